@@ -1,0 +1,5 @@
+"""The composition root of URLs."""
+
+from django.urls import URLPattern, URLResolver
+
+urlpatterns: list[URLPattern | URLResolver] = []

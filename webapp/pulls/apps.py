@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class PullsConfig(AppConfig):
+    name = "webapp.pulls"
+    label = "pulls"
