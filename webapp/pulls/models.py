@@ -1,0 +1,188 @@
+"""Pull requests, their reviews and comments, the stored diffs they show, and their merge."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from django.conf import settings
+from django.db import models
+
+from webapp.core import clock
+from webapp.pulls.rules import states
+
+if TYPE_CHECKING:
+    from django_stubs_ext.db.models import TypedModelMeta
+else:
+    TypedModelMeta = object
+
+
+class PullRequest(models.Model):
+    """A proposal to merge one branch of a repository into another, and to rebuild what it changes."""
+
+    repository = models.ForeignKey("repositories.Repository", on_delete=models.CASCADE, related_name="pulls")
+    number = models.PositiveIntegerField()
+    """Counted per repository from 1."""
+    title = models.CharField(max_length=250)
+    body = models.TextField(blank=True)
+    source = models.CharField(max_length=200)
+    target = models.CharField(max_length=200)
+    state = models.CharField(max_length=10, choices=states.PULL_CHOICES, default=states.OPEN)
+    draft = models.BooleanField(default=False)
+    author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    head_sha = models.CharField(max_length=40)
+    """The source's head as last seen; kept when the branch is deleted."""
+    base_sha = models.CharField(max_length=40)
+    """The target's head as last seen."""
+    created_at = models.DateTimeField(default=clock.now)
+    updated_at = models.DateTimeField(default=clock.now)
+    closed_at = models.DateTimeField(null=True)
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["repository", "number"], name="pull_number"),
+            models.UniqueConstraint(
+                fields=["repository", "source", "target"],
+                condition=models.Q(state=states.OPEN),
+                name="pull_one_open_per_branches",
+            ),
+        ]
+        ordering: ClassVar = ["-created_at"]
+
+    def __str__(self) -> str:
+        return f"{self.repository_id}#{self.number}"
+
+
+class Comparison(models.Model):
+    """The row diff of a dataset between two transactions: immutable once READY, shared by all pages that ask for it."""
+
+    identity = models.CharField(max_length=64, unique=True)
+    """SHA-256 of dataset, both transactions and the rules."""
+    dataset = models.ForeignKey("datasets.Dataset", on_delete=models.CASCADE, related_name="comparisons")
+    before = models.ForeignKey("datasets.Transaction", null=True, on_delete=models.CASCADE, related_name="+")
+    after = models.ForeignKey("datasets.Transaction", null=True, on_delete=models.CASCADE, related_name="+")
+    rules = models.JSONField(default=dict)
+    """Key, ignored columns and tolerance from pipeline.toml."""
+    state = models.CharField(max_length=10, choices=states.COMPARISON_CHOICES, default=states.QUEUED)
+    progress = models.JSONField(default=dict)
+    summary = models.JSONField(default=dict)
+    schema = models.JSONField(default=dict)
+    error = models.TextField(blank=True)
+    attempt = models.PositiveIntegerField(default=0)
+    lease_until = models.DateTimeField(null=True)
+    created_at = models.DateTimeField(default=clock.now)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"{self.dataset_id}: {self.before_id} to {self.after_id}"
+
+
+class PullDataset(models.Model):
+    """One dataset that a pull request changes or affects, with the two transactions compared."""
+
+    pull = models.ForeignKey(PullRequest, on_delete=models.CASCADE, related_name="datasets")
+    path = models.CharField(max_length=400)
+    dataset = models.ForeignKey("datasets.Dataset", null=True, on_delete=models.CASCADE, related_name="+")
+    """None until the first build makes the dataset."""
+    change = models.CharField(max_length=10, choices=states.CHANGE_CHOICES)
+    before = models.ForeignKey("datasets.Transaction", null=True, on_delete=models.SET_NULL, related_name="+")
+    after = models.ForeignKey("datasets.Transaction", null=True, on_delete=models.SET_NULL, related_name="+")
+    comparison = models.ForeignKey(Comparison, null=True, on_delete=models.SET_NULL, related_name="+")
+    reason = models.CharField(max_length=400, blank=True)
+    """Why it is not compared, where it is not."""
+    schema_status = models.CharField(max_length=12, default=states.NOT_COMPARED)
+    current = models.BooleanField(default=False)
+    """Whether the branch's data was made by the branch's published code."""
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [models.UniqueConstraint(fields=["pull", "path"], name="pull_dataset_once")]
+        ordering: ClassVar = ["path"]
+
+    def __str__(self) -> str:
+        return f"{self.pull_id}: {self.path}"
+
+
+class Review(models.Model):
+    """A verdict, bound to exactly what its author saw."""
+
+    pull = models.ForeignKey(PullRequest, on_delete=models.CASCADE, related_name="reviews")
+    reviewer = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    verdict = models.CharField(max_length=10, choices=states.VERDICT_CHOICES)
+    body = models.TextField(blank=True)
+    seen = models.JSONField(default=dict)
+    """Source head, target, rules digest and the branch-side transaction of each modified dataset."""
+    voided_at = models.DateTimeField(null=True)
+    void_reason = models.CharField(max_length=400, blank=True)
+    created_at = models.DateTimeField(default=clock.now)
+
+    class Meta(TypedModelMeta):
+        ordering: ClassVar = ["created_at", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.pull_id}: {self.verdict} by {self.reviewer_id}"
+
+
+class Comment(models.Model):
+    """A remark on the pull request, or on a line of code or a cell of data."""
+
+    pull = models.ForeignKey(PullRequest, on_delete=models.CASCADE, related_name="comments")
+    author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    body = models.TextField()
+    anchor = models.JSONField(null=True)
+    """{path, line, side} or {dataset, key, column}; None for the whole pull request."""
+    created_at = models.DateTimeField(default=clock.now)
+
+    class Meta(TypedModelMeta):
+        ordering: ClassVar = ["created_at", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.pull_id}: comment {self.pk}"
+
+
+class TimelineEvent(models.Model):
+    """What happened to a pull request, in order. Comments and reviews have their own rows."""
+
+    pull = models.ForeignKey(PullRequest, on_delete=models.CASCADE, related_name="events")
+    kind = models.CharField(max_length=20, choices=states.EVENT_CHOICES)
+    actor = models.CharField(max_length=150, blank=True)
+    data = models.JSONField(default=dict)
+    at = models.DateTimeField(default=clock.now)
+
+    class Meta(TypedModelMeta):
+        ordering: ClassVar = ["at", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.pull_id}: {self.kind}"
+
+
+class Merge(models.Model):
+    """One merge as an operation that survives a crash: prepared, landed in Git, then rebuilding master.
+
+    The merge commit is made before any ref moves and its hash is kept here, so that after a crash the sweeper can tell
+    from Git alone whether the merge landed.
+    """
+
+    pull = models.OneToOneField(PullRequest, on_delete=models.CASCADE, related_name="merge")
+    method = models.CharField(max_length=10, choices=states.METHOD_CHOICES)
+    rebuild = models.CharField(max_length=10, choices=states.REBUILD_CHOICES)
+    bypass = models.BooleanField(default=False)
+    bypassed = models.JSONField(default=list)
+    """The blocking reasons that were passed over."""
+    state = models.CharField(max_length=10, choices=states.MERGE_CHOICES, default=states.PREPARED)
+    source_sha = models.CharField(max_length=40)
+    target_sha = models.CharField(max_length=40)
+    merge_commit = models.CharField(max_length=40)
+    targets = models.JSONField(default=list)
+    """Dataset paths to rebuild."""
+    reviewed = models.JSONField(default=dict)
+    """Dataset path → branch-side transaction that was reviewed."""
+    build = models.ForeignKey("builds.Build", null=True, on_delete=models.SET_NULL, related_name="+")
+    outcome = models.JSONField(default=dict)
+    """Dataset path → {state: equal|different|comparing|not_compared, …} after the rebuild."""
+    merged_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(default=clock.now)
+    landed_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"{self.pull_id}: {self.state}"

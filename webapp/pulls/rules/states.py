@@ -1,0 +1,59 @@
+"""States and kinds of pull requests, each with the sentence that pages show."""
+
+OPEN, MERGED, CLOSED = "open", "merged", "closed"
+PULL_CHOICES = [
+    (OPEN, "Open: waits for builds, reviews and the merge"),
+    (MERGED, "Merged: its code is on the target branch, its datasets are rebuilt there"),
+    (CLOSED, "Closed without a merge; it may be opened again"),
+]
+
+QUEUED, RUNNING, READY, FAILED = "queued", "running", "ready", "failed"
+COMPARISON_CHOICES = [
+    (QUEUED, "Queued: waits for a worker"),
+    (RUNNING, "Running: files that differ are being read"),
+    (READY, "Ready: stored, and will not change"),
+    (FAILED, "Failed: the reason is on the page; it can be run again"),
+]
+
+MODIFIED, ADDED, REMOVED, AFFECTED = "modified", "added", "removed", "affected"
+CHANGE_CHOICES = [
+    (MODIFIED, "The branch changes its code or has built it"),
+    (ADDED, "The branch adds it"),
+    (REMOVED, "The branch removes its code"),
+    (AFFECTED, "Only downstream of a change"),
+]
+
+NOT_COMPARED, UNCHANGED, CHANGED, BREAKING = "not_compared", "unchanged", "changed", "breaking"
+
+APPROVE, REJECT, COMMENT = "approve", "reject", "comment"
+VERDICT_CHOICES = [(APPROVE, "approved"), (REJECT, "asked for changes"), (COMMENT, "reviewed")]
+
+MERGE_METHOD, SQUASH = "merge", "squash"
+METHOD_CHOICES = [(MERGE_METHOD, "Merge commit"), (SQUASH, "Squash into one commit")]
+REBUILD_CHOICES = [(MODIFIED, "What was modified"), (AFFECTED, "Also what is downstream")]
+
+PREPARED, LANDED, BUILDING, DONE, ABANDONED = "prepared", "landed", "building", "done", "abandoned"
+MERGE_CHOICES = [
+    (PREPARED, "The merge commit exists, the target branch has not moved"),
+    (LANDED, "The target branch has the merge commit, the build is not there yet"),
+    (BUILDING, "The target branch's datasets are being rebuilt"),
+    (DONE, "The rebuild has ended"),
+    (ABANDONED, "The target branch moved before the merge landed; nothing was changed"),
+]
+
+EVENT_CHOICES = [
+    ("opened", "opened this pull request"),
+    ("pushed", "pushed commits"),
+    ("built", "built the branch"),
+    ("approval_void", "made an approval void"),
+    ("target_moved", "moved the target branch"),
+    ("retitled", "changed the title"),
+    ("retargeted", "changed the target branch"),
+    ("ready", "marked it ready for review"),
+    ("drafted", "made it a draft"),
+    ("source_deleted", "deleted the source branch"),
+    ("closed", "closed this pull request"),
+    ("reopened", "opened it again"),
+    ("merged", "merged it"),
+    ("rebuilt", "rebuilt the target branch"),
+]
