@@ -1,0 +1,232 @@
+"""What an approval is bound to, when it becomes void, and every reason that blocks a merge.
+
+Pure: the services collect the facts, pages and API show the result. All reasons are given at once, since a reader who
+mends one and then meets the next has lost a round.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from webapp.pulls.rules import states
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a reviewer's verdict is bound to."""
+
+    head: str
+    target: str
+    rules: str
+    """Digest of the target's protection rules."""
+    transactions: Mapping[str, str]
+    """Path of each modified dataset → its transaction on the source branch ("" before the first build)."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "head": self.head,
+            "target": self.target,
+            "rules": self.rules,
+            "transactions": dict(self.transactions),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Seen:
+        return cls(
+            head=data.get("head", ""),
+            target=data.get("target", ""),
+            rules=data.get("rules", ""),
+            transactions=data.get("transactions", {}),
+        )
+
+
+@dataclass(frozen=True)
+class ReviewFact:
+    """One review as the rules see it."""
+
+    reviewer: str
+    verdict: str
+    void: bool = False
+
+
+@dataclass(frozen=True)
+class DatasetFact:
+    """One dataset of the pull request as the rules see it."""
+
+    path: str
+    change: str
+    current: bool
+
+
+@dataclass(frozen=True)
+class ProtectionFact:
+    """The target branch's rules."""
+
+    approvals: int = 0
+    groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Group name → its members; each group must have an approval of its own."""
+    paths: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Path pattern that the pull request touches → the users of whom one must approve."""
+    allow_bypass: bool = True
+
+
+@dataclass(frozen=True)
+class MergeFacts:
+    """Everything that decides whether a pull request may be merged."""
+
+    state: str
+    draft: bool
+    author: str
+    source: str
+    target: str
+    source_exists: bool
+    target_exists: bool
+    has_commits: bool
+    conflicts: Sequence[str]
+    publication: str
+    publication_errors: int
+    build_state: str
+    build_id: int | None
+    datasets: Sequence[DatasetFact]
+    reviews: Sequence[ReviewFact]
+    protection: ProtectionFact
+    failed_checks: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Blocker:
+    """One reason against the merge."""
+
+    code: str
+    message: str
+
+    def as_json(self) -> dict[str, str]:
+        return {"code": self.code, "message": self.message}
+
+
+BYPASSABLE = frozenset(
+    {"approval_missing", "group_approval_missing", "path_approval_missing", "rejected", "check_failed"}
+    | {"build_missing", "build_failed", "build_running"}
+)
+"""What a maintainer may pass over. Conflicts, drafts and missing branches are facts, not requirements."""
+
+
+def digest_rules(rules: Mapping[str, Any]) -> str:
+    """A short digest of protection rules, so that a change of them makes approvals void."""
+    return hashlib.sha256(json.dumps(rules, sort_keys=True, default=sorted).encode()).hexdigest()[:16]
+
+
+def find_void_reason(*, seen: Seen, now: Seen) -> str | None:
+    """Why a verdict no longer counts, as a sentence; None while it does."""
+    if seen.target != now.target:
+        return f"the target moved from {seen.target} to {now.target}"
+    if seen.head != now.head:
+        return f"the head moved from {seen.head[:7]} to {now.head[:7]}"
+    for path in sorted({*seen.transactions, *now.transactions}):
+        before, after = seen.transactions.get(path, ""), now.transactions.get(path, "")
+        if before != after:
+            return f"{path} moved from {before or 'no transaction'} to {after or 'no transaction'}"
+    if seen.rules != now.rules:
+        return f"the rules of {now.target} changed"
+    return None
+
+
+def list_standing(reviews: Sequence[ReviewFact]) -> dict[str, str]:
+    """Reviewer → the verdict that stands: the newest that is no mere comment and not void."""
+    standing: dict[str, str] = {}
+    for review in reviews:
+        if review.verdict == states.COMMENT:
+            continue
+        if review.void:
+            standing.pop(review.reviewer, None)
+        else:
+            standing[review.reviewer] = review.verdict
+    return standing
+
+
+def list_blockers(facts: MergeFacts) -> list[Blocker]:
+    """Every reason why the pull request may not be merged now, in the order a reader would mend them."""
+    if facts.state != states.OPEN:
+        return [Blocker("not_open", f"The pull request is {facts.state}.")]
+    return [*_list_git_blockers(facts), *_list_build_blockers(facts), *_list_review_blockers(facts)]
+
+
+def _list_git_blockers(facts: MergeFacts) -> list[Blocker]:
+    blockers = []
+    if facts.draft:
+        blockers.append(Blocker("draft", "It is a draft. Mark it as ready for review."))
+    if not facts.source_exists:
+        blockers.append(
+            Blocker("source_missing", f"The branch {facts.source} was deleted. Restore it or close the pull request.")
+        )
+    if not facts.target_exists:
+        blockers.append(Blocker("target_missing", f"The branch {facts.target} does not exist."))
+    if facts.source_exists and facts.target_exists and not facts.has_commits:
+        blockers.append(Blocker("nothing_to_merge", f"{facts.target} already has every commit of {facts.source}."))
+    if facts.conflicts:
+        files = ", ".join(facts.conflicts[:5]) + (" and more" if len(facts.conflicts) > 5 else "")
+        blockers.append(
+            Blocker("conflict", f"Conflicts with {facts.target} in {files}. Merge {facts.target} into {facts.source}.")
+        )
+    return blockers
+
+
+def _list_build_blockers(facts: MergeFacts) -> list[Blocker]:
+    if not facts.source_exists:
+        return []
+    blockers = []
+    if facts.publication == "failed":
+        blockers.append(
+            Blocker("publication_failed", f"The code of the head does not publish: {facts.publication_errors} error(s).")
+        )
+    elif facts.publication != "published":
+        blockers.append(Blocker("publication_pending", "The JobSpecs of the head are not published yet."))
+    stale = [one.path for one in facts.datasets if one.change in (states.MODIFIED, states.ADDED) and not one.current]
+    if facts.build_state in ("RESOLVING", "RUNNING"):
+        blockers.append(Blocker("build_running", f"Build {facts.build_id} of {facts.source} is still running."))
+    elif facts.build_state in ("FAILED", "ABORTED"):
+        blockers.append(
+            Blocker("build_failed", f"Build {facts.build_id} of {facts.source} ended {facts.build_state.lower()}.")
+        )
+    if stale:
+        names = ", ".join(stale[:5]) + (" and more" if len(stale) > 5 else "")
+        blockers.append(Blocker("build_missing", f"Not built with the code of the head: {names}. Build the branch."))
+    blockers.extend(Blocker("check_failed", f"The check {name} is not green.") for name in facts.failed_checks)
+    return blockers
+
+
+def _list_review_blockers(facts: MergeFacts) -> list[Blocker]:
+    standing = list_standing(facts.reviews)
+    approving = {who for who, verdict in standing.items() if verdict == states.APPROVE and who != facts.author}
+    blockers = []
+    missing = facts.protection.approvals - len(approving)
+    if missing > 0:
+        void = sum(1 for one in facts.reviews if one.void and one.verdict == states.APPROVE)
+        note = f" {void} became void." if void else ""
+        blockers.append(
+            Blocker(
+                "approval_missing",
+                f"The rules of {facts.target} ask for {facts.protection.approvals} approval(s) by somebody other than"
+                f" {facts.author}; {len(approving)} stand(s).{note}",
+            )
+        )
+    blockers.extend(
+        Blocker("group_approval_missing", f"Nobody of the group {group} has approved.")
+        for group, members in sorted(facts.protection.groups.items())
+        if not approving & members
+    )
+    blockers.extend(
+        Blocker("path_approval_missing", f"Nobody of those responsible for {path} has approved.")
+        for path, members in sorted(facts.protection.paths.items())
+        if not approving & members
+    )
+    blockers.extend(
+        Blocker("rejected", f"{who} asked for changes.")
+        for who, verdict in sorted(standing.items())
+        if verdict == states.REJECT
+    )
+    return blockers
