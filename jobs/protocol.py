@@ -1,0 +1,363 @@
+"""Messages between the web side and job processes: frozen dataclasses and versioned JSON.
+
+Standard library only, because both worlds import it. Every message is one JSON object
+``{"protocol": 1, "kind": "JobManifest", "body": {...}}``; `dump` writes it, `load` reads it and raises
+`ProtocolError` with a sentence that says what is wrong. A job's answer comes from a process that ran
+somebody's code, so whatever is read back is checked field by field and never trusted further than that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+
+VERSION = 1
+MAX_MESSAGE_BYTES = 32 * 1024 * 1024
+
+Profile = Literal["light", "spark"]
+Size = Literal["small", "medium", "large"]
+OnError = Literal["FAIL", "WARN"]
+Message = TypeVar("Message")
+
+
+class ProtocolError(ValueError):
+    """A message cannot be read: another version, another kind, or a field of the wrong shape."""
+
+
+# --- JobSpecs: what a commit publishes ------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """One declared input; `branch` only where the code names one."""
+
+    name: str
+    path: str
+    branch: str | None = None
+
+
+@dataclass(frozen=True)
+class CheckSpec:
+    """One expectation of an output, described in words."""
+
+    name: str
+    expectation: str
+    on_error: OnError = "FAIL"
+
+
+@dataclass(frozen=True)
+class OutputSpec:
+    """One declared output with its checks."""
+
+    name: str
+    path: str
+    checks: tuple[CheckSpec, ...] = ()
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """A published transform. `digest` moves only when what it computes may have changed."""
+
+    function: str
+    file: str
+    line: int
+    inputs: tuple[InputSpec, ...]
+    outputs: tuple[OutputSpec, ...]
+    digest: str
+    profile: Profile = "light"
+    size: Size = "small"
+    incremental: bool = False
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class DatasetRules:
+    """Review rules of one dataset, from `[datasets."/x/y"]` in pipeline.toml."""
+
+    path: str
+    key: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    tolerance: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CodeError:
+    """A problem in the repository's code, placed for the reader; line 0 means the whole file."""
+
+    file: str
+    line: int
+    message: str
+
+
+@dataclass(frozen=True)
+class PublishRequest:
+    """Import the modules of one commit, exported to `root`. Without packages pipeline.toml names them."""
+
+    root: str
+    result_path: str
+    packages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PublishResult:
+    """What one commit declares. With errors nothing is published and the last good JobSpecs stay."""
+
+    jobspecs: tuple[JobSpec, ...] = ()
+    errors: tuple[CodeError, ...] = ()
+    packages: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    datasets: tuple[DatasetRules, ...] = ()
+
+
+# --- jobs -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PinnedInput:
+    """One input at the transaction the plan fixed; `snapshot_id` None means the empty table.
+
+    `since_snapshot_id` is the snapshot that the output's last build read, None on a first or full build.
+    """
+
+    name: str
+    path: str
+    table: str
+    branch: str
+    transaction: str
+    snapshot_id: int | None = None
+    since_snapshot_id: int | None = None
+
+
+@dataclass(frozen=True)
+class OutputTarget:
+    """One output table that the job writes on its staging branch."""
+
+    name: str
+    path: str
+    table: str
+
+
+@dataclass(frozen=True)
+class JobManifest:
+    """Everything a job needs. `branch` is the staging branch that the token writes, `build_branch` what users see.
+
+    `is_incremental` says that the plan allows building on the outputs' previous contents.
+    """
+
+    job_id: str
+    root: str
+    function: str
+    catalog_uri: str
+    token: str
+    branch: str
+    build_branch: str
+    inputs: tuple[PinnedInput, ...]
+    outputs: tuple[OutputTarget, ...]
+    result_path: str
+    warehouse: str = ""
+    profile: Profile = "light"
+    size: Size = "small"
+    spark_remote: str | None = None
+    spark_session_id: str | None = None
+    is_incremental: bool = False
+
+
+@dataclass(frozen=True)
+class UploadManifest:
+    """One staged file to be read into one table on the staging branch."""
+
+    job_id: str
+    file: str
+    format: Literal["csv", "jsonl", "parquet"]
+    mode: Literal["snapshot", "append"]
+    path: str
+    table: str
+    catalog_uri: str
+    token: str
+    branch: str
+    build_branch: str
+    result_path: str
+
+
+@dataclass(frozen=True)
+class JobError:
+    """Why a job failed: one sentence, and where in the repository's code when it came from there."""
+
+    message: str
+    file: str = ""
+    line: int = 0
+    traceback: str = ""
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class OutputResult:
+    """What one output holds after the job: all rows, and the snapshot (None when nothing was written)."""
+
+    rows: int
+    snapshot_id: int | None
+    added_rows: int = 0
+    mode: Literal["replace", "append", "changelog", "none"] = "replace"
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """The verdict of one expectation on the staged data."""
+
+    dataset: str
+    name: str
+    passed: bool
+    on_error: OnError
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """The answer of `run` and `upload`; `outputs` by dataset path."""
+
+    status: Literal["ok", "failed"]
+    outputs: Mapping[str, OutputResult] = field(default_factory=dict)
+    checks: tuple[CheckResult, ...] = ()
+    error: JobError | None = None
+
+
+# --- diff -----------------------------------------------------------------------------------------
+# The messages of jobs/entrypoints/diff.py stand here.
+
+
+# --- JSON -----------------------------------------------------------------------------------------
+
+
+def dump(message: object) -> str:
+    """Write one message as JSON."""
+    if not dataclasses.is_dataclass(message) or isinstance(message, type):
+        raise ProtocolError(f"{type(message).__name__} is not a message")
+    envelope = {"protocol": VERSION, "kind": type(message).__name__, "body": dataclasses.asdict(message)}
+    return json.dumps(envelope, separators=(",", ":"), sort_keys=True)
+
+
+def load(kind: type[Message], text: str | bytes) -> Message:
+    """Read one message of the given kind; every field is checked, unknown fields are refused."""
+    try:
+        envelope = json.loads(text)
+    except ValueError as error:
+        raise ProtocolError(f"{kind.__name__}: this is not JSON: {error}") from None
+    if not isinstance(envelope, dict) or "protocol" not in envelope:
+        raise ProtocolError(f"{kind.__name__}: this JSON is not a message: it has no 'protocol'")
+    if envelope["protocol"] != VERSION:
+        raise ProtocolError(
+            f"{kind.__name__}: the message speaks protocol {envelope['protocol']!r}, this program speaks {VERSION}; "
+            "restart the parts of the program together"
+        )
+    if envelope.get("kind") != kind.__name__:
+        raise ProtocolError(f"expected a {kind.__name__}, got {envelope.get('kind')!r}")
+    decoded: Message = _decode(kind, envelope.get("body"), kind.__name__)
+    return decoded
+
+
+def write_message(path: str | Path, message: object) -> None:
+    """Write one message to a file so that a reader sees all of it or nothing."""
+    target = Path(path)
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    partial.write_text(dump(message), encoding="utf-8")
+    partial.replace(target)
+
+
+def read_message(kind: type[Message], path: str | Path) -> Message:
+    """Read one message from a file. Links are not followed and size is limited: a job may have written it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise ProtocolError(f"{kind.__name__}: no message to read: {error.strerror}") from None
+    with os.fdopen(descriptor, "rb") as source:
+        text = source.read(MAX_MESSAGE_BYTES + 1)
+    if len(text) > MAX_MESSAGE_BYTES:
+        raise ProtocolError(f"{kind.__name__}: the message is larger than {MAX_MESSAGE_BYTES} bytes")
+    return load(kind, text)
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+def _decode(hint: Any, value: Any, where: str) -> Any:
+    if hint is Any:
+        return value
+    if dataclasses.is_dataclass(hint):
+        return _decode_dataclass(typing.cast("type", hint), value, where)
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return _decode_union(arguments, value, where)
+    if origin is Literal:
+        if value not in arguments:
+            raise ProtocolError(f"{where}: {value!r} is none of {', '.join(map(repr, arguments))}")
+        return value
+    if origin is tuple:
+        return _decode_tuple(arguments, value, where)
+    if origin in (dict, Mapping):
+        if not isinstance(value, dict):
+            raise ProtocolError(f"{where}: expected an object, got {type(value).__name__}")
+        return {key: _decode(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
+    return _decode_scalar(hint, value, where)
+
+
+def _decode_dataclass(kind: type, value: Any, where: str) -> Any:
+    if not isinstance(value, dict):
+        raise ProtocolError(f"{where}: expected an object, got {type(value).__name__}")
+    fields = {entry.name: entry for entry in dataclasses.fields(kind)}
+    unknown = sorted(set(value) - set(fields))
+    if unknown:
+        raise ProtocolError(f"{where}: unknown field {unknown[0]!r}")
+    hints = _hints(kind)
+    read: dict[str, Any] = {}
+    for name, entry in fields.items():
+        if name in value:
+            read[name] = _decode(hints[name], value[name], f"{where}.{name}")
+        elif entry.default is dataclasses.MISSING and entry.default_factory is dataclasses.MISSING:
+            raise ProtocolError(f"{where}: field {name!r} is missing")
+    return kind(**read)
+
+
+def _decode_union(arguments: tuple[Any, ...], value: Any, where: str) -> Any:
+    if value is None and type(None) in arguments:
+        return None
+    problem = ProtocolError(f"{where}: {value!r} does not fit")
+    for argument in arguments:
+        if argument is type(None):
+            continue
+        try:
+            return _decode(argument, value, where)
+        except ProtocolError as error:
+            problem = error
+    raise problem
+
+
+def _decode_tuple(arguments: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise ProtocolError(f"{where}: expected a list, got {type(value).__name__}")
+    if len(arguments) == 2 and arguments[1] is Ellipsis:  # noqa: PLR2004 - tuple[x, ...]
+        return tuple(_decode(arguments[0], item, f"{where}[{index}]") for index, item in enumerate(value))
+    if len(arguments) != len(value):
+        raise ProtocolError(f"{where}: expected {len(arguments)} values, got {len(value)}")
+    return tuple(
+        _decode(hint, item, f"{where}[{index}]")
+        for index, (hint, item) in enumerate(zip(arguments, value, strict=True))
+    )
+
+
+def _decode_scalar(hint: Any, value: Any, where: str) -> Any:
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    # bool is a subclass of int, and a JSON true is no number
+    if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
+        raise ProtocolError(f"{where}: expected {hint.__name__}, got {type(value).__name__}")
+    return value
