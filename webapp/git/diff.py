@@ -1,0 +1,327 @@
+"""Code differences as plain values: files, hunks and lines, with the changed words and syntax colours marked."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, Literal
+
+from pygments import lex
+from pygments.lexers import get_lexer_for_filename
+from pygments.lexers.special import TextLexer
+from pygments.token import STANDARD_TYPES
+from pygments.util import ClassNotFound
+from pygit2.enums import DeltaStatus, FileMode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pygit2
+    from pygments.lexer import Lexer
+    from pygments.token import _TokenType
+
+__all__ = ["FileDiff", "Hunk", "Line", "Span", "colour_lines", "decorate", "file_diff_of_patch", "limit_lines"]
+
+LineKind = Literal["context", "added", "deleted"]
+FileStatus = Literal["added", "deleted", "modified", "renamed", "copied", "retyped"]
+
+# Colouring reads whole files; beyond these sizes a diff is shown plain.
+MAX_COLOUR_BYTES = 400_000
+MAX_LINE = 2_000
+MAX_FILE_LINES = 20_000
+_MARK_SHARE = 0.5
+_WORDS = re.compile(r"\w+|\s+|[^\w\s]")
+_STATUSES: dict[DeltaStatus, FileStatus] = {
+    DeltaStatus.ADDED: "added",
+    DeltaStatus.DELETED: "deleted",
+    DeltaStatus.MODIFIED: "modified",
+    DeltaStatus.RENAMED: "renamed",
+    DeltaStatus.COPIED: "copied",
+    DeltaStatus.TYPECHANGE: "retyped",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of a line: its text, the class of its syntax colour, and whether the change is here."""
+
+    text: str
+    token: str = ""
+    marked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a hunk with its numbers on both sides (None where a side has no such line)."""
+
+    kind: LineKind
+    old: int | None
+    new: int | None
+    text: str
+    spans: tuple[Span, ...] = ()
+    no_newline: bool = False
+
+    @property
+    def sign(self) -> str:
+        """Return the sign that a patch writes before the line."""
+        return {"added": "+", "deleted": "-", "context": " "}[self.kind]
+
+    @property
+    def pieces(self) -> tuple[Span, ...]:
+        """Return the spans, or the whole text as one where nothing was coloured."""
+        return self.spans or (Span(self.text),)
+
+
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    """A run of lines around a change."""
+
+    old_start: int
+    old_count: int
+    new_start: int
+    new_count: int
+    heading: str
+    lines: tuple[Line, ...]
+
+    @property
+    def header(self) -> str:
+        """Return the line that a patch writes above the hunk."""
+        return f"@@ -{self.old_start},{self.old_count} +{self.new_start},{self.new_count} @@"
+
+
+@dataclass(frozen=True, slots=True)
+class FileDiff:
+    """What happened to one file."""
+
+    path: str
+    old_path: str
+    status: FileStatus
+    old_mode: int
+    new_mode: int
+    old_blob: str
+    new_blob: str
+    is_binary: bool
+    additions: int
+    deletions: int
+    hunks: tuple[Hunk, ...]
+    similarity: int = 100
+    truncated: bool = False
+
+    @property
+    def line_count(self) -> int:
+        """Count the lines of all hunks."""
+        return sum(len(hunk.lines) for hunk in self.hunks)
+
+    @property
+    def mode_changed(self) -> bool:
+        """Say whether a file became executable, a link, or the reverse."""
+        return bool(self.old_mode and self.new_mode and self.old_mode != self.new_mode)
+
+
+def _zero(sha: str) -> str:
+    return sha if sha.strip("0") else ""
+
+
+def _path(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def file_diff_of_patch(patch: pygit2.Patch) -> FileDiff:
+    """Turn one patch of a comparison into a value."""
+    delta = patch.delta
+    _, additions, deletions = patch.line_stats
+    binary = bool(delta.is_binary)
+    hunks, truncated = ((), False) if binary else _hunks(patch)
+    return FileDiff(
+        path=_path(delta.new_file.raw_path),
+        old_path=_path(delta.old_file.raw_path),
+        status=_STATUSES.get(delta.status, "modified"),
+        old_mode=_mode(delta.old_file.mode),
+        new_mode=_mode(delta.new_file.mode),
+        old_blob=_zero(str(delta.old_file.id)),
+        new_blob=_zero(str(delta.new_file.id)),
+        is_binary=binary,
+        additions=additions,
+        deletions=deletions,
+        hunks=hunks,
+        similarity=delta.similarity if delta.status == DeltaStatus.RENAMED else 100,
+        truncated=truncated,
+    )
+
+
+def _mode(mode: FileMode | int) -> int:
+    return int(mode)
+
+
+def _hunks(patch: pygit2.Patch) -> tuple[tuple[Hunk, ...], bool]:
+    hunks: list[Hunk] = []
+    total = 0
+    for raw in patch.hunks:
+        lines = list(_lines(raw))
+        total += len(lines)
+        if total > MAX_FILE_LINES:
+            return tuple(hunks), True
+        heading = raw.header.rpartition("@@")[2].strip()
+        hunks.append(Hunk(raw.old_start, raw.old_lines, raw.new_start, raw.new_lines, heading, tuple(lines)))
+    return tuple(hunks), False
+
+
+def _lines(raw: pygit2.DiffHunk) -> Iterator[Line]:
+    kinds: dict[str, LineKind] = {" ": "context", "+": "added", "-": "deleted"}
+    pending: Line | None = None
+    for item in raw.lines:
+        if item.origin in "=<>":
+            # "\ No newline at end of file" belongs to the line before it.
+            if pending is not None:
+                pending = replace(pending, no_newline=True)
+            continue
+        if pending is not None:
+            yield pending
+        text = item.raw_content.decode("utf-8", "replace").rstrip("\n").rstrip("\r")
+        pending = Line(
+            kind=kinds[item.origin],
+            old=item.old_lineno if item.old_lineno > 0 else None,
+            new=item.new_lineno if item.new_lineno > 0 else None,
+            text=text,
+        )
+    if pending is not None:
+        yield pending
+
+
+def limit_lines(file: FileDiff, *, limit: int) -> FileDiff:
+    """Keep the first lines of a file's hunks; the page offers the rest."""
+    if file.line_count <= limit:
+        return file
+    kept: list[Hunk] = []
+    for hunk in file.hunks:
+        room = limit - sum(len(other.lines) for other in kept)
+        if room <= 0:
+            break
+        kept.append(replace(hunk, lines=hunk.lines[:room]))
+    return replace(file, hunks=tuple(kept), truncated=True)
+
+
+def decorate(file: FileDiff, *, old: bytes, new: bytes) -> FileDiff:
+    """Add syntax colours and the marks of changed words to a file's lines."""
+    before = _coloured(file.old_path, old)
+    after = _coloured(file.path, new)
+    hunks = tuple(replace(hunk, lines=_decorate_lines(hunk.lines, before, after)) for hunk in file.hunks)
+    return replace(file, hunks=hunks)
+
+
+def colour_lines(path: str, content: str) -> list[tuple[Span, ...]]:
+    """Split a text into lines of coloured spans, by the language that the file name tells."""
+    lines: list[tuple[Span, ...]] = []
+    current: list[Span] = []
+    for token, value in lex(content, _lexer(path)):
+        name = _token_class(token)
+        for position, piece in enumerate(value.split("\n")):
+            if position:
+                lines.append(tuple(current))
+                current = []
+            if piece:
+                current.append(Span(piece, name))
+    if current:
+        lines.append(tuple(current))
+    return lines
+
+
+def _token_class(token: _TokenType) -> str:
+    kind: _TokenType | None = token
+    while kind is not None:
+        if kind in STANDARD_TYPES:
+            return STANDARD_TYPES[kind]
+        kind = kind.parent
+    return ""
+
+
+def _lexer(path: str) -> Lexer:
+    try:
+        return get_lexer_for_filename(path, stripnl=False, ensurenl=False)
+    except ClassNotFound:
+        return TextLexer(stripnl=False, ensurenl=False)
+
+
+def _coloured(path: str, content: bytes) -> list[tuple[Span, ...]]:
+    if len(content) > MAX_COLOUR_BYTES or b"\0" in content[:8000]:
+        return []
+    return colour_lines(path, content.decode("utf-8", "replace").replace("\r\n", "\n"))
+
+
+def _decorate_lines(
+    lines: Sequence[Line], before: list[tuple[Span, ...]], after: list[tuple[Span, ...]]
+) -> tuple[Line, ...]:
+    marks = _word_marks(lines)
+    decorated = []
+    for position, line in enumerate(lines):
+        number, side = (line.old, before) if line.kind == "deleted" else (line.new, after)
+        spans = side[number - 1] if number is not None and number <= len(side) else ()
+        if "".join(span.text for span in spans) != line.text:
+            # A lexer may change the text it reads; then the plain line is the honest one.
+            spans = (Span(line.text),) if line.text else ()
+        decorated.append(replace(line, spans=tuple(_split_by_marks(spans, marks.get(position, [])))))
+    return tuple(decorated)
+
+
+def _word_marks(lines: Sequence[Line]) -> dict[int, list[tuple[int, int]]]:
+    """Find, in runs of deleted lines followed by as many added ones, the characters that differ."""
+    marks: dict[int, list[tuple[int, int]]] = {}
+    position = 0
+    while position < len(lines):
+        deleted = _run(lines, position, "deleted")
+        added = _run(lines, position + deleted, "added")
+        if deleted and deleted == added:
+            for offset in range(deleted):
+                one, other = position + offset, position + deleted + offset
+                pair = _marks_of_pair(lines[one].text, lines[other].text)
+                if pair is not None:
+                    marks[one], marks[other] = pair
+        position += max(deleted + added, 1)
+    return marks
+
+
+def _run(lines: Sequence[Line], start: int, kind: LineKind) -> int:
+    end = start
+    while end < len(lines) and lines[end].kind == kind:
+        end += 1
+    return end - start
+
+
+def _marks_of_pair(old: str, new: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]] | None:
+    if max(len(old), len(new)) > MAX_LINE:
+        return None
+    before, after = _WORDS.findall(old), _WORDS.findall(new)
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    if matcher.ratio() < _MARK_SHARE:
+        # Two different lines: marking nearly everything says nothing.
+        return None
+    left: list[tuple[int, int]] = []
+    right: list[tuple[int, int]] = []
+    for kind, a1, a2, b1, b2 in matcher.get_opcodes():
+        if kind == "equal":
+            continue
+        left.extend(_range(before, a1, a2))
+        right.extend(_range(after, b1, b2))
+    return left, right
+
+
+def _range(words: list[str], start: int, end: int) -> list[tuple[int, int]]:
+    if start == end:
+        return []
+    first = sum(len(word) for word in words[:start])
+    return [(first, first + sum(len(word) for word in words[start:end]))]
+
+
+def _split_by_marks(spans: Sequence[Span], marks: Sequence[tuple[int, int]]) -> Iterator[Span]:
+    if not marks:
+        yield from spans
+        return
+    start = 0
+    for span in spans:
+        end = start + len(span.text)
+        cuts = sorted({start, end, *(cut for mark in marks for cut in mark if start < cut < end)})
+        for left, right in zip(cuts, cuts[1:], strict=False):
+            inside = any(first <= left and right <= last for first, last in marks)
+            yield Span(span.text[left - start : right - start], span.token, inside)
+        start = end

@@ -1,0 +1,56 @@
+"""What can go wrong with a Git repository; the repositories app turns these into answers."""
+
+from __future__ import annotations
+
+
+class GitError(Exception):
+    """A Git act that could not be done; the message is fit for a user."""
+
+
+class UnknownRef(GitError):
+    """No branch or commit has this name."""
+
+
+class UnknownPath(GitError):
+    """The commit has no file or folder at this path."""
+
+
+class BranchExists(GitError):
+    """A branch of this name is there already."""
+
+
+class HeadMoved(GitError):
+    """The branch points elsewhere than the caller believed."""
+
+    def __init__(self, *, branch: str, head: str) -> None:
+        """Name the branch and where it points now."""
+        super().__init__(f"Branch {branch} has moved to {head[:7] or 'nothing'}.")
+        self.branch = branch
+        self.head = head
+
+
+class BadChange(GitError):
+    """One requested change of a file cannot be made."""
+
+    def __init__(self, path: str, message: str) -> None:
+        """Name the path and what is wrong with it."""
+        super().__init__(f"{path}: {message}" if path else message)
+        self.path = path
+        self.reason = message
+
+
+class NothingChanged(GitError):
+    """The requested changes leave every file as it is."""
+
+
+class TooBig(GitError):
+    """A file, a set of changes or a tree is over its limit."""
+
+
+class MergeConflict(GitError):
+    """Two commits change the same lines."""
+
+    def __init__(self, paths: tuple[str, ...]) -> None:
+        """Name the files that conflict."""
+        super().__init__("These files conflict: " + ", ".join(paths))
+        self.paths = paths

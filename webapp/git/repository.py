@@ -1,0 +1,686 @@
+"""One bare repository. Nothing else in the project calls pygit2 or the git program on a repository's objects."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections import OrderedDict
+from datetime import UTC, datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import pygit2
+from pygit2.enums import ConfigLevel, DeltaStatus, DiffFind, DiffOption, FileMode, ObjectType, SortMode
+
+from webapp.git.diff import FileDiff, file_diff_of_patch
+from webapp.git.errors import (
+    BadChange,
+    BranchExists,
+    GitError,
+    HeadMoved,
+    MergeConflict,
+    NothingChanged,
+    TooBig,
+    UnknownPath,
+    UnknownRef,
+)
+from webapp.git.paths import check_path
+from webapp.git.values import Blob, Change, CommitInfo, Entry, EntryKind, MergeMethod, MergeState, Person
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+__all__ = ["GIT_ENVIRONMENT", "GitRepository", "is_full_sha"]
+
+# Git reads no configuration but the repository's own; nothing it runs may ask, page, or start a helper.
+GIT_ENVIRONMENT: Mapping[str, str] = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "LC_ALL": "C.UTF-8",
+    "HOME": "/nonexistent",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_ALLOW_PROTOCOL": "",
+}
+for _level in (ConfigLevel.SYSTEM, ConfigLevel.GLOBAL, ConfigLevel.XDG, ConfigLevel.PROGRAMDATA):
+    pygit2.settings.search_path[_level] = ""
+# What was acknowledged survives a power cut: objects and refs reach the disk before a call returns.
+pygit2.settings.enable_fsync_gitdir = True
+
+MAX_FILE_BYTES = 20 * 1024 * 1024
+MAX_COMMIT_BYTES = 100 * 1024 * 1024
+MAX_CHANGES = 3000
+MAX_EXPORT_BYTES = 500 * 1024 * 1024
+MAX_EXPORT_FILES = 50_000
+MAX_MESSAGE = 65_536
+MAX_DIFF_FILES = 3000
+MERGE_SECONDS = 60
+# A page shows the last commit of each entry of a folder; beyond this many commits it shows none.
+LAST_COMMIT_DEPTH = 3000
+
+_CONFIG = {
+    "core.hooksPath": "/dev/null",
+    "core.fsmonitor": "false",
+    "core.protectHFS": "true",
+    "core.protectNTFS": "true",
+    "core.fsync": "objects,derived-metadata,reference",
+    "transfer.fsckObjects": "true",
+    "receive.fsckObjects": "true",
+    # Pull requests and transactions name commits for ever, also those of deleted branches.
+    "gc.pruneExpire": "never",
+    "gc.auto": "0",
+    "receive.autogc": "false",
+    "receive.denyDeleteCurrent": "refuse",
+    "uploadpack.allowFilter": "true",
+    "merge.renames": "true",
+}
+_KINDS: Mapping[int, EntryKind] = {
+    FileMode.BLOB: "file",
+    FileMode.BLOB_EXECUTABLE: "file",
+    FileMode.LINK: "symlink",
+    FileMode.COMMIT: "submodule",
+    FileMode.TREE: "folder",
+}
+_SHA = re.compile(r"[0-9a-f]{40}\Z")
+_SHORT_SHA = re.compile(r"[0-9a-f]{7,40}\Z")
+_last_commits_cache: OrderedDict[tuple[str, str, str], dict[str, CommitInfo]] = OrderedDict()
+
+
+def is_full_sha(text: str) -> bool:
+    """Say whether a text is the whole name of a commit."""
+    return _SHA.match(text) is not None
+
+
+def _clean_identity(text: str, *, fallback: str) -> str:
+    """Remove what would break a commit's header lines."""
+    cleaned = re.sub(r"[<>\x00-\x1f\x7f]", " ", text).strip(" .,:;\"'")
+    return cleaned or fallback
+
+
+class GitRepository:
+    """A bare repository on disk."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the repository at a folder."""
+        self.path = path
+        try:
+            self._repo = pygit2.Repository(str(path), pygit2.enums.RepositoryOpenFlag.BARE)
+        except pygit2.GitError as error:
+            msg = f"The repository {path.name} cannot be opened."
+            raise GitError(msg) from error
+
+    @classmethod
+    def init(cls, path: Path, *, branch: str) -> GitRepository:
+        """Make an empty bare repository whose default branch has this name."""
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        repo = pygit2.init_repository(str(path), bare=True, initial_head=branch)
+        for name, value in _CONFIG.items():
+            repo.config[name] = value
+        for sample in (path / "hooks").glob("*"):
+            sample.unlink()
+        return cls(path)
+
+    def remove(self) -> None:
+        """Delete the repository from the disk."""
+        shutil.rmtree(self.path)
+
+    # Branches
+
+    @property
+    def default_branch(self) -> str:
+        """Return the branch that a clone checks out."""
+        target = self._repo.lookup_reference("HEAD").target
+        return str(target).removeprefix("refs/heads/")
+
+    def list_heads(self) -> dict[str, str]:
+        """Return the head commit of every branch, in the order of the names."""
+        heads = {}
+        for raw in sorted(self._repo.raw_listall_references()):
+            if not raw.startswith(b"refs/heads/"):
+                continue
+            name = raw.decode("utf-8", "replace")
+            try:
+                heads[name.removeprefix("refs/heads/")] = str(self._repo.lookup_reference(name).resolve().target)
+            except (KeyError, pygit2.GitError, ValueError):
+                # Deleted by somebody else since it was listed, or not a name that this product could have made.
+                continue
+        return heads
+
+    def find_head(self, branch: str) -> str | None:
+        """Return the head of a branch, or None where there is no such branch."""
+        full = f"refs/heads/{branch}"
+        if not pygit2.reference_is_valid_name(full):
+            return None
+        try:
+            return str(self._repo.lookup_reference(full).resolve().target)
+        except (KeyError, pygit2.GitError):
+            return None
+
+    def get_head(self, branch: str) -> str:
+        """Return the head of a branch."""
+        head = self.find_head(branch)
+        if head is None:
+            msg = f"There is no branch {branch}."
+            raise UnknownRef(msg)
+        return head
+
+    def resolve(self, ref: str) -> str:
+        """Return the commit that a branch name or a commit's name (7 digits or more) stands for."""
+        head = self.find_head(ref)
+        if head is not None:
+            return head
+        if _SHORT_SHA.match(ref):
+            try:
+                return str(self._commit(ref).id)
+            except (KeyError, ValueError, pygit2.GitError, UnknownRef):
+                pass
+        msg = f"There is no branch or commit {ref}."
+        raise UnknownRef(msg)
+
+    def create_branch(self, name: str, sha: str) -> None:
+        """Make a branch that points to a commit."""
+        try:
+            self._repo.references.create(f"refs/heads/{name}", self._commit(sha).id, force=False)
+        except (pygit2.AlreadyExistsError, ValueError, OSError, pygit2.GitError) as error:
+            msg = f"A branch {name} cannot be made: a branch of that name, or one that is a folder of it, exists."
+            raise BranchExists(msg) from error
+
+    def delete_branch(self, name: str, *, expected: str) -> None:
+        """Delete a branch that still points to the expected commit."""
+        result = self._git("update-ref", "-d", "--end-of-options", f"refs/heads/{name}", expected, accept=(0, 1, 128))
+        if result.returncode:
+            head = self.find_head(name)
+            if head is None:
+                msg = f"There is no branch {name}."
+                raise UnknownRef(msg)
+            raise HeadMoved(branch=name, head=head)
+
+    def move_branch(self, name: str, *, expected: str, sha: str) -> None:
+        """Point a branch to another commit if it still points to the expected one."""
+        full = f"refs/heads/{name}"
+        try:
+            reference = self._repo.lookup_reference(full)
+        except KeyError as error:
+            msg = f"There is no branch {name}."
+            raise UnknownRef(msg) from error
+        if str(reference.target) != expected:
+            raise HeadMoved(branch=name, head=str(reference.target))
+        try:
+            # libgit2 compares with the value loaded above while it holds the lock of the ref.
+            reference.set_target(self._commit(sha).id)
+        except (pygit2.GitError, ValueError, OSError) as error:
+            raise HeadMoved(branch=name, head=self.find_head(name) or "") from error
+
+    # Commits
+
+    def get_commit(self, sha: str) -> CommitInfo:
+        """Return one commit."""
+        return _info(self._commit(sha))
+
+    def has_commit(self, sha: str) -> bool:
+        """Say whether a full name is a commit of this repository."""
+        try:
+            return is_full_sha(sha) and isinstance(self._repo.get(sha), pygit2.Commit)
+        except (ValueError, pygit2.GitError):
+            return False
+
+    def iterate_commits(self, sha: str, *, path: str = "", exclude: str | None = None) -> Iterator[CommitInfo]:
+        """Walk from a commit back in time; with a path, only commits that changed it."""
+        walker = self._repo.walk(self._commit(sha).id, SortMode.TOPOLOGICAL | SortMode.TIME)
+        if exclude is not None:
+            walker.hide(self._commit(exclude).id)
+        for commit in walker:
+            if not path or self._changes_path(commit, path):
+                yield _info(commit)
+
+    def count_commits(self, sha: str, *, limit: int = 100_000) -> int:
+        """Count the commits that lead to this one, up to a limit."""
+        walker = self._repo.walk(self._commit(sha).id, SortMode.NONE)
+        return sum(1 for _, _ in zip(range(limit), walker, strict=False))
+
+    def ahead_behind(self, sha: str, base: str) -> tuple[int, int]:
+        """Count the commits that only the first has, and those that only the base has."""
+        ahead, behind = self._repo.ahead_behind(self._commit(sha).id, self._commit(base).id)
+        return int(ahead), int(behind)
+
+    def merge_base(self, one: str, other: str) -> str | None:
+        """Return the best common ancestor of two commits."""
+        found = self._repo.merge_base(self._commit(one).id, self._commit(other).id)
+        return str(found) if found is not None else None
+
+    def is_ancestor(self, ancestor: str, descendant: str) -> bool:
+        """Say whether one commit leads to the other (or is it)."""
+        return ancestor == descendant or bool(
+            self._repo.descendant_of(self._commit(descendant).id, self._commit(ancestor).id)
+        )
+
+    # Files
+
+    def list_entries(self, sha: str, path: str = "") -> list[Entry]:
+        """List a folder: folders first, then files, each by name."""
+        tree = self._object_at(sha, path)
+        if not isinstance(tree, pygit2.Tree):
+            msg = f"{path} is a file."
+            raise UnknownPath(msg)
+        entries = [self._entry(item, path) for item in tree]
+        return sorted(entries, key=lambda entry: (entry.kind != "folder", entry.name.casefold(), entry.name))
+
+    def list_files(self, sha: str, *, limit: int = 20_000) -> list[str]:
+        """List the paths of all files of a commit, up to a limit."""
+        found: list[str] = []
+        for path, item in self._walk_tree(self._commit(sha).tree, ""):
+            if _kind(item) != "submodule":
+                found.append(path)
+            if len(found) >= limit:
+                break
+        return found
+
+    def find_kind(self, sha: str, path: str) -> EntryKind | None:
+        """Return what is at a path, or None."""
+        if not path:
+            return "folder"
+        try:
+            return _kind(self._commit(sha).tree[path])
+        except (KeyError, ValueError, pygit2.GitError):
+            return None
+
+    def read_blob(self, sha: str, path: str, *, limit: int = MAX_FILE_BYTES) -> Blob:
+        """Return a file; a symbolic link is its target as text and is never followed."""
+        found = self._object_at(sha, path)
+        if not isinstance(found, pygit2.Blob):
+            msg = f"{path or '/'} is not a file."
+            raise UnknownPath(msg)
+        if found.size > limit:
+            msg = f"{path} has {found.size} bytes, more than {limit}."
+            raise TooBig(msg)
+        kind = _KINDS.get(int(found.filemode or 0), "file")
+        return Blob(path=path, kind=kind, sha=str(found.id), size=found.size, content=bytes(found.data))
+
+    def blob_size(self, sha: str, path: str) -> int:
+        """Return the size of a file without reading it."""
+        found = self._object_at(sha, path)
+        if not isinstance(found, pygit2.Blob):
+            msg = f"{path or '/'} is not a file."
+            raise UnknownPath(msg)
+        return int(found.size)
+
+    def read_object(self, blob: str) -> bytes:
+        """Return the content of a blob by its own name; empty where there is none."""
+        found = self._repo.get(blob) if blob.strip("0") else None
+        return bytes(found.data) if isinstance(found, pygit2.Blob) else b""
+
+    def last_commits(self, sha: str, path: str = "") -> dict[str, CommitInfo]:
+        """Return, for each entry of a folder, the last commit that changed it."""
+        key = (str(self.path), sha, path)
+        if key not in _last_commits_cache:
+            _last_commits_cache[key] = self._find_last_commits(sha, path)
+            while len(_last_commits_cache) > 512:
+                _last_commits_cache.popitem(last=False)
+        return _last_commits_cache[key]
+
+    def export(self, sha: str, folder: Path) -> list[str]:
+        """Write the files of a commit into a folder; return the links and submodules that were left out."""
+        left_out: list[str] = []
+        total = count = 0
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o755)
+        for path, item in self._walk_tree(self._commit(sha).tree, "", folders=True):
+            kind = _kind(item)
+            if kind in {"symlink", "submodule"} or not _is_safe(path):
+                left_out.append(path)
+                continue
+            target = folder.joinpath(*path.split("/"))
+            if kind == "folder":
+                target.mkdir()
+                target.chmod(0o755)
+                continue
+            count, total = count + 1, total + item.size
+            if count > MAX_EXPORT_FILES or total > MAX_EXPORT_BYTES:
+                msg = f"The files of commit {sha[:7]} are too many or too large to be run."
+                raise TooBig(msg)
+            with target.open("xb") as file:
+                file.write(item.data)
+            target.chmod(0o755 if item.filemode == FileMode.BLOB_EXECUTABLE else 0o644)
+        return left_out
+
+    # Writing
+
+    def commit_changes(
+        self,
+        *,
+        branch: str,
+        message: str,
+        changes: Iterable[Change],
+        author: Person,
+        committer: Person | None = None,
+        expected_head: str | None = None,
+    ) -> CommitInfo:
+        """Commit changes of files on top of a branch, if it still points where the caller believed.
+
+        Without an expected head the changes go on top of whatever the head is, as often as somebody else is faster.
+        """
+        wanted = list(changes)
+        _check_size(wanted, message)
+        for _ in range(1 if expected_head else 20):
+            head = self.get_head(branch)
+            if expected_head and head != expected_head:
+                raise HeadMoved(branch=branch, head=head)
+            tree = self._apply(head, wanted)
+            if tree == str(self._commit(head).tree.id):
+                msg = "The changes leave every file as it is."
+                raise NothingChanged(msg)
+            sha = self._write_commit(tree, (head,), message, author, committer or author)
+            try:
+                self.move_branch(branch, expected=head, sha=sha)
+            except HeadMoved:
+                if expected_head:
+                    raise
+                continue
+            return self.get_commit(sha)
+        raise HeadMoved(branch=branch, head=self.get_head(branch))
+
+    def create_root_commit(
+        self, *, branch: str, message: str, files: Mapping[str, bytes], author: Person
+    ) -> CommitInfo:
+        """Make the first commit of a branch in an empty repository."""
+        index = pygit2.Index()
+        for path, content in files.items():
+            index.add(pygit2.IndexEntry(check_path(path), self._repo.create_blob(content), FileMode.BLOB))
+        sha = self._write_commit(str(index.write_tree(self._repo)), (), message, author, author)
+        self.create_branch(branch, sha)
+        return self.get_commit(sha)
+
+    def merge_state(self, *, source: str, target: str) -> MergeState:
+        """Say whether two commits merge cleanly, and into which tree."""
+        result = self._git(
+            "merge-tree",
+            "--write-tree",
+            "--name-only",
+            "-z",
+            "--end-of-options",
+            str(self._commit(target).id),
+            str(self._commit(source).id),
+            accept=(0, 1),
+        )
+        tree, *rest = result.stdout.split(b"\0")
+        if result.returncode == 0:
+            return MergeState(clean=True, tree=tree.decode())
+        paths = []
+        for item in rest:
+            if not item:
+                break
+            paths.append(item.decode("utf-8", "replace"))
+        return MergeState(clean=False, conflicts=tuple(dict.fromkeys(paths)), tree=tree.decode())
+
+    def merge(
+        self,
+        *,
+        source: str,
+        branch: str,
+        expected_head: str,
+        method: MergeMethod,
+        message: str,
+        author: Person,
+        committer: Person | None = None,
+    ) -> CommitInfo:
+        """Merge a commit into a branch that still points to the expected commit."""
+        head = self.get_head(branch)
+        if head != expected_head:
+            raise HeadMoved(branch=branch, head=head)
+        state = self.merge_state(source=source, target=head)
+        if not state.clean:
+            raise MergeConflict(state.conflicts)
+        parents = (head, str(self._commit(source).id)) if method == "merge" else (head,)
+        sha = self._write_commit(state.tree, parents, message, author, committer or author)
+        self.move_branch(branch, expected=head, sha=sha)
+        return self.get_commit(sha)
+
+    # Differences
+
+    def diff(
+        self, base: str | None, head: str, *, context: int = 3, ignore_whitespace: bool = False, path: str | None = None
+    ) -> list[FileDiff]:
+        """Compare two commits file by file, following renames; no base means an empty tree."""
+        options = DiffOption.IGNORE_WHITESPACE if ignore_whitespace else DiffOption.NORMAL
+        tree = self._commit(head).tree
+        if base is None:
+            diff = tree.diff_to_tree(swap=True, flags=options, context_lines=context)
+        else:
+            diff = self._commit(base).tree.diff_to_tree(tree, flags=options, context_lines=context)
+        diff.find_similar(flags=DiffFind.FIND_RENAMES)
+        if len(diff) > MAX_DIFF_FILES:
+            msg = f"The comparison touches {len(diff)} files, more than {MAX_DIFF_FILES}."
+            raise TooBig(msg)
+        found = []
+        for patch in diff:
+            if patch is None or patch.delta.status == DeltaStatus.UNMODIFIED:
+                continue
+            if path is None or path in (patch.delta.new_file.path, patch.delta.old_file.path):
+                found.append(file_diff_of_patch(patch))
+        return found
+
+    # Inside
+
+    def _commit(self, sha: str) -> pygit2.Commit:
+        try:
+            found = self._repo.get(sha)
+        except (ValueError, pygit2.GitError):
+            found = None
+        if not isinstance(found, pygit2.Commit):
+            msg = f"There is no commit {sha[:40]}."
+            raise UnknownRef(msg)
+        return found
+
+    def _object_at(self, sha: str, path: str) -> pygit2.Object:
+        tree = self._commit(sha).tree
+        if not path:
+            return tree
+        try:
+            return tree[path]
+        except (KeyError, ValueError, pygit2.GitError) as error:
+            msg = f"There is no {path} at {sha[:7]}."
+            raise UnknownPath(msg) from error
+
+    def _entry(self, item: pygit2.Object, folder: str) -> Entry:
+        name = _name(item)
+        kind = _kind(item)
+        size = item.size if isinstance(item, pygit2.Blob) else None
+        return Entry(name=name, path=f"{folder}/{name}" if folder else name, kind=kind, sha=str(item.id), size=size)
+
+    def _walk_tree(self, tree: pygit2.Tree, prefix: str, *, folders: bool = False) -> Iterator[tuple[str, Any]]:
+        for item in tree:
+            path = f"{prefix}{_name(item)}"
+            if isinstance(item, pygit2.Tree):
+                if folders:
+                    yield path, item
+                yield from self._walk_tree(item, f"{path}/", folders=folders)
+            else:
+                yield path, item
+
+    def _changes_path(self, commit: pygit2.Commit, path: str) -> bool:
+        own = _id_at(commit, path)
+        if not commit.parents:
+            return own is not None
+        return all(_id_at(parent, path) != own for parent in commit.parents)
+
+    def _find_last_commits(self, sha: str, path: str) -> dict[str, CommitInfo]:
+        wanted = _ids_in_folder(self._commit(sha), path)
+        open_names = set(wanted)
+        found: dict[str, CommitInfo] = {}
+        walker = self._repo.walk(self._commit(sha).id, SortMode.TOPOLOGICAL | SortMode.TIME)
+        for _, commit in zip(range(LAST_COMMIT_DEPTH), walker, strict=False):
+            if not open_names:
+                break
+            own = _ids_in_folder(commit, path)
+            parents = [_ids_in_folder(parent, path) for parent in commit.parents]
+            for name in list(open_names):
+                if own.get(name) != wanted[name] or any(parent.get(name) == own.get(name) for parent in parents):
+                    continue
+                found[name] = _info(commit)
+                open_names.discard(name)
+        return found
+
+    def _apply(self, head: str, changes: list[Change]) -> str:
+        index = pygit2.Index()
+        index.read_tree(self._commit(head).tree)
+        files: dict[str, tuple[pygit2.Oid, FileMode]] = {entry.path: (entry.id, entry.mode) for entry in index}
+        for change in changes:
+            _apply_one(files, change, self._repo)
+        _check_collisions(files)
+        fresh = pygit2.Index()
+        for path, (blob, mode) in files.items():
+            fresh.add(pygit2.IndexEntry(path, blob, mode))
+        return str(fresh.write_tree(self._repo))
+
+    def _write_commit(
+        self, tree: str, parents: tuple[str, ...], message: str, author: Person, committer: Person
+    ) -> str:
+        now = datetime.now(UTC)  # noqa: TID251, RUF100 - Git stamps commits itself; a frozen clock would tie their order
+        return str(
+            self._repo.create_commit(
+                None,
+                _signature(author, now),
+                _signature(committer, now),
+                message.strip() + "\n",
+                pygit2.Oid(hex=tree),
+                [pygit2.Oid(hex=parent) for parent in parents],
+            )
+        )
+
+    def _git(self, *arguments: str, accept: tuple[int, ...] = (0,)) -> subprocess.CompletedProcess[bytes]:
+        try:
+            result = subprocess.run(  # noqa: S603 - an argument list, never a shell
+                ["git", "--git-dir", str(self.path), *arguments],  # noqa: S607 - found on the fixed PATH below
+                env=dict(GIT_ENVIRONMENT),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=MERGE_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            msg = f"git {arguments[0]} took longer than {MERGE_SECONDS} s."
+            raise GitError(msg) from error
+        if result.returncode not in accept:
+            reason = result.stderr.decode("utf-8", "replace").strip()[:500]
+            msg = f"git {arguments[0]} failed: {reason}"
+            raise GitError(msg)
+        return result
+
+
+def _name(item: pygit2.Object) -> str:
+    return bytes(item.raw_name or b"").decode("utf-8", "replace")
+
+
+def _kind(item: pygit2.Object) -> EntryKind:
+    return _KINDS.get(int(item.filemode or 0), "folder" if item.type == ObjectType.TREE else "file")
+
+
+def _is_safe(path: str) -> bool:
+    try:
+        check_path(path)
+    except BadChange:
+        return False
+    return True
+
+
+def _id_at(commit: pygit2.Commit, path: str) -> pygit2.Oid | None:
+    try:
+        return commit.tree[path].id
+    except KeyError:
+        return None
+
+
+def _ids_in_folder(commit: pygit2.Commit, path: str) -> dict[str, str]:
+    try:
+        tree = commit.tree[path] if path else commit.tree
+    except KeyError:
+        return {}
+    return {_name(item): str(item.id) for item in tree} if isinstance(tree, pygit2.Tree) else {}
+
+
+def _moment(signature: pygit2.Signature) -> datetime:
+    try:
+        return datetime.fromtimestamp(signature.time, timezone(timedelta(minutes=signature.offset)))
+    except (ValueError, OverflowError, OSError):
+        # A pushed commit may carry any number; the page must still open.
+        return datetime.fromtimestamp(0, UTC)
+
+
+def _person(signature: pygit2.Signature) -> Person:
+    return Person(
+        name=bytes(signature.raw_name).decode("utf-8", "replace"),
+        email=bytes(signature.raw_email).decode("utf-8", "replace"),
+    )
+
+
+def _signature(person: Person, now: datetime) -> pygit2.Signature:
+    return pygit2.Signature(
+        _clean_identity(person.name, fallback="unknown"),
+        _clean_identity(person.email, fallback="unknown@localhost"),
+        int(now.timestamp()),
+        0,
+    )
+
+
+def _info(commit: pygit2.Commit) -> CommitInfo:
+    return CommitInfo(
+        sha=str(commit.id),
+        tree=str(commit.tree_id),
+        parents=tuple(str(parent) for parent in commit.parent_ids),
+        message=bytes(commit.raw_message).decode("utf-8", "replace"),
+        author=_person(commit.author),
+        authored_at=_moment(commit.author),
+        committer=_person(commit.committer),
+        committed_at=_moment(commit.committer),
+    )
+
+
+def _check_size(changes: list[Change], message: str) -> None:
+    if not changes:
+        raise BadChange("", "a commit needs at least one change")
+    if not message.strip():
+        raise BadChange("", "a commit needs a message")
+    if "\0" in message:
+        raise BadChange("", "a message has no NUL characters")
+    if len(message) > MAX_MESSAGE or len(changes) > MAX_CHANGES:
+        msg = f"A commit has at most {MAX_CHANGES} changes and {MAX_MESSAGE} characters of message."
+        raise TooBig(msg)
+    sizes = [len(change.content or b"") for change in changes]
+    if max(sizes) > MAX_FILE_BYTES or sum(sizes) > MAX_COMMIT_BYTES:
+        msg = f"A file has at most {MAX_FILE_BYTES} bytes, a commit {MAX_COMMIT_BYTES}."
+        raise TooBig(msg)
+
+
+def _apply_one(files: dict[str, tuple[pygit2.Oid, FileMode]], change: Change, repo: pygit2.Repository) -> None:
+    old = files.get(change.path)
+    if change.delete or change.move_to is not None:
+        if old is None:
+            raise BadChange(change.path, "there is no such file")
+        if change.delete and (change.content is not None or change.move_to is not None):
+            raise BadChange(change.path, "a change deletes, moves or writes a file, not two of these")
+        del files[change.path]
+    if change.delete:
+        return
+    path = check_path(change.move_to if change.move_to is not None else change.path)
+    if change.move_to is not None and path in files:
+        raise BadChange(path, "there is a file already")
+    if change.content is None:
+        if old is None or change.move_to is None:
+            raise BadChange(change.path, "a change needs content, 'delete' or 'move_to'")
+        files[path] = old
+        return
+    if old is not None and old[1] not in {FileMode.BLOB, FileMode.BLOB_EXECUTABLE}:
+        raise BadChange(change.path, "only ordinary files can be edited; this is a link or a submodule")
+    files[path] = (repo.create_blob(change.content), old[1] if old else FileMode.BLOB)
+
+
+def _check_collisions(files: Mapping[str, object]) -> None:
+    """Refuse a path that is a file and a folder at once, which Git's index would settle silently."""
+    for path in files:
+        parent = path.rpartition("/")[0]
+        while parent:
+            if parent in files:
+                raise BadChange(path, f"{parent} is a file, not a folder")
+            parent = parent.rpartition("/")[0]

@@ -1,0 +1,110 @@
+"""Plain values that the repository hands out; none of them holds on to Git."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+EntryKind = Literal["file", "folder", "symlink", "submodule"]
+MergeMethod = Literal["merge", "squash"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """Who wrote a commit."""
+
+    name: str
+    email: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One change of a file: new content, a deletion, or a move (with or without new content)."""
+
+    path: str
+    content: bytes | None = None
+    delete: bool = False
+    move_to: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitInfo:
+    """A commit as pages and the API show it."""
+
+    sha: str
+    tree: str
+    parents: tuple[str, ...]
+    message: str
+    author: Person
+    authored_at: datetime
+    committer: Person
+    committed_at: datetime
+
+    @property
+    def short(self) -> str:
+        """Return the first seven digits."""
+        return self.sha[:7]
+
+    @property
+    def subject(self) -> str:
+        """Return the first line of the message."""
+        return self.message.strip().partition("\n")[0]
+
+    @property
+    def body(self) -> str:
+        """Return the message without its first line."""
+        return self.message.strip().partition("\n")[2].strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One line of a folder."""
+
+    name: str
+    path: str
+    kind: EntryKind
+    sha: str
+    size: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blob:
+    """One file at one commit."""
+
+    path: str
+    kind: EntryKind
+    sha: str
+    size: int
+    content: bytes
+
+    @property
+    def is_binary(self) -> bool:
+        """Say whether the content is no text, by Git's own rule of thumb."""
+        return b"\0" in self.content[:8000]
+
+    @property
+    def text(self) -> str:
+        """Return the content as text; bytes that are not UTF-8 become replacement characters."""
+        return self.content.decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeState:
+    """What a merge of two commits would give."""
+
+    clean: bool
+    conflicts: tuple[str, ...] = ()
+    tree: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefUpdate:
+    """One line that a push asks for: a full ref with its old and new commit ("" where there is none)."""
+
+    ref: str
+    before: str
+    after: str
+    fast_forward: bool = False
