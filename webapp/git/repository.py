@@ -47,7 +47,7 @@ GIT_ENVIRONMENT: Mapping[str, str] = {
 for _level in (ConfigLevel.SYSTEM, ConfigLevel.GLOBAL, ConfigLevel.XDG, ConfigLevel.PROGRAMDATA):
     pygit2.settings.search_path[_level] = ""
 # What was acknowledged survives a power cut: objects and refs reach the disk before a call returns.
-pygit2.settings.enable_fsync_gitdir = True
+pygit2.settings.enable_fsync_gitdir(True)
 
 MAX_FILE_BYTES = 20 * 1024 * 1024
 MAX_COMMIT_BYTES = 100 * 1024 * 1024
