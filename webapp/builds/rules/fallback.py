@@ -38,4 +38,6 @@ def check_chain(*, path: str, chain: Iterable[str], parents: Parents) -> None:
                 f"The chain reads {path} from {younger} and then from {elder}, "
                 f"but on {path} {elder} is no ancestor of {younger} (its ancestry is {ancestry})."
             )
-            raise InvalidInput(message, code="chain_incompatible", path=path, branches=[younger, elder])
+            raise InvalidInput(
+                message, code="chain_incompatible", path=path, branches=[younger, elder]
+            )

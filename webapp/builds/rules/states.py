@@ -46,19 +46,33 @@ JOB_SENTENCES = {
 }
 BUILD_TRANSITIONS: dict[BuildState, frozenset[BuildState]] = {
     BuildState.RESOLVING: frozenset(
-        {BuildState.RUNNING, BuildState.COMPLETED, BuildState.FAILED, BuildState.ABORTED}
+        {
+            BuildState.RUNNING,
+            BuildState.COMPLETED,
+            BuildState.FAILED,
+            BuildState.ABORTED,
+        }
     ),
-    BuildState.RUNNING: frozenset({BuildState.COMPLETED, BuildState.FAILED, BuildState.ABORTED}),
+    BuildState.RUNNING: frozenset(
+        {BuildState.COMPLETED, BuildState.FAILED, BuildState.ABORTED}
+    ),
     BuildState.COMPLETED: frozenset(),
     BuildState.FAILED: frozenset(),
     BuildState.ABORTED: frozenset(),
 }
 JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
     JobState.WAITING: frozenset({JobState.RUN_PENDING, JobState.ABORTED}),
-    JobState.RUN_PENDING: frozenset({JobState.RUNNING, JobState.ABORTED, JobState.FAILED}),
+    JobState.RUN_PENDING: frozenset(
+        {JobState.RUNNING, JobState.ABORTED, JobState.FAILED}
+    ),
     # Back to RUN_PENDING is the one retry after the worker died under the job.
     JobState.RUNNING: frozenset(
-        {JobState.COMPLETED, JobState.FAILED, JobState.ABORT_PENDING, JobState.RUN_PENDING}
+        {
+            JobState.COMPLETED,
+            JobState.FAILED,
+            JobState.ABORT_PENDING,
+            JobState.RUN_PENDING,
+        }
     ),
     JobState.ABORT_PENDING: frozenset({JobState.ABORTED}),
     JobState.ABORTED: frozenset(),
@@ -72,13 +86,17 @@ JOB_ENDS = frozenset(state for state, after in JOB_TRANSITIONS.items() if not af
 def check_build_transition(before: str, after: str) -> None:
     """Refuse a step that the table does not have."""
     if BuildState(after) not in BUILD_TRANSITIONS[BuildState(before)]:
-        raise Conflict(f"A build that is {before} cannot become {after}.", code="wrong_state")
+        raise Conflict(
+            f"A build that is {before} cannot become {after}.", code="wrong_state"
+        )
 
 
 def check_job_transition(before: str, after: str) -> None:
     """Refuse a step that the table does not have."""
     if JobState(after) not in JOB_TRANSITIONS[JobState(before)]:
-        raise Conflict(f"A job that is {before} cannot become {after}.", code="wrong_state")
+        raise Conflict(
+            f"A job that is {before} cannot become {after}.", code="wrong_state"
+        )
 
 
 def can_become(before: JobState) -> frozenset[JobState]:
@@ -88,7 +106,9 @@ def can_become(before: JobState) -> frozenset[JobState]:
 
 def states_before(after: JobState) -> tuple[JobState, ...]:
     """Return the job states from which one step leads to this one: the guard of a compare-and-swap."""
-    return tuple(state for state, following in JOB_TRANSITIONS.items() if after in following)
+    return tuple(
+        state for state, following in JOB_TRANSITIONS.items() if after in following
+    )
 
 
 def summarise_build(jobs: Iterable[str], *, cancelled: bool) -> BuildState | None:
@@ -96,8 +116,10 @@ def summarise_build(jobs: Iterable[str], *, cancelled: bool) -> BuildState | Non
     states = {JobState(state) for state in jobs}
     if not states <= JOB_ENDS:
         return None
-    if JobState.FAILED in states:
-        return BuildState.FAILED
-    if JobState.ABORTED in states:
-        return BuildState.ABORTED if cancelled else BuildState.FAILED
-    return BuildState.COMPLETED
+    if cancelled and JobState.ABORTED in states:
+        return BuildState.ABORTED
+    return (
+        BuildState.FAILED
+        if states & {JobState.FAILED, JobState.ABORTED}
+        else BuildState.COMPLETED
+    )

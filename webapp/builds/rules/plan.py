@@ -1,0 +1,366 @@
+"""From JobSpecs, targets, a chain and the state of datasets to a frozen plan; nothing here touches the world."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from webapp.builds.rules import fallback
+from webapp.builds.rules.values import (
+    BuildPlan,
+    Committed,
+    DatasetState,
+    PlannedInput,
+    PlannedJob,
+    PlannedOutput,
+    Request,
+    Spec,
+)
+from webapp.core.errors import InvalidInput
+
+SHORT_SHA = 7
+
+
+class SpecBook:
+    """Published JobSpecs by output, looked up along one chain."""
+
+    def __init__(self, specs: Iterable[Spec], chain: Sequence[str]) -> None:
+        self._chain = tuple(chain)
+        self._by_place: dict[tuple[str, str], list[Spec]] = {}
+        for spec in specs:
+            for output in spec.outputs:
+                self._by_place.setdefault((output.path, spec.branch), []).append(spec)
+
+    def find(self, path: str) -> Spec | None:
+        """Return the JobSpec of an output from the first branch of the chain that has one."""
+        found = [
+            spec
+            for branch in self._chain
+            for spec in self._by_place.get((path, branch), ())
+        ]
+        if not found:
+            return None
+        for other in found[1:]:
+            if other.repository != found[0].repository:
+                message = (
+                    f"Two repositories make {path}: {found[0].place} and {other.place}."
+                )
+                raise InvalidInput(
+                    message,
+                    code="two_repositories",
+                    names=[found[0].repository, other.repository],
+                )
+            if other.branch == found[0].branch:
+                message = (
+                    f"Two transforms make {path}: {found[0].place} and {other.place}."
+                )
+                raise InvalidInput(
+                    message,
+                    code="two_transforms",
+                    names=[found[0].function, other.function],
+                )
+        return found[0]
+
+    def find_whole(self, path: str) -> Spec | None:
+        """Return the JobSpec of an output after checking that it is the one for all its outputs."""
+        spec = self.find(path)
+        if spec is None:
+            return None
+        for output in spec.outputs:
+            other = self.find(output.path)
+            if other is not None and other.id != spec.id:
+                message = (
+                    f"{spec.place} makes {path} and {output.path}, "
+                    f"but on this chain {output.path} is made by {other.place}."
+                )
+                raise InvalidInput(
+                    message,
+                    code="two_transforms",
+                    names=[spec.function, other.function],
+                )
+        return spec
+
+
+def list_involved_paths(*, specs: Iterable[Spec], request: Request) -> frozenset[str]:
+    """Return every dataset whose state the plan of this request looks at."""
+    book = SpecBook(specs, request.chain)
+    selected = _select(book, request)
+    paths = {each.path for spec in selected for each in (*spec.inputs, *spec.outputs)}
+    return frozenset(paths | set(request.targets))
+
+
+def make_plan(
+    *, specs: Iterable[Spec], request: Request, datasets: Mapping[str, DatasetState]
+) -> BuildPlan:
+    """Decide jobs, inputs, outputs and freshness, or refuse with a code and the names involved."""
+    specs = tuple(specs)
+    book = SpecBook(specs, request.chain)
+    selected = _select(book, request)
+    _check_no_cycle(book, request.targets)
+    _check_declared_branches(selected, request.branch)
+    for path in sorted(
+        {each.path for spec in selected for each in (*spec.inputs, *spec.outputs)}
+    ):
+        state = datasets.get(path, DatasetState(path))
+        fallback.check_chain(path=path, chain=request.chain, parents=state.parents)
+    planner = _Planner(request=request, datasets=datasets, book=book)
+    return BuildPlan(
+        chain=request.chain,
+        targets=request.targets,
+        jobs=tuple(
+            planner.plan_job(number, spec)
+            for number, spec in enumerate(_order(selected), start=1)
+        ),
+    )
+
+
+def _select(book: SpecBook, request: Request) -> tuple[Spec, ...]:
+    """Return the JobSpecs of the targets and, when asked, of everything they are made from."""
+    if not request.targets:
+        raise InvalidInput("Name at least one dataset to build.", code="no_targets")
+    chosen: dict[int, Spec] = {}
+    for target in request.targets:
+        spec = book.find_whole(target)
+        if spec is None:
+            message = f"No JobSpec makes {target} on any branch of the chain {' → '.join(request.chain)}."
+            raise InvalidInput(message, code="unknown_target", names=[target])
+        chosen[spec.id] = spec
+    waiting = list(chosen.values()) if request.upstream else []
+    while waiting:
+        for each in waiting.pop().inputs:
+            spec = book.find_whole(each.path)
+            if spec is not None and spec.id not in chosen:
+                chosen[spec.id] = spec
+                waiting.append(spec)
+    return tuple(sorted(chosen.values(), key=_sort_key))
+
+
+def _sort_key(spec: Spec) -> tuple[str, int]:
+    return min(output.path for output in spec.outputs), spec.id
+
+
+def _check_no_cycle(book: SpecBook, targets: Iterable[str]) -> None:
+    """Walk everything above the targets, built or not: a loop of definitions has no right answer."""
+    done: set[int] = set()
+    for target in targets:
+        spec = book.find(target)
+        if spec is not None and spec.id not in done:
+            _walk_up(book, spec, done)
+
+
+def _walk_up(book: SpecBook, start: Spec, done: set[int]) -> None:
+    trail: list[Spec] = [start]
+    pending = [iter(start.inputs)]
+    while trail:
+        declared = next(pending[-1], None)
+        if declared is None:
+            done.add(trail.pop().id)
+            pending.pop()
+            continue
+        spec = book.find(declared.path)
+        if spec is None or spec.id in done:
+            continue
+        if any(spec.id == each.id for each in trail):
+            loop = trail[[each.id for each in trail].index(spec.id) :]
+            names = [
+                min(output.path for output in each.outputs) for each in (*loop, spec)
+            ]
+            # A trail goes from what is made to what it reads; people read data flow the other way.
+            message = f"These datasets are made from each other: {' → '.join(reversed(names))}."
+            raise InvalidInput(message, code="cycle", names=names[:-1])
+        trail.append(spec)
+        pending.append(iter(spec.inputs))
+
+
+def _check_declared_branches(specs: Iterable[Spec], branch: str) -> None:
+    for spec in specs:
+        for each in spec.inputs:
+            if each.branch is not None and each.branch != branch:
+                message = (
+                    f"{spec.place} declares {each.path} on branch {each.branch}, but this build runs on {branch}: "
+                    "all tables of a job are on the build's branch."
+                )
+                raise InvalidInput(
+                    message,
+                    code="branch_mismatch",
+                    names=[each.branch, branch],
+                    path=each.path,
+                )
+
+
+def _order(specs: Sequence[Spec]) -> tuple[Spec, ...]:
+    """Return the JobSpecs so that each comes after those that make its inputs; ties by path, so always the same."""
+    maker = {output.path: spec.id for spec in specs for output in spec.outputs}
+    needs = {
+        spec.id: {maker[each.path] for each in spec.inputs if each.path in maker}
+        for spec in specs
+    }
+    ordered: list[Spec] = []
+    placed: set[int] = set()
+    while len(ordered) < len(specs):
+        ready = next(
+            spec for spec in specs if spec.id not in placed and needs[spec.id] <= placed
+        )
+        ordered.append(ready)
+        placed.add(ready.id)
+    return tuple(ordered)
+
+
+@dataclass
+class _Planner:
+    """Plans jobs one after the other, remembering which running job makes which path."""
+
+    request: Request
+    datasets: Mapping[str, DatasetState]
+    book: SpecBook
+
+    def __post_init__(self) -> None:
+        self._running: dict[str, int] = {}
+
+    def plan_job(self, number: int, spec: Spec) -> PlannedJob:
+        inputs = tuple(
+            self._plan_input(spec, each.name, each.path) for each in spec.inputs
+        )
+        reason = self._find_reason(spec, inputs)
+        if reason is None:
+            why = self._explain_fresh(spec)
+        else:
+            why = reason
+            self._running.update({output.path: number for output in spec.outputs})
+        return PlannedJob(
+            number=number,
+            spec=spec.id,
+            repository=spec.repository,
+            spec_branch=spec.branch,
+            sha=spec.sha,
+            function=spec.function,
+            file=spec.file,
+            line=spec.line,
+            profile=spec.profile,
+            size=spec.size,
+            digest=spec.digest,
+            is_fresh=reason is None,
+            why=why,
+            inputs=inputs,
+            outputs=tuple(
+                self._plan_output(each.name, each.path) for each in spec.outputs
+            ),
+        )
+
+    def _plan_input(self, spec: Spec, name: str, path: str) -> PlannedInput:
+        branch = self.request.branch
+        planned = PlannedInput(
+            name=name,
+            path=path,
+            branch=branch,
+            transaction=None,
+            from_job=None,
+            fallback=False,
+        )
+        if path in self._running:
+            return replace(planned, from_job=self._running[path])
+        found = self._newest(path)
+        if found is None:
+            raise InvalidInput(
+                self._explain_missing(spec, path),
+                code="input_missing",
+                names=[path, spec.function],
+            )
+        read_from, committed = found
+        return replace(
+            planned,
+            branch=read_from,
+            transaction=committed.id,
+            fallback=read_from != branch,
+        )
+
+    def _plan_output(self, name: str, path: str) -> PlannedOutput:
+        parents = self._state(path).parents
+        nearest = fallback.first_existing(self.request.chain, parents)
+        is_new = nearest != self.request.branch
+        return PlannedOutput(
+            name=name,
+            path=path,
+            branch=self.request.branch,
+            is_new=is_new,
+            parent=nearest if is_new else None,
+        )
+
+    def _state(self, path: str) -> DatasetState:
+        return self.datasets.get(path, DatasetState(path))
+
+    def _newest(self, path: str) -> tuple[str, Committed] | None:
+        """Return the first branch of the chain with a committed transaction, and that transaction."""
+        committed = self._state(path).committed
+        branch = fallback.first_existing(self.request.chain, committed)
+        return None if branch is None else (branch, committed[branch])
+
+    def _explain_missing(self, spec: Spec, path: str) -> str:
+        chain = " → ".join(self.request.chain)
+        maker = self.book.find(path)
+        hint = (
+            f" {maker.place} makes it: build it first, or build with upstream."
+            if maker
+            else ""
+        )
+        return f"{spec.place} reads {path}, which has no data on any branch of the chain {chain}.{hint}"
+
+    def _find_reason(self, spec: Spec, inputs: Sequence[PlannedInput]) -> str | None:
+        """Return why the job must run; None when its outputs already are what it would make."""
+        if self.request.force or self.request.forced & {
+            output.path for output in spec.outputs
+        }:
+            return "Asked to run even if fresh"
+        return self._find_input_job(inputs) or next(
+            (
+                reason
+                for output in spec.outputs
+                if (reason := self._find_stale(spec, output.path, inputs))
+            ),
+            None,
+        )
+
+    def _find_input_job(self, inputs: Sequence[PlannedInput]) -> str | None:
+        jobs = sorted({each.from_job for each in inputs if each.from_job is not None})
+        if not jobs:
+            return None
+        return f"Input built by job{'s' if len(jobs) > 1 else ''} {join_words(jobs)}"
+
+    def _find_stale(
+        self, spec: Spec, path: str, inputs: Sequence[PlannedInput]
+    ) -> str | None:
+        found = self._newest(path)
+        if found is None:
+            is_own = spec.branch == self.request.branch and len(self.request.chain) > 1
+            return "New JobSpec on this branch" if is_own else f"{path} was never built"
+        branch, newest = found
+        if newest.digest is None:
+            return f"Newest data on {branch} was written by {newest.made_by or 'something else'}"
+        if newest.digest != spec.digest:
+            return (
+                f"Code changed in {spec.sha[:SHORT_SHA]}"
+                if spec.sha
+                else "Code changed"
+            )
+        pinned = {each.path: each.transaction for each in inputs}
+        moved = sorted(
+            each
+            for each in pinned.keys() | newest.inputs.keys()
+            if pinned.get(each) != newest.inputs.get(each)
+        )
+        return f"Newer data in {join_words(moved)}" if moved else None
+
+    def _explain_fresh(self, spec: Spec) -> str:
+        branches = {
+            found[0] for output in spec.outputs if (found := self._newest(output.path))
+        }
+        places = (
+            "this branch"
+            if branches == {self.request.branch}
+            else join_words(sorted(branches))
+        )
+        return f"Same code and input transactions as on {places}"
+
+
+def join_words(words: Iterable[object]) -> str:
+    """Return "a", "a and b" or "a, b and c"."""
+    *first, last = [str(word) for word in words]
+    return f"{', '.join(first)} and {last}" if first else last

@@ -1,0 +1,233 @@
+"""What a plan is made from and made of: plain frozen values."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredInput:
+    """One declared input of a transform."""
+
+    name: str
+    path: str
+    branch: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredOutput:
+    """One declared output of a transform."""
+
+    name: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A published JobSpec and where it was published."""
+
+    id: int
+    repository: str
+    branch: str
+    sha: str
+    function: str
+    file: str
+    line: int
+    profile: str
+    size: str
+    digest: str
+    inputs: tuple[DeclaredInput, ...]
+    outputs: tuple[DeclaredOutput, ...]
+
+    @property
+    def place(self) -> str:
+        """Name the transform so that its author finds it."""
+        return f"{self.function} ({self.repository}, branch {self.branch})"
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The newest committed transaction of a dataset branch and, where a job made it, from what."""
+
+    id: str
+    branch: str
+    made_by: str = ""
+    """What made it when no job did: "an upload", "an Iceberg client"."""
+    digest: str | None = None
+    sha: str = ""
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    """Path → transaction that the job read."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetState:
+    """Branches of one dataset as they stand when the plan is made."""
+
+    path: str
+    parents: Mapping[str, str | None] = field(default_factory=dict)
+    committed: Mapping[str, Committed] = field(default_factory=dict)
+    """Branch → what it shows; a branch without a committed transaction is absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What somebody asked to build."""
+
+    chain: tuple[str, ...]
+    targets: tuple[str, ...]
+    upstream: bool = False
+    force: bool = False
+    forced: frozenset[str] = frozenset()
+    """Outputs whose jobs run even when fresh; all of them with `force`."""
+
+    @property
+    def branch(self) -> str:
+        """The build branch."""
+        return self.chain[0]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedInput:
+    """Where a job reads one input: a branch and either a transaction or the job that will make it."""
+
+    name: str
+    path: str
+    branch: str
+    transaction: str | None
+    from_job: int | None
+    fallback: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedOutput:
+    """What a job writes; `is_new` says that the branch is made, off `parent` or as a root."""
+
+    name: str
+    path: str
+    branch: str
+    is_new: bool
+    parent: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedJob:
+    """One transform in the plan, runs or is fresh."""
+
+    number: int
+    spec: int
+    repository: str
+    spec_branch: str
+    sha: str
+    function: str
+    file: str
+    line: int
+    profile: str
+    size: str
+    digest: str
+    is_fresh: bool
+    why: str
+    inputs: tuple[PlannedInput, ...]
+    outputs: tuple[PlannedOutput, ...]
+
+    @property
+    def after(self) -> tuple[int, ...]:
+        """Numbers of the jobs that must complete first."""
+        return tuple(
+            sorted({each.from_job for each in self.inputs if each.from_job is not None})
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BuildPlan:
+    """Jobs in an order in which they may run, every input and output decided."""
+
+    chain: tuple[str, ...]
+    targets: tuple[str, ...]
+    jobs: tuple[PlannedJob, ...]
+
+    @property
+    def branch(self) -> str:
+        """The build branch."""
+        return self.chain[0]
+
+    @property
+    def running_jobs(self) -> tuple[PlannedJob, ...]:
+        """Jobs that are not fresh."""
+        return tuple(job for job in self.jobs if not job.is_fresh)
+
+    @property
+    def written_paths(self) -> tuple[str, ...]:
+        """Outputs whose transactions open at resolution, in the one order in which they are taken."""
+        return tuple(
+            sorted(output.path for job in self.running_jobs for output in job.outputs)
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as plain JSON values."""
+        plan = asdict(self)
+        plan["branch"] = self.branch
+        for job, planned in zip(plan["jobs"], self.jobs, strict=True):
+            job["after"] = list(planned.after)
+        return plan
+
+    @classmethod
+    def from_json(cls, plan: Mapping[str, Any]) -> Self:
+        """Read what `to_json` wrote."""
+        return cls(
+            chain=tuple(plan["chain"]),
+            targets=tuple(plan["targets"]),
+            jobs=tuple(_read_job(job) for job in plan["jobs"]),
+        )
+
+    def explain(self) -> str:
+        """Return the plan as text for people."""
+        lines = [
+            f"Build on {' → '.join(self.chain)}, targets {', '.join(self.targets)}"
+        ]
+        for job in self.jobs:
+            verdict = "fresh, skipped" if job.is_fresh else "runs"
+            lines.append(
+                f"{job.number}. {', '.join(each.path for each in job.outputs)}: {verdict}. {job.why}"
+            )
+            lines.append(
+                f"   {job.function} ({job.file}:{job.line}), {job.repository} {job.spec_branch} {job.sha[:7]}, "
+                f"{job.profile} {job.size}"
+            )
+            lines.extend(f"   reads {_explain_input(each)}" for each in job.inputs)
+            lines.extend(
+                f"   writes {_explain_output(each)}"
+                for each in job.outputs
+                if not job.is_fresh
+            )
+        return "\n".join(lines)
+
+
+def _explain_input(planned: PlannedInput) -> str:
+    if planned.from_job is not None:
+        return f"{planned.path} on {planned.branch}, made by job {planned.from_job}"
+    fallback = " by fallback" if planned.fallback else ""
+    return f"{planned.path} on {planned.branch}{fallback}, transaction {planned.transaction}"
+
+
+def _explain_output(planned: PlannedOutput) -> str:
+    if not planned.is_new:
+        return f"{planned.path} on {planned.branch}"
+    origin = (
+        f"branch made off {planned.parent}"
+        if planned.parent
+        else "made as a root branch"
+    )
+    return f"{planned.path} on {planned.branch}, {origin}"
+
+
+def _read_job(job: Mapping[str, Any]) -> PlannedJob:
+    plain = {
+        key: value
+        for key, value in job.items()
+        if key not in {"inputs", "outputs", "after"}
+    }
+    return PlannedJob(
+        **plain,
+        inputs=tuple(PlannedInput(**each) for each in job["inputs"]),
+        outputs=tuple(PlannedOutput(**each) for each in job["outputs"]),
+    )
