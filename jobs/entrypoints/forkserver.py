@@ -1,0 +1,382 @@
+"""A warm process that forks jobs: libraries are imported once, a job starts in milliseconds.
+
+Start it from a clean environment (children inherit nothing else, but their environment block in /proc is this one):
+``python -m jobs.entrypoints.forkserver --socket $TRIBUTARY_HOME/run/fork.sock [--mode auto|full|user|off]``.
+It listens before it has imported anything; a caller that connects early waits, it is not refused. The socket has mode
+0600. SIGTERM ends the server and with it every job; so does its death by any signal (see sandbox.py).
+
+The protocol
+------------
+One connection (SOCK_STREAM) is one request. Lines of JSON, each ended by a newline, UTF-8.
+
+1. The caller sends one line. With `entrypoint` the message must carry exactly one file descriptor by SCM_RIGHTS, sent
+   together with the first byte of the line (`socket.send_fds(sock, [line], [fd])`): it becomes stdout and stderr of the
+   job. The caller closes its own copy; end of file on its pipe means that the job and all it started are gone. ::
+
+     {"op": "run",                           # may be left out when "entrypoint" is there
+      "entrypoint": "publish"|"run"|"upload"|"diff",
+      "manifest": "/abs/path/manifest.json", # passed to jobs.entrypoints.<entrypoint>.main(path) -> exit code
+      "cwd": "/abs/path",                    # must be visible inside; default "/"
+      "env": {"NAME": "value"},              # the whole environment of the job
+      "limits": {"memory_bytes": 4294967296, "cpu_s": 3600, "nproc": 512, "nofile": 1024, "fsize": 4294967296},
+      "sandbox": {"readonly": ["/abs", ...], "writable": ["/abs", ...], "uid": 200123, "gid": 200123,
+                  "tmp_bytes": 1073741824, "hide": ["/home"]}}
+
+   Every key of `limits` and `sandbox` may be left out (the defaults of sandbox.Limits and sandbox.Confinement); null
+   in `limits` means no limit. Without `uid` the job gets one of its own. `hide` is accepted for the reader's sake:
+   everything that is not listed is hidden. The folder of the manifest must be in `writable` (mode 0777 when the server
+   is root, since the job has another user), `cwd` and the code's folder in `readonly`. A listed path that does not
+   exist fails the job with exit code 125 and a line in its log.
+2. The server answers ``{"pid": 4711, "sandbox": "full"}``: the process group to signal. Or ``{"error": "..."}`` and
+   closes.
+3. While it runs the caller may send ``{"kill": "TERM"}`` or ``{"kill": "KILL"}`` any number of times. TERM reaches the
+   job only, which may ignore it; KILL ends everything at once. Closing the connection is KILL.
+4. When it has ended the server sends ``{"exit": code}`` (0-255, 128+n after signal n, 125 when the sandbox could not be
+   made) and closes. By then every process of the job is gone (modes full and user).
+
+``{"op": "status"}`` (no descriptor) answers ``{"pid": n, "sandbox": "full|user|off", "ready": true|false, "jobs": n,
+"protocol": 1, "preloaded": [...]}`` and closes; ``ready`` is false until all libraries are imported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import json
+import os
+import random
+import selectors
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, NoReturn
+
+from jobs.entrypoints import sandbox
+from jobs.protocol import VERSION
+
+ENTRYPOINTS = frozenset({"publish", "run", "upload", "diff"})
+MAX_REQUEST_BYTES = 1024 * 1024
+# Light libraries first: most jobs are light, and a job that comes early waits only for the next import.
+PRELOADED = (
+    "pyarrow.compute",
+    "pyarrow.dataset",
+    "pyarrow.parquet",
+    "pyiceberg.catalog.rest",
+    "pyiceberg.io.pyarrow",
+    "pyiceberg.table.update.schema",
+    "jobs.entrypoints.publish",
+    "jobs.entrypoints.run",
+    "jobs.entrypoints.upload",
+    "jobs.entrypoints.diff",
+    "polars",
+    "pandas",
+    "duckdb",
+    "pyspark.sql.connect.session",
+    "pyspark.sql.functions",
+    "pyspark.sql.window",
+    "jobs.engine.session",
+)
+
+
+class RequestError(ValueError):
+    """A request that cannot be served; the text goes back to the caller."""
+
+
+@dataclass(eq=False)
+class _Connection:
+    """One caller: bytes not yet read as lines, descriptors received, and the job when it runs."""
+
+    socket: socket.socket
+    received: bytes = b""
+    log: int | None = None
+    pid: int | None = None
+    process: int | None = None  # its pidfd
+
+
+class ForkServer:
+    """The loop: one thread, so that forking is safe."""
+
+    def __init__(self, path: Path, mode: sandbox.Mode) -> None:
+        self._mode = mode
+        self._path = path
+        self._selector = selectors.DefaultSelector()
+        self._connections: set[_Connection] = set()
+        self._waiting = list(PRELOADED)
+        self._preloaded: list[str] = []
+        self._listener = self._listen(path)
+        self._stopping = False
+
+    def serve(self) -> None:
+        """Serve until SIGTERM."""
+        wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake_write)
+        signal.signal(signal.SIGTERM, self._stop)
+        signal.signal(signal.SIGINT, self._stop)
+        self._selector.register(wake_read, selectors.EVENT_READ, None)
+        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        while not self._stopping:
+            events = self._selector.select(0 if self._waiting else None)
+            for key, _ in events:
+                if key.data is not None:
+                    key.data()
+            if not events and self._waiting:
+                self._preload_next()
+        for connection in list(self._connections):
+            self._close(connection)
+        self._path.unlink(missing_ok=True)
+
+    def _stop(self, _number: int, _frame: object) -> None:
+        self._stopping = True
+
+    @staticmethod
+    def _listen(path: Path) -> socket.socket:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        previous = os.umask(0o177)
+        listener.bind(str(path))
+        os.umask(previous)
+        listener.listen(128)
+        listener.setblocking(False)
+        return listener
+
+    def _preload_next(self) -> None:
+        name = self._waiting.pop(0)
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            # a part that is not installed costs its own jobs only; they say so when they import it
+            sys.stderr.write(f"fork server: cannot preload {name}: {error}\n")
+        else:
+            self._preloaded.append(name)
+        if not self._waiting:
+            # a collection in a child would write to, and so copy, every page of the libraries
+            gc.collect()
+            gc.freeze()
+
+    def _accept(self) -> None:
+        try:
+            accepted, _ = self._listener.accept()
+        except BlockingIOError:
+            return
+        accepted.setblocking(False)
+        connection = _Connection(accepted)
+        self._connections.add(connection)
+        self._selector.register(accepted, selectors.EVENT_READ, lambda: self._receive(connection))
+
+    def _receive(self, connection: _Connection) -> None:
+        try:
+            data, descriptors, _, _ = socket.recv_fds(connection.socket, 65536, 4)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._close(connection)
+            return
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
+            if connection.log is None:
+                connection.log = descriptor
+            else:
+                os.close(descriptor)
+        connection.received += data
+        if not data or len(connection.received) > MAX_REQUEST_BYTES:
+            self._close(connection)
+            return
+        while b"\n" in connection.received and connection in self._connections:
+            line, connection.received = connection.received.split(b"\n", 1)
+            self._handle(connection, line)
+
+    def _handle(self, connection: _Connection, line: bytes) -> None:
+        try:
+            request = json.loads(line)
+            if not isinstance(request, dict):
+                raise RequestError("a request is one JSON object")
+            if "kill" in request:
+                self._signal(connection, request["kill"])
+            elif request.get("op") == "status":
+                self._answer(connection, self._status())
+                self._close(connection)
+            else:
+                self._start(connection, request)
+        except ValueError as error:  # RequestError is one
+            self._answer(connection, {"error": str(error)})
+            self._close(connection)
+
+    def _status(self) -> dict[str, Any]:
+        return {
+            "pid": os.getpid(),
+            "sandbox": self._mode,
+            "ready": not self._waiting,
+            "jobs": sum(connection.pid is not None for connection in self._connections),
+            "protocol": VERSION,
+            "preloaded": self._preloaded,
+        }
+
+    def _signal(self, connection: _Connection, name: object) -> None:
+        numbers = {"TERM": signal.SIGTERM, "KILL": signal.SIGKILL}
+        if not isinstance(name, str) or name not in numbers:
+            raise RequestError(f"cannot send signal {name!r}: TERM and KILL are known")
+        self._kill(connection, numbers[name])
+
+    @staticmethod
+    def _kill(connection: _Connection, number: signal.Signals) -> None:
+        if connection.pid is None:
+            return
+        try:
+            os.killpg(connection.pid, number)
+        except ProcessLookupError:  # it has not made its session yet; until it is reaped the number is its own
+            os.kill(connection.pid, number)
+
+    def _start(self, connection: _Connection, request: dict[str, Any]) -> None:
+        if connection.pid is not None:
+            raise RequestError("this connection has its job already")
+        if connection.log is None:
+            raise RequestError("the request carried no descriptor for the log")
+        order = _Order.read(request)
+        pid = os.fork()
+        if pid == 0:
+            self._become_job(order, connection.log)
+        connection.pid = pid
+        os.close(connection.log)
+        connection.log = None
+        connection.process = os.pidfd_open(pid)
+        self._selector.register(connection.process, selectors.EVENT_READ, lambda: self._finish(connection))
+        self._answer(connection, {"pid": pid, "sandbox": self._mode})
+
+    def _become_job(self, order: _Order, log: int) -> NoReturn:
+        try:
+            signal.set_wakeup_fd(-1)
+            os.setsid()
+            silence = os.open(os.devnull, os.O_RDONLY)
+            os.dup2(silence, 0)
+            os.dup2(log, 1)
+            os.dup2(log, 2)
+            os.closerange(3, sandbox.MOST_FILES)
+            sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+            sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+        except OSError:
+            os._exit(sandbox.SETUP_FAILED)
+        sandbox.confine(order.execute, order.confinement, order.limits, mode=self._mode)
+
+    def _finish(self, connection: _Connection) -> None:
+        if connection.process is None or connection.pid is None:
+            return
+        pid, connection.pid = connection.pid, None
+        self._forget_process(connection)
+        # whatever ran outside a process namespace (mode off) and stayed in the group
+        try:
+            os.killpg(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        self._answer(connection, {"exit": code if code >= 0 else 128 - code})
+        self._close(connection)
+
+    def _forget_process(self, connection: _Connection) -> None:
+        if connection.process is not None:
+            self._selector.unregister(connection.process)
+            os.close(connection.process)
+            connection.process = None
+
+    @staticmethod
+    def _answer(connection: _Connection, message: Mapping[str, Any]) -> None:
+        try:
+            connection.socket.sendall(json.dumps(message).encode() + b"\n")
+        except OSError:
+            pass  # the caller is gone, which the next read of its socket shows
+
+    def _close(self, connection: _Connection) -> None:
+        """Forget a caller; its job, if it still runs, is killed and reaped."""
+        if connection not in self._connections:
+            return
+        self._connections.discard(connection)
+        if connection.log is not None:
+            os.close(connection.log)
+        self._selector.unregister(connection.socket)
+        connection.socket.close()
+        if connection.pid is not None:
+            self._kill(connection, signal.SIGKILL)
+            os.waitpid(connection.pid, 0)
+            self._forget_process(connection)
+            connection.pid = None
+
+
+@dataclass(frozen=True)
+class _Order:
+    """A request that was read and found good."""
+
+    entrypoint: str
+    manifest: str
+    cwd: str
+    env: dict[str, str]
+    confinement: sandbox.Confinement
+    limits: sandbox.Limits
+
+    @classmethod
+    def read(cls, request: Mapping[str, Any]) -> _Order:
+        entrypoint, manifest = request.get("entrypoint"), request.get("manifest")
+        if entrypoint not in ENTRYPOINTS:
+            raise RequestError(f"unknown entrypoint {entrypoint!r}: one of {', '.join(sorted(ENTRYPOINTS))}")
+        if not isinstance(manifest, str) or not manifest.startswith("/"):
+            raise RequestError("'manifest' must be an absolute path")
+        env = request.get("env", {})
+        if not isinstance(env, dict) or not all(isinstance(text, str) for pair in env.items() for text in pair):
+            raise RequestError("'env' must map names to texts")
+        wishes = {name: value for name, value in _object(request, "sandbox").items() if name != "hide"}
+        for name in ("readonly", "writable"):
+            wishes[name] = tuple(wishes.get(name, ()))
+        return cls(
+            entrypoint=entrypoint,
+            manifest=manifest,
+            cwd=str(request.get("cwd", "/")),
+            env=env,
+            confinement=_fill(sandbox.Confinement, wishes),
+            limits=_fill(sandbox.Limits, _object(request, "limits")),
+        )
+
+    def execute(self) -> int:
+        """Run in the confined process: nothing of this server's is left but the imported libraries."""
+        os.environ.clear()
+        os.environ.update(self.env)
+        os.chdir(self.cwd)
+        sys.argv = [f"jobs.entrypoints.{self.entrypoint}", self.manifest]
+        random.seed()
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed()
+        module = importlib.import_module(f"jobs.entrypoints.{self.entrypoint}")
+        code: int = module.main(self.manifest)
+        return code
+
+
+def _object(request: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = request.get(name, {})
+    if not isinstance(value, dict):
+        raise RequestError(f"{name!r} must be an object")
+    return value
+
+
+def _fill(kind: type[Any], values: Mapping[str, Any]) -> Any:
+    unknown = sorted(set(values) - {entry.name for entry in fields(kind)})
+    if unknown:
+        raise RequestError(f"unknown key {unknown[0]!r}")
+    return kind(**values)
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Start the server; see the head of this file."""
+    parser = argparse.ArgumentParser(prog="python -m jobs.entrypoints.forkserver")
+    parser.add_argument("--socket", type=Path, required=True)
+    parser.add_argument("--mode", choices=("auto", "full", "user", "off"), default="auto")
+    options = parser.parse_args(arguments)
+    mode: sandbox.Mode = sandbox.detect_mode() if options.mode == "auto" else options.mode
+    ForkServer(options.socket, mode).serve()
+    # no tidying up of the libraries: some complain at length about what they leave behind
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,434 @@
+"""Runs code that is not trusted: namespaces, an own user, limits. Linux only, standard library only.
+
+Three modes, found by trying them once (`detect_mode`) and never guessed:
+
+`full`  started as root: new mount, process and IPC namespaces, a file system that holds nothing but the system's
+        programs, Python and the named folders, and a user id of the job's own.
+`user`  started as an ordinary user: the same inside a user namespace; the user id stays, but every other
+        process and file is out of sight.
+`off`   neither works here (a container without the rights, another kernel): limits and process group only. User code
+        can then read what this program can read, so whoever runs it must be told.
+
+What the confined process sees: /usr, /bin, /lib (read-only), a short list of /etc, /proc with its own processes only,
+a few devices, private and bounded /tmp and /dev/shm, Python with its packages, this `jobs` package, and the `readonly`
+and `writable` folders at their usual paths. Everything else, the program's home included, does not exist.
+
+Process tree: caller -> keeper -> confined process (number 1 of its process namespace). The keeper has the caller's
+rights, waits and repeats the exit status; the kernel kills each when the one above it dies, and with number 1 all
+processes the code started, whatever sessions they made for themselves. SIGTERM to the process group reaches the
+confined process only; SIGKILL ends all of it.
+
+As a program: `python -m jobs.entrypoints.sandbox [--readonly P]... [--writable P]... [--uid N] [--gid N]
+[--memory BYTES] [--nproc N] [--nofile N] [--tmp-bytes N] [--env NAME=VALUE]... [--mode auto|full|user|off] [--cwd P]
+-- program argument...` executes a program inside; environment variables are only those given by `--env`. SIGTERM is
+passed on. `--print-mode` prints the mode of this machine and ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import errno
+import os
+import resource
+import signal
+import stat
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NoReturn
+
+Mode = Literal["full", "user", "off"]
+
+SETUP_FAILED = 125
+FIRST_JOB_UID = 200_000
+JOB_UIDS = 100_000
+MOST_FILES = 65_536  # more descriptors than the callers ever hold open
+_GIB = 1024**3
+_SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_ETC = (
+    "alternatives ca-certificates group host.conf hosts java-17-openjdk java-21-openjdk ld.so.cache ld.so.conf "
+    "ld.so.conf.d localtime mime.types nsswitch.conf passwd pki protocols resolv.conf services ssl timezone"
+).split()
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+
+_CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x08000000, 0x10000000, 0x20000000
+_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT, _MS_BIND, _MS_REC = 1, 2, 4, 8, 32, 4096, 16384
+_MS_PRIVATE, _MS_RELATIME, _MNT_DETACH = 1 << 18, 1 << 21, 2
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 4, 24, 38
+_SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+_SYS_CAPSET = {"x86_64": 126, "aarch64": 91}
+_LAST_CAPABILITY = 63
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """What the code may see and write. `uid` None takes one of the reserved range (mode full)."""
+
+    readonly: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
+    uid: int | None = None
+    gid: int | None = None
+    tmp_bytes: int = _GIB
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Resource limits of the confined process and everything it starts; None leaves one as it is."""
+
+    memory_bytes: int | None = 4 * _GIB
+    cpu_s: int | None = None
+    nproc: int | None = 512
+    nofile: int | None = 1024
+    fsize: int | None = 4 * _GIB
+
+
+def detect_mode() -> Mode:
+    """Try the strongest confinement in a child and answer what works here."""
+    if not sys.platform.startswith("linux") or os.uname().machine not in _SYS_PIVOT_ROOT:
+        return "off"
+    mode: Mode = "full" if os.geteuid() == 0 else "user"
+    child = os.fork()
+    if child == 0:
+        silence = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silence, 2)
+        confine(_probe, Confinement(), Limits(memory_bytes=None), mode=mode)
+    return mode if os.waitpid(child, 0)[1] == 0 else "off"
+
+
+def _probe() -> int:
+    return 0 if os.listdir("/usr") and not os.path.exists("/root/.ssh") else 1  # noqa: PTH110, PTH208 - no imports after the fork
+
+
+def confine(body: Callable[[], int], confinement: Confinement, limits: Limits, *, mode: Mode) -> NoReturn:
+    """Turn this (freshly forked) process into the keeper and run `body` confined below it. Never returns.
+
+    The caller has already made this process leader of a session and pointed its outputs where they belong.
+    """
+    try:
+        _call("prctl", _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
+        if mode == "user":
+            _enter_user_namespace()
+        if mode != "off":
+            _call("unshare", _libc.unshare(_CLONE_NEWNS | _CLONE_NEWPID | _CLONE_NEWIPC))
+        alive_read, alive_write = os.pipe()
+        number = os.getpid()
+        child = os.fork()
+    except OSError as error:
+        _refuse(error)
+    if child:
+        _keep(child, alive_read)
+    os.close(alive_read)
+    try:
+        _become_confined(confinement, limits, mode=mode, number=number)
+        _die_with_keeper(alive_write)
+    except OSError as error:
+        _refuse(error)
+    os._exit(_run(body))
+
+
+def _run(body: Callable[[], int]) -> int:
+    try:
+        code = body()
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except BaseException:  # noqa: BLE001 - the process ends here, and its log must say why
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError):  # the reader of the log is gone or the code closed its output
+                pass
+    return code & 0xFF
+
+
+def _keep(child: int, alive: int) -> NoReturn:
+    """Wait for the confined process and end as it ended."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # nothing of the caller may stay open here, the log above all: its reader waits for the last writer
+    os.closerange(3, alive)
+    os.closerange(alive + 1, MOST_FILES)
+    silence = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    os.dup2(silence, 0)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)
+    while True:
+        try:
+            _, status = os.waitpid(child, 0)
+        except InterruptedError:
+            continue
+        break
+    if os.WIFSIGNALED(status):
+        os._exit(128 + os.WTERMSIG(status))
+    os._exit(os.WEXITSTATUS(status))
+
+
+def _become_confined(confinement: Confinement, limits: Limits, *, mode: Mode, number: int) -> None:
+    os.umask(0)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if mode != "off":
+        _build_root(confinement)
+    _apply_limits(limits)
+    if mode == "full":
+        uid = confinement.uid if confinement.uid is not None else FIRST_JOB_UID + number % JOB_UIDS
+        gid = confinement.gid if confinement.gid is not None else uid
+        os.setgroups([])
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+    elif mode == "user":
+        _drop_capabilities()
+    _call("prctl", _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    # the change of user cleared it, and without it Python could not read its own /proc/self
+    _call("prctl", _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0))
+
+
+def _die_with_keeper(alive: int) -> None:
+    """Be killed when the keeper dies; a keeper that is gone already no longer holds the pipe."""
+    _call("prctl", _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
+    os.write(alive, b"1")  # SIGPIPE ends this process
+    os.close(alive)
+
+
+def _enter_user_namespace() -> None:
+    uid, gid = os.getuid(), os.getgid()
+    _call("unshare", _libc.unshare(_CLONE_NEWUSER))
+    Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
+    Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1", encoding="ascii")
+    Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1", encoding="ascii")
+
+
+def _apply_limits(limits: Limits) -> None:
+    wanted = {
+        resource.RLIMIT_AS: limits.memory_bytes,
+        resource.RLIMIT_CPU: limits.cpu_s,
+        resource.RLIMIT_NPROC: limits.nproc,
+        resource.RLIMIT_NOFILE: limits.nofile,
+        resource.RLIMIT_FSIZE: limits.fsize,
+        resource.RLIMIT_CORE: 0,
+    }
+    for name, value in wanted.items():
+        if value is not None:
+            hard = resource.getrlimit(name)[1]
+            bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(name, (bound, bound))
+
+
+def _drop_capabilities() -> None:
+    """Give up what the user namespace granted: its owner could else mount and trace inside it."""
+    for capability in range(_LAST_CAPABILITY + 1):
+        _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    nothing = (ctypes.c_uint32 * 6)()
+    number = _SYS_CAPSET[os.uname().machine]
+    _call("capset", _libc.syscall(number, ctypes.byref(header), ctypes.byref(nothing)))
+
+
+# --- the file system ------------------------------------------------------------------------------
+
+
+def _build_root(confinement: Confinement) -> None:
+    """Build the new root in memory, bind what may be seen, and leave the old one for good."""
+    _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
+    _mount("tmpfs", "/tmp", "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=0755,size=16m")  # noqa: S108 - a place to stand
+    for folder in ("/tmp/new", "/tmp/old"):  # noqa: S108
+        os.mkdir(folder, 0o755)
+        os.chmod(folder, 0o755)
+    _pivot("/tmp", "/tmp/old")  # noqa: S108
+    _mount("/new", "/new", None, _MS_BIND | _MS_REC)
+    _make_devices()
+    _make_proc()
+    _private_folder("/tmp", confinement.tmp_bytes)  # noqa: S108 - before the folders, which may lie below it
+    for path, writable in _visible(confinement):
+        _bind(path, writable=writable)
+    _pivot("/new", "/new/old_root")
+    _call("umount2", _libc.umount2(b"/old_root", _MNT_DETACH))
+    os.rmdir("/old_root")
+    _mount(None, "/", None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | _MS_NOSUID | _MS_NODEV)
+    os.chdir("/")
+
+
+def _visible(confinement: Confinement) -> list[tuple[str, bool]]:
+    """Every path to bind, parents before children, with whether it may be written."""
+    here = Path(__file__).resolve().parents[1]
+    paths = {path: False for path in _SYSTEM_FOLDERS if os.path.lexists(f"/old{path}")}
+    paths |= {f"/etc/{name}": False for name in _ETC if os.path.exists(f"/old/etc/{name}")}  # noqa: PTH110
+    paths |= {str(path): False for path in _python_folders() | {here}}
+    paths |= {os.path.abspath(path): False for path in confinement.readonly}  # noqa: PTH100 - links must stay links
+    paths |= {os.path.abspath(path): True for path in confinement.writable}  # noqa: PTH100
+    return sorted(paths.items(), key=lambda item: item[0].count("/"))
+
+
+def _python_folders() -> set[Path]:
+    folders = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()}
+    return {folder for folder in folders if not str(folder).startswith("/usr")}
+
+
+def _bind(path: str, *, writable: bool) -> None:
+    source, target = f"/old{path}", f"/new{path}"
+    if os.path.islink(source):  # noqa: PTH114 - /bin -> usr/bin and the like
+        _make_parents(target)
+        os.symlink(os.readlink(source), target)  # noqa: PTH115, PTH211
+        return
+    if not os.path.exists(source):  # noqa: PTH110
+        raise FileNotFoundError(errno.ENOENT, "the sandbox should show it, but it does not exist", path)
+    if not os.path.exists(target):  # noqa: PTH110
+        _make_parents(target)
+        if stat.S_ISDIR(os.stat(source).st_mode):  # noqa: PTH116
+            os.mkdir(target, 0o755)
+            os.chmod(target, 0o755)
+        else:
+            os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
+    _mount(source, target, None, _MS_BIND | _MS_REC)
+    flags = _MS_REMOUNT | _MS_BIND | _locked_flags(target) | _MS_NOSUID | _MS_NODEV
+    _mount(None, target, None, flags if writable else flags | _MS_RDONLY)
+
+
+def _locked_flags(target: str) -> int:
+    """Flags of the original mount, which a remount in a user namespace must repeat."""
+    present = os.statvfs(target).f_flag
+    flags = present & (_MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC | 1024 | 2048)
+    return flags | (_MS_RELATIME if present & 4096 else 0)
+
+
+def _make_parents(target: str) -> None:
+    missing = []
+    parent = os.path.dirname(target)  # noqa: PTH120
+    while not os.path.isdir(parent):  # noqa: PTH112
+        missing.append(parent)
+        parent = os.path.dirname(parent)  # noqa: PTH120
+    for folder in reversed(missing):
+        os.mkdir(folder, 0o755)
+        os.chmod(folder, 0o755)
+
+
+def _make_devices() -> None:
+    os.mkdir("/new/dev", 0o755)
+    os.chmod("/new/dev", 0o755)
+    for name in _DEVICES:
+        target = f"/new/dev/{name}"
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o666))
+        _mount(f"/old/dev/{name}", target, None, _MS_BIND)
+    for name, link in (("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
+        os.symlink(link, f"/new/dev/{name}")  # noqa: PTH211
+    _private_folder("/dev/shm", 256 * 1024**2)  # noqa: S108
+
+
+def _make_proc() -> None:
+    os.mkdir("/new/proc", 0o755)
+    try:
+        _mount("proc", "/new/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+    except PermissionError:  # a container that masks parts of /proc allows no second one: better none than the host's
+        _mount("tmpfs", "/new/proc", "tmpfs", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, "mode=0555,size=4k")
+
+
+def _private_folder(path: str, size: int) -> None:
+    target = f"/new{path}"
+    os.mkdir(target, 0o755)
+    _mount("tmpfs", target, "tmpfs", _MS_NOSUID | _MS_NODEV, f"mode=1777,size={size}")
+
+
+def _pivot(new_root: str, put_old: str) -> None:
+    if not os.path.isdir(put_old):  # noqa: PTH112
+        os.mkdir(put_old, 0o755)
+    number = _SYS_PIVOT_ROOT[os.uname().machine]
+    _call("pivot_root", _libc.syscall(number, os.fsencode(new_root), os.fsencode(put_old)))
+    os.chdir("/")
+
+
+def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
+    encode = lambda text: None if text is None else os.fsencode(text)  # noqa: E731
+    outcome = _libc.mount(encode(source), encode(target), encode(kind), ctypes.c_ulong(flags), encode(data))
+    _call(f"mount {source or ''} {target}", outcome)
+
+
+def _call(what: str, outcome: int) -> None:
+    if outcome < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)
+
+
+def _refuse(error: OSError) -> NoReturn:
+    os.write(2, f"sandbox: {error.strerror}: {error.filename}\n".encode())
+    os._exit(SETUP_FAILED)
+
+
+# --- as a program ---------------------------------------------------------------------------------
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Execute a program inside; see the head of this file."""
+    options = _parse(arguments)
+    mode: Mode = detect_mode() if options.mode == "auto" else options.mode
+    if options.print_mode:
+        sys.stdout.write(f"{mode}\n")
+        return 0
+    program: list[str] = options.program[1:] if options.program[:1] == ["--"] else options.program
+    environment = dict(entry.split("=", 1) for entry in options.env)
+    confinement = Confinement(
+        readonly=tuple(options.readonly),
+        writable=tuple(options.writable),
+        uid=options.uid,
+        gid=options.gid,
+        tmp_bytes=options.tmp_bytes,
+    )
+    limits = Limits(memory_bytes=options.memory, nproc=options.nproc, nofile=options.nofile, fsize=None)
+
+    def execute() -> int:
+        os.chdir(options.cwd)
+        os.execvpe(program[0], program, environment)  # noqa: S606 - the point of this program
+
+    child = os.fork()
+    if child == 0:
+        confine(execute, confinement, limits, mode=mode)
+    return _stand_in_for(child)
+
+
+def _stand_in_for(child: int) -> int:
+    """Pass SIGTERM and SIGINT on to what runs inside; end as it ends."""
+    _call("prctl", _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
+
+    def pass_on(number: int, _frame: object) -> None:
+        for inner in _children_of(child) or [child]:
+            os.kill(inner, number)
+
+    signal.signal(signal.SIGTERM, pass_on)
+    signal.signal(signal.SIGINT, pass_on)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+def _children_of(process: int) -> list[int]:
+    try:
+        return [int(number) for number in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m jobs.entrypoints.sandbox")
+    parser.add_argument("--print-mode", action="store_true")
+    parser.add_argument("--mode", choices=("auto", "full", "user", "off"), default="auto")
+    parser.add_argument("--readonly", action="append", default=[])
+    parser.add_argument("--writable", action="append", default=[])
+    parser.add_argument("--env", action="append", default=[])
+    parser.add_argument("--uid", type=int)
+    parser.add_argument("--gid", type=int)
+    parser.add_argument("--memory", type=int)
+    parser.add_argument("--nproc", type=int)
+    parser.add_argument("--nofile", type=int, default=65536)
+    parser.add_argument("--tmp-bytes", type=int, default=4 * _GIB)
+    parser.add_argument("--cwd", default="/")
+    parser.add_argument("program", nargs=argparse.REMAINDER)
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
