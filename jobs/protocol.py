@@ -230,7 +230,70 @@ class JobResult:
 
 
 # --- diff -----------------------------------------------------------------------------------------
-# The messages of jobs/entrypoints/diff.py stand here.
+
+
+@dataclass(frozen=True)
+class SideRef:
+    """One end of a row diff, read from the metadata file itself: no catalog, no token.
+
+    `snapshot_id` None means the empty table. `schema_id` is what the branch tracks; None takes the snapshot's own.
+    `spec_id` and `order_id` only feed the schema diff.
+    """
+
+    metadata_location: str
+    snapshot_id: int | None = None
+    schema_id: int | None = None
+    spec_id: int | None = None
+    order_id: int | None = None
+
+
+@dataclass(frozen=True)
+class DiffRequest:
+    """Compare two ends of a table and write the artifact into `folder`, which must exist.
+
+    A side that is None does not exist (a dataset that is new or removed). `key` None or empty asks for net changes.
+    `tolerance` is absolute and `relative_tolerance` a share of the larger value, both by column.
+    """
+
+    before: SideRef | None
+    after: SideRef | None
+    folder: str
+    result_path: str
+    key: tuple[str, ...] | None = None
+    ignore: tuple[str, ...] = ()
+    tolerance: Mapping[str, float] = field(default_factory=dict)
+    relative_tolerance: Mapping[str, float] = field(default_factory=dict)
+    executor: Literal["embedded"] = "embedded"
+    memory_bytes: int = 512 * 1024 * 1024
+    threads: int = 2
+    time_limit_s: float = 600.0
+    row_limit: int = 5_000_000
+    """Changed rows that are stored; the counts stay exact beyond it and the summary says so."""
+    io: Mapping[str, str] = field(default_factory=dict)
+    """File access properties in PyIceberg's names, for `s3:` locations."""
+
+
+DiffFailure = Literal[
+    "expired",
+    "bad_rules",
+    "unsupported",
+    "unreadable",
+    "memory_limit",
+    "disk_limit",
+    "time_limit",
+    "cancelled",
+    "crashed",
+]
+
+
+@dataclass(frozen=True)
+class DiffResult:
+    """The answer of `diff`. The counts stand in the artifact's summary.json, which exists only when status is ok."""
+
+    status: Literal["ok", "failed"]
+    code: DiffFailure | None = None
+    message: str = ""
+    summary: Mapping[str, Any] = field(default_factory=dict)
 
 
 # --- JSON -----------------------------------------------------------------------------------------
