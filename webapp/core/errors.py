@@ -1,0 +1,106 @@
+"""The errors that services raise and interfaces show. Each knows its HTTP status; nothing else does."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class AppError(Exception):
+    """A refusal with a message for the person who asked.
+
+    Args:
+        message: what is wrong, naming the thing and the way out.
+        code: a stable word for programs; the class's own by default.
+        errors: problems per field, or a list of them.
+        extra: further members of the problem document.
+
+    """
+
+    status: ClassVar[int] = 400
+    title: ClassVar[str] = "Bad request"
+    default_code: ClassVar[str] = "bad_request"
+
+    def __init__(
+        self, message: str, *, code: str | None = None, errors: dict[str, Any] | list[Any] | None = None, **extra: Any
+    ) -> None:
+        super().__init__(message)
+        self.detail = message
+        self.code = code or self.default_code
+        self.errors = errors
+        self.extra = extra
+
+
+class BadRequest(AppError):
+    """The request cannot be read."""
+
+
+class Unauthenticated(AppError):
+    """Nobody known is asking."""
+
+    status = 401
+    title = "Not signed in"
+    default_code = "unauthenticated"
+
+
+class PermissionDenied(AppError):
+    """Known, visible, and not allowed."""
+
+    status = 403
+    title = "Not allowed"
+    default_code = "permission_denied"
+
+
+class NotFound(AppError):
+    """Not there, or not to be seen by who asks."""
+
+    status = 404
+    title = "Not found"
+    default_code = "not_found"
+
+
+class Conflict(AppError):
+    """It is in another state than the request supposes."""
+
+    status = 409
+    title = "Conflict"
+    default_code = "conflict"
+
+
+class Gone(AppError):
+    """It was there and will not come back."""
+
+    status = 410
+    title = "Gone"
+    default_code = "gone"
+
+
+class TooLarge(AppError):
+    """Beyond a stated limit."""
+
+    status = 413
+    title = "Too large"
+    default_code = "too_large"
+
+
+class InvalidInput(AppError):
+    """Read, and not acceptable; `errors` names the fields."""
+
+    status = 422
+    title = "Invalid input"
+    default_code = "invalid_input"
+
+
+class TooManyRequests(AppError):
+    """Asked too often."""
+
+    status = 429
+    title = "Too many requests"
+    default_code = "too_many_requests"
+
+
+class Unavailable(AppError):
+    """A part that this needs is not up; trying later may help."""
+
+    status = 503
+    title = "Not available now"
+    default_code = "unavailable"

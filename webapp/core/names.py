@@ -1,0 +1,73 @@
+"""Names of branches and datasets: one grammar for Git, dataset branches, Iceberg and URLs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from webapp.core.errors import InvalidInput
+
+MASTER = "master"
+BRANCH_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+@=-]{0,199}", re.ASCII)
+PART_PATTERN = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+GIT_FORBIDDEN = ("..", "//", "@{", "/.", ".lock/")
+
+
+def find_branch_problem(name: str) -> str | None:
+    """What is wrong with a branch name, as a sentence; None when nothing is."""
+    if not name:
+        return "A branch name may not be empty."
+    if name.lower() == "main":
+        return "main is Iceberg's name of the branch master; a branch cannot be called main."
+    if len(name) > 200:
+        return f"A branch name has at most 200 characters, this one has {len(name)}."
+    if not BRANCH_PATTERN.fullmatch(name):
+        return f"{name!r} is no legal branch name: letters, digits and . _ / + @ = - only, a letter or digit first."
+    if name.endswith(("/", ".", ".lock")) or any(bad in name for bad in GIT_FORBIDDEN):
+        return f"{name!r} is not legal for Git: no '..', '//', '@{{', no part that starts with '.' or ends in '.lock'."
+    return None
+
+
+def check_branch_name(name: str) -> str:
+    """Return the name if people may use it for a branch.
+
+    Raises:
+        InvalidInput: it may not be used; the message says why.
+
+    """
+    problem = find_branch_problem(name)
+    if problem:
+        raise InvalidInput(problem, code="branch_name", errors={"name": [problem]})
+    return name
+
+
+def split_dataset_path(path: str) -> tuple[str, ...]:
+    """("nyc", "delays", "daily") of /nyc/delays/daily.
+
+    Raises:
+        InvalidInput: not a dataset path.
+
+    """
+    parts = tuple(path.split("/"))[1:]
+    if not path.startswith("/") or len(parts) < 2 or not all(PART_PATTERN.fullmatch(part) for part in parts):
+        raise InvalidInput(
+            f"{path!r} is no dataset path: two or more parts of letters, digits, _ and -, such as /nyc/delays/daily.",
+            code="dataset_path",
+            errors={"path": ["Write it as /folder/name."]},
+        )
+    return parts
+
+
+def table_name(path: str) -> str:
+    """nyc.delays.daily of /nyc/delays/daily."""
+    return ".".join(split_dataset_path(path))
+
+
+def dataset_path(namespace: Sequence[str], table: str) -> str:
+    """/nyc/delays/daily of namespace (nyc, delays) and table daily."""
+    return "/" + "/".join([*namespace, table])
+
+
+def folder_of(path: str) -> str:
+    """The top folder of a dataset path, which decides whose rights hold: nyc of /nyc/delays/daily."""
+    return split_dataset_path(path)[0]

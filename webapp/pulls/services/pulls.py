@@ -1,0 +1,369 @@
+"""The life of a pull request: open, edit, close, review, comment, and following what moves under it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import Max
+
+from webapp.accounts.permissions import check_repository
+from webapp.builds import queries as builds
+from webapp.core import clock, doorbell
+from webapp.core.errors import BadRequest, Conflict, InvalidInput, PermissionDenied
+from webapp.datasets import queries as datasets
+from webapp.pulls.models import Comment, PullDataset, PullRequest, Review, TimelineEvent
+from webapp.pulls.queries import pulls as queries
+from webapp.pulls.rules import approvals, states
+from webapp.pulls.rules.datasets import classify_datasets
+from webapp.pulls.services import comparisons
+from webapp.repositories import queries as repositories
+
+if TYPE_CHECKING:
+    from webapp.accounts.rules.principals import Principal
+    from webapp.datasets.models import Transaction
+    from webapp.repositories.models import Repository
+
+NUMBER_TRIES = 5
+MAX_BODY = 65_536
+
+
+def open_pull(
+    *,
+    repository: Repository,
+    title: str,
+    source: str,
+    target: str,
+    by: Principal,
+    body: str = "",
+    draft: bool = False,
+) -> PullRequest:
+    """Propose to merge `source` into `target`, and start comparing what the branch has built.
+
+    Raises:
+        InvalidInput: no title, the same branch twice, a branch that is not there, or nothing to merge.
+        Conflict: an open pull request for the same two branches.
+
+    """
+    check_repository(by, repository.name, "write")
+    title = _check_title(title)
+    _check_body(body)
+    head, base = _find_heads(repository, source, target)
+    pull = _insert_pull(
+        repository=repository,
+        title=title,
+        body=body,
+        source=source,
+        target=target,
+        draft=draft,
+        author_id=by.user_id,
+        head_sha=head,
+        base_sha=base,
+    )
+    record_event(pull=pull, kind="opened", actor=by.username, data={"head": head, "base": base})
+    refresh_pull(pull=pull)
+    return pull
+
+
+def _check_title(title: str) -> str:
+    title = title.strip()
+    if not title:
+        raise InvalidInput("A pull request needs a title.", errors={"title": ["Say in a few words what it changes."]})
+    if len(title) > 250:
+        raise InvalidInput("The title is too long.", errors={"title": ["At most 250 characters."]})
+    return title
+
+
+def _check_body(body: str) -> None:
+    if len(body) > MAX_BODY:
+        raise InvalidInput("The text is too long.", errors={"body": [f"At most {MAX_BODY} characters."]})
+
+
+def _find_heads(repository: Repository, source: str, target: str) -> tuple[str, str]:
+    if source == target:
+        raise InvalidInput(
+            f"Source and target are both {source}.", errors={"source": ["Choose a branch other than the target."]}
+        )
+    heads = {}
+    for name, field in ((source, "source"), (target, "target")):
+        head = repositories.find_head(repository=repository, branch=name)
+        if head is None:
+            raise InvalidInput(
+                f"The branch {name} does not exist in {repository.name}.", errors={field: ["No such branch."]}
+            )
+        heads[name] = head
+    if repositories.count_ahead(repository=repository, sha=heads[source], base=heads[target]) == 0:
+        raise InvalidInput(
+            f"{target} already has every commit of {source}: there is nothing to merge.",
+            errors={"source": ["No commits ahead of the target."]},
+        )
+    return heads[source], heads[target]
+
+
+def _insert_pull(*, repository: Repository, **fields: Any) -> PullRequest:
+    for _ in range(NUMBER_TRIES):
+        last = PullRequest.objects.filter(repository=repository).aggregate(Max("number"))["number__max"] or 0
+        try:
+            with transaction.atomic():
+                return PullRequest.objects.create(repository=repository, number=last + 1, **fields)
+        except IntegrityError:
+            existing = PullRequest.objects.filter(
+                repository=repository, source=fields["source"], target=fields["target"], state=states.OPEN
+            ).first()
+            if existing:
+                raise Conflict(
+                    f"Pull request #{existing.number} for {existing.source} into {existing.target} is open already.",
+                    code="pull_exists",
+                ) from None
+    raise Conflict("Other pull requests are being opened at this moment. Try again.", code="busy")
+
+
+def update_pull(*, pull: PullRequest, by: Principal, changes: Mapping[str, Any]) -> PullRequest:
+    """Change title, body, draft or target. A new target makes approvals void."""
+    _check_may_edit(pull, by)
+    unknown = set(changes) - {"title", "body", "draft", "target", "state"}
+    if unknown:
+        raise BadRequest(f"A pull request has no field {', '.join(sorted(unknown))} that can be changed.")
+    if changes.get("state") == states.CLOSED and pull.state == states.OPEN:
+        close_pull(pull=pull, by=by)
+    elif changes.get("state") == states.OPEN and pull.state == states.CLOSED:
+        reopen_pull(pull=pull, by=by)
+    if "title" in changes and changes["title"] != pull.title:
+        old, pull.title = pull.title, _check_title(changes["title"])
+        record_event(pull=pull, kind="retitled", actor=by.username, data={"before": old, "after": pull.title})
+    if "body" in changes:
+        _check_body(changes["body"])
+        pull.body = changes["body"]
+    if "draft" in changes and bool(changes["draft"]) != pull.draft:
+        pull.draft = bool(changes["draft"])
+        record_event(pull=pull, kind="drafted" if pull.draft else "ready", actor=by.username)
+    if "target" in changes and changes["target"] != pull.target:
+        _change_target(pull, changes["target"], by)
+    pull.updated_at = clock.now()
+    pull.save(update_fields=["title", "body", "draft", "target", "base_sha", "updated_at"])
+    refresh_pull(pull=pull)
+    return pull
+
+
+def _change_target(pull: PullRequest, target: str, by: Principal) -> None:
+    if pull.state != states.OPEN:
+        raise Conflict(f"The pull request is {pull.state}; its target stays {pull.target}.", code="not_open")
+    _head, base = _find_heads(pull.repository, pull.source, target)
+    record_event(pull=pull, kind="retargeted", actor=by.username, data={"before": pull.target, "after": target})
+    pull.target, pull.base_sha = target, base
+
+
+def _check_may_edit(pull: PullRequest, by: Principal) -> None:
+    check_repository(by, pull.repository.name, "read")
+    if by.user_id != pull.author_id:
+        check_repository(by, pull.repository.name, "maintain")
+
+
+def close_pull(*, pull: PullRequest, by: Principal) -> None:
+    """Close without a merge. The branch and its data stay."""
+    _check_may_edit(pull, by)
+    now = clock.now()
+    if not PullRequest.objects.filter(pk=pull.pk, state=states.OPEN).update(
+        state=states.CLOSED, closed_at=now, updated_at=now
+    ):
+        raise Conflict(f"The pull request is {_fresh_state(pull)}, not open.", code="not_open")
+    pull.refresh_from_db()
+    record_event(pull=pull, kind="closed", actor=by.username)
+
+
+def reopen_pull(*, pull: PullRequest, by: Principal) -> None:
+    """Open a closed pull request again, if its branch is still there."""
+    _check_may_edit(pull, by)
+    _find_heads(pull.repository, pull.source, pull.target)
+    try:
+        with transaction.atomic():
+            changed = PullRequest.objects.filter(pk=pull.pk, state=states.CLOSED).update(
+                state=states.OPEN, closed_at=None, updated_at=clock.now()
+            )
+    except IntegrityError:
+        raise Conflict(
+            f"Another pull request for {pull.source} into {pull.target} is open.", code="pull_exists"
+        ) from None
+    if not changed:
+        raise Conflict(f"The pull request is {_fresh_state(pull)}, not closed.", code="not_closed")
+    pull.refresh_from_db()
+    record_event(pull=pull, kind="reopened", actor=by.username)
+    refresh_pull(pull=pull)
+
+
+def _fresh_state(pull: PullRequest) -> str:
+    return PullRequest.objects.values_list("state", flat=True).get(pk=pull.pk)
+
+
+def add_comment(
+    *, pull: PullRequest, body: str, by: Principal, anchor: Mapping[str, Any] | None = None
+) -> Comment:
+    """Remark on the pull request, a line of code or a cell of data."""
+    check_repository(by, pull.repository.name, "read")
+    if not body.strip():
+        raise InvalidInput("The comment is empty.", errors={"body": ["Write something."]})
+    _check_body(body)
+    comment = Comment.objects.create(
+        pull=pull, author_id=by.user_id, body=body, anchor=_check_anchor(pull, anchor) if anchor else None
+    )
+    PullRequest.objects.filter(pk=pull.pk).update(updated_at=clock.now())
+    return comment
+
+
+def _check_anchor(pull: PullRequest, anchor: Mapping[str, Any]) -> dict[str, Any]:
+    if {"path", "line"} <= set(anchor) <= {"path", "line", "side"}:
+        side = anchor.get("side", "head")
+        if side in ("head", "base") and isinstance(anchor["line"], int) and isinstance(anchor["path"], str):
+            return {"path": anchor["path"], "line": anchor["line"], "side": side}
+    if {"dataset"} <= set(anchor) <= {"dataset", "key", "column"}:
+        row = pull.datasets.filter(dataset_id=anchor["dataset"]).first() if str(anchor["dataset"]).isdigit() else None
+        row = row or pull.datasets.filter(path=str(anchor["dataset"])).first()
+        if row is None:
+            raise InvalidInput(
+                f"The pull request has no dataset {anchor['dataset']}.", errors={"anchor": ["Unknown dataset."]}
+            )
+        return {"dataset": row.path, "key": anchor.get("key"), "column": anchor.get("column")}
+    raise InvalidInput(
+        "The anchor is neither {path, line, side} nor {dataset, key, column}.",
+        errors={"anchor": ["side is head or base, line a number."]},
+    )
+
+
+def add_review(*, pull: PullRequest, verdict: str, by: Principal, body: str = "") -> Review:
+    """Give a verdict on exactly what the pull request shows now.
+
+    Raises:
+        PermissionDenied: approving one's own pull request.
+        Conflict: the pull request is not open.
+        InvalidInput: an unknown verdict, or a comment without text.
+
+    """
+    check_repository(by, pull.repository.name, "read")
+    if verdict not in dict(states.VERDICT_CHOICES):
+        raise InvalidInput(
+            f"{verdict!r} is no verdict.", errors={"verdict": ["One of approve, reject and comment."]}
+        )
+    if verdict == states.COMMENT and not body.strip():
+        raise InvalidInput("A review that only comments needs text.", errors={"body": ["Write something."]})
+    _check_body(body)
+    if verdict == states.APPROVE:
+        if by.user_id == pull.author_id:
+            raise PermissionDenied("Nobody approves their own pull request.", code="own_pull")
+        check_repository(by, pull.repository.name, "write")
+    refresh_pull(pull=pull)
+    if pull.state != states.OPEN:
+        raise Conflict(f"The pull request is {pull.state}; it takes no more reviews.", code="not_open")
+    review = Review.objects.create(
+        pull=pull,
+        reviewer_id=by.user_id,
+        verdict=verdict,
+        body=body,
+        seen=queries.describe_seen(pull=pull).as_json(),
+    )
+    PullRequest.objects.filter(pk=pull.pk).update(updated_at=clock.now())
+    return review
+
+
+def record_event(
+    *, pull: PullRequest, kind: str, actor: str = "", data: Mapping[str, Any] | None = None
+) -> TimelineEvent:
+    """Append to the timeline."""
+    return TimelineEvent.objects.create(pull=pull, kind=kind, actor=actor, data=dict(data or {}))
+
+
+def announce_branch_moved(*, repository: Repository, branch: str) -> None:
+    """Look again at every open pull request from or into a branch, soon."""
+    pulls = PullRequest.objects.filter(repository=repository, state=states.OPEN)
+    for pk in (pulls.filter(source=branch) | pulls.filter(target=branch)).values_list("pk", flat=True):
+        ring_refresh(pull_id=pk)
+
+
+def ring_refresh(*, pull_id: int) -> None:
+    """Ask a worker to look at a pull request again once the current changes are committed."""
+    transaction.on_commit(lambda: doorbell.ring("pulls.refresh", queue="quick", id=pull_id))
+
+
+def refresh_pull(*, pull: PullRequest) -> None:
+    """Bring heads, datasets, diffs and approvals of an open pull request up to date. Safe to repeat."""
+    pull.refresh_from_db()
+    if pull.state != states.OPEN:
+        return
+    _follow_heads(pull)
+    _follow_datasets(pull)
+    _void_approvals(pull)
+
+
+def _follow_heads(pull: PullRequest) -> None:
+    head = repositories.find_head(repository=pull.repository, branch=pull.source)
+    base = repositories.find_head(repository=pull.repository, branch=pull.target)
+    if head and head != pull.head_sha:
+        before = pull.head_sha
+        if PullRequest.objects.filter(pk=pull.pk, head_sha=before).update(head_sha=head, updated_at=clock.now()):
+            commits = repositories.list_commits_between(repository=pull.repository, base=before, head=head)
+            record_event(
+                pull=pull,
+                kind="pushed",
+                actor=commits[0].author.name if commits else "",
+                data={
+                    "before": before,
+                    "after": head,
+                    "commits": [{"sha": one.sha, "subject": one.subject} for one in reversed(commits[:20])],
+                    "count": len(commits),
+                },
+            )
+    if base and base != pull.base_sha:
+        before = pull.base_sha
+        if PullRequest.objects.filter(pk=pull.pk, base_sha=before).update(base_sha=base):
+            record_event(pull=pull, kind="target_moved", data={"before": before, "after": base, "branch": pull.target})
+    pull.refresh_from_db()
+
+
+def _follow_datasets(pull: PullRequest) -> None:
+    specs = queries.read_specs(pull=pull)
+    own = datasets.list_transactions_made_on(branch=pull.source, folder_paths=specs.known_paths)
+    changes = classify_datasets(
+        head=specs.head_digests, base=specs.base_digests, built=set(own), inputs=specs.head_inputs
+    )
+    rules = queries.read_rules(pull=pull)
+    for path, change in changes.items():
+        _follow_dataset(pull, path, change, own.get(path), specs.head_digests.get(path, ""), rules.get(path))
+    pull.datasets.exclude(path__in=changes).delete()
+
+
+def _follow_dataset(
+    pull: PullRequest,
+    path: str,
+    change: str,
+    after: Transaction | None,
+    digest: str,
+    rules: Any,
+) -> None:
+    dataset = datasets.find_dataset(path=path)
+    before = datasets.latest_committed(dataset=dataset, branch=pull.target) if dataset else None
+    row, _created = PullDataset.objects.update_or_create(
+        pull=pull,
+        path=path,
+        defaults={
+            "dataset": dataset,
+            "change": change,
+            "before": before,
+            "after": after,
+            "current": bool(after) and (not digest or builds.find_digest(transaction=after) in ("", digest)),
+        },
+    )
+    comparisons.attach_comparison(row=row, rules=rules)
+
+
+def _void_approvals(pull: PullRequest) -> None:
+    now = queries.describe_seen(pull=pull)
+    for review in pull.reviews.filter(verdict=states.APPROVE, voided_at=None).select_related("reviewer"):
+        reason = approvals.find_void_reason(seen=approvals.Seen.from_json(review.seen), now=now)
+        if reason and Review.objects.filter(pk=review.pk, voided_at=None).update(
+            voided_at=clock.now(), void_reason=reason[:400]
+        ):
+            record_event(
+                pull=pull,
+                kind="approval_void",
+                data={"reviewer": review.reviewer.username, "reason": reason, "review": review.pk},
+            )
