@@ -1,0 +1,126 @@
+"""Repositories and what the database adds to Git: ancestry of branches, publications and protections."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from django.conf import settings
+from django.contrib.auth.models import Group
+from django.db import models
+from django.db.models.functions import Lower
+
+from webapp.core import clock
+from webapp.core.names import MASTER
+from webapp.git.repository import GitRepository
+
+if TYPE_CHECKING:
+    from django_stubs_ext.db.models import TypedModelMeta
+else:
+    TypedModelMeta = object
+
+PENDING = "pending"
+PUBLISHED = "published"
+FAILED = "failed"
+
+
+class Repository(models.Model):
+    """A Git repository with a pipeline in it."""
+
+    name = models.CharField(max_length=100, unique=True)
+    description = models.CharField(max_length=500, blank=True)
+    default_branch = models.CharField(max_length=200, default=MASTER)
+    created_at = models.DateTimeField(default=clock.now)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+
+    class Meta(TypedModelMeta):
+        verbose_name_plural = "repositories"
+        constraints: ClassVar = [models.UniqueConstraint(Lower("name"), name="repository_name_without_case")]
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def path(self) -> Path:
+        """Return the folder of the bare repository."""
+        return Path(settings.TRIBUTARY_HOME) / "repositories" / f"{self.name}.git"
+
+    @property
+    def git(self) -> GitRepository:
+        """Open the bare repository."""
+        return GitRepository(self.path)
+
+
+class BranchRecord(models.Model):
+    """What Git does not know of a branch. Git is the truth of its head; this row says which head was announced."""
+
+    repository = models.ForeignKey(Repository, on_delete=models.CASCADE, related_name="branches")
+    name = models.CharField(max_length=200)
+    name_lower = models.CharField(max_length=200)
+    parent = models.CharField(max_length=200, blank=True)
+    announced_head = models.CharField(max_length=40, blank=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    created_at = models.DateTimeField(default=clock.now)
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["repository", "name_lower"], name="branch_name_without_case"),
+        ]
+        ordering: ClassVar = ["name_lower"]
+
+    def __str__(self) -> str:
+        return f"{self.repository_id}:{self.name}"
+
+
+class Publication(models.Model):
+    """The import of one commit's modules on one branch, and what came of it."""
+
+    repository = models.ForeignKey(Repository, on_delete=models.CASCADE, related_name="publications")
+    branch = models.CharField(max_length=200)
+    sha = models.CharField(max_length=40)
+    status = models.CharField(
+        max_length=10,
+        default=PENDING,
+        choices=[(PENDING, "pending"), (PUBLISHED, "published"), (FAILED, "failed")],
+    )
+    jobspecs = models.PositiveIntegerField(default=0)
+    errors = models.JSONField(default=list, blank=True)
+    """[{file, line, message}]."""
+    created_at = models.DateTimeField(default=clock.now)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["repository", "branch", "sha"], name="publication_once"),
+        ]
+        indexes: ClassVar = [models.Index(fields=["repository", "sha"]), models.Index(fields=["status"])]
+        ordering: ClassVar = ["-created_at", "-id"]
+
+    def __str__(self) -> str:
+        return f"{self.branch}@{self.sha[:7]}: {self.status}"
+
+
+class Protection(models.Model):
+    """What it takes to move a branch."""
+
+    repository = models.ForeignKey(Repository, on_delete=models.CASCADE, related_name="protections")
+    branch = models.CharField(max_length=200)
+    approvals = models.PositiveSmallIntegerField(default=1)
+    groups = models.ManyToManyField(Group, related_name="+", blank=True)
+    """Somebody of each of these groups must approve."""
+    paths = models.JSONField(default=list, blank=True)
+    """[{pattern, group, approvals}]: who must approve a change of matching files or datasets."""
+    checks = models.JSONField(default=list, blank=True)
+    """Names of the checks that must be green."""
+    allow_bypass = models.BooleanField(default=True)
+    """Maintainers may commit directly and merge past a requirement."""
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["repository", "branch"], name="protection_once"),
+        ]
+        ordering: ClassVar = ["branch"]
+
+    def __str__(self) -> str:
+        return f"{self.repository_id}:{self.branch}"

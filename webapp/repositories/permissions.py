@@ -1,0 +1,72 @@
+"""Who may move which branch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from webapp.accounts import permissions as accounts
+from webapp.core.errors import AppError, PermissionDenied
+from webapp.repositories.models import Protection
+
+if TYPE_CHECKING:
+    from webapp.accounts.rules.principals import Principal
+    from webapp.repositories.models import Repository
+
+
+def check_read(principal: Principal, repository: Repository) -> None:
+    """Refuse who may not see the repository, as if it were not there."""
+    accounts.check_repository(principal, repository.name, "read")
+
+
+def check_write(principal: Principal, repository: Repository) -> None:
+    """Refuse who may not push branches."""
+    accounts.check_repository(principal, repository.name, "write")
+
+
+def check_maintain(principal: Principal, repository: Repository) -> None:
+    """Refuse who may not change members and protections."""
+    accounts.check_repository(principal, repository.name, "maintain")
+
+
+def can_maintain(principal: Principal, repository: Repository) -> bool:
+    """Say whether the settings of the repository are open to somebody."""
+    return _passes(principal, repository, "maintain")
+
+
+def can_write(principal: Principal, repository: Repository) -> bool:
+    """Say whether somebody may push branches that are not protected."""
+    return _passes(principal, repository, "write")
+
+
+def _passes(principal: Principal, repository: Repository, action: str) -> bool:
+    try:
+        accounts.check_repository(principal, repository.name, action)
+    except AppError:
+        return False
+    return True
+
+
+def find_protection(repository: Repository, branch: str) -> Protection | None:
+    """Return the protection of a branch; its name compares without case."""
+    return Protection.objects.filter(repository=repository, branch__iexact=branch).first()
+
+
+def check_move_branch(principal: Principal, repository: Repository, branch: str) -> bool:
+    """Refuse who may not commit to a branch directly; return whether that passes a protection."""
+    check_write(principal, repository)
+    protection = find_protection(repository, branch)
+    if protection is None:
+        return False
+    message = f"Branch {branch} is protected: open a pull request."
+    if not protection.allow_bypass or not can_maintain(principal, repository):
+        raise PermissionDenied(message, code="branch_protected")
+    return True
+
+
+def can_move_branch(principal: Principal, repository: Repository, branch: str) -> bool:
+    """Say whether somebody may commit to a branch directly."""
+    try:
+        check_move_branch(principal, repository, branch)
+    except AppError:
+        return False
+    return True

@@ -1,0 +1,131 @@
+"""Branches, their ancestry, publications and protections."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from webapp.core.errors import NotFound
+from webapp.repositories.errors import git_refusals
+from webapp.repositories.models import Protection, Publication, Repository
+from webapp.repositories.rules.ancestry import fallback_chain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from webapp.git.repository import GitRepository
+    from webapp.git.values import CommitInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchInfo:
+    """A branch as pages and the API show it; ahead and behind count commits against the default branch."""
+
+    name: str
+    head: str
+    parent: str
+    protected: bool
+    is_default: bool
+    ahead: int
+    behind: int
+    commit: CommitInfo
+    publication: Publication | None
+
+
+def get_head(repository: Repository, branch: str) -> str:
+    """Return the commit that a branch points to now."""
+    with git_refusals():
+        return repository.git.get_head(branch)
+
+
+def get_fallback_chain(repository: Repository, branch: str) -> tuple[str, ...]:
+    """Return a branch, the branches it was made from, and the default branch as the last.
+
+    A branch that the repository does not know falls back to the default branch.
+    """
+    parents = dict(repository.branches.values_list("name", "parent"))
+    return fallback_chain(branch, parents, default=repository.default_branch)
+
+
+def list_branch_names(repository: Repository) -> list[str]:
+    """Return the names of all branches, the default one first."""
+    with git_refusals():
+        names = list(repository.git.list_heads())
+    return sorted(names, key=lambda name: (name != repository.default_branch, name.lower()))
+
+
+def list_branches(repository: Repository) -> list[BranchInfo]:
+    """Return all branches: the default one first, then the newest commit first."""
+    with git_refusals():
+        git = repository.git
+        infos = _describe(repository, git, git.list_heads())
+    return sorted(infos, key=lambda info: (not info.is_default, -info.commit.committed_at.timestamp(), info.name))
+
+
+def get_branch(repository: Repository, name: str) -> BranchInfo:
+    """Return one branch."""
+    with git_refusals():
+        git = repository.git
+        return _describe(repository, git, {name: git.get_head(name)})[0]
+
+
+def get_publication(repository: Repository, branch: str, sha: str) -> Publication | None:
+    """Return what came of publishing a commit on a branch, or None where nobody tried."""
+    return Publication.objects.filter(repository=repository, branch=branch, sha=sha).first()
+
+
+def publications_of_commits(repository: Repository, shas: Iterable[str], *, branch: str = "") -> dict[str, Publication]:
+    """Return the publication of each commit, that on the wanted branch where there are several."""
+    rows = Publication.objects.filter(repository=repository, sha__in=list(shas)).order_by("created_at", "id")
+    found: dict[str, Publication] = {}
+    for row in rows:
+        known = found.get(row.sha)
+        if known is None or known.branch != branch:
+            found[row.sha] = row
+    return found
+
+
+def list_publications(repository: Repository, sha: str) -> list[Publication]:
+    """Return the publications of a commit on all branches."""
+    return list(Publication.objects.filter(repository=repository, sha=sha).order_by("branch"))
+
+
+def list_protections(repository: Repository) -> list[Protection]:
+    """Return the protections of a repository, by branch."""
+    return list(Protection.objects.filter(repository=repository).prefetch_related("groups"))
+
+
+def get_protection(repository: Repository, branch: str) -> Protection:
+    """Return the protection of one branch."""
+    protection = Protection.objects.filter(repository=repository, branch__iexact=branch).first()
+    if protection is None:
+        message = f"Branch {branch} is not protected."
+        raise NotFound(message, code="unknown_protection")
+    return protection
+
+
+def _describe(repository: Repository, git: GitRepository, heads: dict[str, str]) -> list[BranchInfo]:
+    default = git.get_head(repository.default_branch)
+    parents = dict(repository.branches.values_list("name", "parent"))
+    protected = {name.lower() for name in repository.protections.values_list("branch", flat=True)}
+    published = {
+        (row.branch, row.sha): row
+        for row in Publication.objects.filter(repository=repository, sha__in=set(heads.values()))
+    }
+    infos = []
+    for name, head in heads.items():
+        ahead, behind = git.ahead_behind(head, default)
+        infos.append(
+            BranchInfo(
+                name=name,
+                head=head,
+                parent=parents.get(name, "" if name == repository.default_branch else repository.default_branch),
+                protected=name.lower() in protected,
+                is_default=name == repository.default_branch,
+                ahead=ahead,
+                behind=behind,
+                commit=git.get_commit(head),
+                publication=published.get((name, head)),
+            )
+        )
+    return infos

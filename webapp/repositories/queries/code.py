@@ -1,0 +1,153 @@
+"""Files, commits and comparisons."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from webapp.git.diff import FileDiff, decorate
+from webapp.repositories.errors import git_refusals
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from webapp.git.repository import GitRepository
+    from webapp.git.values import Blob, CommitInfo, Entry, MergeState
+    from webapp.repositories.models import Repository
+
+# Syntax colours cost time; a comparison colours so many lines and shows the others plain.
+COLOURED_LINES = 20_000
+
+
+def get_commit(repository: Repository, ref: str) -> CommitInfo:
+    """Return the commit of a branch name or of a commit's name (7 digits or more)."""
+    with git_refusals():
+        git = repository.git
+        return git.get_commit(git.resolve(ref))
+
+
+def list_commits(
+    repository: Repository,
+    ref: str,
+    *,
+    path: str = "",
+    offset: int = 0,
+    limit: int | None = 50,
+    not_in: str | None = None,
+) -> list[CommitInfo]:
+    """Return commits from a ref back in time, those that changed a path, or those that another ref has not."""
+    with git_refusals():
+        git = repository.git
+        exclude = git.resolve(not_in) if not_in else None
+        walk = git.iterate_commits(git.resolve(ref), path=path.strip("/"), exclude=exclude)
+        return list(islice(walk, offset, None if limit is None else offset + limit))
+
+
+def count_commits(repository: Repository, ref: str) -> int:
+    """Count the commits of a ref, up to 100,000."""
+    with git_refusals():
+        git = repository.git
+        return git.count_commits(git.resolve(ref))
+
+
+def list_entries(repository: Repository, ref: str, path: str = "") -> list[Entry]:
+    """List a folder at a ref."""
+    with git_refusals():
+        git = repository.git
+        return git.list_entries(git.resolve(ref), path.strip("/"))
+
+
+def list_files(repository: Repository, ref: str) -> list[str]:
+    """List the paths of all files at a ref."""
+    with git_refusals():
+        git = repository.git
+        return git.list_files(git.resolve(ref))
+
+
+def read_blob(repository: Repository, ref: str, path: str) -> Blob:
+    """Return a file at a ref with its kind and size."""
+    with git_refusals():
+        git = repository.git
+        return git.read_blob(git.resolve(ref), path.strip("/"))
+
+
+def read_file(repository: Repository, ref: str, path: str) -> bytes:
+    """Return the content of a file at a ref."""
+    return read_blob(repository, ref, path).content
+
+
+def export_tree(repository: Repository, sha: str, folder: Path) -> list[str]:
+    """Write the files of a commit into a folder, without links; return the paths that were left out."""
+    with git_refusals():
+        return repository.git.export(sha, folder)
+
+
+def find_merge_base(repository: Repository, base: str, head: str) -> str | None:
+    """Return the commit that two refs have in common."""
+    with git_refusals():
+        git = repository.git
+        return git.merge_base(git.resolve(base), git.resolve(head))
+
+
+def compare(
+    repository: Repository,
+    base: str,
+    head: str,
+    *,
+    context: int = 3,
+    ignore_whitespace: bool = False,
+    path: str | None = None,
+    coloured: bool = True,
+) -> list[FileDiff]:
+    """Return what a head changed since it left the base (three dots), file by file."""
+    with git_refusals():
+        git = repository.git
+        newer = git.resolve(head)
+        older = git.merge_base(git.resolve(base), newer)
+        return _diff(git, older, newer, context, path, ignore_whitespace=ignore_whitespace, coloured=coloured)
+
+
+def diff_commit(
+    repository: Repository,
+    sha: str,
+    *,
+    context: int = 3,
+    ignore_whitespace: bool = False,
+    path: str | None = None,
+) -> list[FileDiff]:
+    """Return what one commit changed against its first parent."""
+    with git_refusals():
+        git = repository.git
+        commit = git.get_commit(git.resolve(sha))
+        older = commit.parents[0] if commit.parents else None
+        return _diff(git, older, commit.sha, context, path, ignore_whitespace=ignore_whitespace, coloured=True)
+
+
+def merge_state(repository: Repository, source_sha: str, target_sha: str) -> MergeState:
+    """Say whether a commit merges cleanly into another."""
+    with git_refusals():
+        return repository.git.merge_state(source=source_sha, target=target_sha)
+
+
+def _diff(
+    git: GitRepository,
+    older: str | None,
+    newer: str,
+    context: int,
+    path: str | None,
+    *,
+    ignore_whitespace: bool,
+    coloured: bool,
+) -> list[FileDiff]:
+    files = git.diff(older, newer, context=context, ignore_whitespace=ignore_whitespace, path=path)
+    if not coloured:
+        return files
+    left = COLOURED_LINES
+    done = []
+    for file in files:
+        left -= file.line_count
+        if left > 0 and file.hunks:
+            done.append(decorate(file, old=git.read_object(file.old_blob), new=git.read_object(file.new_blob)))
+        else:
+            done.append(file)
+    return done

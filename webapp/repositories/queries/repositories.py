@@ -1,0 +1,51 @@
+"""Repositories and their members."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from webapp.accounts import permissions as accounts
+from webapp.accounts import queries as account_queries
+from webapp.core.errors import NotFound
+from webapp.repositories import permissions
+from webapp.repositories.models import Repository
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
+    from webapp.accounts.queries import Member
+    from webapp.accounts.rules.principals import Principal
+
+
+def find_repository(name: str) -> Repository | None:
+    """Return a repository by its name in any case, without asking who wants it; for other services."""
+    return Repository.objects.filter(name__iexact=name).first()
+
+
+def repository_by_name(name: str) -> Repository:
+    """Return a repository by its exact name, without asking who wants it; for other services."""
+    repository = Repository.objects.filter(name=name).first()
+    if repository is None:
+        message = f"There is no repository {name}."
+        raise NotFound(message, code="unknown_repository")
+    return repository
+
+
+def get_repository(principal: Principal, name: str) -> Repository:
+    """Return a repository that somebody may see."""
+    accounts.check_repository(principal, name, "read")
+    return repository_by_name(name)
+
+
+def list_repositories(principal: Principal) -> QuerySet[Repository]:
+    """Return the repositories that somebody may see, by name."""
+    visible = accounts.visible_repositories(principal)
+    if visible is accounts.ALL:
+        return Repository.objects.all()
+    return Repository.objects.filter(name__in=visible)
+
+
+def list_members(principal: Principal, repository: Repository) -> list[Member]:
+    """Return who has which role on a repository."""
+    permissions.check_read(principal, repository)
+    return account_queries.list_members(repository=repository.name)

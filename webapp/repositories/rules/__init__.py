@@ -1,0 +1,1 @@
+"""Rules of repositories that need no database."""

@@ -1,0 +1,37 @@
+"""Everything that changes a repository; keyword-only, `by` is the actor."""
+
+from webapp.git.values import Change, Person
+from webapp.repositories.services.announcements import announce, announce_pushed, set_publication, sweep_heads
+from webapp.repositories.services.branches import create_branch, delete_branch
+from webapp.repositories.services.commits import commit_files, merge
+from webapp.repositories.services.protections import remove_protection, set_protection
+from webapp.repositories.services.pushes import PushRules, check_push
+from webapp.repositories.services.repositories import (
+    create_repository,
+    delete_repository,
+    remove_member,
+    set_member,
+    update_repository,
+)
+
+__all__ = [
+    "Change",
+    "Person",
+    "PushRules",
+    "announce",
+    "announce_pushed",
+    "check_push",
+    "commit_files",
+    "create_branch",
+    "create_repository",
+    "delete_branch",
+    "delete_repository",
+    "merge",
+    "remove_member",
+    "remove_protection",
+    "set_member",
+    "set_protection",
+    "set_publication",
+    "sweep_heads",
+    "update_repository",
+]

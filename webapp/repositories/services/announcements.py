@@ -1,0 +1,181 @@
+"""Telling the apps above what moved, exactly once per move where nothing dies, and again where something did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from django.db import transaction
+
+from webapp.accounts import services as accounts
+from webapp.core import clock
+from webapp.core.errors import AppError
+from webapp.git.errors import GitError
+from webapp.repositories import signals
+from webapp.repositories.models import FAILED, PENDING, PUBLISHED, BranchRecord, Publication, Repository
+from webapp.repositories.rules.ancestry import Candidate, choose_parent
+from webapp.repositories.rules.pipeline import read_folders
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from webapp.accounts.rules.principals import Principal
+    from webapp.git.repository import GitRepository
+    from webapp.git.values import RefUpdate
+
+# A pushed branch looks for its parent among so many others; with more, the default branch is the parent.
+MAX_PARENT_CANDIDATES = 200
+
+
+def announce(
+    *,
+    repository: Repository,
+    branch: str,
+    before: str,
+    after: str,
+    by: Principal | None,
+    parent: str = "",
+    data: Literal["delete", "keep"] = "delete",
+) -> None:
+    """Record that a branch moved in Git and tell the apps above, in one atomic block."""
+    with transaction.atomic():
+        if after:
+            _announce_head(repository, branch, before=before, after=after, by=by, parent=parent)
+        else:
+            _announce_deletion(repository, branch, before=before, by=by, data=data)
+
+
+def announce_pushed(*, repository: Repository, updates: Iterable[RefUpdate], by: Principal) -> None:
+    """Announce the branches of one push, each with the exact commits that the push moved it from and to."""
+    for update in updates:
+        if update.ref.startswith("refs/heads/"):
+            branch = update.ref.removeprefix("refs/heads/")
+            announce(repository=repository, branch=branch, before=update.before, after=update.after, by=by)
+
+
+def sweep_heads() -> int:
+    """Announce again what a crash between Git and the database lost; return how many branches that were."""
+    repeated = 0
+    for repository in Repository.objects.all():
+        try:
+            heads = repository.git.list_heads()
+        except GitError:
+            # One broken repository must not keep the others from being swept; readiness reports it.
+            continue
+        known = dict(repository.branches.values_list("name", "announced_head"))
+        moved = [name for name in {*heads, *known} if heads.get(name, "") != known.get(name, "")]
+        for name in sorted(moved, key=lambda item: (item not in heads, item != repository.default_branch, item)):
+            before, after = known.get(name, ""), heads.get(name, "")
+            if after and _clashes(known, heads, name):
+                continue
+            announce(repository=repository, branch=name, before=before, after=after, by=None)
+            repeated += 1
+    return repeated
+
+
+def set_publication(
+    *,
+    repository: Repository,
+    branch: str,
+    sha: str,
+    status: Literal["pending", "published", "failed"],
+    jobspecs: int = 0,
+    errors: Sequence[Mapping[str, Any]] = (),
+) -> Publication:
+    """Record what came of publishing a commit on a branch."""
+    finished = clock.now() if status in {PUBLISHED, FAILED} else None
+    with transaction.atomic():
+        publication, _ = Publication.objects.update_or_create(
+            repository=repository,
+            branch=branch,
+            sha=sha,
+            defaults={"status": status, "jobspecs": jobspecs, "errors": list(errors), "finished_at": finished},
+        )
+        if finished is not None:
+            signals.publication_finished.send(sender=Publication, publication=publication)
+    return publication
+
+
+def _clashes(known: Mapping[str, str], heads: Mapping[str, str], name: str) -> bool:
+    """Say whether a branch that only Git knows has another one's name in other case: it is left unannounced."""
+    return name not in known and any(
+        other != name and other.lower() == name.lower() and other in heads for other in known
+    )
+
+
+def _announce_head(
+    repository: Repository, branch: str, *, before: str, after: str, by: Principal | None, parent: str
+) -> None:
+    git = repository.git
+    record = repository.branches.select_for_update().filter(name_lower=branch.lower()).first()
+    is_new = record is None
+    if record is None:
+        record = BranchRecord(
+            repository=repository,
+            name=branch,
+            name_lower=branch.lower(),
+            parent="" if branch == repository.default_branch else parent or _find_parent(repository, git, branch, after),
+            created_by_id=by.user_id if by else None,
+        )
+    if git.find_head(branch) in {after, None} or is_new:
+        # A later move that is already in Git announces itself; its head must not be taken back by this one.
+        record.announced_head = after
+    record.name = branch
+    record.save()
+    set_publication(repository=repository, branch=branch, sha=after, status="pending")
+    Publication.objects.filter(repository=repository, branch=branch, sha=after).update(created_at=clock.now())
+    if is_new:
+        signals.branch_created.send(
+            sender=Repository, repository=repository, branch=branch, parent=record.parent, head=after, by=by
+        )
+    if branch == repository.default_branch:
+        _claim_folders(repository, git, after, by=by)
+    _send_commit(repository, branch, before=before, after=after, by=by)
+
+
+def _announce_deletion(
+    repository: Repository, branch: str, *, before: str, by: Principal | None, data: Literal["delete", "keep"]
+) -> None:
+    record = repository.branches.select_for_update().filter(name=branch).first()
+    if record is not None:
+        repository.branches.filter(parent=branch).update(parent=record.parent)
+        record.delete()
+    Publication.objects.filter(repository=repository, branch=branch).delete()
+    _send_commit(repository, branch, before=before, after="", by=by)
+    signals.branch_deleted.send(sender=Repository, repository=repository, branch=branch, data=data, by=by)
+
+
+def _send_commit(repository: Repository, branch: str, *, before: str, after: str, by: Principal | None) -> None:
+    signals.commit_created.send(
+        sender=Repository, repository=repository, branch=branch, before=before, after=after, by=by
+    )
+    if branch == repository.default_branch:
+        signals.default_branch_moved.send(
+            sender=Repository, repository=repository, before=before, after=after, by=by
+        )
+
+
+def _find_parent(repository: Repository, git: GitRepository, branch: str, head: str) -> str:
+    records = list(repository.branches.exclude(name=branch).order_by("-created_at")[:MAX_PARENT_CANDIDATES])
+    candidates = []
+    for record in records:
+        other = git.find_head(record.name)
+        if other is not None:
+            ahead, behind = git.ahead_behind(head, other)
+            candidates.append(Candidate(name=record.name, ahead=ahead, behind=behind))
+    return choose_parent(candidates, default=repository.default_branch)
+
+
+def _claim_folders(repository: Repository, git: GitRepository, sha: str, *, by: Principal | None) -> None:
+    """Give the repository the dataset folders that its pipeline file lists, where they belong to nobody else."""
+    try:
+        content = git.read_blob(sha, "pipeline.toml").content
+    except GitError:
+        return
+    for folder in read_folders(content):
+        try:
+            with transaction.atomic():
+                accounts.claim_folder(folder=folder, repository=repository.name)
+        except AppError as error:
+            accounts.record_audit(
+                by=by, verb="claim_folder", object=f"/{folder}", outcome="refused", detail={"reason": str(error)}
+            )

@@ -1,0 +1,66 @@
+"""Making and deleting branches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from django.db import transaction
+
+from webapp.accounts import services as accounts
+from webapp.core.errors import Conflict
+from webapp.repositories import permissions
+from webapp.repositories.errors import git_refusals
+from webapp.repositories.rules.names import check_new_branch_name
+from webapp.repositories.services.announcements import announce
+
+if TYPE_CHECKING:
+    from webapp.accounts.rules.principals import Principal
+    from webapp.repositories.models import Repository
+
+
+def check_branch_is_free(*, repository: Repository, name: str) -> None:
+    """Refuse a name that another branch has, in whatever case."""
+    taken = repository.branches.filter(name_lower=name.lower()).first()
+    if taken is not None:
+        other = "" if taken.name == name else f": names are unique without case, and there is '{taken.name}'"
+        message = f"Branch '{name}' exists already{other}."
+        raise Conflict(message, code="branch_exists", errors={"name": [message]})
+
+
+def create_branch(*, repository: Repository, name: str, start_point: str = "", by: Principal) -> str:
+    """Make a branch off another branch or a commit; return its head."""
+    permissions.check_write(by, repository)
+    check_new_branch_name(name)
+    check_branch_is_free(repository=repository, name=name)
+    git = repository.git
+    start = start_point or repository.default_branch
+    with git_refusals():
+        head = git.resolve(start)
+        parent = start if git.find_head(start) is not None else ""
+        with transaction.atomic():
+            # The row comes first: its unique name settles two requests for one name before Git is asked.
+            announce(repository=repository, branch=name, before="", after=head, by=by, parent=parent)
+            git.create_branch(name, head)
+    return head
+
+
+def delete_branch(
+    *, repository: Repository, name: str, data: Literal["delete", "keep"] = "delete", by: Principal
+) -> None:
+    """Delete a branch; its dataset branches go too unless the data is kept."""
+    permissions.check_write(by, repository)
+    if name == repository.default_branch:
+        message = f"Branch {name} is the default branch and cannot be deleted."
+        raise Conflict(message, code="default_branch")
+    if permissions.find_protection(repository, name) is not None:
+        message = f"Branch {name} is protected; remove its protection first."
+        raise Conflict(message, code="branch_protected")
+    git = repository.git
+    with git_refusals():
+        head = git.get_head(name)
+        with transaction.atomic():
+            announce(repository=repository, branch=name, before=head, after="", by=by, data=data)
+            git.delete_branch(name, expected=head)
+    accounts.record_audit(
+        by=by, verb="delete_branch", object=f"{repository.name}:{name}", detail={"head": head, "data": data}
+    )

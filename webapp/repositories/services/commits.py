@@ -1,0 +1,89 @@
+"""Commits and merges on the server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.contrib.auth import get_user_model
+
+from webapp.accounts import services as accounts
+from webapp.git.values import Person
+from webapp.repositories import permissions
+from webapp.repositories.errors import git_refusals
+from webapp.repositories.services.announcements import announce
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from webapp.accounts.rules.principals import Principal
+    from webapp.git.values import Change, CommitInfo, MergeMethod
+    from webapp.repositories.models import Repository
+
+
+def person_of(by: Principal) -> Person:
+    """Return how a user signs commits."""
+    user = get_user_model().objects.filter(pk=by.user_id).first()
+    if user is None:
+        return Person(name=by.username, email=f"{by.username}@localhost")
+    return Person(name=user.get_full_name() or user.username, email=user.email or f"{user.username}@localhost")
+
+
+def commit_files(
+    *,
+    repository: Repository,
+    branch: str,
+    message: str,
+    changes: Sequence[Change],
+    expected_head: str | None = None,
+    by: Principal,
+    author: Person | None = None,
+) -> CommitInfo:
+    """Commit changes of files to a branch, in one piece or not at all."""
+    past_protection = permissions.check_move_branch(by, repository, branch)
+    committer = person_of(by)
+    with git_refusals():
+        commit = repository.git.commit_changes(
+            branch=branch,
+            message=message,
+            changes=changes,
+            author=author or committer,
+            committer=committer,
+            expected_head=expected_head,
+        )
+    announce(repository=repository, branch=branch, before=commit.parents[0], after=commit.sha, by=by)
+    if past_protection:
+        accounts.record_audit(
+            by=by, verb="commit_to_protected_branch", object=f"{repository.name}:{branch}", detail={"sha": commit.sha}
+        )
+    return commit
+
+
+def merge(
+    *,
+    repository: Repository,
+    source_sha: str,
+    target_branch: str,
+    expected_target_head: str,
+    method: MergeMethod,
+    message: str,
+    by: Principal,
+    author: Person | None = None,
+) -> str:
+    """Merge a commit into a branch that still points where the caller believed; return the new head.
+
+    The caller has decided that the merge is allowed: approvals and protections are its business.
+    """
+    permissions.check_write(by, repository)
+    committer = person_of(by)
+    with git_refusals():
+        commit = repository.git.merge(
+            source=source_sha,
+            branch=target_branch,
+            expected_head=expected_target_head,
+            method=method,
+            message=message,
+            author=author or committer,
+            committer=committer,
+        )
+    announce(repository=repository, branch=target_branch, before=expected_target_head, after=commit.sha, by=by)
+    return commit.sha

@@ -1,0 +1,98 @@
+"""What it takes to move a branch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib.auth.models import Group
+from django.db import transaction
+
+from webapp.accounts import services as accounts
+from webapp.core.errors import InvalidInput, NotFound
+from webapp.core.names import check_branch_name
+from webapp.repositories import permissions
+from webapp.repositories.models import Protection
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from webapp.accounts.rules.principals import Principal
+    from webapp.repositories.models import Repository
+
+MAX_APPROVALS = 20
+
+
+def set_protection(
+    *,
+    repository: Repository,
+    branch: str,
+    approvals: int = 1,
+    groups: Sequence[str] = (),
+    paths: Sequence[Mapping[str, Any]] = (),
+    checks: Sequence[str] = (),
+    allow_bypass: bool = True,
+    by: Principal,
+) -> Protection:
+    """Protect a branch, or change what its protection asks for."""
+    permissions.check_maintain(by, repository)
+    check_branch_name(branch)
+    if not 0 <= approvals <= MAX_APPROVALS:
+        message = f"The number of approvals is between 0 and {MAX_APPROVALS}."
+        raise InvalidInput(message, code="approvals", errors={"approvals": [message]})
+    rules = [_path_rule(rule) for rule in paths]
+    chosen = _find_groups([*groups, *(rule["group"] for rule in rules)])
+    with transaction.atomic():
+        existing = permissions.find_protection(repository, branch)
+        protection = existing or Protection(repository=repository, branch=branch)
+        protection.approvals = approvals
+        protection.paths = rules
+        protection.checks = [str(check) for check in checks]
+        protection.allow_bypass = allow_bypass
+        protection.save()
+        protection.groups.set([chosen[name] for name in dict.fromkeys(groups)])
+        accounts.record_audit(
+            by=by,
+            verb="set_protection",
+            object=f"{repository.name}:{branch}",
+            detail={
+                "approvals": approvals,
+                "groups": list(groups),
+                "paths": rules,
+                "checks": protection.checks,
+                "allow_bypass": allow_bypass,
+            },
+        )
+    return protection
+
+
+def remove_protection(*, repository: Repository, branch: str, by: Principal) -> None:
+    """Let writers move a branch again."""
+    permissions.check_maintain(by, repository)
+    with transaction.atomic():
+        protection = permissions.find_protection(repository, branch)
+        if protection is None:
+            message = f"Branch {branch} is not protected."
+            raise NotFound(message, code="unknown_protection")
+        protection.delete()
+        accounts.record_audit(by=by, verb="remove_protection", object=f"{repository.name}:{branch}")
+
+
+def _path_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
+    pattern, group = rule.get("pattern"), rule.get("group")
+    approvals = rule.get("approvals", 1)
+    if not isinstance(pattern, str) or not pattern or not isinstance(group, str) or not group:
+        message = "A path rule has a pattern and a group."
+        raise InvalidInput(message, code="paths", errors={"paths": [message]})
+    if isinstance(approvals, bool) or not isinstance(approvals, int) or not 1 <= approvals <= MAX_APPROVALS:
+        message = f"A path rule asks for 1 to {MAX_APPROVALS} approvals."
+        raise InvalidInput(message, code="paths", errors={"paths": [message]})
+    return {"pattern": pattern, "group": group, "approvals": approvals}
+
+
+def _find_groups(names: Sequence[str]) -> dict[str, Group]:
+    found = {group.name: group for group in Group.objects.filter(name__in=set(names))}
+    missing = sorted(set(names) - set(found))
+    if missing:
+        message = f"There is no group {', '.join(missing)}."
+        raise InvalidInput(message, code="unknown_group", errors={"groups": [message]})
+    return found

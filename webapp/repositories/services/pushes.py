@@ -1,0 +1,92 @@
+"""What a push may do. Decided after its objects have arrived and before any ref moves, in the same request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from webapp.accounts import services as accounts
+from webapp.core.errors import AppError
+from webapp.repositories import permissions
+from webapp.repositories.rules.names import check_new_branch_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from webapp.accounts.rules.principals import Principal
+    from webapp.git.values import RefUpdate
+    from webapp.repositories.models import Repository
+
+MAX_REFS = 200
+
+
+@dataclass(slots=True)
+class PushRules:
+    """The state that the updates of one push are judged against, growing with each accepted one."""
+
+    default_branch: str
+    names: dict[str, str]
+    """Lower-case name → name of every branch there is."""
+
+
+def check_push(*, repository: Repository, updates: Iterable[RefUpdate], by: Principal) -> list[str]:
+    """Return why a push is refused, one line each; an empty list lets it in."""
+    wanted = list(updates)
+    if len(wanted) > MAX_REFS:
+        return [f"a push moves at most {MAX_REFS} refs"]
+    rules = PushRules(
+        default_branch=repository.default_branch,
+        names={record.name_lower: record.name for record in repository.branches.all()},
+    )
+    reasons = []
+    for update in wanted:
+        reason = _refusal(repository, rules, update, by=by)
+        if reason:
+            reasons.append(reason)
+    if reasons:
+        accounts.record_audit(
+            by=by, verb="push", object=repository.name, outcome="refused", detail={"reasons": reasons[:10]}
+        )
+    return reasons
+
+
+def _refusal(repository: Repository, rules: PushRules, update: RefUpdate, *, by: Principal) -> str:
+    if update.ref.startswith("refs/tags/"):
+        return _tag_refusal(repository, update, by=by)
+    if not update.ref.startswith("refs/heads/"):
+        return f"{update.ref}: only branches and tags can be pushed"
+    branch = update.ref.removeprefix("refs/heads/")
+    try:
+        if not update.before:
+            check_new_branch_name(branch)
+        permissions.check_move_branch(by, repository, branch)
+    except AppError as error:
+        return error.detail
+    if not update.after:
+        return _deletion_refusal(repository, rules, branch)
+    taken = rules.names.get(branch.lower())
+    if taken is not None and taken != branch:
+        return f"branch {branch}: names are unique without case, and there is {taken}"
+    rules.names[branch.lower()] = branch
+    protected = branch == rules.default_branch or permissions.find_protection(repository, branch) is not None
+    if protected and update.before and not update.fast_forward:
+        return f"branch {branch} only moves forward; a force push would lose commits"
+    return ""
+
+
+def _deletion_refusal(repository: Repository, rules: PushRules, branch: str) -> str:
+    if branch == rules.default_branch:
+        return f"branch {branch} is the default branch and cannot be deleted"
+    if permissions.find_protection(repository, branch) is not None:
+        return f"branch {branch} is protected; remove its protection first"
+    rules.names.pop(branch.lower(), None)
+    return ""
+
+
+def _tag_refusal(repository: Repository, update: RefUpdate, *, by: Principal) -> str:
+    name = update.ref.removeprefix("refs/tags/")
+    if update.before and not permissions.can_maintain(by, repository):
+        return f"tag {name} exists; only maintainers move or delete tags"
+    if update.after and repository.branches.filter(name_lower=name.lower()).exists():
+        return f"tag {name} has the name of a branch"
+    return ""

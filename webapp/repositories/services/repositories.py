@@ -1,0 +1,114 @@
+"""Making, describing and deleting repositories, and their members."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from django.db import transaction
+
+from webapp.accounts import services as accounts
+from webapp.core.errors import Conflict, InvalidInput
+from webapp.core.names import MASTER
+from webapp.git.repository import GitRepository
+from webapp.repositories import permissions, signals
+from webapp.repositories.errors import git_refusals
+from webapp.repositories.models import Protection, Repository
+from webapp.repositories.rules.names import check_repository_name
+from webapp.repositories.services.announcements import announce
+from webapp.repositories.services.commits import person_of
+
+if TYPE_CHECKING:
+    from webapp.accounts.rules.principals import Principal
+
+STARTERS = Path(__file__).resolve().parents[1] / "starters"
+TEMPLATES = ("empty", "nyc")
+
+
+def create_repository(
+    *, name: str, description: str = "", template: str = "empty", by: Principal
+) -> Repository:
+    """Make a repository with a first commit on a protected master; the maker becomes its maintainer."""
+    check_repository_name(name)
+    files = _starter_files(template, name=name, description=description)
+    _check_name_is_free(name)
+    with git_refusals(), transaction.atomic():
+        repository = Repository.objects.create(name=name, description=description, created_by_id=by.user_id)
+        Protection.objects.create(repository=repository, branch=MASTER, approvals=1)
+        accounts.claim_folder(folder=name, repository=name)
+        accounts.grant_role(repository=name, user=repository.created_by, role="maintainer", by=by)
+        accounts.record_audit(by=by, verb="create_repository", object=name, detail={"template": template})
+        signals.repository_created.send(sender=Repository, repository=repository, by=by)
+        _make_on_disk(repository, files, by=by)
+    return repository
+
+
+def update_repository(*, repository: Repository, description: str, by: Principal) -> Repository:
+    """Change the description."""
+    permissions.check_maintain(by, repository)
+    repository.description = description
+    repository.save(update_fields=["description"])
+    return repository
+
+
+def delete_repository(*, repository: Repository, by: Principal) -> None:
+    """Delete a repository with all its commits; datasets and their transactions stay."""
+    permissions.check_maintain(by, repository)
+    git = repository.git
+    with transaction.atomic():
+        accounts.record_audit(by=by, verb="delete_repository", object=repository.name)
+        signals.repository_deleted.send(sender=Repository, repository=repository, by=by)
+        accounts.forget_repository(repository=repository.name, by=by)
+        repository.delete()
+        transaction.on_commit(git.remove)
+
+
+def set_member(
+    *, repository: Repository, username: str, role: Literal["reader", "writer", "maintainer"], by: Principal
+) -> None:
+    """Give a user a role on the repository."""
+    permissions.check_maintain(by, repository)
+    accounts.grant_role(repository=repository.name, user=accounts.find_user(username=username), role=role, by=by)
+
+
+def remove_member(*, repository: Repository, username: str, by: Principal) -> None:
+    """Take a user's role on the repository away."""
+    permissions.check_maintain(by, repository)
+    accounts.revoke_role(repository=repository.name, user=accounts.find_user(username=username), by=by)
+
+
+def _check_name_is_free(name: str) -> None:
+    taken = Repository.objects.filter(name__iexact=name).first()
+    if taken is not None:
+        message = f"A repository '{taken.name}' exists already; names are unique without case."
+        raise Conflict(message, code="repository_exists", errors={"name": [message]})
+
+
+def _starter_files(template: str, *, name: str, description: str) -> dict[str, bytes]:
+    folder = STARTERS / template
+    if template not in TEMPLATES or not folder.is_dir():
+        message = f"There is no template '{template}'; choose one of {', '.join(TEMPLATES)}."
+        raise InvalidInput(message, code="unknown_template", errors={"template": [message]})
+    files = {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    if template == "empty":
+        title = f"# {name}\n\n{description}".strip() + "\n"
+        files["README.md"] = title.encode() + b"\n" + files.get("README.md", b"")
+        files["pipeline.toml"] = files["pipeline.toml"].replace(b"FOLDER", name.encode())
+    return files
+
+
+def _make_on_disk(repository: Repository, files: dict[str, bytes], *, by: Principal) -> None:
+    if repository.path.exists():
+        # Left over from a creation that died before its row was stored; nothing else knows it.
+        GitRepository(repository.path).remove()
+    git = GitRepository.init(repository.path, branch=MASTER)
+    try:
+        commit = git.create_root_commit(branch=MASTER, message="Start the repository", files=files, author=person_of(by))
+        announce(repository=repository, branch=MASTER, before="", after=commit.sha, by=by)
+    except BaseException:
+        git.remove()
+        raise
