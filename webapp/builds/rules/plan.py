@@ -237,6 +237,7 @@ class _Planner:
             profile=spec.profile,
             size=spec.size,
             digest=spec.digest,
+            is_incremental=spec.is_incremental,
             is_fresh=reason is None,
             why=why,
             inputs=inputs,

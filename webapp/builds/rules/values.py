@@ -38,6 +38,9 @@ class Spec:
     digest: str
     inputs: tuple[DeclaredInput, ...]
     outputs: tuple[DeclaredOutput, ...]
+    changed_sha: str = ""
+    """The commit that brought this digest, for people to look at."""
+    is_incremental: bool = False
 
     @property
     def place(self) -> str:
@@ -79,6 +82,8 @@ class Request:
     force: bool = False
     forced: frozenset[str] = frozenset()
     """Outputs whose jobs run even when fresh; all of them with `force`."""
+    pins: Mapping[str, Committed] = field(default_factory=dict)
+    """Input path → what to read instead of the newest transaction of the chain."""
 
     @property
     def branch(self) -> str:
@@ -124,6 +129,7 @@ class PlannedJob:
     profile: str
     size: str
     digest: str
+    is_incremental: bool
     is_fresh: bool
     why: str
     inputs: tuple[PlannedInput, ...]

@@ -1,0 +1,253 @@
+"""Published JobSpecs, builds, their jobs with every input and output."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from django.conf import settings
+from django.db import models
+
+from webapp.builds.rules.states import BUILD_ENDS, JOB_ENDS, BuildState, JobState
+from webapp.core import clock, ids
+
+if TYPE_CHECKING:
+    from django_stubs_ext.db.models import TypedModelMeta
+else:
+    TypedModelMeta = object
+
+RUN = "run"
+UPLOAD = "upload"
+BRANCH_LENGTH = 220
+"""A branch name of people has at most 200 characters; staging and review branches add a prefix."""
+
+
+class PublishedSpec(models.Model):
+    """A JobSpec as the newest good commit of a branch declares it."""
+
+    repository = models.ForeignKey(
+        "repositories.Repository", on_delete=models.CASCADE, related_name="jobspecs"
+    )
+    branch = models.CharField(max_length=BRANCH_LENGTH)
+    sha = models.CharField(max_length=40)
+    """The commit whose code runs."""
+    changed_sha = models.CharField(max_length=40)
+    """The commit that brought its digest."""
+    function = models.CharField(max_length=400)
+    file = models.CharField(max_length=1000)
+    line = models.PositiveIntegerField()
+    profile = models.CharField(max_length=20)
+    digest = models.CharField(max_length=128)
+    spec = models.JSONField()
+    """The whole protocol value: inputs, outputs, checks, size, incremental, description."""
+
+    class Meta(TypedModelMeta):
+        indexes: ClassVar = [models.Index(fields=["branch", "repository"])]
+        ordering: ClassVar = ["function"]
+
+    def __str__(self) -> str:
+        return f"{self.function} on {self.branch}"
+
+
+class PublishedOutput(models.Model):
+    """One dataset that a JobSpec makes; a branch has one maker for it, over all repositories."""
+
+    spec = models.ForeignKey(
+        PublishedSpec, on_delete=models.CASCADE, related_name="outputs"
+    )
+    branch = models.CharField(max_length=BRANCH_LENGTH)
+    path = models.CharField(max_length=500)
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["path", "branch"], name="published_one_maker_per_branch"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.path} on {self.branch}"
+
+
+class Build(models.Model):
+    """One run over targets on one branch."""
+
+    kind = models.CharField(max_length=10, default=RUN)
+    branch = models.CharField(max_length=BRANCH_LENGTH, db_index=True)
+    chain = models.JSONField()
+    targets = models.JSONField()
+    upstream = models.BooleanField(default=False)
+    force = models.BooleanField(default=False)
+    forced = models.JSONField(default=list)
+    """Outputs that run even when fresh: what a retried forced build had not finished."""
+    pins = models.JSONField(default=dict)
+    """Input path → transaction to read instead of the newest one."""
+    repository = models.ForeignKey(
+        "repositories.Repository",
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="builds",
+    )
+    sha = models.CharField(max_length=40, blank=True)
+    """Head of the build branch in the repository when the plan was made."""
+    title = models.CharField(max_length=250, blank=True)
+    state = models.CharField(
+        max_length=10,
+        choices=[(s, s) for s in BuildState],
+        default=BuildState.RESOLVING,
+    )
+    code = models.CharField(max_length=50, blank=True)
+    reason = models.TextField(blank=True)
+    """Why it failed or what resolution waits for."""
+    notes = models.JSONField(default=list)
+    """What the reader of the plan should know: old JobSpecs used because publication failed."""
+    plan = models.JSONField(null=True)
+    by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
+    )
+    is_trusted = models.BooleanField(default=False)
+    """Started by an operation that checked the rights itself: a merge builds what its author may not write directly."""
+    trigger = models.CharField(max_length=40, default="user")
+    retry_of = models.ForeignKey(
+        "self", null=True, on_delete=models.SET_NULL, related_name="retries"
+    )
+    cancel_requested = models.BooleanField(default=False)
+    created_at = models.DateTimeField(default=clock.now)
+    rung_at = models.DateTimeField(default=clock.now)
+    """When its doorbell last rang; the sweep rings again what waits too long."""
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta(TypedModelMeta):
+        ordering: ClassVar = ["-id"]
+        indexes: ClassVar = [
+            models.Index(fields=["repository", "branch", "-id"]),
+            models.Index(
+                fields=["state"],
+                name="build_unfinished",
+                condition=models.Q(state__in=["RESOLVING", "RUNNING"]),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"build {self.pk}"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it moves any more."""
+        return self.state in BUILD_ENDS
+
+
+class Job(models.Model):
+    """One transform, or one upload, within a build."""
+
+    id = models.CharField(primary_key=True, max_length=32, default=ids.new_id)
+    build = models.ForeignKey(Build, on_delete=models.CASCADE, related_name="jobs")
+    number = models.PositiveIntegerField()
+    kind = models.CharField(max_length=10, default=RUN)
+    repository = models.CharField(max_length=100, blank=True)
+    spec_branch = models.CharField(max_length=BRANCH_LENGTH, blank=True)
+    sha = models.CharField(max_length=40, blank=True)
+    function = models.CharField(max_length=400, blank=True)
+    file = models.CharField(max_length=1000, blank=True)
+    line = models.PositiveIntegerField(default=0)
+    profile = models.CharField(max_length=20, default="light")
+    size = models.CharField(max_length=20, default="small")
+    digest = models.CharField(max_length=128, blank=True)
+    is_incremental = models.BooleanField(default=False)
+    upload = models.JSONField(null=True)
+    """Of an upload: the staged file, its format and mode."""
+    state = models.CharField(
+        max_length=15, choices=[(s, s) for s in JobState], default=JobState.WAITING
+    )
+    skipped = models.BooleanField(default=False)
+    why = models.CharField(max_length=500, blank=True)
+    """Why it runs, or why it is fresh, as the plan said."""
+    reason = models.TextField(blank=True)
+    """How it ended, or what it waits for."""
+    attempt = models.PositiveIntegerField(default=0)
+    lease_until = models.DateTimeField(null=True)
+    worker = models.CharField(max_length=200, blank=True)
+    spark_session = models.CharField(max_length=36, blank=True)
+    progress = models.JSONField(default=dict)
+    error = models.JSONField(null=True)
+    created_at = models.DateTimeField(default=clock.now)
+    rung_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta(TypedModelMeta):
+        ordering: ClassVar = ["build", "number"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["build", "number"], name="job_number"),
+            # A running job without a lease would never be missed.
+            models.CheckConstraint(
+                condition=~models.Q(state__in=["RUNNING", "ABORT_PENDING"])
+                | models.Q(lease_until__isnull=False),
+                name="job_running_has_lease",
+            ),
+        ]
+        indexes: ClassVar = [
+            models.Index(
+                fields=["state"],
+                name="job_unfinished",
+                condition=models.Q(
+                    state__in=["WAITING", "RUN_PENDING", "RUNNING", "ABORT_PENDING"]
+                ),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"job {self.number} of build {self.build_id}"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it reached its end."""
+        return self.state in JOB_ENDS
+
+    @property
+    def staging_branch(self) -> str:
+        """The table branch that it writes and nobody reads."""
+        return f"_job/{self.pk}"
+
+
+class JobInput(models.Model):
+    """Where a job reads one input: the branch, and the exact transaction once it is known."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="inputs")
+    name = models.CharField(max_length=200)
+    path = models.CharField(max_length=500, db_index=True)
+    branch = models.CharField(max_length=BRANCH_LENGTH)
+    transaction = models.ForeignKey(
+        "datasets.Transaction", null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    from_job = models.ForeignKey(
+        Job, null=True, on_delete=models.CASCADE, related_name="readers"
+    )
+    fallback = models.BooleanField(default=False)
+
+    class Meta(TypedModelMeta):
+        ordering: ClassVar = ["id"]
+
+    def __str__(self) -> str:
+        return f"{self.path} on {self.branch}"
+
+
+class JobOutput(models.Model):
+    """One dataset that a job writes and the transaction opened for it; none for a fresh job."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="outputs")
+    name = models.CharField(max_length=200)
+    path = models.CharField(max_length=500, db_index=True)
+    dataset = models.ForeignKey(
+        "datasets.Dataset", null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    transaction = models.ForeignKey(
+        "datasets.Transaction", null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    summary = models.JSONField(default=dict)
+
+    class Meta(TypedModelMeta):
+        ordering: ClassVar = ["id"]
+
+    def __str__(self) -> str:
+        return self.path

@@ -1,0 +1,43 @@
+"""What a job may use: memory, time and processes by profile and size."""
+
+from dataclasses import dataclass
+
+GIB = 1024**3
+MINUTE = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """Limits of one job process; `wall_s` is watched by the runner, the rest by the kernel."""
+
+    memory_bytes: int
+    wall_s: int
+    cpu_s: int
+    nproc: int = 512
+    fsize: int = 4 * GIB
+
+    def as_limits(self) -> dict[str, int]:
+        """Return what the fork server is told."""
+        return {
+            "memory_bytes": self.memory_bytes,
+            "cpu_s": self.cpu_s,
+            "nproc": self.nproc,
+            "fsize": self.fsize,
+        }
+
+
+# Address space, not resident memory: Arrow, DuckDB and gRPC map far more than they touch.
+_MEMORY = {"small": 6 * GIB, "medium": 12 * GIB, "large": 24 * GIB}
+_WALL = {"small": 15 * MINUTE, "medium": 60 * MINUTE, "large": 240 * MINUTE}
+PUBLISH = Allowance(memory_bytes=6 * GIB, wall_s=60, cpu_s=60)
+"""Importing a repository's modules."""
+INTERRUPT = Allowance(memory_bytes=6 * GIB, wall_s=20, cpu_s=20)
+"""Telling the Spark server to drop a cancelled session."""
+
+
+def allow(*, size: str, wall_s: int | None = None) -> Allowance:
+    """Return the limits of a size; `wall_s` overrides the time, for operators and tests."""
+    wall = wall_s or _WALL.get(size, _WALL["small"])
+    return Allowance(
+        memory_bytes=_MEMORY.get(size, _MEMORY["small"]), wall_s=wall, cpu_s=2 * wall
+    )

@@ -1,0 +1,233 @@
+"""The only place that starts job processes: a client of the warm fork server (jobs/entrypoints/forkserver.py)."""
+
+import json
+import os
+import select
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from django.conf import settings
+
+from webapp.builds.runner.logs import LogWriter
+from webapp.core.errors import Unavailable
+
+LOST = -1
+"""Exit code of a job whose fork server died, and the job with it."""
+SETUP_FAILED = 125
+CONNECT_SECONDS = 5
+START_SECONDS = 60
+"""The fork server answers at once, but right after its own start it first imports the libraries."""
+GRACE_SECONDS = 2
+READ_BYTES = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """What the process may see: folders to read, folders to write."""
+
+    readonly: Sequence[str] = ()
+    writable: Sequence[str] = ()
+
+    def as_request(self) -> dict[str, Any]:
+        """Return what the fork server is told."""
+        return {"readonly": list(self.readonly), "writable": list(self.writable)}
+
+
+@dataclass
+class Handle:
+    """A started job. Closing it, or the death of this process, kills the job."""
+
+    pid: int
+    _socket: socket.socket
+    _pump: Thread
+    _received: bytes = b""
+    _exit: int | None = field(default=None)
+
+    def wait(self, seconds: float) -> int | None:
+        """Wait that long for the end; return the exit code, `LOST`, or None while it runs."""
+        deadline = time.monotonic() + seconds
+        while self._exit is None:
+            left = deadline - time.monotonic()
+            if left < 0 or not select.select([self._socket], [], [], left)[0]:
+                return None
+            self._read_answer()
+        return self._exit
+
+    def stop(self) -> int:
+        """End it: TERM, two seconds, KILL for all it started. Return the exit code."""
+        for name in ("TERM", "KILL"):
+            self._send({"kill": name})
+            code = self.wait(GRACE_SECONDS if name == "TERM" else 30)
+            if code is not None:
+                return code
+        return LOST
+
+    def close(self) -> None:
+        """Kill what is left and wait for the last log line."""
+        self._socket.close()
+        self._pump.join(timeout=10)
+
+    def _send(self, message: Mapping[str, Any]) -> None:
+        try:
+            self._socket.sendall(json.dumps(message).encode() + b"\n")
+        except OSError:
+            self._exit = LOST if self._exit is None else self._exit
+
+    def _read_answer(self) -> None:
+        try:
+            data = self._socket.recv(READ_BYTES)
+        except OSError:
+            data = b""
+        self._received += data
+        line, found, _ = self._received.partition(b"\n")
+        if found:
+            self._exit = int(json.loads(line).get("exit", LOST))
+        elif not data:
+            self._exit = LOST
+
+
+def launch(
+    entrypoint: str,
+    manifest: Path,
+    *,
+    sandbox: Sandbox,
+    limits: Mapping[str, int],
+    log_path: Path,
+    cwd: str = "/",
+    env: Mapping[str, str] | None = None,
+    on_line: Callable[[str], None] | None = None,
+) -> Handle:
+    """Start `jobs.entrypoints.<entrypoint>` on a manifest; its output is appended to the log, line by line.
+
+    Raises Unavailable when the fork server is not there: nothing has started then.
+    """
+    request = {
+        "entrypoint": entrypoint,
+        "manifest": str(manifest),
+        "cwd": cwd,
+        "env": {**_base_environment(), **(env or {})},
+        "limits": dict(limits),
+        "sandbox": sandbox.as_request(),
+    }
+    read_end, write_end = os.pipe2(os.O_CLOEXEC)
+    try:
+        connection = _connect()
+        try:
+            socket.send_fds(
+                connection, [json.dumps(request).encode() + b"\n"], [write_end]
+            )
+            pid, rest = _read_start(connection)
+        except OSError as error:
+            connection.close()
+            raise Unavailable(
+                f"The job runner ended while it started a job: {error}.",
+                code="runner_down",
+            ) from error
+        except Unavailable:
+            connection.close()
+            raise
+    except Unavailable:
+        os.close(read_end)
+        raise
+    finally:
+        os.close(write_end)
+    pump = Thread(
+        target=_pump,
+        args=(read_end, log_path, on_line),
+        name=f"log of {pid}",
+        daemon=True,
+    )
+    pump.start()
+    return Handle(pid=pid, _socket=connection, _pump=pump, _received=rest)
+
+
+def read_status() -> dict[str, Any]:
+    """Return what the fork server says about itself: `sandbox`, `ready`, `jobs`."""
+    with _connect() as connection:
+        connection.settimeout(CONNECT_SECONDS)
+        try:
+            connection.sendall(b'{"op": "status"}\n')
+            status: dict[str, Any] = json.loads(
+                connection.makefile("rb").readline() or b"{}"
+            )
+        except (OSError, ValueError) as error:
+            raise Unavailable(
+                "The job runner does not answer.", code="runner_down"
+            ) from error
+    return status
+
+
+def _base_environment() -> dict[str, str]:
+    return {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+        "HOME": "/tmp",  # noqa: S108 - a memory file system of the job's own
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def _connect() -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(CONNECT_SECONDS)
+    try:
+        connection.connect(str(settings.TRIBUTARY_HOME / "run" / "fork.sock"))
+    except OSError as error:
+        connection.close()
+        message = "The job runner is not there yet; the work starts when it is."
+        raise Unavailable(message, code="runner_down") from error
+    return connection
+
+
+def _read_start(connection: socket.socket) -> tuple[int, bytes]:
+    """Return the process id and the bytes after it: a short job's exit may be there already."""
+    connection.settimeout(START_SECONDS)
+    received = b""
+    while b"\n" not in received:
+        data = connection.recv(READ_BYTES)
+        if not data:
+            raise Unavailable(
+                "The job runner ended while it started a job.", code="runner_down"
+            )
+        received += data
+    line, rest = received.split(b"\n", 1)
+    answer = json.loads(line)
+    if "pid" not in answer:
+        raise Unavailable(
+            f"The job runner refused the job: {answer.get('error', 'no reason given')}",
+            code="runner",
+        )
+    connection.settimeout(None)
+    return int(answer["pid"]), rest
+
+
+def _pump(read_end: int, log_path: Path, on_line: Callable[[str], None] | None) -> None:
+    """Copy lines from the job to its log until the last of its processes has closed its end."""
+    log = LogWriter(log_path)
+    with closing(log), os.fdopen(read_end, "rb", buffering=0) as source:
+        pending = b""
+        while data := source.read(READ_BYTES):
+            *lines, pending = (pending + data).split(b"\n")
+            if len(pending) > READ_BYTES:
+                lines.append(pending)
+                pending = b""
+            for line in lines:
+                _write_line(line, log, on_line)
+        if pending:
+            _write_line(pending, log, on_line)
+
+
+def _write_line(
+    line: bytes, log: LogWriter, on_line: Callable[[str], None] | None
+) -> None:
+    text = line.decode("utf-8", "replace").rstrip("\r")
+    log.write(text)
+    if on_line is not None:
+        on_line(text)

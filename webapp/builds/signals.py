@@ -1,0 +1,9 @@
+"""What happens to builds, announced to the layers above."""
+
+from django.dispatch import Signal
+
+build_finished = Signal()
+"""(build): it reached COMPLETED, FAILED or ABORTED; sent inside the atomic block of that change."""
+
+job_finished = Signal()
+"""(job): it reached its end; sent inside the atomic block of that change."""
