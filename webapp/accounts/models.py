@@ -1,7 +1,111 @@
-"""Users and what they may do."""
+"""Users, their tokens and roles, and the audit log."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from django.conf import settings
 from django.contrib.auth.models import AbstractUser
+from django.db import models
+from django.db.models.functions import Lower
+
+from webapp.accounts.rules.roles import ROLE_CHOICES
+from webapp.core import clock
+
+if TYPE_CHECKING:
+    from django_stubs_ext.db.models import TypedModelMeta
+else:
+    TypedModelMeta = object
+
+COLOR_MODES = [("auto", "As the system"), ("light", "Light"), ("dark", "Dark")]
+LIGHT_THEMES = [
+    ("light", "Light"),
+    ("light_colorblind", "Light, for colour blindness"),
+    ("light_high_contrast", "Light, high contrast"),
+]
+DARK_THEMES = [
+    ("dark", "Dark"),
+    ("dark_dimmed", "Dark, dimmed"),
+    ("dark_colorblind", "Dark, for colour blindness"),
+    ("dark_high_contrast", "Dark, high contrast"),
+]
 
 
 class User(AbstractUser):
-    """A person who signs in."""
+    """A person who signs in, and how pages look for them. Admins are superusers."""
+
+    color_mode = models.CharField(max_length=10, choices=COLOR_MODES, default="auto")
+    light_theme = models.CharField(max_length=30, choices=LIGHT_THEMES, default="light")
+    dark_theme = models.CharField(max_length=30, choices=DARK_THEMES, default="dark")
+    hotkeys = models.BooleanField(default=True)
+    """Single-key shortcuts; people who speak to their computer turn them off."""
+
+
+class Token(models.Model):
+    """A secret for programs, stored as its digest. A job's token is bound to that job."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="tokens")
+    name = models.CharField(max_length=100)
+    digest = models.CharField(max_length=64, unique=True)
+    """SHA-256 of the secret: random secrets need no slow hash, and look-up is by index."""
+    scopes = models.JSONField(default=list)
+    job_scope = models.JSONField(null=True)
+    job_id = models.CharField(max_length=40, blank=True, db_index=True)
+    created_at = models.DateTimeField(default=clock.now)
+    expires_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+    last_used_at = models.DateTimeField(null=True)
+
+    class Meta(TypedModelMeta):
+        ordering: ClassVar = ["-created_at"]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.user_id}"
+
+
+class RepositoryRole(models.Model):
+    """What a user may do in a repository and on the datasets of its folders."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="roles")
+    repository = models.CharField(max_length=100)
+    """Its name: accounts lie below repositories and know them by name only."""
+    role = models.CharField(max_length=20, choices=ROLE_CHOICES)
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [models.UniqueConstraint(fields=["user", "repository"], name="role_once")]
+        ordering: ClassVar = ["user__username"]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} is {self.role} of {self.repository}"
+
+
+class Folder(models.Model):
+    """A top folder of datasets and the repository whose rights hold in it; without one, its creator's."""
+
+    name = models.CharField(max_length=200, unique=True)
+    repository = models.CharField(max_length=100, blank=True)
+    creator = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [models.UniqueConstraint(Lower("name"), name="folder_name_without_case")]
+
+    def __str__(self) -> str:
+        return f"/{self.name}"
+
+
+class AuditEntry(models.Model):
+    """Who did or tried what. Rows are only ever added; each carries a digest over the one before it."""
+
+    at = models.DateTimeField(default=clock.now, db_index=True)
+    actor = models.CharField(max_length=150)
+    verb = models.CharField(max_length=60)
+    object = models.CharField(max_length=400)
+    outcome = models.CharField(max_length=20, default="allowed")
+    detail = models.JSONField(default=dict)
+    chain = models.CharField(max_length=64)
+
+    class Meta(TypedModelMeta):
+        ordering: ClassVar = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.actor} {self.verb} {self.object}: {self.outcome}"

@@ -1,0 +1,105 @@
+"""Who may do what: the one place, used by pages, API, catalog, Git and jobs."""
+
+from __future__ import annotations
+
+from webapp.accounts.models import Folder, RepositoryRole
+from webapp.accounts.rules.principals import Principal
+from webapp.accounts.rules.roles import Role, allows
+from webapp.core.errors import NotFound, PermissionDenied
+from webapp.core.names import MASTER, folder_of
+
+
+def role_on_repository(principal: Principal, repository: str) -> Role | None:
+    """The role of a person on a repository; admins are maintainers everywhere."""
+    if principal.is_admin:
+        return Role.MAINTAINER
+    role = (
+        RepositoryRole.objects.filter(user_id=principal.user_id, repository=repository)
+        .values_list("role", flat=True)
+        .first()
+    )
+    return Role(role) if role else None
+
+
+def role_on_folder(principal: Principal, folder: str) -> Role | None:
+    """The role on the datasets of a top folder: its repository's, else its creator is maintainer."""
+    if principal.is_admin:
+        return Role.MAINTAINER
+    row = Folder.objects.filter(name__iexact=folder).first()
+    if row is None:
+        return None
+    if row.repository:
+        return role_on_repository(principal, row.repository)
+    return Role.MAINTAINER if row.creator_id == principal.user_id else None
+
+
+def visible_repositories(principal: Principal) -> set[str] | None:
+    """Names of the repositories that a person may see; None means all of them."""
+    if principal.is_admin:
+        return None
+    return set(RepositoryRole.objects.filter(user_id=principal.user_id).values_list("repository", flat=True))
+
+
+def visible_folders(principal: Principal) -> set[str] | None:
+    """Names of the top folders whose datasets a person may see; None means all of them."""
+    repositories = visible_repositories(principal)
+    if repositories is None:
+        return None
+    owned = Folder.objects.filter(repository="", creator_id=principal.user_id)
+    through = Folder.objects.filter(repository__in=repositories)
+    return set((owned | through).values_list("name", flat=True))
+
+
+def can_repository(principal: Principal, repository: str, action: str) -> bool:
+    """Whether `check_repository` would pass."""
+    return _has_scope(principal, action) and allows(role_on_repository(principal, repository), action)
+
+
+def check_repository(principal: Principal, repository: str, action: str) -> None:
+    """Refuse unless the person may read, write or maintain the repository.
+
+    Raises:
+        NotFound: it is not theirs to see, or not there.
+        PermissionDenied: their role or token is not enough.
+
+    """
+    role = role_on_repository(principal, repository)
+    if role is None:
+        raise NotFound(f"There is no repository {repository}, or you may not see it.")
+    _check_role(principal, role, action, f"the repository {repository}")
+
+
+def check_dataset(principal: Principal, path: str, action: str, branch: str | None = None) -> None:
+    """Refuse unless the person may read or write the dataset on the branch; master wants a maintainer.
+
+    Raises:
+        NotFound: it is not theirs to see, or not there.
+        PermissionDenied: their role or token is not enough.
+
+    """
+    role = role_on_folder(principal, folder_of(path))
+    if role is None:
+        raise NotFound(f"There is no dataset {path}, or you may not see it.")
+    if action == "write" and branch == MASTER:
+        if not allows(role, "maintain"):
+            raise PermissionDenied(
+                f"Writing {path} on {MASTER} needs the role maintainer, yours is {role}. Write on a branch instead.",
+                code="role_too_low",
+            )
+        action = "maintain" if not principal.scopes else "write"
+    _check_role(principal, role, action, f"the dataset {path}")
+
+
+def _check_role(principal: Principal, role: Role, action: str, what: str) -> None:
+    if not allows(role, action):
+        raise PermissionDenied(f"To {action} {what} your role, {role}, is not enough.", code="role_too_low")
+    if not _has_scope(principal, action):
+        raise PermissionDenied(f"This token may not {action}: its scopes are {', '.join(sorted(principal.scopes))}.", code="scope_missing")
+
+
+def _has_scope(principal: Principal, action: str) -> bool:
+    """Scopes are read, write, maintain; each includes the ones before it. None at all means everything."""
+    if not principal.scopes:
+        return True
+    order = ("read", "write", "maintain")
+    return any(scope in order and order.index(scope) >= order.index(action) for scope in principal.scopes)

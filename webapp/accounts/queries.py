@@ -1,0 +1,74 @@
+"""Who is asking, and what they own."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from webapp.accounts.models import Token, User
+from webapp.accounts.rules.principals import JobScope, Principal
+from webapp.core import clock
+from webapp.core.errors import NotFound, Unauthenticated
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
+USE_RECORDED_EVERY = timedelta(minutes=10)
+"""A write per request would make every read of the catalog take the write lock."""
+
+
+def digest_secret(secret: str) -> str:
+    """The stored form of a token's secret."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def principal_for_user(user: User) -> Principal:
+    """The person behind a session."""
+    return Principal(user_id=user.pk, username=user.username, is_admin=user.is_superuser)
+
+
+def authenticate_token(secret: str) -> Principal:
+    """The person or job behind a secret.
+
+    Raises:
+        Unauthenticated: unknown, revoked or expired, or its user is no longer active.
+
+    """
+    token = Token.objects.select_related("user").filter(digest=digest_secret(secret)).first()
+    if token is None:
+        raise Unauthenticated("The token is unknown. Make one under Settings, Tokens.", code="token_unknown")
+    now = clock.now()
+    if token.revoked_at:
+        raise Unauthenticated(f"The token {token.name!r} was revoked.", code="token_revoked")
+    if token.expires_at and token.expires_at <= now:
+        raise Unauthenticated(f"The token {token.name!r} expired at {token.expires_at:%Y-%m-%d %H:%M} UTC.", code="token_expired")
+    if not token.user.is_active:
+        raise Unauthenticated(f"The user {token.user.username} is not active.", code="user_inactive")
+    if token.last_used_at is None or now - token.last_used_at > USE_RECORDED_EVERY:
+        Token.objects.filter(pk=token.pk).update(last_used_at=now)
+    return Principal(
+        user_id=token.user_id,
+        username=token.user.username,
+        is_admin=token.user.is_superuser,
+        scopes=frozenset(token.scopes),
+        job=JobScope.from_json(token.job_scope) if token.job_scope else None,
+    )
+
+
+def get_user(username: str) -> User:
+    """One user by name.
+
+    Raises:
+        NotFound: no such user.
+
+    """
+    user = User.objects.filter(username=username).first()
+    if user is None:
+        raise NotFound(f"There is no user {username}.")
+    return user
+
+
+def list_tokens(user: User) -> QuerySet[Token]:
+    """The user's own tokens that were not revoked; jobs' tokens are not shown."""
+    return Token.objects.filter(user=user, revoked_at=None, job_scope=None)

@@ -1,0 +1,59 @@
+"""Who is asking, decided once at the door, as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class JobScope:
+    """What the token of one job may see and write."""
+
+    job_id: str
+    branch: str
+    """The staging branch that it writes: `_job/<job id>`."""
+    base_branch: str
+    """The build branch."""
+    chain: tuple[str, ...]
+    """Build branch, then fallbacks."""
+    inputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Table → the pinned pointer: branch, snapshot_id, schema_id, spec_id, order_id."""
+    outputs: tuple[str, ...] = ()
+    """Tables that it writes."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain JSON, as tokens store it."""
+        return {
+            "job_id": self.job_id,
+            "branch": self.branch,
+            "base_branch": self.base_branch,
+            "chain": list(self.chain),
+            "inputs": {table: dict(pin) for table, pin in self.inputs.items()},
+            "outputs": list(self.outputs),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> JobScope:
+        """Read what `as_json` wrote."""
+        return cls(
+            job_id=data["job_id"],
+            branch=data["branch"],
+            base_branch=data["base_branch"],
+            chain=tuple(data["chain"]),
+            inputs=data["inputs"],
+            outputs=tuple(data["outputs"]),
+        )
+
+
+@dataclass(frozen=True)
+class Principal:
+    """A person, or a job that acts for one."""
+
+    user_id: int
+    username: str
+    is_admin: bool = False
+    scopes: frozenset[str] = frozenset()
+    """Empty means everything that the person may do."""
+    job: JobScope | None = None

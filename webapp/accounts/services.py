@@ -1,0 +1,149 @@
+"""Users, tokens, roles, folders and the audit log: everything that writes them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+
+from webapp.accounts.models import AuditEntry, Folder, RepositoryRole, Token, User
+from webapp.accounts.queries import digest_secret
+from webapp.accounts.rules.principals import JobScope, Principal
+from webapp.accounts.rules.roles import Role
+from webapp.core import clock
+from webapp.core.errors import Conflict, InvalidInput, NotFound
+
+TOKEN_PREFIX = "trb_"  # noqa: S105 - a prefix that secret scanners can look for, not a secret
+SCOPES = ("read", "write", "maintain")
+
+
+def create_user(*, username: str, password: str, by: Principal | None, is_admin: bool = False, **fields: Any) -> User:
+    """Make a user who can sign in.
+
+    Raises:
+        InvalidInput: the name or password is not acceptable.
+        Conflict: the name is taken.
+
+    """
+    user = User(username=username, is_superuser=is_admin, is_staff=is_admin, **fields)
+    try:
+        User.username_validator(username)
+        validate_password(password, user)
+    except ValidationError as error:
+        raise InvalidInput(" ".join(error.messages), errors={"password": error.messages}) from None
+    if User.objects.filter(username__iexact=username).exists():
+        raise Conflict(f"The user name {username} is taken.", code="username_taken", errors={"username": ["Taken."]})
+    user.set_password(password)
+    user.save()
+    record_audit(by=by, verb="create_user", object=username)
+    return user
+
+
+def create_token(
+    *,
+    user: User,
+    name: str,
+    scopes: Iterable[str] = (),
+    expires_at: datetime | None = None,
+    job_scope: JobScope | None = None,
+) -> tuple[Token, str]:
+    """Make a token; the secret is returned here and can never be read again."""
+    scopes = list(scopes)
+    unknown = [scope for scope in scopes if scope not in SCOPES]
+    if unknown:
+        raise InvalidInput(
+            f"Unknown scope {unknown[0]!r}.", errors={"scopes": [f"Any of {', '.join(SCOPES)}; none means all."]}
+        )
+    if not name.strip():
+        raise InvalidInput("A token needs a name.", errors={"name": ["Say what it is for."]})
+    if expires_at and expires_at <= clock.now():
+        raise InvalidInput("The expiry lies in the past.", errors={"expires_at": ["Choose a later time."]})
+    secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
+    token = Token.objects.create(
+        user=user,
+        name=name.strip()[:100],
+        digest=digest_secret(secret),
+        scopes=scopes,
+        job_scope=job_scope.as_json() if job_scope else None,
+        job_id=job_scope.job_id if job_scope else "",
+        expires_at=expires_at,
+    )
+    return token, secret
+
+
+def revoke_token(*, token_id: int, user: User) -> None:
+    """End one of the user's own tokens at once."""
+    if not Token.objects.filter(pk=token_id, user=user, revoked_at=None, job_scope=None).update(revoked_at=clock.now()):
+        raise NotFound(f"You have no token {token_id}.")
+
+
+def revoke_job_tokens(*, job_id: str) -> None:
+    """End the token of a job that is over."""
+    Token.objects.filter(job_id=job_id, revoked_at=None).update(revoked_at=clock.now())
+
+
+def grant_role(*, repository: str, user: User, role: str | None, by: Principal | None) -> None:
+    """Give a role on a repository, or with None take it away."""
+    if role is None:
+        RepositoryRole.objects.filter(repository=repository, user=user).delete()
+    elif role not in set(Role):
+        raise InvalidInput(f"Unknown role {role!r}.", errors={"role": ["reader, writer or maintainer."]})
+    else:
+        RepositoryRole.objects.update_or_create(repository=repository, user=user, defaults={"role": role})
+    record_audit(by=by, verb="grant_role", object=repository, detail={"user": user.username, "role": role})
+
+
+def claim_folder(*, folder: str, repository: str = "", creator: Principal | None = None) -> Folder:
+    """Say whose rights hold in a top folder. A repository of that name wins; the first claim stays otherwise."""
+    row = Folder.objects.filter(name__iexact=folder).first()
+    if row is None:
+        try:
+            with transaction.atomic():
+                return Folder.objects.create(
+                    name=folder, repository=repository, creator_id=creator.user_id if creator else None
+                )
+        except IntegrityError:
+            row = Folder.objects.get(name__iexact=folder)
+    may_take = not row.repository or (repository == folder and row.repository != repository)
+    if repository and may_take:
+        row.repository = repository
+        row.save(update_fields=["repository"])
+    return row
+
+
+def forget_repository(*, repository: str) -> None:
+    """Drop roles and folder claims of a deleted repository; its folders fall back to their creators."""
+    RepositoryRole.objects.filter(repository=repository).delete()
+    Folder.objects.filter(repository=repository).update(repository="")
+
+
+def record_audit(
+    *,
+    by: Principal | None,
+    verb: str,
+    object: str,  # noqa: A002 - the audit log's own word
+    outcome: str = "allowed",
+    detail: Mapping[str, Any] | None = None,
+) -> AuditEntry:
+    """Append to the audit log, chained to the entry before it."""
+    actor = by.username if by else "system"
+    with transaction.atomic():
+        before = AuditEntry.objects.order_by("-id").values_list("chain", flat=True).first() or ""
+        at = clock.now()
+        content = json.dumps([before, at.isoformat(), actor, verb, object, outcome, detail or {}], default=str)
+        return AuditEntry.objects.create(
+            at=at,
+            actor=actor,
+            verb=verb,
+            object=object[:400],
+            outcome=outcome,
+            detail=dict(detail or {}),
+            chain=hashlib.sha256(content.encode()).hexdigest(),
+        )
