@@ -1,0 +1,414 @@
+"""SQL that reads the live rows of Iceberg data files: columns by field id, deletes applied.
+
+Files are grouped by their physical schema and by how they are filtered; each group is one `read_parquet`. A column
+that a file lacks reads its initial default, an identity partition column its partition value. Maps are read in key
+order, so that equal maps compare equal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyiceberg.io.fsspec import FsspecFileIO
+from pyiceberg.table.deletion_vector import DeletionVector
+
+from jobs.engine.errors import UnreadableTableError
+from jobs.engine.metadata import local_path, open_io, read_bytes
+from jobs.engine.fields import ListType, MapType, Primitive, StructType, duckdb_type, literal, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import duckdb
+    from pyiceberg.io import FileIO
+
+    from jobs.engine.metadata import Entry, TableMetadata
+    from jobs.engine.planner import LiveFile, ShiftedFile
+    from jobs.engine.fields import Field, Type
+
+_GLOB = re.compile(r"([*?\[])")
+_VECTOR_MAGIC = b"\xd1\xd3\x39\x64"
+
+
+@dataclass(frozen=True)
+class Node:
+    """One column of a Parquet file, or a part of one."""
+
+    name: str
+    id: int | None
+    type: str
+    """The type that DuckDB reads it as."""
+    repeated: bool
+    children: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One output column of a scan."""
+
+    alias: str
+    field: Field
+
+
+@dataclass
+class Scanner:
+    """Reads files of one table into one DuckDB connection."""
+
+    connection: duckdb.DuckDBPyConnection
+    metadata: TableMetadata
+    io_properties: Mapping[str, str]
+    _schemas: dict[str, tuple[Node, ...]] = field(default_factory=dict)
+    _equality: dict[frozenset[Entry], str] = field(default_factory=dict)
+    _tables: int = 0
+    _fsspec: FsspecFileIO | None = None
+
+    @property
+    def io(self) -> FileIO:
+        return open_io(self.metadata.location, self.io_properties)
+
+    # --- relations --------------------------------------------------------------------------------
+
+    def live_rows(self, files: Sequence[LiveFile], columns: Sequence[Column], *, dead: str) -> str:
+        """Rows of `files` that their deletes leave. `dead` is the table of deleted positions of that end."""
+        groups: dict[tuple[object, ...], list[LiveFile]] = defaultdict(list)
+        for file in files:
+            groups[bool(file.positions), file.equality].append(file)
+        parts = []
+        for (has_positions, _equality), members in groups.items():
+            filters = [f"NOT {_is_dead(dead)}"] if has_positions else []
+            filters += [f"NOT {test}" for test in self._equality_tests(members[0].equality)]
+            parts += self._scans([m.data for m in members], columns, filters, self._equality_fields(members[0].equality))
+        return _union(parts, columns)
+
+    def moved_rows(self, files: Sequence[ShiftedFile], columns: Sequence[Column], *, gone: bool) -> str:
+        """Rows of files that both ends list which only one end still has: `gone` for those that left."""
+        return self._shifted(files, columns, stays="before" if gone else "after", goes="after" if gone else "before")
+
+    def kept_rows(self, files: Sequence[ShiftedFile], columns: Sequence[Column]) -> str:
+        """Rows of files that both ends list with other deletes, which both still have."""
+        parts = []
+        for group in _shift_groups(files):
+            equality = group[0].before.equality | group[0].after.equality
+            filters = [f"NOT {_is_dead('dead_before')}", f"NOT {_is_dead('dead_after')}"]
+            filters += [f"NOT {test}" for test in self._equality_tests(equality)]
+            parts += self._scans([f.before.data for f in group], columns, filters, self._equality_fields(equality))
+        return _union(parts, columns)
+
+    def _shifted(self, files: Sequence[ShiftedFile], columns: Sequence[Column], *, stays: str, goes: str) -> str:
+        parts = []
+        for group in _shift_groups(files):
+            here: LiveFile = getattr(group[0], stays)
+            there: LiveFile = getattr(group[0], goes)
+            lives = [f"NOT {_is_dead(f'dead_{stays}')}", *(f"NOT {t}" for t in self._equality_tests(here.equality))]
+            dies = [_is_dead(f"dead_{goes}"), *self._equality_tests(there.equality - here.equality)]
+            equality = here.equality | there.equality
+            chosen = [f.before.data for f in group]
+            if not equality:
+                chosen = self._with_positions(chosen, f"dead_{goes}")
+            filters = [*lives, "(" + " OR ".join(dies) + ")"]
+            parts += self._scans(chosen, columns, filters, self._equality_fields(equality))
+        return _union(parts, columns)
+
+    def _with_positions(self, files: list[Entry], table: str) -> list[Entry]:
+        rows = self.connection.execute(f"SELECT DISTINCT file FROM {table}").fetchall()
+        touched = {row[0] for row in rows}
+        return [file for file in files if self.shown_path(file.path) in touched]
+
+    def _scans(
+        self, files: Iterable[Entry], columns: Sequence[Column], filters: Sequence[str], extra: Sequence[Field]
+    ) -> list[str]:
+        groups: dict[tuple[object, ...], list[Entry]] = defaultdict(list)
+        files = list(files)
+        self._learn_schemas(files)
+        wanted = [*columns, *(Column(f"q{f.id}", f) for f in extra)]
+        for file in files:
+            schema = self._schemas[self.shown_path(file.path)]
+            groups[schema, self._constants(file, schema, wanted)].append(file)
+        scans = []
+        for (schema, constants), members in groups.items():
+            values = [self._value(column, schema, dict(constants)) for column in wanted]  # type: ignore[call-overload]
+            outputs = [f"{value} AS {column.alias}" for value, column in zip(values, wanted, strict=True)]
+            source = self._source(members)
+            if filters:
+                inner = f"SELECT {', '.join(outputs)}, filename AS scan_file, file_row_number AS scan_row FROM {source}"
+                names = ", ".join(column.alias for column in columns)
+                scans.append(f"SELECT {names} FROM ({inner}) d WHERE {' AND '.join(filters)}")
+            else:
+                scans.append(f"SELECT {', '.join(outputs) or '1 AS nothing'} FROM {source}")
+        return scans
+
+    def _source(self, files: Iterable[Entry]) -> str:
+        paths = ", ".join(literal(_GLOB.sub(r"[\1]", self.shown_path(file.path))) for file in files)
+        return f"read_parquet([{paths}], hive_partitioning=false)"
+
+    def shown_path(self, location: str) -> str:
+        """A location as DuckDB is given it and gives it back."""
+        path = local_path(location)
+        if path.startswith("/"):
+            return path
+        self._use_fsspec(location)
+        return re.sub(r"^s3[an]://", "s3://", path)
+
+    def _use_fsspec(self, location: str) -> None:
+        if self._fsspec is None:
+            self._fsspec = FsspecFileIO(dict(self.io_properties))
+            scheme = location.partition("://")[0]
+            self.connection.register_filesystem(self._fsspec.get_fs(scheme))  # type: ignore[arg-type]
+
+    # --- columns ----------------------------------------------------------------------------------
+
+    def _learn_schemas(self, files: Iterable[Entry]) -> None:
+        unknown = {self.shown_path(file.path) for file in files} - self._schemas.keys()
+        if not unknown:
+            return
+        paths = ", ".join(literal(_GLOB.sub(r"[\1]", path)) for path in sorted(unknown))
+        rows = self.connection.execute(
+            "SELECT file_name, name, field_id, coalesce(duckdb_type, ''), coalesce(num_children, 0), "
+            f"coalesce(repetition_type, '') = 'REPEATED' FROM parquet_schema([{paths}])"
+        ).fetchall()
+        by_file: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+        for path, *rest in rows:
+            by_file[path].append(tuple(rest))
+        trees: dict[tuple[tuple[Any, ...], ...], tuple[Node, ...]] = {}
+        for path, flat in by_file.items():
+            signature = tuple(flat)
+            if signature not in trees:
+                trees[signature] = _dedupe(_tree(iter(flat)).children)
+            self._schemas[path] = trees[signature]
+
+    def _constants(self, file: Entry, schema: tuple[Node, ...], columns: Sequence[Column]) -> tuple[tuple[int, str], ...]:
+        """Identity partition values of columns that the file does not hold."""
+        if not file.partition:
+            return ()
+        missing = {column.field.id: column.field for column in columns if self._find(schema, column.field) is None}
+        found = []
+        for part, value in zip(self.metadata.specs[file.spec_id]["fields"], file.partition, strict=False):
+            source = missing.get(int(part.get("source-id", -1)))
+            if source is not None and part["transform"] == "identity":
+                found.append((source.id, constant(source.type, value)))
+        return tuple(found)
+
+    def _find(self, schema: tuple[Node, ...], wanted: Field) -> Node | None:
+        if any(node.id is not None for node in schema):
+            return next((node for node in schema if node.id == wanted.id), None)
+        names = {wanted.name}
+        if self.metadata.name_mapping is not None:
+            mapped = (m for m in self.metadata.name_mapping if m.get("field-id") == wanted.id)
+            names = {name for mapping in mapped for name in mapping["names"]}
+        return next((node for node in schema if node.name in names), None)
+
+    def _value(self, column: Column, schema: tuple[Node, ...], constants: Mapping[int, str]) -> str:
+        node = self._find(schema, column.field)
+        if node is None:
+            return constants.get(column.field.id) or default_value(column.field)
+        return project(node, column.field.type, quote(node.name))
+
+    # --- deletes ----------------------------------------------------------------------------------
+
+    def load_positions(self, table: str, files: Iterable[LiveFile]) -> None:
+        """Fill `table` with the deleted positions of `files`."""
+        self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} (file VARCHAR, pos BIGINT)")
+        names = {file.data.path: self.shown_path(file.data.path) for file in files if file.positions}
+        deletes = {entry for file in files for entry in file.positions}
+        vectors = [entry for entry in deletes if entry.offset is not None]
+        for entry in vectors:
+            self._load_vector(table, entry, names)
+        plain = [entry for entry in deletes if entry.offset is None]
+        if plain:
+            self._load_position_files(table, plain, names)
+
+    def _load_vector(self, table: str, entry: Entry, names: Mapping[str, str]) -> None:
+        if entry.referenced not in names:
+            return
+        positions = read_vector(read_bytes(self.io, entry.path), entry)
+        path = names[entry.referenced]
+        found = pa.table({"pos": positions})
+        self.connection.register("scan_vector", found)
+        self.connection.execute(f"INSERT INTO {table} SELECT {literal(path)}, pos FROM scan_vector")
+        self.connection.unregister("scan_vector")
+
+    def _load_position_files(self, table: str, entries: Iterable[Entry], names: Mapping[str, str]) -> None:
+        known = pa.table({"raw": list(names), "shown": list(names.values())})
+        self.connection.register("scan_names", known)
+        self.connection.execute(
+            f"INSERT INTO {table} SELECT DISTINCT n.shown, d.pos FROM {self._source(entries)} d "
+            "JOIN scan_names n ON n.raw = d.file_path"
+        )
+        self.connection.unregister("scan_names")
+
+    def _equality_fields(self, deletes: frozenset[Entry]) -> list[Field]:
+        ids = sorted({field_id for entry in deletes for field_id in entry.equality_ids})
+        return [self._field(field_id) for field_id in ids]
+
+    def _field(self, field_id: int) -> Field:
+        found = self.metadata.fields_by_id.get(field_id)
+        if found is None:
+            raise UnreadableTableError(f"An equality delete uses field {field_id}, which no schema of the table has.")
+        return found
+
+    def _equality_tests(self, deletes: frozenset[Entry]) -> list[str]:
+        """One EXISTS for each set of columns by which `deletes` match rows."""
+        by_ids: dict[tuple[int, ...], set[Entry]] = defaultdict(set)
+        for entry in deletes:
+            by_ids[tuple(sorted(entry.equality_ids))].add(entry)
+        tests = []
+        for ids, entries in sorted(by_ids.items()):
+            table = self._equality_table(frozenset(entries), ids)
+            match = " AND ".join(f"e.q{field_id} IS NOT DISTINCT FROM d.q{field_id}" for field_id in ids)
+            tests.append(f"EXISTS (SELECT 1 FROM {table} e WHERE {match})")
+        return tests
+
+    def _equality_table(self, entries: frozenset[Entry], ids: tuple[int, ...]) -> str:
+        if entries not in self._equality:
+            name = f"equality_{len(self._equality)}"
+            columns = [Column(f"q{field_id}", self._field(field_id)) for field_id in ids]
+            rows = _union(self._scans(entries, columns, (), ()), columns)
+            self.connection.execute(f"CREATE TEMP TABLE {name} AS SELECT DISTINCT * FROM ({rows})")
+            self._equality[entries] = name
+        return self._equality[entries]
+
+
+def _is_dead(table: str) -> str:
+    return f"EXISTS (SELECT 1 FROM {table} p WHERE p.file = d.scan_file AND p.pos = d.scan_row)"
+
+
+def _shift_groups(files: Sequence[ShiftedFile]) -> list[list[ShiftedFile]]:
+    groups: dict[tuple[object, ...], list[ShiftedFile]] = defaultdict(list)
+    for file in files:
+        groups[file.before.equality, file.after.equality].append(file)
+    return list(groups.values())
+
+
+def _union(parts: Sequence[str], columns: Sequence[Column]) -> str:
+    if parts:
+        return " UNION ALL ".join(parts)
+    nothing = ", ".join(f"CAST(NULL AS {duckdb_type(c.field.type)}) AS {c.alias}" for c in columns)
+    return f"SELECT {nothing or '1 AS nothing'} WHERE false"
+
+
+def read_vector(content: bytes, entry: Entry) -> pa.Array:
+    """The positions of one deletion vector: length, magic, one bitmap per upper half, checksum."""
+    start = entry.offset or 0
+    blob = content[start : start + (entry.size or 0)]
+    length = int.from_bytes(blob[:4], "big")
+    if blob[4:8] != _VECTOR_MAGIC or len(blob) < length + 8:
+        raise UnreadableTableError(f"{entry.path} holds no deletion vector at byte {start}.")
+    bitmaps = DeletionVector._deserialize_bitmap(blob[8 : 4 + length])  # noqa: SLF001 - the format's only reader here
+    chunks = [
+        pa.array([(high << 32) | low for low in bitmap], pa.int64()) for high, bitmap in enumerate(bitmaps) if bitmap
+    ]
+    return pa.concat_arrays(chunks) if chunks else pa.array([], pa.int64())
+
+
+def _tree(rows: Any) -> Node:
+    """Parquet's flat schema, a parent before its children, as a tree."""
+    name, field_id, type_, count, repeated = next(rows)
+    return Node(name, field_id, type_, repeated, tuple(_tree(rows) for _ in range(count)))
+
+
+def _dedupe(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    """DuckDB's names: a column that differs from an earlier one by case only gets a number."""
+    seen: set[str] = set()
+    result = []
+    for node in nodes:
+        name, count = node.name, 0
+        while name.lower() in seen:
+            count += 1
+            name = f"{node.name}_{count}"
+        seen.add(name.lower())
+        result.append(Node(name, node.id, node.type, node.repeated, node.children))
+    return tuple(result)
+
+
+def project(node: Node, wanted: Type, value: str) -> str:
+    """SQL for a value of the wanted type out of a file's column."""
+    if isinstance(wanted, Primitive):
+        return _project_primitive(node, wanted, value)
+    if isinstance(wanted, ListType):
+        element = _element(node)
+        inner = project(element, wanted.element.type, "x") if element is not None else "x"
+        return value if inner == "x" else f"list_transform({value}, lambda x: {inner})"
+    if isinstance(wanted, MapType):
+        return _project_map(node, wanted, value)
+    return _project_struct(node, wanted, value)
+
+
+def _project_primitive(node: Node, wanted: Primitive, value: str) -> str:
+    target = duckdb_type(wanted) or "VARCHAR"
+    if node.type == target or (target == "TIMESTAMPTZ" and node.type == "TIMESTAMP WITH TIME ZONE"):
+        return value
+    if target == "VARCHAR" and node.type == "BLOB":
+        return f"decode({value})"
+    if target == "UUID" and node.type == "BLOB":
+        return f"CAST(hex({value}) AS UUID)"
+    return f"CAST({value} AS {target})"
+
+
+def _project_struct(node: Node, wanted: StructType, value: str) -> str:
+    children = _dedupe(node.children)
+    by_id = any(child.id is not None for child in children)
+    parts, plain = [], len(children) == len(wanted.fields)
+    for position, part in enumerate(wanted.fields):
+        child = next((c for c in children if (c.id == part.id if by_id else c.name == part.name)), None)
+        if child is None:
+            plain = False
+            parts.append(f"{quote(part.name)} := {default_value(part)}")
+            continue
+        taken = f"struct_extract({value}, {literal(child.name)})"
+        inner = project(child, part.type, taken)
+        plain = plain and inner == taken and child.name == part.name and children[position] is child
+        parts.append(f"{quote(part.name)} := {inner}")
+    if plain:
+        return value
+    return f"CASE WHEN {value} IS NULL THEN NULL ELSE struct_pack({', '.join(parts)}) END"
+
+
+def _project_map(node: Node, wanted: MapType, value: str) -> str:
+    entry = node.children[0] if len(node.children) == 1 else None
+    keys, values = "x.key", "x.value"
+    if entry is not None and len(entry.children) == 2:  # noqa: PLR2004 - key and value
+        keys = project(entry.children[0], wanted.key.type, keys)
+        values = project(entry.children[1], wanted.value.type, values)
+    entries = f"map_entries({value})"
+    if (keys, values) != ("x.key", "x.value"):
+        entries = f"list_transform({entries}, lambda x: struct_pack(key := {keys}, value := {values}))"
+    return f"CASE WHEN {value} IS NULL THEN NULL ELSE map_from_entries(list_sort({entries})) END"
+
+
+def _element(node: Node) -> Node | None:
+    """The element of a Parquet list: below one repeated group, or in old files the repeated node itself."""
+    if len(node.children) != 1 or not node.children[0].repeated:
+        return None
+    middle = node.children[0]
+    if len(middle.children) == 1 and middle.name not in {"array", f"{node.name}_tuple"}:
+        return middle.children[0]
+    return middle
+
+
+def default_value(wanted: Field) -> str:
+    """What rows older than a column read: its initial default, else NULL."""
+    target = duckdb_type(wanted.type)
+    if wanted.default is None or not isinstance(wanted.type, Primitive):
+        return f"CAST(NULL AS {target})"
+    if wanted.type.is_bytes:
+        return f"unhex({literal(str(wanted.default))})"
+    return f"CAST({literal(str(wanted.default))} AS {target})"
+
+
+def constant(type_: Type, value: Any) -> str:
+    """A partition value, in the manifest's form, as SQL."""
+    target = duckdb_type(type_)
+    if value is None:
+        return f"CAST(NULL AS {target})"
+    name = type_.name if isinstance(type_, Primitive) else ""
+    if isinstance(value, bytes):
+        return f"unhex({literal(value.hex())})"
+    if isinstance(value, int) and name == "date":
+        return f"(DATE '1970-01-01' + {value})"
+    if isinstance(value, int) and name in {"timestamp", "timestamptz"}:
+        return f"CAST(make_timestamp({value}) AS {target})"
+    return f"CAST({literal(str(value))} AS {target})"
