@@ -1,17 +1,39 @@
-"""Settings by environment; see CONTRACT in README. Unset means the embedded default."""
+"""Settings by environment. Unset means the embedded default, which needs no outside service."""
+
+from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
 BASE_DIR = Path(__file__).resolve().parents[2]
-TRIBUTARY_HOME = Path(os.environ.get("TRIBUTARY_HOME", BASE_DIR / "var")).resolve()
+TRIBUTARY_HOME = Path(os.environ.get("TRIBUTARY_HOME") or BASE_DIR / "var").resolve()
+# Sandboxed jobs run as other users: nothing but their own folders, bound into their sandbox, may be reachable for them.
 TRIBUTARY_HOME.mkdir(parents=True, exist_ok=True, mode=0o700)
-TRIBUTARY_PORT = int(os.environ.get("TRIBUTARY_PORT", "8000"))
-TRIBUTARY_WAREHOUSE = os.environ.get("TRIBUTARY_WAREHOUSE", (TRIBUTARY_HOME / "warehouse").as_uri())
+TRIBUTARY_PORT = int(os.environ.get("TRIBUTARY_PORT") or 8000)
+TRIBUTARY_URL = f"http://127.0.0.1:{TRIBUTARY_PORT}"
+TRIBUTARY_WAREHOUSE = os.environ.get("TRIBUTARY_WAREHOUSE") or (TRIBUTARY_HOME / "warehouse").as_uri()
+TRIBUTARY_DEMO = os.environ.get("TRIBUTARY_DEMO", "1") != "0"
+SPARK_REMOTE = os.environ.get("SPARK_REMOTE", "")
 
-SECRET_KEY = os.environ.get("TRIBUTARY_SECRET_KEY", "replaced-by-the-foundation")
+
+def _read_or_make_secret(name: str) -> str:
+    path = TRIBUTARY_HOME / name
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path.read_text().strip()
+    with os.fdopen(descriptor, "w") as file:
+        secret = secrets.token_urlsafe(50)
+        file.write(secret)
+    return secret
+
+
+SECRET_KEY = os.environ.get("TRIBUTARY_SECRET_KEY") or _read_or_make_secret("secret-key")
 DEBUG = False
-ALLOWED_HOSTS = ["*"]
+ALLOWED_HOSTS = [name for name in os.environ.get("TRIBUTARY_HOSTS", "localhost,127.0.0.1,[::1]").split(",") if name]
 
 INSTALLED_APPS = [
     "django.contrib.auth",
@@ -26,6 +48,7 @@ INSTALLED_APPS = [
     "django_filters",
     "django_htmx",
     "template_partials",
+    "csp",
     "webapp.core",
     "webapp.accounts",
     "webapp.catalog",
@@ -37,16 +60,19 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "csp.middleware.CSPMiddleware",
+    "webapp.core.http.ErrorMiddleware",
+    "webapp.accounts.middleware.PrincipalMiddleware",
 ]
 ROOT_URLCONF = "webapp.config.urls"
 WSGI_APPLICATION = "webapp.config.wsgi.application"
+APPEND_SLASH = False
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
@@ -57,28 +83,157 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-            ]
+            ],
         },
-    }
+    },
 ]
-DATABASES = {
-    "default": {
-        "ENGINE": "django.db.backends.sqlite3",
-        "NAME": TRIBUTARY_HOME / "db.sqlite3",
-        "CONN_MAX_AGE": 600,
-        "OPTIONS": {
-            "transaction_mode": "IMMEDIATE",
-            "timeout": 20,
-            "init_command": (
-                "PRAGMA journal_mode=WAL;PRAGMA synchronous=FULL;PRAGMA foreign_keys=ON;PRAGMA cache_size=-20000;"
-                "PRAGMA mmap_size=134217728;PRAGMA temp_store=MEMORY;PRAGMA journal_size_limit=27103364;"
-            ),
-        },
-    }
-}
+
+
+def _database(url: str) -> dict[str, Any]:
+    if not url:
+        url = f"sqlite:///{TRIBUTARY_HOME / 'db.sqlite3'}"
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite":
+        return {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": unquote(parts.path),
+            # A connection costs its PRAGMAs: opening one per request halves the rate of small requests.
+            "CONN_MAX_AGE": 600,
+            "OPTIONS": {
+                # WAL with IMMEDIATE: without the latter a transaction that reads before it writes fails at once.
+                "transaction_mode": "IMMEDIATE",
+                "timeout": 20,
+                "init_command": (
+                    "PRAGMA journal_mode=WAL;PRAGMA synchronous=FULL;PRAGMA foreign_keys=ON;PRAGMA cache_size=-20000;"
+                    "PRAGMA mmap_size=134217728;PRAGMA temp_store=MEMORY;PRAGMA journal_size_limit=27103364;"
+                ),
+            },
+        }
+    if parts.scheme in ("postgres", "postgresql"):
+        return {
+            "ENGINE": "django.db.backends.postgresql",
+            "NAME": unquote(parts.path.lstrip("/")),
+            "USER": unquote(parts.username or ""),
+            "PASSWORD": unquote(parts.password or ""),
+            "HOST": unquote(parts.hostname or ""),
+            "PORT": str(parts.port or ""),
+            "CONN_MAX_AGE": 600,
+            "CONN_HEALTH_CHECKS": True,
+        }
+    msg = f"DATABASE_URL starts with {parts.scheme}://; sqlite:// and postgresql:// are known"
+    raise ValueError(msg)
+
+
+DATABASES = {"default": _database(os.environ.get("DATABASE_URL", ""))}
 AUTH_USER_MODEL = "accounts.User"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "home"
+# Said, because Django's default would put another zone into the environment and so into the worker's log times.
 TIME_ZONE = "UTC"
 USE_TZ = True
+LANGUAGE_CODE = "en-gb"
+
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = BASE_DIR / "staticfiles"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+WHITENOISE_MANIFEST_STRICT = False
+
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_HTTPONLY = True
+# Several installations on one machine share the host name: each has its own cookies.
+SESSION_COOKIE_NAME = f"tributary_session_{TRIBUTARY_PORT}"
+CSRF_COOKIE_NAME = f"tributary_csrf_{TRIBUTARY_PORT}"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+DATA_UPLOAD_MAX_MEMORY_SIZE = 20 * 1024 * 1024
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 2000
+FILE_UPLOAD_TEMP_DIR = TRIBUTARY_HOME / "uploads"
+FILE_UPLOAD_TEMP_DIR.mkdir(exist_ok=True, mode=0o700)
+CONTENT_SECURITY_POLICY = {
+    "EXCLUDE_URL_PREFIXES": (),
+    "DIRECTIVES": {
+        "default-src": ["'none'"],
+        "script-src": ["'self'"],
+        "style-src": ["'self'"],
+        "img-src": ["'self'", "data:"],
+        "connect-src": ["'self'"],
+        "font-src": ["'self'"],
+        "form-action": ["'self'"],
+        "base-uri": ["'none'"],
+        "frame-ancestors": ["'none'"],
+    },
+}
+
+REST_FRAMEWORK = {
+    # `request.principal` is decided by the middleware; ApiView checks it and the session's CSRF token.
+    "DEFAULT_AUTHENTICATION_CLASSES": [],
+    "DEFAULT_PERMISSION_CLASSES": [],
+    "UNAUTHENTICATED_USER": None,
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "EXCEPTION_HANDLER": "webapp.core.api.handle_exception",
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Tributary",
+    "DESCRIPTION": "Pull requests for data: repositories, builds, datasets and pull requests.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PUBLIC": True,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "SERVE_AUTHENTICATION": [],
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
+}
+
+_BROKER_FOLDER = TRIBUTARY_HOME / "broker"
+CELERY_BROKER_URL = os.environ.get("CELERY_BROKER_URL") or "filesystem://"
+if CELERY_BROKER_URL == "filesystem://":
+    for _name in ("queue", "control", "processed"):
+        (_BROKER_FOLDER / _name).mkdir(parents=True, exist_ok=True, mode=0o700)
+    CELERY_BROKER_TRANSPORT_OPTIONS = {
+        "data_folder_in": str(_BROKER_FOLDER / "queue"),
+        "data_folder_out": str(_BROKER_FOLDER / "queue"),
+        "control_folder": str(_BROKER_FOLDER / "control"),
+        # Moved on the same file system, so that two workers can never both win one message.
+        "store_processed": True,
+        "processed_folder": str(_BROKER_FOLDER / "processed"),
+        "polling_interval": 0.1,
+    }
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = False
+CELERY_TASK_DEFAULT_QUEUE = "quick"
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TIMEZONE = "UTC"
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname:<7} {name}: {message}", "style": "{"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": "WARNING"},
+    "loggers": {
+        "webapp": {"level": "INFO"},
+        "django": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
+        "django.request": {"handlers": ["stderr"], "level": "ERROR", "propagate": False},
+        "celery": {"level": "WARNING"},
+    },
+}

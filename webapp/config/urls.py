@@ -1,5 +1,26 @@
-"""The composition root of URLs."""
+"""The composition root of URLs: pages at /, the REST API under /api/v1/."""
 
-from django.urls import URLPattern, URLResolver
+from __future__ import annotations
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from importlib import import_module
+from importlib.util import find_spec
+
+from django.urls import URLPattern, URLResolver, include, path
+
+APPS = ("accounts", "catalog", "repositories", "datasets", "builds", "pulls")
+
+
+def _collect(kind: str) -> list[URLPattern | URLResolver]:
+    found: list[URLPattern | URLResolver] = []
+    for app in APPS:
+        if find_spec(f"webapp.{app}.urls"):
+            found.extend(getattr(import_module(f"webapp.{app}.urls"), kind, []))
+    return found
+
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("api/v1/", include(_collect("api_urls"))),
+    *_collect("page_urls"),
+]
+handler404 = "webapp.core.http.not_found"
+handler500 = "webapp.core.http.server_error"

@@ -1,0 +1,34 @@
+"""Decides who is asking once, before any view: `request.principal`, None for nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse
+
+from webapp.accounts import queries
+from webapp.core.errors import Unauthenticated
+from webapp.core.problems import problem_response
+
+API_PREFIX = "/api/"
+
+
+class PrincipalMiddleware:
+    """Reads a bearer token on the API, and the session everywhere."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        request.principal = None  # type: ignore[attr-defined]
+        request.principal_by_session = False  # type: ignore[attr-defined]
+        scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
+        if request.path.startswith(API_PREFIX) and scheme.lower() == "bearer":
+            try:
+                request.principal = queries.authenticate_token(secret.strip())  # type: ignore[attr-defined]
+            except Unauthenticated as error:
+                return problem_response(error)
+        elif request.user.is_authenticated:
+            request.principal = queries.principal_for_user(request.user)  # type: ignore[attr-defined]
+            request.principal_by_session = True  # type: ignore[attr-defined]
+        return self.get_response(request)

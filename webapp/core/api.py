@@ -1,0 +1,126 @@
+"""Base of the REST API's endpoints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.db import connection
+from rest_framework import exceptions
+from rest_framework.authentication import SessionAuthentication
+from rest_framework.renderers import JSONRenderer
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from webapp.core.errors import AppError, BadRequest, NotFound, PermissionDenied, TooManyRequests, Unauthenticated
+from webapp.core.idempotency import run_once
+from webapp.core.problems import describe_problem
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest, HttpResponse
+
+    from webapp.accounts.rules.principals import Principal
+
+
+class ApiView(APIView):
+    """An endpoint: signed in by token or session, problem documents, Idempotency-Key on POST."""
+
+    answers_secret = False
+    """Whether POST answers with a secret that must not be replayed."""
+
+    @property
+    def principal(self) -> Principal:
+        """Who is asking.
+
+        Raises:
+            Unauthenticated: nobody known.
+
+        """
+        principal: Principal | None = getattr(self.request._request, "principal", None)  # noqa: SLF001 - DRF wraps the request
+        if principal is None:
+            raise Unauthenticated("Sign in, or send a token as 'Authorization: Bearer …'.")
+        return principal
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The JSON object that was sent.
+
+        Raises:
+            BadRequest: it is no object.
+
+        """
+        data = self.request.data
+        if not isinstance(data, dict):
+            raise BadRequest("The body is a JSON object.")
+        return data
+
+    def initial(self, request: Any, *args: Any, **kwargs: Any) -> None:
+        """Authenticate before anything else is read; a browser's session also needs its CSRF token."""
+        super().initial(request, *args, **kwargs)
+        _ = self.principal
+        if getattr(request._request, "principal_by_session", False):  # noqa: SLF001 - DRF wraps the request
+            SessionAuthentication().enforce_csrf(request)
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # type: ignore[override]
+        """Handle the request once per Idempotency-Key."""
+        key = request.headers.get("Idempotency-Key")
+        if request.method != "POST" or key is None:
+            return super().dispatch(request, *args, **kwargs)
+        principal: Principal | None = getattr(request, "principal", None)
+        if principal is None:
+            return super().dispatch(request, *args, **kwargs)
+
+        def run() -> HttpResponse:
+            response = super(ApiView, self).dispatch(request, *args, **kwargs)
+            return response.render() if hasattr(response, "render") else response
+
+        return run_once(request, user_id=principal.user_id, key=key, run=run, secret=self.answers_secret)
+
+
+def handle_exception(error: Exception, context: dict[str, Any]) -> Response | None:  # noqa: ARG001 - DRF's signature
+    """DRF's hook: every refusal as problem+json."""
+    known = _as_app_error(error)
+    if known is None:
+        return None
+    if connection.in_atomic_block:
+        connection.set_rollback(True)
+    response = Response(describe_problem(known), status=known.status)
+    response.content_type = "application/problem+json"
+    response.accepted_renderer = ProblemRenderer()
+    response.accepted_media_type = ProblemRenderer.media_type
+    response.renderer_context = {}
+    if known.status == 401:
+        response["WWW-Authenticate"] = 'Bearer realm="tributary"'
+    if known.status in (429, 503):
+        response["Retry-After"] = "2"
+    return response
+
+
+class ProblemRenderer(JSONRenderer):
+    """JSON under the problem document's media type."""
+
+    media_type = "application/problem+json"
+
+
+def _as_app_error(error: Exception) -> AppError | None:
+    if isinstance(error, AppError):
+        return error
+    if isinstance(error, exceptions.NotAuthenticated | exceptions.AuthenticationFailed):
+        return Unauthenticated(str(error.detail))
+    if isinstance(error, exceptions.PermissionDenied):
+        return PermissionDenied(str(error.detail))
+    if isinstance(error, exceptions.NotFound):
+        return NotFound(str(error.detail))
+    if isinstance(error, exceptions.Throttled):
+        return TooManyRequests(str(error.detail))
+    if isinstance(error, exceptions.APIException):
+        return _Passed(error)
+    return None
+
+
+class _Passed(AppError):
+    """A refusal of DRF's own, such as 405 or 415, with its status."""
+
+    def __init__(self, error: exceptions.APIException) -> None:
+        super().__init__(str(error.detail), code=str(error.default_code))
+        self.status = error.status_code  # type: ignore[misc] - an instance's own status
+        self.title = error.default_code.replace("_", " ").capitalize()  # type: ignore[misc]

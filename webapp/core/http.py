@@ -1,0 +1,79 @@
+"""Middleware: refusals become problem documents for programs and pages for people."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.http import urlencode
+
+from webapp.core.errors import AppError, BadRequest, NotFound, TooLarge
+from webapp.core.problems import problem_response
+
+logger = logging.getLogger(__name__)
+API_PREFIX = "/api/"
+
+
+class ErrorMiddleware:
+    """Turns an AppError that a view raised into an answer of the kind that the client reads."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        """Answer for the errors we know; None leaves the rest to Django, which logs it."""
+        error = _as_app_error(exception)
+        if error is None:
+            return None
+        logger.info("%s %s refused: %s %s", request.method, request.path, error.status, error.code)
+        if request.path.startswith(API_PREFIX):
+            return problem_response(error)
+        return error_page(request, error)
+
+
+def _as_app_error(exception: Exception) -> AppError | None:
+    if isinstance(exception, AppError):
+        return exception
+    if isinstance(exception, Http404):
+        return NotFound("There is nothing here, or you may not see it.")
+    if isinstance(exception, RequestDataTooBig):
+        return TooLarge("The request is larger than this address takes.")
+    if isinstance(exception, SuspiciousOperation):
+        return BadRequest("The request cannot be read.")
+    return None
+
+
+def error_page(request: HttpRequest, error: AppError) -> HttpResponse:
+    """The error as a page, or for htmx as the flash that replaces nothing but the message line."""
+    htmx = getattr(request, "htmx", None)
+    if error.status == 401 and not htmx:
+        return redirect(f"/login?{urlencode({'next': request.get_full_path()})}")
+    if htmx:
+        response = render(request, "errors/_flash.html", {"error": error}, status=error.status)
+        response["HX-Retarget"] = "#flash"
+        response["HX-Reswap"] = "innerHTML"
+        return response
+    return render(request, "errors/error.html", {"error": error}, status=error.status)
+
+
+def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:  # noqa: ARG001 - Django's signature
+    """The 404 of addresses that no view has."""
+    error = NotFound("There is nothing here, or you may not see it.")
+    return problem_response(error) if request.path.startswith(API_PREFIX) else error_page(request, error)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """The 500: says nothing of what went wrong, the log does."""
+    error = AppError("Something broke on our side. It is in the server's log; trying again may help.", code="internal")
+    if request.path.startswith(API_PREFIX):
+        response: HttpResponse = problem_response(error)
+    else:
+        response = render(request, "errors/error.html", {"error": error})
+    response.status_code = 500
+    return response

@@ -1,0 +1,35 @@
+"""Answers kept for repeated requests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from django.db import models
+
+from webapp.core import clock
+
+if TYPE_CHECKING:
+    from django_stubs_ext.db.models import TypedModelMeta
+else:
+    TypedModelMeta = object
+
+
+class IdempotencyRecord(models.Model):
+    """One POST with an Idempotency-Key: what was asked and what was answered."""
+
+    user_id = models.BigIntegerField()
+    key = models.CharField(max_length=200)
+    fingerprint = models.CharField(max_length=64)
+    """SHA-256 of method, path and body."""
+    status = models.PositiveSmallIntegerField(default=0)
+    """0 while the first request is still being worked on."""
+    content_type = models.CharField(max_length=100, blank=True)
+    location = models.CharField(max_length=500, blank=True)
+    body = models.BinaryField(default=b"")
+    created_at = models.DateTimeField(default=clock.now)
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [models.UniqueConstraint(fields=["user_id", "key"], name="idempotency_key_once")]
+
+    def __str__(self) -> str:
+        return f"{self.user_id}: {self.key}"

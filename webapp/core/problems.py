@@ -1,0 +1,34 @@
+"""AppError as problem+json (RFC 9457)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import JsonResponse
+
+from webapp.core.errors import AppError
+
+
+def describe_problem(error: AppError) -> dict[str, Any]:
+    """The members of the problem document."""
+    problem: dict[str, Any] = {
+        "type": f"urn:tributary:{error.code}",
+        "title": error.title,
+        "status": error.status,
+        "detail": error.detail,
+        "code": error.code,
+        **error.extra,
+    }
+    if error.errors is not None:
+        problem["errors"] = error.errors
+    return problem
+
+
+def problem_response(error: AppError) -> JsonResponse:
+    """The error as an HTTP answer."""
+    response = JsonResponse(describe_problem(error), status=error.status, content_type="application/problem+json")
+    if error.status == 401:
+        response["WWW-Authenticate"] = 'Bearer realm="tributary"'
+    if error.status in (429, 503):
+        response["Retry-After"] = "2"
+    return response
