@@ -1,0 +1,90 @@
+"""What every test shares: a home of its own, made before Django reads its settings, and a few people."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+_HOME = tempfile.mkdtemp(prefix="tributary-test-")
+os.environ["TRIBUTARY_HOME"] = _HOME
+os.environ["TRIBUTARY_DEMO"] = "0"
+os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # Playwright's event loop runs beside the ORM in one thread
+
+if TYPE_CHECKING:
+    from rest_framework.test import APIClient
+
+    from webapp.accounts.models import User
+    from webapp.accounts.rules.principals import Principal
+
+
+def pytest_unconfigure() -> None:
+    """Remove the session's home."""
+    shutil.rmtree(_HOME, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _plain_static(settings: Any) -> None:
+    """Static files without a manifest: tests do not run collectstatic."""
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    }
+
+
+@pytest.fixture
+def home(settings: Any, tmp_path: Any) -> Iterator[Any]:
+    """An installation's home of this test alone."""
+    folder = tmp_path / "home"
+    folder.mkdir(mode=0o700)
+    settings.TRIBUTARY_HOME = folder
+    settings.TRIBUTARY_WAREHOUSE = (folder / "warehouse").as_uri()
+    yield folder
+
+
+@pytest.fixture
+def make_user(db: None) -> Callable[..., User]:
+    """Make a user; the password is the name and `-password-1`."""
+    from webapp.accounts.models import User
+
+    def make(username: str, *, is_admin: bool = False) -> User:
+        return User.objects.create_user(
+            username, password=f"{username}-password-1", is_superuser=is_admin, is_staff=is_admin
+        )
+
+    return make
+
+
+@pytest.fixture
+def admin(make_user: Callable[..., User]) -> User:
+    """The admin."""
+    return make_user("admin", is_admin=True)
+
+
+@pytest.fixture
+def principal_of() -> Callable[[User], Principal]:
+    """The principal of a user."""
+    from webapp.accounts.queries import principal_for_user
+
+    return principal_for_user
+
+
+@pytest.fixture
+def api_client(db: None) -> Callable[..., APIClient]:
+    """A client of the REST API with a token of the user; None for nobody."""
+    from rest_framework.test import APIClient
+
+    from webapp.accounts.services import create_token
+
+    def make(user: User | None = None, **token: Any) -> APIClient:
+        client = APIClient()
+        if user is not None:
+            _row, secret = create_token(user=user, name="test", **token)
+            client.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
+        return client
+
+    return make
