@@ -1,0 +1,252 @@
+"""Schemas of outputs: Arrow to Iceberg, and the next schema of a branch with stable field ids.
+
+Columns match by name. On *replace* the table gets exactly the written columns, in their order; a column keeps its field id
+where name and type stay, takes back the id that the history gave to that name and type (no live file is left that could
+bring old values back), keeps its id where Iceberg can promote the type, and gets a new id otherwise. On *append* nothing
+is dropped: new columns go to the end, types may only widen.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyiceberg.io.pyarrow import _pyarrow_to_schema_without_ids
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema, _SetFreshIDs, pre_order_visit
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.types import (
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StructType,
+)
+
+
+class SchemaError(ValueError):
+    """The written columns cannot become columns of the table; the text names the column."""
+
+
+# --- Arrow ----------------------------------------------------------------------------------------
+
+
+def storable_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the Arrow schema in which a table can hold these columns."""
+    names = schema.names
+    for name in names:
+        if not name:
+            raise SchemaError("a column has no name")
+        if names.count(name) > 1:
+            raise SchemaError(f"two columns are named {name!r}")
+    folded: dict[str, str] = {}
+    for name in names:
+        if (other := folded.setdefault(name.lower(), name)) != name:
+            raise SchemaError(f"columns {other!r} and {name!r} differ only in case, which Spark cannot tell apart")
+    if not names:
+        raise SchemaError("there are no columns")
+    return pa.schema([pa.field(field.name, _storable_type(field.type, field.name)) for field in schema])
+
+
+def _storable_type(kind: pa.DataType, where: str) -> pa.DataType:
+    nested = _storable_nested(kind, where)
+    if nested is not None:
+        return nested
+    if isinstance(kind, pa.BaseExtensionType):
+        return _storable_type(kind.storage_type, where)
+    if pa.types.is_dictionary(kind):
+        return _storable_type(kind.value_type, where)
+    for recognise, stored in _STORED_AS:
+        if recognise(kind):
+            return stored
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", tz="UTC" if kind.tz else None)
+    if pa.types.is_decimal(kind):
+        if kind.precision > 38:  # noqa: PLR2004 - Iceberg's limit
+            raise SchemaError(f"column {where!r} has type {kind}; decimals hold at most 38 digits")
+        return pa.decimal128(kind.precision, kind.scale)
+    if pa.types.is_null(kind):
+        raise SchemaError(f"column {where!r} has no type, only nulls: cast it to the type it should have")
+    if not (pa.types.is_boolean(kind) or pa.types.is_fixed_size_binary(kind)):
+        raise SchemaError(f"column {where!r} has type {kind}, which a table cannot hold")
+    return kind
+
+
+def _storable_nested(kind: pa.DataType, where: str) -> pa.DataType | None:
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, _storable_type(field.type, f"{where}.{field.name}")) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_storable_type(kind.key_type, f"{where}.key"), _storable_type(kind.item_type, f"{where}.value"))
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    if is_list or pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
+        return pa.large_list(_storable_type(kind.value_type, f"{where}.element"))
+    return None
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind))
+
+
+_STORED_AS = (
+    (lambda kind: pa.types.is_integer(kind) and (kind.bit_width < 32 or kind == pa.int32()), pa.int32()),  # noqa: PLR2004
+    (pa.types.is_integer, pa.int64()),
+    (lambda kind: pa.types.is_float16(kind) or pa.types.is_float32(kind), pa.float32()),
+    (pa.types.is_float64, pa.float64()),
+    (_is_text, pa.large_string()),
+    (_is_bytes, pa.large_binary()),
+    (pa.types.is_date, pa.date32()),
+    (pa.types.is_time, pa.time64("us")),
+)
+
+
+def cast_batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Bring every batch to one schema; only nanoseconds may lose precision."""
+    for batch in batches:
+        columns = [_cast(batch.column(index), field) for index, field in enumerate(schema)]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
+    if column.type == field.type:
+        return column
+    try:
+        return column.cast(field.type, safe=not pa.types.is_timestamp(column.type))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SchemaError(f"column {field.name!r} cannot be stored as {field.type}: {error}") from error
+
+
+def wanted_fields(schema: pa.Schema) -> tuple[NestedField, ...]:
+    """Return storable Arrow columns as Iceberg fields without ids, all optional."""
+    return _pyarrow_to_schema_without_ids(schema, downcast_ns_timestamp_to_us=True, format_version=2).fields
+
+
+# --- the next schema of a branch ------------------------------------------------------------------
+
+
+def next_schema(metadata: TableMetadata, wanted: Sequence[NestedField], *, is_append: bool) -> Schema | None:
+    """Return the schema that the branch needs to hold the wanted columns, None where it has it already."""
+    ids = itertools.count(metadata.last_column_id + 1)
+    current = metadata.schema()
+    fields = _appended(current, wanted, ids) if is_append else _replaced(metadata, wanted, ids)
+    identifiers = [
+        field.field_id for field in fields if field.required and field.field_id in current.identifier_field_ids
+    ]
+    schema = Schema(
+        *fields, schema_id=1 + max(known.schema_id for known in metadata.schemas), identifier_field_ids=identifiers
+    )
+    _check_partitions(metadata.spec(), current, schema)
+    return None if _same_schema(schema, current) else schema
+
+
+def find_equal(metadata: TableMetadata, schema: Schema) -> int | None:
+    """Return the id of a schema in the history that is the same."""
+    return next((known.schema_id for known in metadata.schemas if _same_schema(known, schema)), None)
+
+
+def _same_schema(one: Schema, other: Schema) -> bool:
+    return one.fields == other.fields and set(one.identifier_field_ids) == set(other.identifier_field_ids)
+
+
+def _replaced(metadata: TableMetadata, wanted: Sequence[NestedField], ids: Iterator[int]) -> list[NestedField]:
+    current = {field.name: field for field in metadata.schema().fields}
+    newest_first = sorted(metadata.schemas, key=lambda known: known.schema_id, reverse=True)
+    history = [field for known in newest_first for field in known.fields]
+    kept: dict[int, NestedField] = {}
+    for field in wanted:
+        known = current.get(field.name)
+        if known is not None and same_type(known.field_type, field.field_type):
+            kept[len(kept)] = known
+            continue
+        remembered = next(
+            (old for old in history if old.name == field.name and same_type(old.field_type, field.field_type)), None
+        )
+        if remembered is not None:
+            kept[len(kept)] = _optional(remembered.field_id, remembered)
+        elif known is not None and can_promote(known.field_type, field.field_type):
+            kept[len(kept)] = _optional(known.field_id, field, doc=known.doc)
+        else:
+            kept[len(kept)] = _fresh(field, ids)
+    # written data never promises that a value is there; what a reader relies on is checked by expectations
+    return [_optional(field.field_id, field) for field in kept.values()]
+
+
+def _appended(current: Schema, wanted: Sequence[NestedField], ids: Iterator[int]) -> list[NestedField]:
+    written = {field.name: field for field in wanted}
+    fields: list[NestedField] = []
+    for known in current.fields:
+        field = written.pop(known.name, None)
+        if field is None:
+            if known.required:
+                raise SchemaError(f"column {known.name!r} is required and missing in what is appended")
+            fields.append(known)
+        elif same_type(known.field_type, field.field_type) or can_promote(field.field_type, known.field_type):
+            fields.append(known)
+        elif can_promote(known.field_type, field.field_type):
+            fields.append(
+                NestedField(
+                    known.field_id, known.name, field.field_type, required=known.required, doc=known.doc
+                )
+            )
+        else:
+            raise SchemaError(
+                f"column {known.name!r} is {known.field_type} in the table and {field.field_type} in what is appended; "
+                "cast it, or replace the table"
+            )
+    return fields + [_fresh(field, ids) for field in wanted if field.name in written]
+
+
+def _optional(field_id: int, field: NestedField, doc: str | None = None) -> NestedField:
+    return NestedField(field_id, field.name, field.field_type, required=False, doc=doc or field.doc)
+
+
+def _fresh(field: NestedField, ids: Iterator[int]) -> NestedField:
+    field_id = next(ids)
+    kind = pre_order_visit(Schema(NestedField(0, "_", field.field_type)), _SetFreshIDs(_after_first(ids)))
+    return NestedField(field_id, field.name, kind.fields[0].field_type, required=False, doc=field.doc)
+
+
+def _after_first(ids: Iterator[int]) -> object:
+    """Number nested fields from `ids`, but spend no id on the wrapper that stands around the type."""
+    numbers = itertools.chain((0,), ids)
+    return lambda: next(numbers)
+
+
+def _check_partitions(spec: PartitionSpec, current: Schema, schema: Schema) -> None:
+    present = {field.field_id for field in schema.fields}
+    for part in spec.fields:
+        source = current.find_column_name(part.source_id)
+        if part.source_id not in present and source is not None and "." not in source:
+            raise SchemaError(f"column {source!r} partitions the table, so it can neither go nor change its type")
+
+
+def same_type(one: IcebergType, other: IcebergType) -> bool:
+    """Compare two types without their ids."""
+    if isinstance(one, StructType) and isinstance(other, StructType):
+        return [field.name for field in one.fields] == [field.name for field in other.fields] and all(
+            same_type(left.field_type, right.field_type)
+            for left, right in zip(one.fields, other.fields, strict=True)
+        )
+    if isinstance(one, ListType) and isinstance(other, ListType):
+        return same_type(one.element_type, other.element_type)
+    if isinstance(one, MapType) and isinstance(other, MapType):
+        return same_type(one.key_type, other.key_type) and same_type(one.value_type, other.value_type)
+    return one == other
+
+
+def can_promote(one: IcebergType, other: IcebergType) -> bool:
+    """Whether Iceberg reads old values of type `one` as `other`."""
+    if isinstance(one, DecimalType) and isinstance(other, DecimalType):
+        return one.scale == other.scale and one.precision <= other.precision
+    return (isinstance(one, IntegerType) and isinstance(other, LongType)) or (
+        isinstance(one, FloatType) and isinstance(other, DoubleType)
+    )

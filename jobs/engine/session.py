@@ -1,0 +1,96 @@
+"""The only place that opens a Spark session: Spark Connect, one session per job, the job's own catalog in it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from jobs.engine.catalog import BRANCH_HEADER, CATALOG
+from jobs.protocol import JobManifest
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.session import SparkSession
+
+PROGRESS_SECONDS = 2.0
+
+
+class SparkUnavailable(RuntimeError):  # noqa: N818 - reads as what happened
+    """There is no Spark server, or it does not answer."""
+
+
+def session_url(remote: str, *, job_id: str, session_id: str | None) -> str:
+    """Return the address of the job's own session; whoever knows it can interrupt the session."""
+    url = remote if remote.endswith(("/", ";")) or "/;" in remote else f"{remote}/"
+    url = url if url.endswith((";", "/;")) else f"{url};"
+    url += f"user_id={quote(f'job-{job_id}')}"
+    return f"{url};session_id={session_id}" if session_id else url
+
+
+def open_session(manifest: JobManifest, say: Callable[[str], None]) -> SparkSession:
+    """Open the job's session and configure its catalog with the job's token and branch."""
+    if manifest.spark_remote is None:
+        raise SparkUnavailable("there is no Spark server here: Java 17 or 21 is needed for Spark transforms")
+    session = connect(manifest.spark_remote, job_id=manifest.job_id, session_id=manifest.spark_session_id)
+    name = f"spark.sql.catalog.{CATALOG}"
+    settings = {
+        name: "org.apache.iceberg.spark.SparkCatalog",
+        f"{name}.type": "rest",
+        f"{name}.uri": manifest.catalog_uri,
+        f"{name}.token": manifest.token,
+        f"{name}.oauth2-server-uri": f"{manifest.catalog_uri.rstrip('/')}/v1/oauth/tokens",
+        f"{name}.token-refresh-enabled": "false",
+        f"{name}.header.{BRANCH_HEADER}": manifest.branch,
+        # every statement sees what the last one committed
+        f"{name}.cache-enabled": "false",
+        "spark.sql.defaultCatalog": CATALOG,
+        "spark.sql.session.timeZone": "UTC",
+    }
+    for key, value in settings.items():
+        session.conf.set(key, value)
+    session.registerProgressHandler(_Progress(say))
+    return session
+
+
+def connect(remote: str, *, job_id: str, session_id: str | None) -> SparkSession:
+    """Open a session that gives up within seconds when the server is gone."""
+    # Spark logs every failed query with a JVM stack trace; the job's own error says it better
+    logging.getLogger("SQLQueryContextLogger").disabled = True
+    from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415 - seconds of imports
+    from pyspark.sql.connect.session import SparkSession  # noqa: PLC0415
+
+    session = SparkSession.builder.remote(session_url(remote, job_id=job_id, session_id=session_id)).create()
+    session.client.set_retry_policies([DefaultPolicy(max_retries=4, initial_backoff=200, max_backoff=2000)])
+    return session
+
+
+def close_session(session: SparkSession) -> None:
+    """Interrupt what still runs and release the session: a query outlives the client that asked for it."""
+    import grpc  # noqa: PLC0415 - comes with Spark Connect
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    for act in (session.interruptAll, session.stop):
+        try:
+            act()
+        except (PySparkException, grpc.RpcError):
+            continue  # the server is gone or has closed the session: nothing is left to end
+
+
+class _Progress:
+    """Writes `progress 12 of 64 tasks` at most every two seconds."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._last = ""
+        self._said_at = 0.0
+
+    def __call__(self, *, stages: Sequence[Any] | None = None, done: bool = False, **_more: Any) -> None:
+        total = sum(stage.num_tasks for stage in stages or ())
+        completed = sum(stage.num_completed_tasks for stage in stages or ())
+        line = f"progress {completed} of {total} tasks"
+        is_due = time.monotonic() - self._said_at >= PROGRESS_SECONDS
+        if total and not done and is_due and line != self._last:
+            self._last, self._said_at = line, time.monotonic()
+            self._say(line)

@@ -1,0 +1,171 @@
+"""One commit's code -> JobSpecs, or errors with file and line. Runs in the sandbox: importing is running."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from jobs.entrypoints.pipeline_file import FILE, Pipeline, read_pipeline
+from jobs.entrypoints.usercode import check_package_name, describe_failure, prepare_imports
+from jobs.protocol import (
+    CheckSpec,
+    CodeError,
+    InputSpec,
+    JobSpec,
+    OutputSpec,
+    PublishRequest,
+    PublishResult,
+    read_message,
+    write_message,
+)
+from jobs.transforms.declare import Transform, list_declared, name_functions
+from jobs.transforms.digest import Code, compute_digest, list_modules
+
+
+def main(manifest: str) -> int:
+    """Read a PublishRequest, write a PublishResult."""
+    request = read_message(PublishRequest, manifest)
+    result = publish(Path(request.root).resolve(), request.packages)
+    for error in result.errors:
+        print(f"{error.file}:{error.line} error: {error.message}")  # noqa: T201 - the log is stdout
+    print(f"{len(result.jobspecs)} JobSpecs, {len(result.errors)} errors")  # noqa: T201
+    write_message(request.result_path, result)
+    return 0
+
+
+def publish(root: Path, packages: tuple[str, ...] = ()) -> PublishResult:
+    """Import every module of the repository's packages and describe the transforms they declare."""
+    pipeline, errors = read_pipeline(root)
+    errors += list(_check_packages(pipeline, root))
+    if errors:
+        return PublishResult(errors=tuple(errors))
+    prepare_imports(root)
+    wanted = packages or pipeline.packages
+    for module, path in list_modules(root, wanted):
+        if (error := _import(module, path, root)) is not None:
+            errors.append(error)
+    jobspecs: tuple[JobSpec, ...] = ()
+    if not errors:
+        declared = name_functions(entry for entry in list_declared() if Path(entry.file).is_relative_to(root))
+        code = Code(root)
+        jobspecs = tuple(describe_transform(name, entry, root, code) for name, entry in declared.items())
+        errors += [*_find_duplicates(jobspecs), *_find_cycle(jobspecs)]
+    return PublishResult(
+        jobspecs=() if errors else tuple(sorted(jobspecs, key=lambda spec: spec.function)),
+        errors=tuple(errors),
+        packages=wanted,
+        folders=pipeline.folders,
+        datasets=pipeline.datasets,
+    )
+
+
+def describe_transform(name: str, transform: Transform, root: Path, code: Code) -> JobSpec:
+    """Return the JobSpec of a declared transform."""
+    return JobSpec(
+        function=name,
+        file=str(Path(transform.file).relative_to(root)),
+        line=transform.line,
+        profile=transform.profile,
+        size=transform.size,
+        inputs=tuple(InputSpec(key, given.path, given.branch) for key, given in transform.inputs.items()),
+        outputs=tuple(
+            OutputSpec(
+                key,
+                output.path,
+                tuple(CheckSpec(check.name, check.expectation.describe(), check.on_error) for check in output.checks),
+            )
+            for key, output in transform.outputs.items()
+        ),
+        digest=compute_digest(transform, code),
+        incremental=transform.is_incremental,
+        description=transform.description,
+    )
+
+
+def _check_packages(pipeline: Pipeline, root: Path) -> Iterator[CodeError]:
+    for package in pipeline.packages:
+        place = root.joinpath(*package.split("."))
+        problem = check_package_name(package)
+        if problem is None and not place.is_dir() and not place.with_name(f"{place.name}.py").is_file():
+            if pipeline.packages == Pipeline.packages:
+                continue  # a repository that has no transforms yet
+            problem = f"there is no package {package!r} in this repository"
+        if problem is not None:
+            yield CodeError(FILE, _line_of(root / FILE, package), f"[pipeline] packages: {problem}")
+
+
+def _line_of(path: Path, text: str) -> int:
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    return next((number for number, line in enumerate(lines, 1) if text in line), 1)
+
+
+def _import(module: str, path: Path, root: Path) -> CodeError | None:
+    try:
+        importlib.import_module(module)
+    except BaseException as error:  # noqa: BLE001 - the repository's code may raise anything, SystemExit included
+        return describe_failure(error, root, fallback=str(path.relative_to(root)))
+    loaded = Path(getattr(sys.modules[module], "__file__", None) or "")
+    if loaded.resolve() != path.resolve():
+        return CodeError(
+            str(path.relative_to(root)), 1, f"a module of another library is named {module!r}: rename this one"
+        )
+    return None
+
+
+def _find_duplicates(jobspecs: tuple[JobSpec, ...]) -> Iterator[CodeError]:
+    writers: dict[str, JobSpec] = {}
+    for spec in jobspecs:
+        for output in spec.outputs:
+            first = writers.setdefault(output.path, spec)
+            if first is not spec:
+                yield CodeError(
+                    spec.file,
+                    spec.line,
+                    f"two transforms write {output.path}: {_short(first)} ({first.file}:{first.line}) and "
+                    f"{_short(spec)}; a dataset has one",
+                )
+
+
+def _find_cycle(jobspecs: tuple[JobSpec, ...]) -> Iterator[CodeError]:
+    """Report the first cycle of datasets, at the transform that closes it."""
+    writers = {output.path: spec for spec in jobspecs for output in spec.outputs}
+    state: dict[str, int] = {}
+    for start in sorted(writers):
+        trail = _walk(start, writers, state, [])
+        if trail:
+            spec = writers[trail[0]]
+            yield CodeError(spec.file, spec.line, f"the transforms form a cycle: {' needs '.join(trail)}")
+            return
+
+
+def _walk(path: str, writers: dict[str, JobSpec], state: dict[str, int], trail: list[str]) -> list[str]:
+    """Return the cycle that is reached from a dataset: its datasets, the first one again at the end."""
+    pending: list[tuple[str, Iterator[str]]] = []
+
+    def enter(dataset: str) -> None:
+        state[dataset] = 1
+        trail.append(dataset)
+        inputs = writers[dataset].inputs if dataset in writers else ()
+        pending.append((dataset, iter(sorted(given.path for given in inputs))))
+
+    if state.get(path):
+        return []
+    enter(path)
+    while pending:
+        dataset, inputs = pending[-1]
+        following = next(inputs, None)
+        if following is None:
+            state[dataset] = 2
+            trail.pop()
+            pending.pop()
+        elif state.get(following) == 1:
+            return [*trail[trail.index(following) :], following]
+        elif not state.get(following):
+            enter(following)
+    return []
+
+
+def _short(spec: JobSpec) -> str:
+    return spec.function.rpartition(":")[2]

@@ -1,0 +1,168 @@
+"""JobManifest -> JobResult: runs one transform of one commit, in the sandbox."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import signal
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from jobs.engine import tables
+from jobs.entrypoints.usercode import describe_job_error, prepare_imports
+from jobs.protocol import CheckResult, JobError, JobManifest, JobResult, read_message, write_message
+from jobs.transforms.checking import ArrowSource, SparkSource, run_checks
+from jobs.transforms.context import Connections, TransformContext, say
+from jobs.transforms.declare import Transform, list_declared, name_functions
+from jobs.transforms.errors import CheckFailed, TransformError
+from jobs.transforms.expectations import Source
+from jobs.transforms.inputs import IcebergInput
+from jobs.transforms.outputs import IcebergOutput
+
+FAILED = 1
+
+
+def main(manifest_path: str) -> int:
+    """Read a JobManifest, run it, write the JobResult. 0 when it is ok."""
+    manifest = read_message(JobManifest, manifest_path)
+    connections = Connections(manifest)
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        result = run(manifest, connections)
+    except _Stopped:
+        say("stopped")
+        return 128 + signal.SIGTERM
+    finally:
+        connections.close()
+    write_message(manifest.result_path, result)
+    return 0 if result.status == "ok" else FAILED
+
+
+class _Stopped(BaseException):
+    """The job was told to end; user code that catches Exception does not keep it."""
+
+
+def _stop(_number: int, _frame: object) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    raise _Stopped
+
+
+def run(manifest: JobManifest, connections: Connections) -> JobResult:
+    """Run the transform and its checks; whatever it raises becomes the result's error."""
+    root = Path(manifest.root).resolve()
+    checks: list[CheckResult] = []
+    try:
+        transform = load_transform(manifest, root)
+        outputs = _call(transform, manifest, connections)
+        _say_unwritten(outputs)
+        checks = _check(transform, outputs, manifest, connections)
+        results = {output.path: output.result() for output in outputs.values()}
+    except _Stopped:
+        raise
+    except CheckFailed as error:
+        return JobResult("failed", checks=error.args[1], error=JobError(str(error.args[0]), code="CheckFailed"))
+    except MemoryError as error:
+        placed = describe_job_error(error, root)
+        message = f"out of memory: profile {manifest.size!r} allows no more; see @configure(profile=...)"
+        return JobResult("failed", error=JobError(message, placed.file, placed.line, placed.traceback, "MemoryError"))
+    except BaseException as error:  # noqa: BLE001 - the repository's code may raise anything, SystemExit included
+        failure = describe_job_error(error, root)
+        place = f"{failure.file}:{failure.line} " if failure.file else ""
+        say(f"Error: {place}{failure.message}")
+        for line in failure.traceback.splitlines():
+            say(line)
+        return JobResult("failed", checks=tuple(checks), error=failure)
+    return JobResult("ok", outputs=results, checks=tuple(checks))
+
+
+def load_transform(manifest: JobManifest, root: Path) -> Transform:
+    """Import the module and find the transform that the plan named."""
+    prepare_imports(root)
+    module = manifest.function.partition(":")[0]
+    importlib.import_module(module)
+    found = name_functions(list_declared(module)).get(manifest.function)
+    if found is None:
+        raise TransformError(f"there is no transform {manifest.function} in this commit")
+    return found
+
+
+def _call(transform: Transform, manifest: JobManifest, connections: Connections) -> dict[str, IcebergOutput]:
+    pinned = {given.name: given for given in manifest.inputs}
+    targets = {target.name: target for target in manifest.outputs}
+    if set(pinned) != set(transform.inputs) or set(targets) != set(transform.outputs):
+        raise TransformError(f"the plan and the code of {manifest.function} name other inputs or outputs")
+    inputs = {name: IcebergInput(pinned[name], connections) for name in transform.inputs}
+    outputs = {name: IcebergOutput(targets[name], connections) for name in transform.outputs}
+    is_incremental = _decide_incremental(transform, manifest, inputs)
+    for given in inputs.values():
+        given.set_incremental(is_incremental=is_incremental)
+    for output in outputs.values():
+        output.set_incremental(is_incremental=is_incremental, is_full_build=_is_full_build(manifest))
+    arguments: dict[str, object] = {**inputs, **outputs}
+    if transform.wants_context:
+        arguments["ctx"] = TransformContext(connections, is_incremental=is_incremental)
+    returned = transform.function(**arguments)
+    if inspect.isawaitable(returned) or inspect.isgenerator(returned):
+        raise TransformError("a transform is a plain function: it may neither be async nor yield")
+    return outputs
+
+
+def _is_full_build(manifest: JobManifest) -> bool:
+    return not any(given.since_snapshot_id is not None for given in manifest.inputs)
+
+
+def _decide_incremental(transform: Transform, manifest: JobManifest, inputs: dict[str, IcebergInput]) -> bool:
+    if not transform.is_incremental:
+        return False
+    if not manifest.is_incremental:
+        return False
+    rewritten = [given.path for given in inputs.values() if not given.grew_only()]
+    if not rewritten:
+        return True
+    if transform.require_incremental:
+        raise TransformError(f"this build cannot be incremental: {rewritten[0]} did not only grow since the last one")
+    say(f"full build: {rewritten[0]} did not only grow since the last one")
+    return False
+
+
+def _say_unwritten(outputs: dict[str, IcebergOutput]) -> None:
+    for output in outputs.values():
+        if not output.is_written:
+            say(f"warning: the transform wrote nothing to {output.path}, its rows stay as they are")
+
+
+def _check(
+    transform: Transform, outputs: dict[str, IcebergOutput], manifest: JobManifest, connections: Connections
+) -> list[CheckResult]:
+    results: list[CheckResult] = []
+    for name, declared in transform.outputs.items():
+        if declared.checks:
+            source = _source(outputs[name], transform, connections)
+            results += run_checks(declared.path, declared.checks, source, say)
+    failed = [result for result in results if not result.passed and result.on_error == "FAIL"]
+    if failed:
+        first = failed[0]
+        more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+        raise CheckFailed(
+            f'expectation "{first.name}" of {first.dataset} failed: {first.message}{more}', tuple(results)
+        )
+    return results
+
+
+def _source(output: IcebergOutput, transform: Transform, connections: Connections) -> Source:
+    table = output.load()
+    if connections.manifest.profile == "spark":
+        return SparkSource(connections.spark, table, tables.full_name(output.table))
+    columns = {
+        column
+        for declared in transform.outputs.values()
+        if declared.path == output.path
+        for check in declared.checks
+        for column in check.expectation.columns()
+    }
+    return ArrowSource(table, columns)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1]))

@@ -1,0 +1,94 @@
+"""What a running transform knows: its connections, and `ctx`."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.exceptions import ForbiddenError, NoSuchTableError
+from pyiceberg.table import Table
+
+from jobs.engine.catalog import open_catalog
+from jobs.protocol import JobManifest
+from jobs.transforms.errors import TransformError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def say(line: str) -> None:
+    """Write one line of the job's log."""
+    print(re.sub(r"[\r\n]+", " ", line), flush=True)  # noqa: T201 - the log is stdout
+
+
+class Connections:
+    """The catalog as the job's token shows it, and Spark where the transform declared it; both opened when needed."""
+
+    def __init__(self, manifest: JobManifest) -> None:
+        self.manifest = manifest
+        self._spark: SparkSession | None = None
+
+    @cached_property
+    def catalog(self) -> RestCatalog:
+        """The catalog on the job's staging branch."""
+        manifest = self.manifest
+        return open_catalog(uri=manifest.catalog_uri, token=manifest.token, branch=manifest.branch)
+
+    def load(self, table: str, path: str) -> Table:
+        """Load one table; refusals are told in the dataset's name."""
+        try:
+            return self.catalog.load_table(table)
+        except NoSuchTableError as error:
+            raise TransformError(f"{path} does not exist on branch {self.manifest.build_branch}") from error
+        except ForbiddenError as error:
+            raise TransformError(f"the job may not use {path}: {error}") from error
+
+    @property
+    def spark(self) -> SparkSession:
+        """The job's Spark session."""
+        if self._spark is None:
+            from jobs.engine.session import open_session  # noqa: PLC0415 - light jobs never need it
+
+            if self.manifest.profile != "spark":
+                raise TransformError("this transform has no Spark: declare it with @transform.spark.using")
+            self._spark = open_session(self.manifest, say)
+        return self._spark
+
+    def close(self) -> None:
+        """End the Spark session, running queries included."""
+        if self._spark is not None:
+            from jobs.engine.session import close_session  # noqa: PLC0415 - as above
+
+            close_session(self._spark)
+            self._spark = None
+
+
+class TransformContext:
+    """`ctx`: what a transform may ask about its build."""
+
+    def __init__(self, connections: Connections, *, is_incremental: bool) -> None:
+        self._connections = connections
+        self.is_incremental = is_incremental
+        """Whether this build continues the last one; see `transforms.api.incremental`."""
+
+    @property
+    def branch(self) -> str:
+        """The branch that is built."""
+        return self._connections.manifest.build_branch
+
+    @property
+    def job_id(self) -> str:
+        """The number of the job."""
+        return self._connections.manifest.job_id
+
+    @property
+    def spark(self) -> Any:
+        """The Spark session; only in transforms declared with `@transform.spark.using`."""
+        return self._connections.spark
+
+    @property
+    def spark_session(self) -> Any:
+        """The same as `spark`."""
+        return self.spark

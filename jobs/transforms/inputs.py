@@ -1,0 +1,218 @@
+"""`IcebergInput`: reading one pinned input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.table import Table
+
+from jobs.engine.ranges import added_files_only
+from jobs.protocol import PinnedInput
+from jobs.transforms.context import Connections, say
+from jobs.transforms.errors import TransformError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    from pyspark.sql import Column, DataFrame
+
+Mode = Literal["current", "added"]
+Images = Literal["first", "latest"]
+
+
+class IcebergInput:
+    """One input of a running transform, at the transaction the build was planned with."""
+
+    def __init__(self, pinned: PinnedInput, connections: Connections) -> None:
+        self._pinned = pinned
+        self._connections = connections
+        self._is_incremental = False
+
+    @property
+    def path(self) -> str:
+        """The dataset's path."""
+        return self._pinned.path
+
+    @property
+    def branch(self) -> str:
+        """The branch the input is read from: the build's own, or one it fell back to."""
+        return self._pinned.branch
+
+    @property
+    def transaction(self) -> str:
+        """The transaction the input is pinned to."""
+        return self._pinned.transaction
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, as an Arrow schema."""
+        return self._table.schema().as_arrow()
+
+    def arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | BooleanExpression | None = None,  # noqa: A002 - what users write
+        *,
+        mode: Mode | None = None,
+    ) -> pa.Table:
+        """Read as an Arrow table; only the named columns, and files that can match the filter, are opened.
+
+        `filter` is an expression such as `"origin = 'JFK' and dep_delay > 60"`. `mode` is "current" (all rows) or "added"
+        (rows since the last build of this output, the default in an incremental build).
+        """
+        return self._read(columns, filter, mode).read_all()
+
+    def batches(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | BooleanExpression | None = None,  # noqa: A002
+        *,
+        mode: Mode | None = None,
+    ) -> pa.RecordBatchReader:
+        """Read batch by batch, for tables larger than memory; see `arrow`."""
+        return self._read(columns, filter, mode)
+
+    def polars(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | BooleanExpression | None = None,  # noqa: A002
+        *,
+        mode: Mode | None = None,
+    ) -> pl.DataFrame:
+        """Read as a polars DataFrame; see `arrow`."""
+        import polars as pl  # noqa: PLC0415 - only where it is used
+
+        frame = pl.from_arrow(self.arrow(columns, filter, mode=mode))
+        assert isinstance(frame, pl.DataFrame)  # noqa: S101 - a table never becomes a Series
+        return frame
+
+    def pandas(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | BooleanExpression | None = None,  # noqa: A002
+        *,
+        mode: Mode | None = None,
+    ) -> pd.DataFrame:
+        """Read as a pandas DataFrame; see `arrow`."""
+        frame: pd.DataFrame = self.arrow(columns, filter, mode=mode).to_pandas()
+        return frame
+
+    def dataframe(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | Column | None = None,  # noqa: A002
+        *,
+        mode: Mode | None = None,
+    ) -> DataFrame:
+        """Read as a Spark DataFrame (transforms declared with `@transform.spark.using`)."""
+        from jobs.engine import tables  # noqa: PLC0415 - light jobs have no Spark
+
+        _ = self._table  # says in the log what is read
+        since = self._since(mode)
+        frame = tables.read(self._connections.spark, self._pinned.table, since=since, until=self._pinned.snapshot_id)
+        if filter is not None:
+            frame = frame.where(filter)
+        return frame if columns is None else frame.select(*columns)
+
+    def changelog(
+        self,
+        keys: Sequence[str] | None = None,
+        *,
+        start: int | str | None = None,
+        end: int | None = None,
+        images: Images = "first",
+    ) -> DataFrame:
+        """Return the changes of a range as a Spark DataFrame; see `changelog_arrow`."""
+        from jobs.engine import tables  # noqa: PLC0415
+
+        changes = self.changelog_arrow(keys, start=start, end=end, images=images)
+        return tables.from_arrow(self._connections.spark, changes)
+
+    def changelog_arrow(
+        self,
+        keys: Sequence[str] | None = None,
+        *,
+        start: int | str | None = None,
+        end: int | None = None,
+        images: Images = "first",
+    ) -> pa.Table:
+        """Return the changes of a range as an Arrow table with `_change_type` and `_change_ordinal`.
+
+        With `keys` (columns that identify a row): INSERT, DELETE, UPDATE_BEFORE and UPDATE_AFTER; without: net changes,
+        INSERT and DELETE. The range goes from `start` (exclusive; "earliest" is from nothing) to `end` (inclusive), both
+        snapshot ids; with neither it covers what came since this output's last build of this input, and everything on
+        a first or full build.
+
+        A value that went 1, 2, 3 within the range gives UPDATE_BEFORE 1 and UPDATE_AFTER 3: taking the befores away and
+        adding the afters turns the rows at the start into the rows at the end. `images="latest"` gives the last change
+        alone, UPDATE_BEFORE 2 and UPDATE_AFTER 3.
+        """
+        from jobs.changelog import read_changelog  # noqa: PLC0415 - DuckDB only where it is used
+
+        if start is None and end is None:
+            first: int | None = self._pinned.since_snapshot_id
+        else:
+            first = None if start in (None, "earliest") else int(start or 0)
+        return read_changelog(self._table, keys=keys, start=first, end=end, images=images)
+
+    # --- inside ---
+
+    @cached_property
+    def _table(self) -> Table:
+        table = self._connections.load(self._pinned.table, self._pinned.path)
+        snapshot = table.current_snapshot()
+        rows = int((snapshot.summary or {}).get("total-records") or 0) if snapshot is not None else 0
+        say(f"input {self.path} at {self.transaction[:6] or 'nothing'} ({self.branch}), {rows:,} rows")
+        return table
+
+    def grew_only(self) -> bool:
+        """Whether every snapshot since this output's last build only added rows."""
+        since, until = self._pinned.since_snapshot_id, self._pinned.snapshot_id
+        return since is not None and until is not None and added_files_only(self._table, since, until)
+
+    def set_incremental(self, *, is_incremental: bool) -> None:
+        """Decide, once for all inputs, whether reading defaults to what was added."""
+        self._is_incremental = is_incremental
+
+    def _since(self, mode: Mode | None) -> int | None:
+        wanted = mode or ("added" if self._is_incremental else "current")
+        if wanted not in ("current", "added"):
+            raise TransformError(f"mode is 'current' or 'added', not {wanted!r}")
+        if wanted == "current":
+            return None
+        if not self.grew_only():
+            raise TransformError(
+                f"{self.path} did not only grow since the last build, so 'added' rows cannot be told: read its "
+                "changelog(), or mode='current'"
+            )
+        return self._pinned.since_snapshot_id
+
+    def _read(
+        self, columns: Sequence[str] | None, condition: str | BooleanExpression | None, mode: Mode | None
+    ) -> pa.RecordBatchReader:
+        table = self._table
+        names = [field.name for field in table.schema().fields]
+        selected = names if columns is None else list(columns)
+        if unknown := [name for name in selected if name not in names]:
+            raise TransformError(f"{self.path} has no column {unknown[0]!r}; it has {', '.join(names) or 'none'}")
+        row_filter = AlwaysTrue() if condition is None else condition
+        since = self._since(mode)
+        if since is not None:
+            until = self._pinned.snapshot_id
+            scan = table.incremental_append_scan(
+                row_filter=row_filter,
+                selected_fields=tuple(selected),
+                from_snapshot_id_exclusive=since,
+                to_snapshot_id_inclusive=until,
+            )
+            return scan.to_arrow().select(selected).to_reader()
+        reader = table.scan(row_filter=row_filter, selected_fields=tuple(selected)).to_arrow_batch_reader()
+        if reader.schema.names == selected:
+            return reader
+        order = [reader.schema.get_field_index(name) for name in selected]
+        schema = pa.schema([reader.schema.field(index) for index in order])
+        return pa.RecordBatchReader.from_batches(schema, (batch.select(order) for batch in reader))

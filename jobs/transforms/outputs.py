@@ -1,0 +1,187 @@
+"""`IcebergOutput`: writing one output on the job's staging branch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+from pyiceberg.table import Table
+
+from jobs.engine.schemas import SchemaError
+from jobs.engine.writer import write_table
+from jobs.protocol import OutputResult, OutputTarget
+from jobs.transforms.context import Connections, say
+from jobs.transforms.errors import TransformError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    from pyspark.sql import DataFrame
+
+WriteMode = Literal["replace", "append"]
+
+
+class IcebergOutput:
+    """One output of a running transform. Nobody else sees what is written before the whole job has succeeded."""
+
+    def __init__(self, target: OutputTarget, connections: Connections) -> None:
+        self._target = target
+        self._connections = connections
+        self._mode: WriteMode = "replace"
+        self._written: Literal["replace", "append", "changelog", "none"] = "none"
+        self._is_full_build = True
+        self._added = 0
+
+    @property
+    def path(self) -> str:
+        """The dataset's path."""
+        return self._target.path
+
+    @property
+    def table(self) -> str:
+        """The table behind the dataset."""
+        return self._target.table
+
+    @property
+    def is_written(self) -> bool:
+        """Whether anything was written."""
+        return self._written != "none"
+
+    @property
+    def branch(self) -> str:
+        """The branch that is built."""
+        return self._connections.manifest.build_branch
+
+    def set_mode(self, mode: WriteMode) -> None:
+        """Choose whether the next writes replace the rows or add to them."""
+        if mode not in ("replace", "append"):
+            raise TransformError(f"set_mode: 'replace' or 'append', not {mode!r}")
+        self._mode = mode
+
+    def write_table(self, data: pa.Table | pa.RecordBatch | pa.RecordBatchReader) -> None:
+        """Write Arrow data as one snapshot; a reader is written batch by batch.
+
+        Columns match by name. Other columns or types than before evolve the schema of this branch, and of no other.
+        """
+        schema, batches = _read_arrow(data, self.path)
+        try:
+            written = write_table(
+                self._load(), schema, batches, is_append=self._is_append(), job_id=self._connections.manifest.job_id
+            )
+        except SchemaError as error:
+            raise TransformError(f"{self.path}: {error}") from error
+        size = f"{written.files} {'file' if written.files == 1 else 'files'}, {_size(written.bytes)}"
+        self._note(f"wrote {written.rows:,} rows to {self.path} on the staging branch in {size}", written.rows)
+
+    def write_polars(self, frame: pl.DataFrame | pl.LazyFrame) -> None:
+        """Write a polars frame; a LazyFrame is collected first."""
+        import polars as pl  # noqa: PLC0415 - only where it is used
+
+        collected = frame.collect() if isinstance(frame, pl.LazyFrame) else frame
+        if not isinstance(collected, pl.DataFrame):
+            raise TransformError(f"{self.path}: write_polars takes a polars frame, not {type(frame).__name__}")
+        self.write_table(collected.to_arrow())
+
+    def write_pandas(self, frame: pd.DataFrame) -> None:
+        """Write a pandas DataFrame without its index."""
+        try:
+            data = pa.Table.from_pandas(frame, preserve_index=False)
+        except pa.ArrowException as error:
+            raise TransformError(f"{self.path}: {error}") from error
+        self.write_table(data.replace_schema_metadata(None))
+
+    def write_dataframe(self, frame: DataFrame) -> None:
+        """Write a Spark DataFrame as one snapshot (transforms declared with `@transform.spark.using`)."""
+        from jobs.engine import tables  # noqa: PLC0415 - light jobs have no Spark
+
+        table = self._load()
+        try:
+            tables.write(
+                self._connections.spark, frame, table, name=self._target.table, is_append=self._is_append()
+            )
+        except SchemaError as error:
+            raise TransformError(f"{self.path}: {error}") from error
+        snapshot = table.refresh().current_snapshot()
+        summary = dict(snapshot.summary.additional_properties) if snapshot and snapshot.summary else {}
+        rows, files = int(summary.get("added-records", 0)), int(summary.get("added-data-files", 0))
+        size = f"{files} {'file' if files == 1 else 'files'}, {_size(int(summary.get('added-files-size', 0)))}"
+        self._note(f"wrote {rows:,} rows to {self.path} on the staging branch in {size}", rows)
+
+    def apply_changelog(self, changes: Any, keys: Sequence[str]) -> None:
+        """Apply a changelog (Spark DataFrame or Arrow table) by key: upsert INSERT and UPDATE_AFTER, delete DELETE.
+
+        One snapshot; none where there is nothing to apply. On a first or full build the destination is emptied first.
+        """
+        from jobs.changelog import apply_changelog  # noqa: PLC0415 - DuckDB only where it is used
+
+        table = self._load()
+        data = changes if isinstance(changes, pa.Table) else changes.toArrow()
+        applied = apply_changelog(
+            table,
+            data,
+            list(keys),
+            from_empty=self._is_full_build and self._written == "none",
+            job_id=self._connections.manifest.job_id,
+        )
+        if applied is None:
+            say(f"nothing to apply to {self.path}")
+            return
+        self._written = "changelog"
+        self._added += applied.rows
+        say(f"applied {data.num_rows:,} changes to {self.path} on the staging branch")
+
+    # --- inside ---
+
+    def set_incremental(self, *, is_incremental: bool, is_full_build: bool) -> None:
+        """Decide whether writing appends by default, and whether `apply_changelog` starts from nothing."""
+        self._mode = "append" if is_incremental else "replace"
+        self._is_full_build = is_full_build
+
+    def load(self) -> Table:
+        """The table as it is staged now."""
+        return self._load()
+
+    def result(self) -> OutputResult:
+        """What the output holds now."""
+        snapshot = self._load().current_snapshot()
+        summary = dict(snapshot.summary.additional_properties) if snapshot and snapshot.summary else {}
+        return OutputResult(
+            rows=int(summary.get("total-records", 0)),
+            snapshot_id=snapshot.snapshot_id if snapshot else None,
+            added_rows=self._added,
+            mode=self._written,
+        )
+
+    def _load(self) -> Table:
+        return self._connections.load(self._target.table, self._target.path)
+
+    def _is_append(self) -> bool:
+        return self._mode == "append"
+
+    def _note(self, line: str, rows: int) -> None:
+        self._written = self._mode
+        self._added += rows
+        say(line)
+
+
+def _read_arrow(data: object, path: str) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    if isinstance(data, pa.Table):
+        return data.schema, data.to_batches()
+    if isinstance(data, pa.RecordBatch):
+        return data.schema, [data]
+    if isinstance(data, pa.RecordBatchReader):
+        return data.schema, data
+    raise TransformError(
+        f"{path}: write_table takes an Arrow table or reader, not {type(data).__name__}; there are write_polars, "
+        "write_pandas and write_dataframe"
+    )
+
+
+def _size(number: int) -> str:
+    size = float(number)
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:  # noqa: PLR2004 - as people count
+            return f"{size:.0f} {unit}" if unit != "MB" else f"{size:.1f} MB"
+        size /= 1000
+    return f"{size:.1f} GB"
