@@ -30,20 +30,12 @@ def check_maintain(principal: Principal, repository: Repository) -> None:
 
 def can_maintain(principal: Principal, repository: Repository) -> bool:
     """Say whether the settings of the repository are open to somebody."""
-    return _passes(principal, repository, "maintain")
+    return accounts.can_repository(principal, repository.name, "maintain")
 
 
 def can_write(principal: Principal, repository: Repository) -> bool:
     """Say whether somebody may push branches that are not protected."""
-    return _passes(principal, repository, "write")
-
-
-def _passes(principal: Principal, repository: Repository, action: str) -> bool:
-    try:
-        accounts.check_repository(principal, repository.name, action)
-    except AppError:
-        return False
-    return True
+    return accounts.can_repository(principal, repository.name, "write")
 
 
 def find_protection(repository: Repository, branch: str) -> Protection | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from webapp.accounts import permissions as accounts
-from webapp.accounts import queries as account_queries
+from webapp.accounts.models import RepositoryRole
 from webapp.core.errors import NotFound
 from webapp.repositories import permissions
 from webapp.repositories.models import Repository
@@ -13,7 +13,6 @@ from webapp.repositories.models import Repository
 if TYPE_CHECKING:
     from django.db.models import QuerySet
 
-    from webapp.accounts.queries import Member
     from webapp.accounts.rules.principals import Principal
 
 
@@ -40,12 +39,12 @@ def get_repository(principal: Principal, name: str) -> Repository:
 def list_repositories(principal: Principal) -> QuerySet[Repository]:
     """Return the repositories that somebody may see, by name."""
     visible = accounts.visible_repositories(principal)
-    if visible is accounts.ALL:
+    if visible is None:
         return Repository.objects.all()
     return Repository.objects.filter(name__in=visible)
 
 
-def list_members(principal: Principal, repository: Repository) -> list[Member]:
+def list_members(principal: Principal, repository: Repository) -> QuerySet[RepositoryRole]:
     """Return who has which role on a repository."""
     permissions.check_read(principal, repository)
-    return account_queries.list_members(repository=repository.name)
+    return RepositoryRole.objects.filter(repository=repository.name).select_related("user")

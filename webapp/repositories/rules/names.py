@@ -9,7 +9,7 @@ from webapp.core.names import MASTER, check_branch_name
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}\Z")
 _COMMIT_LIKE = re.compile(r"[0-9a-f]{7,64}\Z")
-# Names that Git or its clients read as something else than a branch of that name.
+# Legal, and read by Git or its clients as something else than a branch of that name.
 _SPECIAL = {"head", "fetch_head", "orig_head", "merge_head", "cherry_pick_head", "auto_merge", "stash"}
 _RESERVED_REPOSITORIES = {"new"}
 
@@ -17,7 +17,10 @@ _RESERVED_REPOSITORIES = {"new"}
 def check_repository_name(name: str) -> str:
     """Return a name that a repository may have."""
     if not _REPOSITORY.match(name) or name.lower() in _RESERVED_REPOSITORIES:
-        message = "A name is made of letters, digits, '-' and '_', starts with a letter or digit and has at most 100 characters."
+        message = (
+            "A repository's name has letters, digits, '-' and '_' only, starts with a letter or digit "
+            "and has at most 100 characters."
+        )
         raise InvalidInput(message, code="illegal_name", errors={"name": [message]})
     return name
 
@@ -37,11 +40,6 @@ def _problem(name: str) -> str:
     first = name.split("/", 1)[0].lower()
     if first in {"refs", "heads", "tags", "remotes"} or name.lower() in _SPECIAL:
         return f"'{name}' means something else to Git; choose another name for a branch."
-    parts = name.split("/")
-    if any(not part or part.startswith(".") or part.endswith((".lock", ".")) for part in parts):
-        return f"'{name}' is not a legal name for a branch in Git."
-    if ".." in name or "@{" in name:
-        return f"'{name}' is not a legal name for a branch in Git."
     return ""
 
 

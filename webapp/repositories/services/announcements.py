@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from django.db import transaction
 
 from webapp.accounts import services as accounts
+from webapp.accounts.models import Folder
+from webapp.accounts.permissions import role_on_folder
+from webapp.accounts.rules.roles import Role
 from webapp.core import clock
-from webapp.core.errors import AppError
+from webapp.core.errors import AppError, PermissionDenied
 from webapp.git.errors import GitError
 from webapp.repositories import signals
 from webapp.repositories.models import FAILED, PENDING, PUBLISHED, BranchRecord, Publication, Repository
@@ -173,9 +176,22 @@ def _claim_folders(repository: Repository, git: GitRepository, sha: str, *, by: 
         return
     for folder in read_folders(content):
         try:
-            with transaction.atomic():
-                accounts.claim_folder(folder=folder, repository=repository.name)
+            _check_claim(repository, folder, by=by)
+            accounts.claim_folder(folder=folder, repository=repository.name)
         except AppError as error:
             accounts.record_audit(
-                by=by, verb="claim_folder", object=f"/{folder}", outcome="refused", detail={"reason": str(error)}
+                by=by, verb="claim_folder", object=f"/{folder}", outcome="refused", detail={"reason": error.detail}
             )
+
+
+def _check_claim(repository: Repository, folder: str, *, by: Principal | None) -> None:
+    """Writing a folder's name into a file must not give rights that its owner did not have."""
+    row = Folder.objects.filter(name__iexact=folder).first()
+    if row is None or row.repository == repository.name:
+        return
+    if Repository.objects.filter(name__iexact=folder).exclude(pk=repository.pk).exists():
+        message = f"The folder /{folder} belongs to the repository {folder}."
+        raise PermissionDenied(message, code="folder_taken")
+    if by is None or role_on_folder(by, folder) != Role.MAINTAINER:
+        message = f"The folder /{folder} belongs to somebody else."
+        raise PermissionDenied(message, code="folder_taken")

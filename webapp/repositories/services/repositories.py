@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Literal
 
 from django.db import transaction
 
+from webapp.accounts import permissions as account_permissions
 from webapp.accounts import services as accounts
-from webapp.core.errors import Conflict, InvalidInput
+from webapp.accounts.models import Folder, RepositoryRole
+from webapp.accounts.queries import get_user
+from webapp.core.errors import Conflict, InvalidInput, PermissionDenied
 from webapp.core.names import MASTER
 from webapp.git.repository import GitRepository
 from webapp.repositories import permissions, signals
@@ -30,8 +33,12 @@ def create_repository(
 ) -> Repository:
     """Make a repository with a first commit on a protected master; the maker becomes its maintainer."""
     check_repository_name(name)
+    if by.job is not None or (by.scopes and not by.scopes & {"write", "maintain"}):
+        message = "This token may not make repositories."
+        raise PermissionDenied(message, code="scope_missing")
     files = _starter_files(template, name=name, description=description)
     _check_name_is_free(name)
+    _check_folder_is_free(name, by=by)
     with git_refusals(), transaction.atomic():
         repository = Repository.objects.create(name=name, description=description, created_by_id=by.user_id)
         Protection.objects.create(repository=repository, branch=MASTER, approvals=1)
@@ -58,7 +65,7 @@ def delete_repository(*, repository: Repository, by: Principal) -> None:
     with transaction.atomic():
         accounts.record_audit(by=by, verb="delete_repository", object=repository.name)
         signals.repository_deleted.send(sender=Repository, repository=repository, by=by)
-        accounts.forget_repository(repository=repository.name, by=by)
+        accounts.forget_repository(repository=repository.name)
         repository.delete()
         transaction.on_commit(git.remove)
 
@@ -68,13 +75,23 @@ def set_member(
 ) -> None:
     """Give a user a role on the repository."""
     permissions.check_maintain(by, repository)
-    accounts.grant_role(repository=repository.name, user=accounts.find_user(username=username), role=role, by=by)
+    if role != "maintainer":
+        _check_other_maintainer(repository, username)
+    accounts.grant_role(repository=repository.name, user=get_user(username), role=role, by=by)
 
 
 def remove_member(*, repository: Repository, username: str, by: Principal) -> None:
     """Take a user's role on the repository away."""
     permissions.check_maintain(by, repository)
-    accounts.revoke_role(repository=repository.name, user=accounts.find_user(username=username), by=by)
+    _check_other_maintainer(repository, username)
+    accounts.grant_role(repository=repository.name, user=get_user(username), role=None, by=by)
+
+
+def _check_other_maintainer(repository: Repository, username: str) -> None:
+    maintainers = RepositoryRole.objects.filter(repository=repository.name, role="maintainer")
+    if set(maintainers.values_list("user__username", flat=True)) == {username}:
+        message = f"{username} is the only maintainer; make somebody else a maintainer first."
+        raise Conflict(message, code="last_maintainer")
 
 
 def _check_name_is_free(name: str) -> None:
@@ -82,6 +99,13 @@ def _check_name_is_free(name: str) -> None:
     if taken is not None:
         message = f"A repository '{taken.name}' exists already; names are unique without case."
         raise Conflict(message, code="repository_exists", errors={"name": [message]})
+
+
+def _check_folder_is_free(name: str, *, by: Principal) -> None:
+    """A repository gets the rights on the folder of its name: nobody may take those of others this way."""
+    if Folder.objects.filter(name__iexact=name).exists() and account_permissions.role_on_folder(by, name) != "maintainer":
+        message = f"The dataset folder /{name} belongs to somebody else; choose another name."
+        raise Conflict(message, code="folder_taken", errors={"name": [message]})
 
 
 def _starter_files(template: str, *, name: str, description: str) -> dict[str, bytes]:

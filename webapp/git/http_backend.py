@@ -1,0 +1,266 @@
+"""Git's smart HTTP protocol: `git http-backend` as a child process, its hooks answered by this process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from webapp.git.errors import GitError
+from webapp.git.repository import GIT_ENVIRONMENT
+from webapp.git.values import RefUpdate
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+__all__ = ["ROUTES", "BackendRequest", "BackendResponse", "Hooks", "is_push", "run_backend"]
+
+logger = logging.getLogger(__name__)
+
+HOOKS = Path(__file__).parent / "hooks"
+ROUTES = {("GET", "info/refs"), ("POST", "git-upload-pack"), ("POST", "git-receive-pack")}
+SERVICES = {"git-upload-pack", "git-receive-pack"}
+MAX_PUSH_BYTES = 1024 * 1024 * 1024
+PUSH_SECONDS = 900
+_CHUNK = 64 * 1024
+_MAX_HOOK_LINE = 1024 * 1024
+_PROTOCOL = re.compile(r"version=[0-2]\Z")
+# Pushes whose client has gone away still run to their end; tasks without a reference may be collected.
+_running: set[asyncio.Task[None]] = set()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendRequest:
+    """What of an HTTP request Git needs."""
+
+    repository: Path
+    route: str
+    method: str
+    query: str
+    content_type: str = ""
+    content_length: str = ""
+    content_encoding: str = ""
+    protocol: str = ""
+    remote_user: str = ""
+    remote_addr: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendResponse:
+    """What Git answers: status and headers are known, the body follows."""
+
+    status: int
+    headers: list[tuple[str, str]]
+    body: AsyncIterator[bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """What decides on a push, and what is told of it. Both return lines that the user sees as `remote: …`."""
+
+    check: Callable[[list[RefUpdate]], Awaitable[list[str]]]
+    """Why the push is refused; nothing lets it in."""
+    done: Callable[[list[RefUpdate]], Awaitable[list[str]]]
+    """Called with the refs that moved."""
+
+
+def is_push(*, route: str, service: str) -> bool:
+    """Say whether a request is part of a push."""
+    return "git-receive-pack" in (route, service)
+
+
+async def run_backend(
+    request: BackendRequest, *, read_body: Callable[[int], bytes], hooks: Hooks | None
+) -> BackendResponse:
+    """Start Git on a request and return as soon as its headers are known."""
+    run = _Run(request=request, hooks=hooks)
+    try:
+        await run.start(read_body)
+        status, headers = await run.read_headers()
+    except BaseException:
+        await run.stop()
+        raise
+    return BackendResponse(status=status, headers=headers, body=run.stream())
+
+
+@dataclass(slots=True)
+class _Run:
+    request: BackendRequest
+    hooks: Hooks | None
+    process: asyncio.subprocess.Process = field(init=False)
+    server: asyncio.Server | None = None
+    folder: str = ""
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    async def start(self, read_body: Callable[[int], bytes]) -> None:
+        if self.hooks is not None:
+            # A path in the state folder could be longer than a socket's name may be.
+            self.folder = tempfile.mkdtemp(prefix="tributary-push-")
+            self.server = await asyncio.start_unix_server(
+                self._answer_hook, path=f"{self.folder}/hook", limit=_MAX_HOOK_LINE
+            )
+        self.process = await asyncio.create_subprocess_exec(
+            "git",
+            "http-backend",
+            env=self._environment(),
+            cwd="/",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        self.tasks = [asyncio.create_task(self._feed(read_body)), asyncio.create_task(self._log_errors())]
+
+    def _environment(self) -> dict[str, str]:
+        request = self.request
+        service = request.query.removeprefix("service=") if request.query.startswith("service=") else ""
+        config = {
+            "core.hooksPath": str(HOOKS) if self.hooks is not None else "/dev/null",
+            "http.receivepack": "true",
+            "receive.maxInputSize": str(MAX_PUSH_BYTES),
+            "transfer.fsckObjects": "true",
+            "receive.fsckObjects": "true",
+            "core.fsmonitor": "false",
+            "receive.autogc": "false",
+            "gc.auto": "0",
+            "core.alternateRefsCommand": "",
+        }
+        environment = {
+            **GIT_ENVIRONMENT,
+            "GIT_PROJECT_ROOT": str(request.repository.parent),
+            "GIT_HTTP_EXPORT_ALL": "1",
+            "PATH_INFO": f"/{request.repository.name}/{request.route}",
+            "QUERY_STRING": f"service={service}" if service in SERVICES else "",
+            "REQUEST_METHOD": request.method,
+            "CONTENT_TYPE": request.content_type,
+            "REMOTE_USER": request.remote_user,
+            "REMOTE_ADDR": request.remote_addr,
+            "GIT_CONFIG_COUNT": str(len(config)),
+        }
+        for position, (name, value) in enumerate(config.items()):
+            environment[f"GIT_CONFIG_KEY_{position}"] = name
+            environment[f"GIT_CONFIG_VALUE_{position}"] = value
+        if request.content_length.isdigit():
+            environment["CONTENT_LENGTH"] = request.content_length
+        if request.content_encoding in {"gzip", "x-gzip"}:
+            environment["HTTP_CONTENT_ENCODING"] = request.content_encoding
+        if _PROTOCOL.match(request.protocol):
+            environment["GIT_PROTOCOL"] = request.protocol
+        if self.hooks is not None:
+            environment["TRIBUTARY_PYTHON"] = sys.executable
+            environment["TRIBUTARY_HOOK_SOCKET"] = f"{self.folder}/hook"
+        return environment
+
+    async def _feed(self, read_body: Callable[[int], bytes]) -> None:
+        stdin = self.process.stdin
+        if stdin is None:
+            return
+        with suppress(BrokenPipeError, ConnectionResetError):
+            while chunk := read_body(_CHUNK):
+                stdin.write(chunk)
+                await stdin.drain()
+        with suppress(BrokenPipeError, ConnectionResetError):
+            stdin.close()
+            await stdin.wait_closed()
+
+    async def _log_errors(self) -> None:
+        stderr = self.process.stderr
+        if stderr is None:
+            return
+        text = b""
+        while chunk := await stderr.read(_CHUNK):
+            text = (text + chunk)[-4096:]
+        if text:
+            logger.info("git http-backend: %r", text.decode("utf-8", "replace"))
+
+    async def read_headers(self) -> tuple[int, list[tuple[str, str]]]:
+        stdout = self._stdout()
+        status = 200
+        headers: list[tuple[str, str]] = []
+        while True:
+            line = await stdout.readline()
+            if not line:
+                msg = "git http-backend ended without an answer."
+                raise GitError(msg)
+            text = line.decode("latin-1").rstrip("\r\n")
+            if not text:
+                return status, headers
+            name, _, value = text.partition(":")
+            if name.lower() == "status":
+                status = int(value.split()[0])
+            else:
+                headers.append((name, value.strip()))
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        stdout = self._stdout()
+        try:
+            while chunk := await stdout.read(_CHUNK):
+                yield chunk
+            await self.process.wait()
+        finally:
+            if self.process.returncode is None and self.hooks is not None:
+                # The client has gone. What it pushed may be about to land: let Git finish, and hear of it.
+                task = asyncio.get_running_loop().create_task(self._finish_alone())
+                _running.add(task)
+                task.add_done_callback(_running.discard)
+            else:
+                await asyncio.shield(asyncio.ensure_future(self.stop()))
+
+    async def _finish_alone(self) -> None:
+        stdout = self._stdout()
+        try:
+            async with asyncio.timeout(PUSH_SECONDS):
+                while await stdout.read(_CHUNK):
+                    pass
+                await self.process.wait()
+        except TimeoutError:
+            logger.warning("a push without a client did not end in %s s", PUSH_SECONDS)
+        finally:
+            await self.stop()
+
+    async def stop(self) -> None:
+        """End the process group if it still runs, and clean up."""
+        process = getattr(self, "process", None)
+        if process is not None and process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+        for task in self.tasks:
+            task.cancel()
+        if self.server is not None:
+            self.server.close()
+        if self.folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _stdout(self) -> asyncio.StreamReader:
+        if self.process.stdout is None:
+            msg = "git http-backend has no output."
+            raise GitError(msg)
+        return self.process.stdout
+
+    async def _answer_hook(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.hooks is None:
+            return
+        try:
+            question = json.loads(await reader.readline())
+            updates = [RefUpdate(**update) for update in question["updates"]]
+            if question["hook"] == "pre-receive":
+                lines = await self.hooks.check(updates)
+                accepted = not lines
+            else:
+                lines, accepted = await self.hooks.done(updates), True
+            writer.write(json.dumps({"accepted": accepted, "lines": lines}).encode() + b"\n")
+            await writer.drain()
+        finally:
+            # Where the answer failed the hook reads nothing and refuses the push.
+            writer.close()
