@@ -10,25 +10,13 @@ from django.db import models
 from django.db.models.functions import Lower
 
 from webapp.accounts.rules.roles import ROLE_CHOICES
+from webapp.accounts.rules.themes import COLOR_MODES, DARK_THEMES, LIGHT_THEMES
 from webapp.core import clock
 
 if TYPE_CHECKING:
     from django_stubs_ext.db.models import TypedModelMeta
 else:
     TypedModelMeta = object
-
-COLOR_MODES = [("auto", "As the system"), ("light", "Light"), ("dark", "Dark")]
-LIGHT_THEMES = [
-    ("light", "Light"),
-    ("light_colorblind", "Light, for colour blindness"),
-    ("light_high_contrast", "Light, high contrast"),
-]
-DARK_THEMES = [
-    ("dark", "Dark"),
-    ("dark_dimmed", "Dark, dimmed"),
-    ("dark_colorblind", "Dark, for colour blindness"),
-    ("dark_high_contrast", "Dark, high contrast"),
-]
 
 
 class User(AbstractUser):
@@ -91,6 +79,17 @@ class Folder(models.Model):
 
     def __str__(self) -> str:
         return f"/{self.name}"
+
+
+class LoginFailure(models.Model):
+    """A failed sign-in, counted to slow down guessing."""
+
+    username = models.CharField(max_length=150)
+    address = models.CharField(max_length=64)
+    at = models.DateTimeField(default=clock.now, db_index=True)
+
+    def __str__(self) -> str:
+        return f"{self.username} from {self.address}"
 
 
 class AuditEntry(models.Model):

@@ -103,3 +103,14 @@ def _has_scope(principal: Principal, action: str) -> bool:
         return True
     order = ("read", "write", "maintain")
     return any(scope in order and order.index(scope) >= order.index(action) for scope in principal.scopes)
+
+
+def check_admin(principal: Principal) -> None:
+    """Refuse everybody but admins.
+
+    Raises:
+        PermissionDenied: no admin, or a token that is not enough.
+
+    """
+    if not principal.is_admin or not _has_scope(principal, "maintain"):
+        raise PermissionDenied("Only admins may do this.", code="admin_only")

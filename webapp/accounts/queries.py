@@ -6,7 +6,9 @@ import hashlib
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from webapp.accounts.models import Token, User
+from django.contrib.auth.models import Group
+
+from webapp.accounts.models import AuditEntry, Token, User
 from webapp.accounts.rules.principals import JobScope, Principal
 from webapp.core import clock
 from webapp.core.errors import NotFound, Unauthenticated
@@ -72,3 +74,35 @@ def get_user(username: str) -> User:
 def list_tokens(user: User) -> QuerySet[Token]:
     """The user's own tokens that were not revoked; jobs' tokens are not shown."""
     return Token.objects.filter(user=user, revoked_at=None, job_scope=None)
+
+
+def get_signed_in_user(principal: Principal | None) -> User:
+    """The user behind a page request.
+
+    Raises:
+        Unauthenticated: nobody is signed in.
+
+    """
+    if principal is None:
+        raise Unauthenticated("Sign in to see this page.")
+    return User.objects.get(pk=principal.user_id)
+
+
+def list_tokens_of(principal: Principal) -> QuerySet[Token]:
+    """The tokens of who asks."""
+    return Token.objects.filter(user_id=principal.user_id, revoked_at=None, job_scope=None)
+
+
+def list_users() -> QuerySet[User]:
+    """Every active user, by name."""
+    return User.objects.filter(is_active=True).order_by("username")
+
+
+def list_groups() -> QuerySet[Group]:
+    """Every group, by name."""
+    return Group.objects.prefetch_related("user_set").order_by("name")
+
+
+def list_audit() -> QuerySet[AuditEntry]:
+    """The audit log, newest first."""
+    return AuditEntry.objects.all()

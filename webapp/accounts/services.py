@@ -6,22 +6,29 @@ import hashlib
 import json
 import secrets
 from collections.abc import Iterable, Mapping
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
+from django.contrib.auth.models import Group
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
-from webapp.accounts.models import AuditEntry, Folder, RepositoryRole, Token, User
-from webapp.accounts.queries import digest_secret
+from webapp.accounts.models import AuditEntry, Folder, LoginFailure, RepositoryRole, Token, User
+from webapp.accounts.queries import digest_secret, get_user
 from webapp.accounts.rules.principals import JobScope, Principal
 from webapp.accounts.rules.roles import Role
 from webapp.core import clock
-from webapp.core.errors import Conflict, InvalidInput, NotFound
+from webapp.core.errors import Conflict, InvalidInput, NotFound, TooManyRequests
+
+if TYPE_CHECKING:
+    from django.contrib.auth.base_user import AbstractBaseUser
 
 TOKEN_PREFIX = "trb_"  # noqa: S105 - a prefix that secret scanners can look for, not a secret
 SCOPES = ("read", "write", "maintain")
+LOGIN_WINDOW = timedelta(minutes=5)
+LOGIN_TRIES_PER_NAME = 10
+LOGIN_TRIES_PER_ADDRESS = 50
 
 
 def create_user(*, username: str, password: str, by: Principal | None, is_admin: bool = False, **fields: Any) -> User:
@@ -87,6 +94,50 @@ def revoke_token(*, token_id: int, user: User) -> None:
 def revoke_job_tokens(*, job_id: str) -> None:
     """End the token of a job that is over."""
     Token.objects.filter(job_id=job_id, revoked_at=None).update(revoked_at=clock.now())
+
+
+def set_group(*, name: str, usernames: Iterable[str], by: Principal) -> Group:
+    """Make a group, or give an existing one exactly these members."""
+    if not name.strip():
+        raise InvalidInput("A group needs a name.", errors={"name": ["Required."]})
+    users = [get_user(username) for username in usernames]
+    group, _created = Group.objects.get_or_create(name=name.strip())
+    group.user_set.set(users)
+    record_audit(by=by, verb="set_group", object=group.name, detail={"users": [user.username for user in users]})
+    return group
+
+
+def set_preferences(*, user: User, **preferences: Any) -> None:
+    """Keep how pages look for the user."""
+    User.objects.filter(pk=user.pk).update(**preferences)
+
+
+def check_may_try_login(*, username: str, address: str) -> None:
+    """Refuse a sign-in after too many failures for the name or from the address.
+
+    Raises:
+        TooManyRequests: wait; says how long.
+
+    """
+    since = clock.now() - LOGIN_WINDOW
+    recent = LoginFailure.objects.filter(at__gt=since)
+    if (
+        recent.filter(username=username).count() >= LOGIN_TRIES_PER_NAME
+        or recent.filter(address=address).count() >= LOGIN_TRIES_PER_ADDRESS
+    ):
+        minutes = int(LOGIN_WINDOW.total_seconds() // 60)
+        raise TooManyRequests(f"Too many failed sign-ins. Wait {minutes} minutes.", code="login_paused")
+
+
+def record_login(*, username: str, address: str, user: AbstractBaseUser | None) -> None:
+    """Count a failure, or forget the failures of a name that signed in."""
+    if user is None:
+        LoginFailure.objects.filter(at__lt=clock.now() - LOGIN_WINDOW).delete()
+        LoginFailure.objects.create(username=username[:150], address=address)
+        record_audit(by=None, verb="sign_in", object=username[:150], outcome="refused")
+        return
+    LoginFailure.objects.filter(username=username).delete()
+    record_audit(by=None, verb="sign_in", object=username)
 
 
 def grant_role(*, repository: str, user: User, role: str | None, by: Principal | None) -> None:

@@ -1,0 +1,148 @@
+"""Tokens, users, groups and the audit log."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth import authenticate
+from django.utils.dateparse import parse_datetime
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from webapp.accounts import permissions, queries, services
+from webapp.accounts.serializers import (
+    AuditEntrySerializer,
+    GroupSerializer,
+    NewTokenSerializer,
+    TokenSerializer,
+    UserSerializer,
+)
+from webapp.core.api import ApiView
+from webapp.core.errors import InvalidInput, Unauthenticated
+from webapp.core.pagination import paginate
+
+
+class TokensView(ApiView):
+    """The caller's own tokens. Making one takes a session or basic authentication, not another token."""
+
+    answers_secret = True
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Accept user name and password as well."""
+        scheme, _, encoded = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() == "basic":
+            request._request.principal = _authenticate_basic(request, encoded)  # type: ignore[attr-defined]  # noqa: SLF001
+        super().initial(request, *args, **kwargs)
+
+    @extend_schema(responses=TokenSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        """List the caller's tokens."""
+        tokens = queries.list_tokens_of(self.principal)
+        return Response(paginate(request, tokens, lambda token: TokenSerializer(token).data))
+
+    @extend_schema(request=NewTokenSerializer, responses={201: dict})
+    def post(self, request: Request) -> Response:
+        """Make a token; its secret is in this answer and never again."""
+        if self.principal.job or request.headers.get("Authorization", "").lower().startswith("bearer "):
+            raise Unauthenticated("A token cannot make tokens: use your password or sign in.", code="token_by_token")
+        token, secret = services.create_token(
+            user=queries.get_user(self.principal.username),
+            name=str(self.body.get("name", "")),
+            scopes=_read_scopes(self.body.get("scopes", [])),
+            expires_at=_read_time(self.body.get("expires_at")),
+        )
+        return Response(
+            {"id": token.pk, "token": secret, "name": token.name, "scopes": token.scopes, "expires_at": token.expires_at},
+            status=201,
+        )
+
+
+def _authenticate_basic(request: Request, encoded: str) -> Any:
+    try:
+        username, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        raise Unauthenticated("The basic authentication header cannot be read.") from None
+    user = authenticate(request._request, username=username, password=password)  # noqa: SLF001 - DRF wraps the request
+    if user is None:
+        raise Unauthenticated("User name or password is wrong.", code="wrong_password")
+    return queries.principal_for_user(user)
+
+
+def _read_scopes(value: Any) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(scope, str) for scope in value):
+        raise InvalidInput("scopes is a list of words.", errors={"scopes": ["A list such as [\"read\"]."]})
+    return value
+
+
+def _read_time(value: Any) -> datetime | None:
+    if value in (None, ""):
+        return None
+    moment = parse_datetime(value) if isinstance(value, str) else None
+    if moment is None or moment.tzinfo is None:
+        raise InvalidInput(
+            "expires_at is a time with its zone.", errors={"expires_at": ["For example 2030-01-31T12:00:00Z."]}
+        )
+    return moment
+
+
+class TokenView(ApiView):
+    """One token."""
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, token_id: int) -> Response:  # noqa: ARG002 - DRF's signature
+        """Revoke it, at once."""
+        services.revoke_token(token_id=token_id, user=queries.get_user(self.principal.username))
+        return Response(status=204)
+
+
+class UsersView(ApiView):
+    """Users. Admins see and make all; others see names, to ask for reviews."""
+
+    @extend_schema(responses=UserSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        """List users."""
+        return Response(paginate(request, queries.list_users(), lambda user: UserSerializer(user).data))
+
+    @extend_schema(request=UserSerializer, responses={201: UserSerializer})
+    def post(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
+        """Make a user; admins only."""
+        permissions.check_admin(self.principal)
+        user = services.create_user(
+            username=str(self.body.get("username", "")),
+            password=str(self.body.get("password", "")),
+            by=self.principal,
+        )
+        return Response(UserSerializer(user).data, status=201)
+
+
+class GroupsView(ApiView):
+    """Groups of users, which protections can name."""
+
+    @extend_schema(responses=GroupSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        """List groups."""
+        return Response(paginate(request, queries.list_groups(), lambda group: GroupSerializer(group).data))
+
+    @extend_schema(request=GroupSerializer, responses={201: GroupSerializer})
+    def post(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
+        """Make a group, or set its members; admins only."""
+        permissions.check_admin(self.principal)
+        users = self.body.get("users", [])
+        if not isinstance(users, list):
+            raise InvalidInput("users is a list of names.", errors={"users": ["A list."]})
+        group = services.set_group(name=str(self.body.get("name", "")), usernames=users, by=self.principal)
+        return Response(GroupSerializer(group).data, status=201)
+
+
+class AuditView(ApiView):
+    """The audit log; admins only."""
+
+    @extend_schema(responses=AuditEntrySerializer(many=True))
+    def get(self, request: Request) -> Response:
+        """List entries, newest first."""
+        permissions.check_admin(self.principal)
+        return Response(paginate(request, queries.list_audit(), lambda entry: AuditEntrySerializer(entry).data))

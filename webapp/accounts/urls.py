@@ -1,0 +1,20 @@
+"""Addresses of accounts."""
+
+from django.urls import path
+
+from webapp.accounts import api, views
+
+page_urls = [
+    path("login", views.login, name="login"),
+    path("logout", views.logout, name="logout"),
+    path("settings", views.settings, name="settings"),
+    path("settings/tokens", views.tokens, name="tokens"),
+    path("settings/tokens/<int:token_id>/revoke", views.revoke_token, name="token-revoke"),
+]
+api_urls = [
+    path("tokens", api.TokensView.as_view()),
+    path("tokens/<int:token_id>", api.TokenView.as_view()),
+    path("users", api.UsersView.as_view()),
+    path("groups", api.GroupsView.as_view()),
+    path("audit", api.AuditView.as_view()),
+]
