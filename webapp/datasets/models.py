@@ -1,0 +1,142 @@
+"""Datasets, their branches, and the transactions that branches point to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models import F, Q
+
+from webapp.core import clock, ids
+from webapp.datasets.rules import transactions as rules
+
+if TYPE_CHECKING:
+    from django_stubs_ext.db.models import TypedModelMeta
+else:
+    TypedModelMeta = object
+
+
+class Dataset(models.Model):
+    """What users see and build; the Iceberg table behind it is `table`."""
+
+    path = models.CharField(max_length=400, unique=True)
+    """For example /nyc/delays/daily."""
+    table = models.CharField(max_length=400, unique=True)
+    """For example nyc.delays.daily."""
+    description = models.TextField(blank=True)
+    created_at = models.DateTimeField(default=clock.now)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+
+    class Meta(TypedModelMeta):
+        ordering: ClassVar = ["path"]
+
+    def __str__(self) -> str:
+        return self.path
+
+
+class DatasetBranch(models.Model):
+    """A pointer of a dataset to its latest transaction on a branch, with at most one parent."""
+
+    dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, related_name="branches")
+    name = models.CharField(max_length=200)
+    name_lower = models.CharField(max_length=200)
+    """Branch names are unique without case, as Git refs on some file systems are."""
+    parent = models.ForeignKey("self", null=True, on_delete=models.RESTRICT, related_name="children")
+    """None for a root. Deleting re-parents first, so a dangling parent is a bug that this refuses."""
+    transaction = models.ForeignKey("Transaction", null=True, on_delete=models.RESTRICT, related_name="pointers")
+    """The latest one, which may be OPEN; a child may share its parent's."""
+    created_at = models.DateTimeField(default=clock.now)
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["dataset", "name_lower"], name="dataset_branch_name"),
+            models.CheckConstraint(
+                condition=Q(parent__isnull=True) | ~Q(parent=F("id")), name="dataset_branch_not_own_parent"
+            ),
+        ]
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return f"{self.dataset_id}: {self.name}"
+
+
+class Transaction(models.Model):
+    """One step of a branch's history: OPEN, then COMMITTED or ABORTED once."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=ids.new_id, editable=False)
+    dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, related_name="transactions")
+    dataset_branch = models.ForeignKey(
+        DatasetBranch, null=True, on_delete=models.SET_NULL, related_name="own_transactions"
+    )
+    """The branch it was started on; None once that branch is deleted."""
+    branch_name = models.CharField(max_length=200)
+    """The name of that branch, kept for the history."""
+    number = models.PositiveIntegerField()
+    """Counts the transactions of the branch in the order in which they started."""
+    parent = models.ForeignKey("self", null=True, on_delete=models.RESTRICT, related_name="children")
+    """The committed one it stands on; readers see that one while this is open, and again if this is aborted."""
+    type = models.CharField(max_length=8, choices=rules.TYPE_CHOICES)
+    state = models.CharField(max_length=9, choices=rules.STATE_CHOICES, default=rules.OPEN)
+    by = models.CharField(max_length=150)
+    build_id = models.BigIntegerField(null=True)
+    job_id = models.CharField(max_length=40, blank=True)
+    staging_branch = models.CharField(max_length=200, blank=True)
+    """The table branch its writer writes to; empty for a plain client's commit."""
+    snapshot_id = models.BigIntegerField(null=True)
+    schema_id = models.IntegerField(null=True)
+    spec_id = models.IntegerField(null=True)
+    order_id = models.IntegerField(null=True)
+    reason = models.CharField(max_length=400, blank=True)
+    """Why it was aborted."""
+    summary = models.JSONField(default=dict)
+    """rows, files, bytes at its end; added, deleted by it."""
+    started_at = models.DateTimeField(default=clock.now)
+    closed_at = models.DateTimeField(null=True)
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["dataset", "branch_name"], condition=Q(state=rules.OPEN), name="transaction_one_open_per_branch"
+            ),
+            models.UniqueConstraint(fields=["dataset_branch", "number"], name="transaction_order_on_branch"),
+            models.UniqueConstraint(
+                fields=["dataset_branch", "parent"],
+                condition=Q(state=rules.COMMITTED),
+                name="transaction_committed_line",
+            ),
+            models.UniqueConstraint(
+                fields=["dataset_branch"],
+                condition=Q(state=rules.COMMITTED, parent__isnull=True),
+                name="transaction_one_first_on_branch",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=[name for name, _ in rules.STATE_CHOICES]), name="transaction_state"
+            ),
+            models.CheckConstraint(condition=Q(type__in=rules.TYPES), name="transaction_type"),
+            models.CheckConstraint(
+                condition=Q(state=rules.OPEN, closed_at__isnull=True)
+                | (~Q(state=rules.OPEN) & Q(closed_at__gte=F("started_at"))),
+                name="transaction_closed_after_start",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state=rules.COMMITTED) | Q(schema_id__isnull=False), name="transaction_committed_schema"
+            ),
+            models.CheckConstraint(
+                condition=Q(parent__isnull=True) | ~Q(parent=F("id")), name="transaction_not_own_parent"
+            ),
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["dataset", "branch_name", "state"], name="transaction_by_branch"),
+            models.Index(fields=["staging_branch"], condition=~Q(staging_branch=""), name="transaction_by_staging"),
+            models.Index(fields=["job_id"], condition=~Q(job_id=""), name="transaction_by_job"),
+        ]
+        ordering: ClassVar = ["-started_at", "-number"]
+
+    def __str__(self) -> str:
+        return f"{self.id}: {self.type} {self.state}"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it still may be written, committed or aborted."""
+        return self.state == rules.OPEN

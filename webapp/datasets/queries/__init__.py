@@ -1,0 +1,240 @@
+"""Look-ups of datasets, branches and transactions; what pages show is in the modules beside this one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from django.db.models import Q, QuerySet
+
+from webapp.accounts import permissions
+from webapp.core import names
+from webapp.core.errors import Conflict, InvalidInput, NotFound
+from webapp.datasets import signals
+from webapp.datasets.models import Dataset, DatasetBranch, Transaction
+from webapp.datasets.rules import ancestry
+from webapp.datasets.rules import transactions as rules
+
+if TYPE_CHECKING:
+    from webapp.accounts.rules.principals import Principal
+
+
+def get_dataset(
+    principal: Principal, path_or_id: str | int, *, action: str = "read", branch: str | None = None
+) -> Dataset:
+    """Return the dataset that the reader may use so; one that they may not see is not found."""
+    dataset = find_dataset(path_or_id)
+    if dataset is None:
+        message = f"There is no dataset {path_or_id}."
+        raise NotFound(message)
+    permissions.check_dataset(principal, dataset.path, action, branch)
+    return dataset
+
+
+def find_dataset(path: str | int) -> Dataset | None:
+    """Return the dataset of this path or id, without asking who wants it."""
+    if isinstance(path, int) or path.isdigit():
+        return Dataset.objects.filter(pk=int(path)).first()
+    return Dataset.objects.filter(path=path).first()
+
+
+def list_datasets(principal: Principal, *, path: str = "", q: str = "", folder: str = "") -> QuerySet[Dataset]:
+    """Return the datasets that the reader sees: of one exact path, with a text in the path, or under a folder."""
+    datasets = Dataset.objects.filter(path_is_visible(principal))
+    if path:
+        datasets = datasets.filter(path=path)
+    if folder:
+        datasets = datasets.filter(path__startswith=f"/{folder.strip('/')}/")
+    for word in q.split():
+        datasets = datasets.filter(Q(path__icontains=word) | Q(description__icontains=word))
+    return datasets.order_by("path")
+
+
+def path_is_visible(principal: Principal) -> Q:
+    """Return the condition that the reader may see a dataset: by the rights on its top folder."""
+    folders = permissions.visible_folders(principal)
+    if folders is None:
+        return Q()
+    condition = Q(pk__in=[])
+    for folder in sorted(folders):
+        condition |= Q(path__istartswith=f"/{folder}/")
+    return condition
+
+
+def get_branch(dataset: Dataset, name: str) -> DatasetBranch:
+    """Return the dataset's branch of this name."""
+    branch = find_branch(dataset, name)
+    if branch is None:
+        message = f"{dataset.path} has no branch {name}."
+        raise NotFound(message)
+    return branch
+
+
+def find_branch(dataset: Dataset, name: str) -> DatasetBranch | None:
+    """Return the dataset's branch of this name, or None."""
+    return dataset.branches.filter(name=name).select_related("transaction__parent", "parent").first()
+
+
+def get_transaction(dataset: Dataset, transaction: str) -> Transaction:
+    """Return the dataset's transaction of this id, whole or its first characters as pages show it."""
+    found = dataset.transactions.filter(pk__startswith=transaction)[:2] if len(transaction) >= 6 else []  # noqa: PLR2004
+    if len(found) != 1:
+        message = f"{dataset.path} has no transaction {transaction}."
+        raise NotFound(message)
+    return found[0]
+
+
+def list_transactions(dataset: Dataset, *, branch: str | None = None, aborted: bool = True) -> QuerySet[Transaction]:
+    """Return transactions, newest first: those started on the branch, or all."""
+    transactions = dataset.transactions.all()
+    if branch is not None:
+        transactions = transactions.filter(branch_name=branch)
+    if not aborted:
+        transactions = transactions.exclude(state=rules.ABORTED)
+    return transactions.order_by("-started_at", "-number", "pk")
+
+
+def list_transactions_made_on(*, branch: str, folder_paths: Iterable[str]) -> dict[str, Transaction]:
+    """Return, of these dataset paths, those that have a committed transaction of the branch's own, with its newest.
+
+    A branch that only shares what it was made off has made nothing.
+    """
+    pointers = (
+        DatasetBranch.objects.filter(name=branch, dataset__path__in=list(folder_paths))
+        .select_related("dataset", "transaction__parent")
+        .order_by("dataset__path")
+    )
+    made = ((pointer, committed_of(pointer)) for pointer in pointers)
+    return {
+        pointer.dataset.path: committed
+        for pointer, committed in made
+        if committed is not None and committed.dataset_branch_id == pointer.pk
+    }
+
+
+def list_history(branch: DatasetBranch) -> list[Transaction]:
+    """Return the committed transactions that led to what the branch shows, newest first, across its parents."""
+    rows = {row.pk: row for row in branch.dataset.transactions.filter(state=rules.COMMITTED)}
+    history: list[Transaction] = []
+    current = committed_of(branch)
+    while current is not None:
+        history.append(current)
+        current = rows.get(current.parent_id or "")
+    return history
+
+
+def list_history_ids(branch: DatasetBranch) -> set[str]:
+    """Return the ids of the branch's history, with an open transaction at its end."""
+    ids = {row.pk for row in list_history(branch)}
+    return ids if branch.transaction_id is None else {*ids, branch.transaction_id}
+
+
+def committed_of(branch: DatasetBranch) -> Transaction | None:
+    """Return what readers of the branch see: its latest transaction, or the one an open one stands on."""
+    latest = branch.transaction
+    if latest is not None and latest.state == rules.OPEN:
+        return latest.parent
+    return latest
+
+
+def standing_of(branch: DatasetBranch) -> rules.Standing:
+    """Return what the branch points to, for the rules."""
+    latest = branch.transaction
+    if latest is None:
+        return rules.EMPTY
+    committed = committed_of(branch)
+    return rules.Standing(
+        transaction=latest.pk, state=latest.state, last_committed=None if committed is None else committed.pk
+    )
+
+
+def latest_committed(dataset: Dataset, branch: str) -> Transaction | None:
+    """Return the newest committed transaction that readers of this very branch see; None without one."""
+    found = find_branch(dataset, branch)
+    return None if found is None else committed_of(found)
+
+
+def resolve_input(*, path: str, chain: Sequence[str]) -> tuple[str, Transaction] | None:
+    """Return the first branch of the chain with a committed transaction, and that transaction.
+
+    A branch without one does not count as existing: nothing could be read from it.
+    """
+    dataset = find_dataset(path)
+    if dataset is None:
+        return None
+    branches = {
+        branch.name: branch
+        for branch in dataset.branches.filter(name__in=list(chain)).select_related("transaction__parent")
+    }
+    for name in chain:
+        committed = committed_of(branches[name]) if name in branches else None
+        if committed is not None:
+            return name, committed
+    return None
+
+
+def list_parents(dataset: Dataset) -> dict[str, str | None]:
+    """Return the ancestry record: every branch with its parent."""
+    return dict(dataset.branches.values_list("name", "parent__name"))
+
+
+def branch_ancestors(dataset: Dataset, branch: str) -> tuple[str, ...]:
+    """Return parent, grandparent and so on of a branch."""
+    return ancestry.list_ancestors(list_parents(dataset), branch)
+
+
+def check_chain(*, path: str, chain: Sequence[str]) -> None:
+    """Refuse a fallback chain that contradicts the ancestry of the dataset; one that is not there yet fits any."""
+    dataset = find_dataset(path)
+    if dataset is not None:
+        ancestry.check_chain(dataset=path, chain=chain, parents=list_parents(dataset))
+
+
+def get_fallback_chain(*, path: str, branch: str) -> tuple[str, ...]:
+    """Return the branches from which a reader of `branch` reads where it has nothing of its own, nearest first.
+
+    The dataset's own ancestry where the branch exists on it; else Git's in the owning repository, then master.
+    """
+    dataset = find_dataset(path)
+    parents = {} if dataset is None else list_parents(dataset)
+    if branch in parents:
+        return ancestry.list_ancestors(parents, branch)
+    answers = signals.git_chain_requested.send(sender=Dataset, dataset_path=path, branch=branch)
+    chain = next((answer for _, answer in answers if answer is not None), ())
+    return tuple(name for name in dict.fromkeys((*chain, names.MASTER)) if name != branch)
+
+
+def find_open_staging(*, staging_branch: str, dataset: Dataset | None = None) -> Transaction | None:
+    """Return the open transaction that is written through this staging branch."""
+    transactions = Transaction.objects.filter(staging_branch=staging_branch, state=rules.OPEN)
+    if dataset is not None:
+        transactions = transactions.filter(dataset=dataset)
+    return transactions.select_related("dataset").first()
+
+
+def check_usable_base(dataset: Dataset, transaction: Transaction) -> None:
+    """Refuse an aborted transaction as the start of a branch: it has no data."""
+    if transaction.state == rules.ABORTED:
+        message = (
+            f"Transaction {transaction.pk} of {dataset.path} was aborted: there is no data to start a branch from."
+        )
+        raise Conflict(message, code="transaction_aborted")
+
+
+def parse_view(
+    dataset: Dataset, *, branch: str | None = None, transaction: str | None = None
+) -> tuple[str, Transaction | None]:
+    """Return the branch and the transaction that a `?branch=` or `?transaction=` means; master without either."""
+    if branch and transaction:
+        message = "Give a branch or a transaction, not both."
+        raise InvalidInput(message)
+    if transaction:
+        found = get_transaction(dataset, transaction)
+        if found.state != rules.COMMITTED:
+            message = f"Transaction {found.pk} is {found.state}: only a committed one can be read."
+            raise Conflict(message, code="not_committed", state=found.state)
+        return found.branch_name, found
+    name = branch or names.MASTER
+    names.check_branch_name(name)
+    resolved = resolve_input(path=dataset.path, chain=(name, *get_fallback_chain(path=dataset.path, branch=name)))
+    return resolved if resolved is not None else (name, None)

@@ -1,0 +1,70 @@
+"""Parents of dataset branches: re-parenting, ancestors, and whether a fallback chain fits them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from webapp.core.errors import Conflict
+
+Parents = Mapping[str, str | None]
+"""Branch → its one parent, None for a root."""
+
+
+def list_ancestors(parents: Parents, branch: str) -> tuple[str, ...]:
+    """Return parent, grandparent and so on up to the root."""
+    ancestors: list[str] = []
+    parent = parents.get(branch)
+    while parent is not None and parent not in ancestors:
+        ancestors.append(parent)
+        parent = parents.get(parent)
+    return tuple(ancestors)
+
+
+def list_children(parents: Parents, branch: str) -> tuple[str, ...]:
+    """Return the branches whose parent it is, by name."""
+    return tuple(sorted(name for name, parent in parents.items() if parent == branch))
+
+
+def reparent(parents: Parents, deleted: str) -> dict[str, str | None]:
+    """Return the ancestry without the branch: its children hang off its parent, or become roots where it was one."""
+    heir = parents[deleted]
+    return {name: heir if parent == deleted else parent for name, parent in parents.items() if name != deleted}
+
+
+def first_existing(chain: Iterable[str], existing: Iterable[str]) -> str | None:
+    """Return the first branch of the chain that exists on the dataset."""
+    names = set(existing)
+    return next((branch for branch in chain if branch in names), None)
+
+
+def check_chain(*, dataset: str, chain: Sequence[str], parents: Parents) -> None:
+    """Refuse a fallback chain that contradicts the dataset's own ancestry.
+
+    Each branch of the chain that exists on the dataset must be an ancestor of the existing one before it; otherwise a
+    build would read, as "older data of the same line", data that the branch never came from.
+    """
+    existing = [branch for branch in dict.fromkeys(chain) if branch in parents]
+    for branch, fallback in zip(existing, existing[1:], strict=False):
+        ancestors = list_ancestors(parents, branch)
+        if fallback not in ancestors:
+            line = " → ".join((branch, *ancestors))
+            message = (
+                f"The fallback chain {' → '.join(chain)} does not fit {dataset}: "
+                f"there, {fallback} is not an ancestor of {branch} ({line})."
+            )
+            raise Conflict(message, code="incompatible_ancestry", dataset=dataset, branch=branch, fallback=fallback)
+
+
+def arrange_tree(parents: Parents, *, first: str) -> list[tuple[str, int]]:
+    """Return the branches in the order a tree is drawn, with their depth: `first` before the other roots."""
+    rows: list[tuple[str, int]] = []
+
+    def walk(branch: str, depth: int) -> None:
+        rows.append((branch, depth))
+        for child in list_children(parents, branch):
+            walk(child, depth + 1)
+
+    roots = sorted((name for name, parent in parents.items() if parent is None), key=lambda name: (name != first, name))
+    for root in roots:
+        walk(root, 0)
+    return rows

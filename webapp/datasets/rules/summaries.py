@@ -1,0 +1,45 @@
+"""What a transaction did, from the summaries that Iceberg writers leave in their snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Snapshot = Mapping[str, Any]
+TOTALS = {"rows": "total-records", "files": "total-data-files", "bytes": "total-files-size"}
+
+
+def list_new_snapshots(snapshots: Iterable[Snapshot], *, before: int | None, after: int | None) -> list[Snapshot]:
+    """Return the snapshots between two heads, newest first; the whole line where `before` is not an ancestor."""
+    by_id = {snapshot["snapshot-id"]: snapshot for snapshot in snapshots}
+    line: list[Snapshot] = []
+    current = by_id.get(after)
+    while current is not None and current["snapshot-id"] != before:
+        line.append(current)
+        current = by_id.get(current.get("parent-snapshot-id"))
+    return line
+
+
+def summarize(snapshots: Iterable[Snapshot], *, before: int | None, after: int | None) -> dict[str, int]:
+    """Return rows, files and bytes at the head, and rows added and deleted on the way to it."""
+    snapshots = list(snapshots)
+    by_id = {snapshot["snapshot-id"]: snapshot for snapshot in snapshots}
+    head = by_id.get(after)
+    totals = {key: _count(head, name) for key, name in TOTALS.items()}
+    new = list_new_snapshots(snapshots, before=before, after=after)
+    added = sum(_count(snapshot, "added-records") for snapshot in new)
+    deleted = sum(_count(snapshot, "deleted-records") for snapshot in new)
+    if _is_cut_off(new, before=before):
+        # A replace starts a new line of snapshots: what the old line held is gone, though no snapshot says so.
+        deleted += _count(by_id.get(before), TOTALS["rows"])
+    return {**totals, "added": added, "deleted": deleted}
+
+
+def _is_cut_off(new: list[Snapshot], *, before: int | None) -> bool:
+    return bool(new) and before is not None and new[-1].get("parent-snapshot-id") != before
+
+
+def _count(snapshot: Snapshot | None, name: str) -> int:
+    """Return a counter of a snapshot's summary; writers leave out what is zero."""
+    value = (snapshot or {}).get("summary", {}).get(name, "0")
+    return int(value) if str(value).isdigit() else 0

@@ -1,0 +1,91 @@
+"""What may happen to a transaction, and what a new one may stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from webapp.core.errors import Conflict, InvalidInput
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+OPEN, COMMITTED, ABORTED = "OPEN", "COMMITTED", "ABORTED"
+STATE_CHOICES = [
+    (OPEN, "Open: being written; readers see the one before it"),
+    (COMMITTED, "Committed: what readers of the branch see"),
+    (ABORTED, "Aborted: nothing of it is visible"),
+]
+TRANSITIONS: Mapping[str, frozenset[str]] = {
+    OPEN: frozenset({COMMITTED, ABORTED}),
+    COMMITTED: frozenset(),
+    ABORTED: frozenset(),
+}
+
+SNAPSHOT, APPEND, UPDATE, DELETE = "SNAPSHOT", "APPEND", "UPDATE", "DELETE"
+TYPE_CHOICES = [
+    (SNAPSHOT, "Replaces what was there"),
+    (APPEND, "Adds rows only"),
+    (UPDATE, "Adds and rewrites rows, or changes the schema"),
+    (DELETE, "Removes rows only"),
+]
+TYPES = tuple(name for name, _ in TYPE_CHOICES)
+
+OPERATION_TYPES: Mapping[str, str] = {
+    "append": APPEND,
+    "overwrite": UPDATE,
+    "delete": DELETE,
+    "replace": SNAPSHOT,
+    "create": SNAPSHOT,
+}
+"""What a plain client did, as the catalog names it → the type of the implicit transaction."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a branch points to, as far as the rules need it."""
+
+    transaction: str | None
+    """The latest transaction, None on an empty branch."""
+    state: str | None
+    last_committed: str | None
+    """What readers see: the latest one, or the one an open one stands on."""
+
+
+EMPTY = Standing(transaction=None, state=None, last_committed=None)
+
+
+def check_transition(*, transaction: str, state: str, to: str) -> None:
+    """Refuse to close what is closed: a transaction is committed or aborted once."""
+    if to not in TRANSITIONS[state]:
+        message = f"Transaction {transaction} is {state} and cannot become {to}."
+        raise Conflict(message, code="transaction_closed", state=state)
+
+
+def check_type(type_: str) -> str:
+    """Return the type as it is written, or say which ones there are."""
+    if type_ not in TYPES:
+        message = f"A transaction's type is one of {', '.join(TYPES)}, not {type_!r}."
+        raise InvalidInput(message, errors={"type": [message]})
+    return type_
+
+
+def check_may_open(*, dataset: str, branch: str, standing: Standing) -> None:
+    """Refuse a second open transaction, also where a branch shares the open one of the branch it was made off."""
+    if standing.state == OPEN:
+        message = (
+            f"Transaction {standing.transaction} is open on {dataset}, branch {branch}: "
+            "nothing else is written there until it is committed or aborted."
+        )
+        raise Conflict(message, code="transaction_open", transaction=standing.transaction)
+
+
+def type_of_operation(operation: str | None) -> str:
+    """Return the type of the implicit transaction for a catalog commit; a schema change alone is an UPDATE."""
+    return OPERATION_TYPES.get(operation or "", UPDATE)
+
+
+def not_before(moment: datetime, earlier: datetime | None) -> datetime:
+    """Return a time for the next event of a branch: now, but never before the last one, whatever the clock does."""
+    return max(moment, earlier) if earlier else moment

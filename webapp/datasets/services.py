@@ -1,0 +1,448 @@
+"""Everything that writes datasets, their branches and transactions.
+
+Services trust their callers about rights: pages and endpoints ask `queries.get_dataset(..., action=...)` first, the
+catalog its own permissions, and builds the rights of who started them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from django.db import transaction as database
+from django.db.models import Max
+
+from webapp.accounts import services as accounts
+from webapp.catalog import queries as catalog_queries
+from webapp.catalog import services as catalog
+from webapp.catalog.rules.pointers import Pointer
+from webapp.core import clock, names
+from webapp.core.errors import Conflict, InvalidInput
+from webapp.datasets import queries, signals
+from webapp.datasets.models import Dataset, DatasetBranch, Transaction
+from webapp.datasets.rules import ancestry, summaries
+from webapp.datasets.rules import transactions as rules
+
+if TYPE_CHECKING:
+    from webapp.accounts.rules.principals import Principal
+
+STAGING_PREFIX = "_job/"
+
+
+def get_or_create_dataset(*, path: str, by: Principal) -> Dataset:
+    """Return the dataset of this path; where there is none, make it with an empty root branch master."""
+    table = names.table_name(path)
+    found = queries.find_dataset(path)
+    if found is not None:
+        return found
+    with database.atomic():
+        accounts.claim_folder(folder=names.folder_of(path), creator=by)
+        catalog.create_empty_table(table=table, by=by)
+        return register_dataset(table=table, by=by)
+
+
+def register_dataset(*, table: str, by: Principal | None) -> Dataset:
+    """Record the dataset of a table that the catalog has, and its root branch master; once."""
+    path = "/" + table.replace(".", "/")
+    with database.atomic():
+        dataset, _ = Dataset.objects.get_or_create(
+            table=table, defaults={"path": path, "created_by_id": None if by is None else by.user_id}
+        )
+        DatasetBranch.objects.get_or_create(
+            dataset=dataset, name_lower=names.MASTER, defaults={"name": names.MASTER, "parent": None}
+        )
+    return dataset
+
+
+def rename_dataset(*, table: str, to: str) -> None:
+    """Follow a table to its new name; branches and history stay."""
+    Dataset.objects.filter(table=table).update(table=to, path="/" + to.replace(".", "/"))
+
+
+def forget_dataset(*, table: str) -> None:
+    """Drop the record of a table that the catalog dropped, unless somebody is writing it."""
+    dataset = Dataset.objects.filter(table=table).first()
+    if dataset is None:
+        return
+    check_nothing_open(dataset)
+    dataset.delete()
+
+
+def check_nothing_open(dataset: Dataset) -> None:
+    """Refuse what would take the table from under a writer."""
+    opened = dataset.transactions.filter(state=rules.OPEN).first()
+    if opened is not None:
+        message = f"Transaction {opened.pk} is open on {dataset.path}, branch {opened.branch_name}: close it first."
+        raise Conflict(message, code="transaction_open", transaction=opened.pk)
+
+
+def create_branch(
+    *, dataset: Dataset, name: str, parent: str | None = None, transaction: str | None = None, by: Principal
+) -> DatasetBranch:
+    """Make a branch: a root, a child of a branch, or a child that starts from any transaction.
+
+    A child points to what its parent points to. Where that is open, the child reads the last committed one, cannot
+    start its own, and shares it once it is committed.
+    """
+    names.check_branch_name(name)
+    with database.atomic():
+        _lock([dataset])
+        _check_name_is_free(dataset, name)
+        start = None if transaction is None else queries.get_transaction(dataset, transaction)
+        if start is not None:
+            queries.check_usable_base(dataset, start)
+        parent_branch = _choose_parent(dataset, parent=parent, start=start)
+        if start is None and parent_branch is not None:
+            start = parent_branch.transaction
+        branch = _add_branch(dataset, name, parent=parent_branch, transaction=start)
+        if start is None or start.state == rules.COMMITTED:
+            _pin(branch, start)
+        accounts.record_audit(
+            by=by, verb="create_dataset_branch", object=f"{dataset.path}@{name}", detail={"parent": parent}
+        )
+    return branch
+
+
+def delete_branch(*, dataset: Dataset, name: str, by: Principal | None, abort_open: bool = False) -> None:
+    """Delete the pointer; its transactions stay and its children hang off its parent.
+
+    Raises:
+        Conflict: it is master, or a transaction is open on it and `abort_open` is not given.
+
+    """
+    with database.atomic():
+        _lock([dataset])
+        branch = queries.get_branch(dataset, name)
+        if name == names.MASTER:
+            message = f"{dataset.path}: master is the table's main branch and cannot be deleted."
+            raise Conflict(message, code="master_stays")
+        opened = dataset.transactions.filter(dataset_branch=branch, state=rules.OPEN).first()
+        if opened is not None and abort_open:
+            abort_transaction(transaction=opened, reason=f"Branch {name} was deleted.")
+        elif opened is not None:
+            message = f"Transaction {opened.pk} is open on {dataset.path}, branch {name}: commit or abort it first."
+            raise Conflict(message, code="transaction_open", transaction=opened.pk)
+        branch.children.update(parent=branch.parent)
+        branch.delete()
+        catalog.drop_branch(tables=[dataset.table], branch=name)
+        accounts.record_audit(by=by, verb="delete_dataset_branch", object=f"{dataset.path}@{name}")
+        signals.branch_removed.send(sender=DatasetBranch, dataset=dataset, branch=name)
+
+
+def delete_branch_in_folders(*, folders: Iterable[str], branch: str, by: Principal | None) -> int:
+    """Delete the branch on every dataset under these top folders, as deleting it in Git does; return how many."""
+    found = [
+        row.dataset
+        for folder in folders
+        for row in DatasetBranch.objects.filter(name=branch, dataset__path__istartswith=f"/{folder.strip('/')}/")
+        .select_related("dataset")
+        .order_by("dataset_id")
+    ]
+    for dataset in found:
+        delete_branch(dataset=dataset, name=branch, by=by, abort_open=True)
+    return len(found)
+
+
+def open_transaction(
+    *,
+    dataset: Dataset,
+    branch: str,
+    chain: Sequence[str] = (),
+    type: str,  # noqa: A002 - the word of the contract
+    by: Principal,
+    build_id: int | None = None,
+    job_id: str = "",
+    staging_branch: str = "",
+) -> Transaction:
+    """Start a transaction; only its staging branch is written until it is committed.
+
+    Where the dataset has no such branch, it is made off the first branch of the chain that exists, or as a root. It
+    starts from what can be read there, so that work on one branch does not wait for work on another.
+    """
+    rules.check_type(type)
+    with database.atomic():
+        _lock([dataset])
+        pointer = queries.find_branch(dataset, branch) or _add_branch_from_chain(dataset, branch, chain)
+        rules.check_may_open(dataset=dataset.path, branch=branch, standing=queries.standing_of(pointer))
+        _start_from_parent(pointer)
+        opened = _add_transaction(pointer, type_=type, by=by.username, build_id=build_id, job_id=job_id)
+        opened.staging_branch = staging_branch or f"{STAGING_PREFIX}{job_id or opened.pk}"
+        opened.save()
+        _point(pointer, opened)
+    return opened
+
+
+def commit_transactions(
+    *, transactions: Sequence[Transaction], branch: str, staging: str, by: Principal
+) -> list[Transaction]:
+    """Make what was staged visible on the branch, for all the transactions at once or for none."""
+    with database.atomic():
+        _lock([row.dataset for row in transactions])
+        rows = {row.dataset.table: row for row in _reload(transactions)}
+        for row in rows.values():
+            _check_may_commit(row, branch=branch, staging=staging)
+        staged = [table for table in rows if catalog_queries.branch_pointer(table=table, branch=staging) is not None]
+        summary = {table: _summarize_staged(rows[table], staging=staging) for table in staged}
+
+        def mark(pointers: Mapping[str, Pointer]) -> None:
+            for table in staged:
+                _mark_committed(rows[table], pointers[table], summary[table])
+
+        if staged:
+            catalog.publish_staging(moves=staged, staging=staging, branch=branch, by=by, on_swap=mark)
+        for table in rows.keys() - set(staged):
+            _mark_committed(rows[table], *_find_unchanged(rows[table]))
+        for row in rows.values():
+            _share_with_children(row)
+            signals.transaction_committed.send(sender=Transaction, transaction=row)
+    return list(rows.values())
+
+
+def abort_transaction(*, transaction: Transaction, reason: str) -> Transaction:
+    """End a transaction without effect: nothing of it is visible, and its branch points to the last committed one."""
+    with database.atomic():
+        _lock([transaction.dataset])
+        (row,) = _reload([transaction])
+        rules.check_transition(transaction=row.pk, state=row.state, to=rules.ABORTED)
+        row.state = rules.ABORTED
+        row.reason = reason[:400]
+        row.closed_at = rules.not_before(clock.now(), row.started_at)
+        row.save()
+        for pointer in list(row.pointers.select_related("dataset")):
+            _point(pointer, row.parent)
+            if pointer.pk != row.dataset_branch_id:
+                _pin(pointer, row.parent)
+        catalog.drop_staging(tables=[row.dataset.table], staging=row.staging_branch)
+        signals.transaction_aborted.send(sender=Transaction, transaction=row, reason=reason)
+    return row
+
+
+def record_commit(
+    *,
+    table: str,
+    branch: str,
+    before: Pointer | None,
+    after: Pointer,
+    operation: str | None,
+    by: Principal | None,
+) -> Transaction | None:
+    """Record a plain client's commit as one transaction that is committed already; None when no data moved."""
+    if before == after:
+        return None
+    with database.atomic():
+        dataset = register_dataset(table=table, by=by)
+        _lock([dataset])
+        pointer = queries.find_branch(dataset, branch) or _add_branch_from_chain(
+            dataset, branch, queries.get_fallback_chain(path=dataset.path, branch=branch), pin=False
+        )
+        rules.check_may_open(dataset=dataset.path, branch=branch, standing=queries.standing_of(pointer))
+        _start_from_parent(pointer, pin=False)
+        username = "" if by is None else by.username
+        row = _add_transaction(pointer, type_=rules.type_of_operation(operation), by=username)
+        metadata = catalog_queries.load_view(table=table, branch=branch).metadata
+        base = None if row.parent is None else row.parent.snapshot_id
+        summary = summaries.summarize(metadata["snapshots"], before=base, after=after.snapshot_id)
+        _mark_committed(row, after, summary)
+        signals.transaction_committed.send(sender=Transaction, transaction=row)
+    return row
+
+
+def _lock(datasets: Iterable[Dataset]) -> None:
+    """Let one writer at a time decide about a dataset's branches; in one order, so that two never wait in a circle."""
+    ids = sorted({dataset.pk for dataset in datasets})
+    list(Dataset.objects.select_for_update().filter(pk__in=ids).order_by("pk").values_list("pk"))
+
+
+def _reload(transactions: Iterable[Transaction]) -> list[Transaction]:
+    ids = [row.pk for row in transactions]
+    return list(
+        Transaction.objects.filter(pk__in=ids)
+        .select_related("dataset", "parent", "dataset_branch")
+        .order_by("dataset__table")
+    )
+
+
+def _check_name_is_free(dataset: Dataset, name: str) -> None:
+    taken = dataset.branches.filter(name_lower=name.lower()).values_list("name", flat=True).first()
+    if taken is not None:
+        message = f"{dataset.path} already has the branch {taken}."
+        raise Conflict(message, code="branch_exists", errors={"name": [message]})
+
+
+def _choose_parent(dataset: Dataset, *, parent: str | None, start: Transaction | None) -> DatasetBranch | None:
+    """Return the parent of a new branch: the one named, else the one whose transaction it starts from."""
+    if parent is None:
+        return None if start is None else _find_branch_of(dataset, start)
+    branch = queries.get_branch(dataset, parent)
+    if start is not None and start.pk not in queries.list_history_ids(branch):
+        message = f"Transaction {start.pk} is not in the history of {parent}."
+        raise InvalidInput(message, errors={"transaction": [message]})
+    return branch
+
+
+def _find_branch_of(dataset: Dataset, transaction: Transaction) -> DatasetBranch | None:
+    """Return the branch that a transaction was made on; master where that one is deleted."""
+    return transaction.dataset_branch or queries.find_branch(dataset, names.MASTER)
+
+
+def _add_branch(
+    dataset: Dataset, name: str, *, parent: DatasetBranch | None, transaction: Transaction | None
+) -> DatasetBranch:
+    return DatasetBranch.objects.create(
+        dataset=dataset, name=name, name_lower=name.lower(), parent=parent, transaction=transaction
+    )
+
+
+def _add_branch_from_chain(dataset: Dataset, name: str, chain: Sequence[str], *, pin: bool = True) -> DatasetBranch:
+    _check_name_is_free(dataset, name)
+    existing = {branch.name: branch for branch in dataset.branches.select_related("transaction__parent")}
+    origin = ancestry.first_existing((fallback for fallback in chain if fallback != name), existing)
+    if origin is None:
+        return _add_branch(dataset, name, parent=None, transaction=None)
+    parent = existing[origin]
+    branch = _add_branch(dataset, name, parent=parent, transaction=queries.committed_of(parent))
+    if pin and branch.transaction is not None:
+        _pin(branch, branch.transaction)
+    return branch
+
+
+def _start_from_parent(pointer: DatasetBranch, *, pin: bool = True) -> None:
+    """Let the first write on an empty branch that reads by fallback start from what it reads.
+
+    An empty branch that was made by hand has a pointer of its own in the catalog and stays empty.
+    """
+    if pointer.transaction is not None or pointer.parent is None:
+        return
+    if catalog_queries.branch_pointer(table=pointer.dataset.table, branch=pointer.name) is not None:
+        return
+    chain = queries.branch_ancestors(pointer.dataset, pointer.name)
+    found = queries.resolve_input(path=pointer.dataset.path, chain=chain)
+    if found is not None:
+        _point(pointer, found[1])
+        if pin:
+            _pin(pointer, found[1])
+
+
+def _add_transaction(
+    pointer: DatasetBranch, *, type_: str, by: str, build_id: int | None = None, job_id: str = ""
+) -> Transaction:
+    own = Transaction.objects.filter(dataset_branch=pointer).aggregate(last=Max("number"), closed=Max("closed_at"))
+    return Transaction(
+        dataset=pointer.dataset,
+        dataset_branch=pointer,
+        branch_name=pointer.name,
+        number=(own["last"] or 0) + 1,
+        parent=pointer.transaction,
+        type=type_,
+        by=by,
+        build_id=build_id,
+        job_id=job_id,
+        started_at=rules.not_before(clock.now(), own["closed"]),
+    )
+
+
+def _point(pointer: DatasetBranch, transaction: Transaction | None) -> None:
+    pointer.transaction = transaction
+    pointer.save(update_fields=["transaction"])
+
+
+def _check_may_commit(row: Transaction, *, branch: str, staging: str) -> None:
+    rules.check_transition(transaction=row.pk, state=row.state, to=rules.COMMITTED)
+    if row.branch_name != branch or row.staging_branch != staging:
+        message = (
+            f"Transaction {row.pk} writes {row.branch_name} through {row.staging_branch}, "
+            f"not {branch} through {staging}."
+        )
+        raise Conflict(message, code="other_branch")
+
+
+def _summarize_staged(row: Transaction, *, staging: str) -> dict[str, int]:
+    metadata = catalog_queries.load_view(table=row.dataset.table, branch=staging).metadata
+    before = None if row.parent is None else row.parent.snapshot_id
+    return summaries.summarize(metadata["snapshots"], before=before, after=metadata.get("current-snapshot-id"))
+
+
+def _find_unchanged(row: Transaction) -> tuple[Pointer, dict[str, int]]:
+    """Return the pointer and summary of a transaction that wrote nothing: those of the one it stands on."""
+    if row.parent is not None:
+        return pointer_of(row.parent), {**row.parent.summary, "added": 0, "deleted": 0}
+    chain = queries.get_fallback_chain(path=row.dataset.path, branch=row.branch_name)
+    view = catalog_queries.load_view(table=row.dataset.table, branch=row.branch_name, chain=chain).metadata
+    empty = Pointer(
+        snapshot_id=None,
+        schema_id=view["current-schema-id"],
+        spec_id=view["default-spec-id"],
+        order_id=view["default-sort-order-id"],
+    )
+    return empty, summaries.summarize([], before=None, after=None)
+
+
+def _mark_committed(row: Transaction, pointer: Pointer, summary: Mapping[str, Any]) -> None:
+    row.state = rules.COMMITTED
+    row.closed_at = rules.not_before(clock.now(), row.started_at)
+    row.snapshot_id = pointer.snapshot_id
+    row.schema_id = pointer.schema_id
+    row.spec_id = pointer.spec_id
+    row.order_id = pointer.order_id
+    row.summary = dict(summary)
+    row.save()
+    if row.dataset_branch is not None:
+        _point(row.dataset_branch, row)
+
+
+def _share_with_children(row: Transaction) -> None:
+    """Pin in the catalog the branches that were made off the transaction while it was open."""
+    for pointer in row.pointers.exclude(pk=row.dataset_branch_id).select_related("dataset"):
+        _pin(pointer, row)
+
+
+def _pin(branch: DatasetBranch, transaction: Transaction | None) -> None:
+    """Give a branch its own pointer in the catalog, so that it no longer follows the one it reads by fallback."""
+    table = branch.dataset.table
+    if transaction is None:
+        catalog.create_branch(table=table, branch=branch.name, pointer=_empty_pointer(branch))
+        return
+    _check_not_expired(branch.dataset, transaction)
+    catalog.create_branch(table=table, branch=branch.name, pointer=pointer_of(transaction))
+
+
+def pointer_of(transaction: Transaction) -> Pointer:
+    """Return the committed transaction's place in the table."""
+    if transaction.schema_id is None or transaction.spec_id is None or transaction.order_id is None:
+        message = f"Transaction {transaction.pk} is {transaction.state}: it has no data to point to."
+        raise Conflict(message, code="not_committed")
+    return Pointer(
+        snapshot_id=transaction.snapshot_id,
+        schema_id=transaction.schema_id,
+        spec_id=transaction.spec_id,
+        order_id=transaction.order_id,
+    )
+
+
+def _empty_pointer(branch: DatasetBranch) -> Pointer:
+    """Return a place without rows, and without columns where the table still has its first, empty schema."""
+    source = names.MASTER if branch.parent is None else branch.parent.name
+    chain = queries.get_fallback_chain(path=branch.dataset.path, branch=source)
+    view = catalog_queries.load_view(table=branch.dataset.table, branch=source, chain=chain).metadata
+    empty = (schema["schema-id"] for schema in view["schemas"] if not schema["fields"])
+    return Pointer(
+        snapshot_id=None,
+        schema_id=next(empty, view["current-schema-id"]),
+        spec_id=view["default-spec-id"],
+        order_id=view["default-sort-order-id"],
+    )
+
+
+def _check_not_expired(dataset: Dataset, transaction: Transaction) -> None:
+    """Refuse a transaction whose snapshot or ids maintenance has removed."""
+    metadata = catalog_queries.load_view(table=dataset.table, branch=names.MASTER).metadata
+    snapshots = {snapshot["snapshot-id"] for snapshot in metadata["snapshots"]}
+    kept = (
+        (transaction.snapshot_id is None or transaction.snapshot_id in snapshots)
+        and transaction.schema_id in {schema["schema-id"] for schema in metadata["schemas"]}
+        and transaction.spec_id in {spec["spec-id"] for spec in metadata["partition-specs"]}
+        and transaction.order_id in {order["order-id"] for order in metadata["sort-orders"]}
+    )
+    if not kept:
+        message = f"The files of transaction {transaction.pk} of {dataset.path} are gone: its snapshot has expired."
+        raise Conflict(message, code="expired", transaction=transaction.pk)

@@ -1,0 +1,12 @@
+"""What datasets announce and ask upwards. All are sent inside the atomic block; act on commit of the block."""
+
+from django.dispatch import Signal
+
+transaction_committed = Signal()
+"""transaction: Transaction"""
+transaction_aborted = Signal()
+"""transaction: Transaction, reason: str"""
+branch_removed = Signal()
+"""dataset: Dataset, branch: str"""
+git_chain_requested = Signal()
+"""dataset_path: str, branch: str → tuple of the branch and its fallbacks in the owning repository, or None"""
