@@ -11,17 +11,14 @@ from tests.factories import repositories as make
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_django.fixtures import SettingsWrapper
-
     from webapp.accounts.rules.principals import Principal
     from webapp.repositories.models import Repository
 
 
 @pytest.fixture(autouse=True)
-def home(settings: SettingsWrapper, tmp_path: Path) -> Path:
+def own_home(home: Path) -> Path:
     """Keep the bare repositories of a test apart."""
-    settings.TRIBUTARY_HOME = tmp_path
-    return tmp_path
+    return home
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from webapp.accounts import permissions as accounts
 from webapp.accounts.models import RepositoryRole
-from webapp.core.errors import NotFound
+from webapp.core.errors import NotFound, PermissionDenied
 from webapp.repositories import permissions
 from webapp.repositories.models import Repository
 
@@ -32,13 +32,17 @@ def repository_by_name(name: str) -> Repository:
 
 def get_repository(principal: Principal, name: str) -> Repository:
     """Return a repository that somebody may see."""
+    if principal.job is not None:
+        # A job has its code already; its token is for the tables that it declared.
+        message = "A job's token opens the catalog only."
+        raise PermissionDenied(message, code="job_token")
     accounts.check_repository(principal, name, "read")
     return repository_by_name(name)
 
 
 def list_repositories(principal: Principal) -> QuerySet[Repository]:
     """Return the repositories that somebody may see, by name."""
-    visible = accounts.visible_repositories(principal)
+    visible = set() if principal.job is not None else accounts.visible_repositories(principal)
     if visible is None:
         return Repository.objects.all()
     return Repository.objects.filter(name__in=visible)

@@ -1,0 +1,1 @@
+"""Pages of repositories, and Git over HTTP."""
