@@ -42,6 +42,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "whitenoise.runserver_nostatic",
     "django.contrib.staticfiles",
+    "django.forms",
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
@@ -87,6 +88,8 @@ TEMPLATES = [
         },
     },
 ]
+
+FORM_RENDERER = "webapp.core.forms.FormRenderer"
 
 
 def _database(url: str) -> dict[str, Any]:

@@ -1,0 +1,43 @@
+// Loaded on every page. All behaviour hangs on attributes or custom elements, so it starts by itself after a swap.
+import { install } from '@github/hotkey';
+import '@github/relative-time-element';
+import './behaviour/clipboard.js';
+import './behaviour/dialogs.js';
+import './behaviour/forms.js';
+import './behaviour/live.js';
+import './behaviour/log.js';
+import './behaviour/tabs.js';
+import './behaviour/walk.js';
+
+const hotkeysOn = document.documentElement.dataset.hotkeys !== 'off';
+
+function installHotkeys(root) {
+  if (!hotkeysOn) return;
+  for (const element of root.querySelectorAll('[data-hotkey]')) install(element);
+}
+
+installHotkeys(document);
+
+// htmx loads after this file; its events bubble to the document. Nothing else of the product listens to htmx.
+document.addEventListener('htmx:load', (event) => installHotkeys(event.detail.elt));
+document.addEventListener('htmx:configRequest', (event) => {
+  const token = document.querySelector('meta[name=csrf-token]');
+  if (token) event.detail.headers['X-CSRFToken'] = token.content;
+});
+for (const name of ['htmx:responseError', 'htmx:sendError', 'htmx:timeout']) {
+  document.addEventListener(name, (event) => announceFailure(event.detail.xhr));
+}
+
+/** A failed swap leaves the page as it was; say so where a screen reader hears it, with the id to quote. */
+function announceFailure(xhr) {
+  const box = document.getElementById('live-flash');
+  if (!box) return;
+  const id = xhr?.getResponseHeader?.('X-Request-Id');
+  const reason = xhr?.status ? `The server answered ${xhr.status}` : 'The server did not answer';
+  box.querySelector('[data-message]').textContent = `${reason}. Nothing was changed.${id ? ` Request ${id}.` : ''}`;
+  box.hidden = false;
+}
+document.addEventListener('htmx:afterOnLoad', (event) => {
+  const box = document.getElementById('live-flash');
+  if (box && event.detail.successful) box.hidden = true;
+});

@@ -1,0 +1,37 @@
+// Native <dialog> and <details class="picker">: open, close by Escape, by a click outside and by [data-close].
+document.addEventListener('click', (event) => {
+  const opener = event.target.closest('[data-dialog]');
+  if (opener) {
+    event.preventDefault();
+    document.getElementById(opener.dataset.dialog)?.showModal();
+  }
+  const closer = event.target.closest('[data-close]');
+  if (closer) {
+    event.preventDefault();
+    closer.closest('dialog')?.close();
+    const picker = closer.closest('details.picker');
+    if (picker) closePicker(picker);
+  }
+  if (event.target.matches('dialog')) event.target.close();
+  if (event.target.closest('[data-dismiss]')) event.target.closest('.flash')?.remove();
+  for (const picker of document.querySelectorAll('details.picker[open]')) {
+    if (!picker.contains(event.target)) picker.open = false;
+  }
+});
+
+function closePicker(picker) {
+  picker.open = false;
+  picker.querySelector('summary')?.focus();
+}
+
+document.addEventListener('keydown', (event) => {
+  if (event.key !== 'Escape') return;
+  const picker = event.target.closest?.('details.picker[open]');
+  if (picker) closePicker(picker);
+});
+
+document.addEventListener('toggle', (event) => {
+  if (event.target.matches?.('details.picker') && event.target.open) {
+    event.target.querySelector('[autofocus], input:not([type=hidden])')?.focus();
+  }
+}, true);

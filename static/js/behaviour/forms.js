@@ -1,0 +1,53 @@
+// Small help around forms. Every form also works without it.
+document.addEventListener('change', (event) => {
+  const form = event.target.closest('form[data-autosubmit]');
+  if (form) form.requestSubmit();
+});
+
+document.addEventListener('keydown', (event) => {
+  if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) {
+    const form = event.target.closest?.('form');
+    if (form) form.requestSubmit(form.querySelector('[data-default]') ?? undefined);
+  }
+});
+
+// A second click on a slow submit would post twice; the server also guards by its own rules.
+document.addEventListener('submit', (event) => {
+  const form = event.target;
+  if (form.method.toLowerCase() !== 'post' || event.defaultPrevented) return;
+  if (form.dataset.sent) { event.preventDefault(); return; }
+  if (form.hasAttribute('hx-post')) return;
+  form.dataset.sent = '1';
+  setTimeout(() => { delete form.dataset.sent; }, 4000);
+});
+
+// <input data-filter="list-id">: hides the items of that list that do not hold the words typed.
+document.addEventListener('input', (event) => {
+  const input = event.target.closest('[data-filter]');
+  const list = input && document.getElementById(input.dataset.filter);
+  if (!list) return;
+  const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+  let shown = 0;
+  for (const item of list.querySelectorAll('[data-item]')) {
+    const text = (item.dataset.item || item.textContent).toLowerCase();
+    item.hidden = !words.every((word) => text.includes(word));
+    if (!item.hidden) shown += 1;
+  }
+  const empty = list.parentElement.querySelector('[data-filter-empty]');
+  if (empty) empty.hidden = shown > 0;
+});
+document.addEventListener('keydown', (event) => {
+  const input = event.target.closest?.('[data-filter]');
+  if (!input || event.key !== 'Enter') return;
+  event.preventDefault();
+  document.getElementById(input.dataset.filter)?.querySelector('[data-item]:not([hidden]) a')?.click();
+});
+
+// <select data-shows>: shows the [data-when="value"] blocks of its form that match the choice.
+function showMatching(control) {
+  for (const block of control.form?.querySelectorAll(`[data-when][data-of="${control.name}"]`) ?? []) {
+    block.hidden = !block.dataset.when.split(' ').includes(control.value);
+  }
+}
+document.addEventListener('change', (event) => { if (event.target.matches('[data-shows]')) showMatching(event.target); });
+for (const control of document.querySelectorAll('select[data-shows], [data-shows]:checked')) showMatching(control);

@@ -1,0 +1,120 @@
+// <code-editor data-language="python" label="File content"><textarea name="content">…</textarea></code-editor>
+// The textarea stays the form field, so the page posts as any form does and works without the script.
+import { EditorState } from '@codemirror/state';
+import {
+  EditorView, keymap, lineNumbers, highlightActiveLine, highlightActiveLineGutter, drawSelection,
+  highlightSpecialChars, rectangularSelection,
+} from '@codemirror/view';
+import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands';
+import {
+  syntaxHighlighting, HighlightStyle, indentOnInput, bracketMatching, foldGutter, foldKeymap, indentUnit,
+} from '@codemirror/language';
+import { searchKeymap, highlightSelectionMatches } from '@codemirror/search';
+import { autocompletion, completionKeymap, closeBrackets, closeBracketsKeymap } from '@codemirror/autocomplete';
+import { lintKeymap, lintGutter, setDiagnostics } from '@codemirror/lint';
+import { python } from '@codemirror/lang-python';
+import { sql } from '@codemirror/lang-sql';
+import { yaml } from '@codemirror/lang-yaml';
+import { json } from '@codemirror/lang-json';
+import { tags } from '@lezer/highlight';
+
+const LANGUAGES = { python, sql, yaml, json };
+
+const highlight = HighlightStyle.define([
+  { tag: [tags.comment, tags.docComment], color: 'var(--prettylights-syntax-comment)' },
+  { tag: [tags.keyword, tags.operatorKeyword, tags.controlKeyword, tags.modifier], color: 'var(--prettylights-syntax-keyword)' },
+  { tag: [tags.string, tags.special(tags.string)], color: 'var(--prettylights-syntax-string)' },
+  { tag: [tags.number, tags.bool, tags.null, tags.atom], color: 'var(--prettylights-syntax-constant)' },
+  {
+    tag: [tags.function(tags.variableName), tags.function(tags.propertyName), tags.definition(tags.function(tags.variableName)), tags.meta],
+    color: 'var(--prettylights-syntax-entity)',
+  },
+  { tag: [tags.className, tags.typeName, tags.propertyName, tags.attributeName], color: 'var(--prettylights-syntax-variable)' },
+]);
+
+const theme = EditorView.theme({
+  '&': { color: 'var(--fgColor-default)', backgroundColor: 'var(--bgColor-default)', fontSize: '13px', height: '100%' },
+  '&.cm-focused': { outline: '2px solid var(--focus-outlineColor)', outlineOffset: '-2px' },
+  '.cm-scroller': { fontFamily: 'var(--fontStack-monospace)', lineHeight: '20px' },
+  '.cm-gutters': {
+    backgroundColor: 'var(--bgColor-muted)', color: 'var(--fgColor-muted)', borderRight: '1px solid var(--borderColor-muted)',
+  },
+  '.cm-activeLine': { backgroundColor: 'var(--bgColor-neutral-muted)' },
+  '.cm-activeLineGutter': { backgroundColor: 'var(--bgColor-neutral-muted)' },
+  '&.cm-focused .cm-selectionBackground, .cm-selectionBackground': { backgroundColor: 'var(--bgColor-accent-muted) !important' },
+  '.cm-cursor': { borderLeftColor: 'var(--fgColor-default)' },
+  '.cm-panels': { backgroundColor: 'var(--bgColor-muted)', color: 'var(--fgColor-default)' },
+  '.cm-tooltip': { backgroundColor: 'var(--overlay-bgColor)', border: '1px solid var(--borderColor-default)' },
+});
+
+// What pipelines are written with; offered beside Python's own words.
+const WORDS = [
+  'transform.using', 'transform.spark.using', 'TableInput', 'TableOutput', 'Check', 'incremental', 'configure',
+  'write_table', 'write_pandas', 'write_polars', 'write_dataframe', 'set_mode', 'apply_changelog', 'changelog',
+  'E.primary_key', 'dataframe', 'arrow', 'polars', 'pandas',
+].map((label) => ({ label, type: 'function' }));
+
+function completeTransforms(context) {
+  const word = context.matchBefore(/[\w.]+/);
+  if (!word || (word.from === word.to && !context.explicit)) return null;
+  return { from: word.from, options: WORDS, validFor: /^[\w.]*$/ };
+}
+
+customElements.define('code-editor', class extends HTMLElement {
+  connectedCallback() {
+    const field = this.querySelector('textarea');
+    if (this.view || !field) return;
+    // Inside a shadow root CodeMirror uses adopted style sheets: no <style> element, so the strict policy needs no nonce.
+    const shadow = this.shadowRoot ?? this.attachShadow({ mode: 'open' });
+    const language = LANGUAGES[this.dataset.language];
+    const support = language ? [language()] : [];
+    if (this.dataset.language === 'python') support.push(support[0].language.data.of({ autocomplete: completeTransforms }));
+    this.view = new EditorView({
+      root: shadow,
+      parent: shadow,
+      state: EditorState.create({
+        doc: field.value,
+        extensions: [
+          lineNumbers(), highlightActiveLineGutter(), highlightSpecialChars(), history(), foldGutter(), drawSelection(),
+          EditorState.allowMultipleSelections.of(true), indentOnInput(), bracketMatching(), closeBrackets(), autocompletion(),
+          rectangularSelection(), highlightActiveLine(), highlightSelectionMatches(), lintGutter(), indentUnit.of('    '),
+          keymap.of([
+            { key: 'Mod-Enter', run: () => { field.form?.requestSubmit(); return true; } },
+            // Escape, then Tab leaves the editor: Tab indents otherwise (WCAG 2.1.2).
+            ...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap, ...foldKeymap,
+            ...completionKeymap, ...lintKeymap, indentWithTab,
+          ]),
+          support, syntaxHighlighting(highlight), theme,
+          EditorState.readOnly.of(this.hasAttribute('readonly')),
+          EditorView.contentAttributes.of({ 'aria-label': this.getAttribute('label') ?? 'Code editor' }),
+          EditorView.updateListener.of((update) => {
+            if (!update.docChanged) return;
+            field.value = update.state.doc.toString();
+            this.changed = field.value !== field.defaultValue;
+          }),
+        ],
+      }),
+    });
+    field.hidden = true;
+    this.showProblems();
+    this.warn = (event) => { if (this.changed && !field.form?.dataset.sent) event.preventDefault(); };
+    addEventListener('beforeunload', this.warn);
+  }
+
+  disconnectedCallback() {
+    removeEventListener('beforeunload', this.warn);
+    this.view?.destroy();
+    this.view = null;
+  }
+
+  /** data-problems='[{"line": 3, "message": "…"}]': errors of the last publication, marked at their lines. */
+  showProblems() {
+    const problems = JSON.parse(this.dataset.problems || '[]');
+    const { doc } = this.view.state;
+    const marks = problems.filter((p) => p.line >= 1 && p.line <= doc.lines).map((problem) => {
+      const line = doc.line(problem.line);
+      return { from: line.from, to: line.to, severity: 'error', message: problem.message };
+    });
+    this.view.dispatch(setDiagnostics(this.view.state, marks));
+  }
+});

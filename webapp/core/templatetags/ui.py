@@ -1,0 +1,364 @@
+"""Small pieces of every page: icons, states, times, numbers and values. README: templates/components/README.md."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from django import template
+from django.templatetags.static import static
+from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+
+from webapp.core.templatetags import markdown
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest, QueryDict
+
+register = template.Library()
+
+SPRITE = "build/icons.svg"
+THIN = "\N{NARROW NO-BREAK SPACE}"
+MINUS = "\N{MINUS SIGN}"
+DASH = "\N{EN DASH}"
+
+STATES: Mapping[str, tuple[str, str]] = {
+    "ok": ("ok", "check-circle-fill"),
+    "bad": ("bad", "x-circle-fill"),
+    "run": ("run", "sync"),
+    "wait": ("wait", "clock"),
+    "fresh": ("fresh", "skip"),
+    "void": ("void", "circle-slash"),
+    "abort": ("abort", "stop"),
+    "warn": ("warn", "alert"),
+    "open": ("open", "circle"),
+    "stale": ("warn", "history"),
+}
+"""Kind of a state → the class and the icon that show it."""
+
+WORDS: Mapping[str, str] = {
+    "COMPLETED": "ok", "COMMITTED": "ok", "READY": "ok", "PUBLISHED": "ok", "PASSED": "ok", "EQUAL": "ok",
+    "FAILED": "bad", "DIFFERENT": "warn",
+    "RUNNING": "run", "ABORT_PENDING": "run", "COMPARING": "run",
+    "WAITING": "wait", "RUN_PENDING": "wait", "RESOLVING": "wait", "QUEUED": "wait", "PENDING": "wait",
+    "ABORTED": "abort", "OPEN": "open", "SKIPPED": "fresh", "NOT_COMPARED": "void", "STALE": "stale",
+}  # fmt: skip
+"""Stored states of jobs, builds, transactions and diffs → kind."""
+
+COLOUR_MODES = ("auto", "light", "dark")
+LIGHT_THEMES = ("light", "light_high_contrast", "light_colorblind")
+DARK_THEMES = ("dark", "dark_dimmed", "dark_high_contrast", "dark_colorblind")
+
+
+# ---- icons, states, names ------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=512)
+def _icon(name: str, css: str, sprite: str) -> SafeString:
+    return format_html(
+        '<svg class="icon{}" width="16" height="16" aria-hidden="true"><use href="{}#{}"/></svg>',
+        f" {css}" if css else "",
+        sprite,
+        name,
+    )
+
+
+@register.simple_tag
+def icon(name: str, css: str = "") -> SafeString:
+    """Draw an octicon of the sprite, in the colour of the text around it."""
+    return _icon(name, css, static(SPRITE))
+
+
+@register.simple_tag
+def icon_sprite() -> str:
+    """Return the address of the sprite, for scripts that draw."""
+    return static(SPRITE)
+
+
+def state_kind(word: str) -> str:
+    """Return the kind (ok, bad, run, …) of a stored state or of a kind itself."""
+    return word if word in STATES else WORDS.get(word.upper(), "open")
+
+
+@register.filter(name="state_kind")
+def state_kind_filter(word: object) -> str:
+    """Return the kind of a stored state, for class names."""
+    return state_kind(str(word))
+
+
+@register.filter
+def state_icon(word: object) -> str:
+    """Return the icon name of a stored state."""
+    return STATES[state_kind(str(word))][1]
+
+
+@register.simple_tag
+def state(word: object, text: object = None, css: str = "") -> SafeString:
+    """Show a state by sign, colour and word: `{% state job.state %}` or `{% state "ok" "Build 3 passed" %}`."""
+    name = str(word)
+    kind = state_kind(name)
+    css_kind, glyph = STATES[kind]
+    label = name.replace("_", " ").capitalize() if text is None else text
+    return format_html('<span class="st st-{}{}">{}{}</span>', css_kind, f" {css}" if css else "", icon(glyph), label)
+
+
+@register.simple_tag
+def branch(name: str, url: str = "", css: str = "") -> SafeString:
+    """Show a branch name, as a link when `url` is given."""
+    extra = f" {css}" if css else ""
+    if url:
+        return format_html('<a class="branch{}" href="{}">{}</a>', extra, url, name)
+    return format_html('<span class="branch{}">{}</span>', extra, name)
+
+
+@register.simple_tag(name="hash")
+def hash_(value: object, url: str = "", length: int = 7) -> SafeString:
+    """Show the first characters of a commit or transaction, the whole in the title."""
+    whole = str(value or "")
+    if not whole:
+        return format_html('<span class="muted">{}</span>', DASH)
+    if url:
+        return format_html('<a class="hash" href="{}" title="{}">{}</a>', url, whole, whole[:length])
+    return format_html('<span class="hash" title="{}">{}</span>', whole, whole[:length])
+
+
+@register.simple_tag
+def dataset(path: str, url: str = "", kind: str = "blue") -> SafeString:
+    """Show a dataset path with its icon: blue has a JobSpec on master, gray has none."""
+    inner = format_html("{}<span>{}</span>", icon("table", f"ds-{kind}"), path)
+    if url:
+        return format_html('<a class="ds" href="{}">{}</a>', url, inner)
+    return format_html('<span class="ds">{}</span>', inner)
+
+
+@register.simple_tag
+def label(text: object, kind: str = "") -> SafeString:
+    """Show a short mark in a pill; kind: ok, bad, warn, acc or nothing."""
+    return format_html('<span class="label{}">{}</span>', f" {kind}" if kind else "", text)
+
+
+@register.simple_tag
+def avatar(name: str, size: str = "") -> SafeString:
+    """Show the initial of a user or group in a colour that stays the same; size: sm, lg or nothing."""
+    tone = int(hashlib.sha256(name.encode()).hexdigest(), 16) % 6
+    css = f"avatar av-{tone}{f' {size}' if size else ''}"
+    return format_html('<span class="{}" aria-hidden="true">{}</span>', css, name[:1].upper() or "?")
+
+
+@register.simple_tag
+def count(value: int | str | None) -> SafeString:
+    """Show a count beside a heading or tab; zero is greyed, None and what is not there are left out."""
+    if value is None or value == "":
+        return SafeString("")
+    return format_html('<span class="count{}">{}</span>', "" if value else " count--none", number(value))
+
+
+@register.simple_tag
+def delta(added: int | None, removed: int | None, changed: int | None = None) -> SafeString:
+    """Show rows or lines added, removed and changed, by sign, colour and a word for screen readers."""
+    parts = [("add", "added", "+", added), ("del", "removed", MINUS, removed), ("mod", "changed", "~", changed)]
+    return format_html(
+        '<span class="delta">{}</span>',
+        format_html_join(
+            " ",
+            '<span class="{}"><span class="sr">{} </span>{}{}</span>',
+            ((css if value else f"{css} zero", word, sign, number(value)) for css, word, sign, value in parts if value is not None),
+        ),
+    )
+
+
+# ---- numbers and times ---------------------------------------------------------------------------------------------
+
+
+@register.filter
+def number(value: object) -> str:
+    """Write a number with thousands apart: 336,776."""
+    if value is None or value == "":
+        return DASH
+    if isinstance(value, int):
+        return f"{value:,}".replace("-", MINUS)
+    if isinstance(value, float):
+        return f"{value:,.6g}".replace("-", MINUS) if math.isfinite(value) else str(value)
+    return str(value)
+
+
+@register.filter
+def signed(value: int | None) -> str:
+    """Write a difference with its sign: +12."""
+    if value is None:
+        return DASH
+    return f"+{value:,}" if value > 0 else number(value)
+
+
+@register.filter
+def percent(part: float | None, whole: float | None) -> str:
+    """Write a share without ever rounding to 0 or 100 what is not."""
+    if not whole or part is None:
+        return DASH
+    share = 100 * part / whole
+    if 0 < share < 0.01:  # noqa: PLR2004 the least that two decimals can say
+        return f"<0.01{THIN}%"
+    if 99.99 < share < 100:  # noqa: PLR2004 the same at the other end
+        return f"~99.99{THIN}%"
+    return f"{share:.2f}".rstrip("0").rstrip(".") + f"{THIN}%"
+
+
+@register.filter
+def filesize(value: float | None) -> str:
+    """Write a size in bytes with the unit that fits: 121 kB."""
+    if value is None:
+        return DASH
+    size = float(value)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if abs(size) < 1000 or unit == "TB":  # noqa: PLR2004 decimal units
+            return f"{size:.0f}{THIN}{unit}" if size >= 10 or unit == "B" else f"{size:.1f}{THIN}{unit}"  # noqa: PLR2004
+        size /= 1000
+    return DASH
+
+
+@register.filter
+def duration(value: float | dt.timedelta | None) -> str:
+    """Write a duration in two units at most: 1 min 09 s."""
+    if value is None:
+        return DASH
+    seconds = value.total_seconds() if isinstance(value, dt.timedelta) else float(value)
+    if seconds < 1:
+        return f"{max(0, round(seconds * 1000))} ms"
+    if seconds < 10:  # noqa: PLR2004 tenths matter below ten seconds
+        return f"{seconds:.1f} s".replace(".0 s", " s")
+    whole = round(seconds)
+    if whole < 60:  # noqa: PLR2004
+        return f"{whole} s"
+    if whole < 3600:  # noqa: PLR2004
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+@register.simple_tag
+def took(start: dt.datetime | None, end: dt.datetime | None = None) -> SafeString | str:
+    """Show how long something took; while it runs the time counts up in place."""
+    if start is None:
+        return DASH
+    if end is not None:
+        return duration(end - start)
+    since = duration(timezone.now() - start)
+    return format_html('<elapsed-time start="{}">{}</elapsed-time>', start.isoformat(), since)
+
+
+@register.simple_tag
+def reltime(value: dt.datetime | None, css: str = "muted") -> SafeString:
+    """Show a time as "3 minutes ago", exact in the title; the text without scripts is the date."""
+    if value is None:
+        return format_html('<span class="muted">{}</span>', DASH)
+    utc = value.astimezone(dt.UTC)
+    return format_html(
+        '<relative-time class="{}" datetime="{}" prefix="on" threshold="P30D">{}</relative-time>',
+        css,
+        utc.isoformat(),
+        utc.strftime("%d %b %Y %H:%M UTC"),
+    )
+
+
+# ---- values of data ------------------------------------------------------------------------------------------------
+
+LONG_TEXT = 80
+
+
+@register.simple_tag
+def value(cell: object, limit: int = LONG_TEXT) -> SafeString:
+    """Show a value of a table: null in italics and unlike "", blanks visible, long text shortened with the whole behind."""
+    if cell is None:
+        return mark_safe('<span class="null">null</span>')  # noqa: S308 constant
+    if cell is True or cell is False:
+        return format_html("{}", "true" if cell else "false")
+    if isinstance(cell, float) and not math.isfinite(cell):
+        return format_html("{}", "NaN" if math.isnan(cell) else ("∞" if cell > 0 else f"{MINUS}∞"))
+    if isinstance(cell, int | float):
+        return format_html("{}", str(cell).replace("-", MINUS, 1) if cell < 0 else str(cell))
+    text = cell if isinstance(cell, str) else _compact(cell)
+    if text == "":
+        return mark_safe('<span class="null">empty</span>')  # noqa: S308 constant
+    if text != text.strip():
+        return _with_blanks(text, limit)
+    if len(text) > limit:
+        return format_html('<span title="{}">{}…</span>', text[:2000], text[:limit])
+    return format_html("{}", text)
+
+
+def _compact(cell: object) -> str:
+    if isinstance(cell, Mapping):
+        return "{" + ", ".join(f"{key}: {_compact(item)}" for key, item in cell.items()) + "}"
+    if isinstance(cell, Iterable) and not isinstance(cell, str | bytes):
+        return "[" + ", ".join(_compact(item) for item in cell) + "]"
+    return "null" if cell is None else str(cell)
+
+
+def _with_blanks(text: str, limit: int) -> SafeString:
+    shown = text[:limit].translate({0x20: "·", 0x09: "→", 0x0A: "↵", 0x0D: "␍", 0xA0: "⍽"})
+    return format_html('<span class="blanks" title="blanks made visible">{}</span>', shown)
+
+
+@register.filter
+def is_number(kind: object) -> bool:
+    """Whether a column of this Iceberg type is set flush right."""
+    return str(kind).split("(")[0] in {"int", "long", "float", "double", "decimal"}
+
+
+# ---- addresses and themes ------------------------------------------------------------------------------------------
+
+
+@register.simple_tag(takes_context=True)
+def query(context: Mapping[str, Any], **changes: object) -> str:
+    """Return "?…" of this page with some parameters changed; None or "" removes one."""
+    request: HttpRequest | None = context.get("request")
+    current: QueryDict | None = request.GET if request is not None else None
+    kept = {key: current.getlist(key) for key in current} if current is not None else {}
+    for key, item in changes.items():
+        if item is None or item == "":
+            kept.pop(key, None)
+        else:
+            kept[key] = [str(item)]
+    return "?" + urlencode(kept, doseq=True) if kept else "?"
+
+
+@register.simple_tag
+def page_url(name: str, *args: object, **kwargs: object) -> str:
+    """Return the address of a page, or "" while no app offers it."""
+    try:
+        return reverse(name, args=args, kwargs=kwargs)
+    except NoReverseMatch:
+        return ""
+
+
+@register.simple_tag(takes_context=True)
+def theme(context: Mapping[str, Any]) -> SafeString:
+    """Write the attributes of <html> that choose the colours and the hotkeys, from the user or the cookie."""
+    request: HttpRequest | None = context.get("request")
+    user = getattr(request, "user", None)
+    cookies = request.COOKIES if request is not None else {}
+
+    def choose(name: str, allowed: tuple[str, ...]) -> str:
+        wanted = getattr(user, name, "") or cookies.get(name, "")
+        return wanted if wanted in allowed else allowed[0]
+
+    hotkeys = "on" if getattr(user, "hotkeys", True) else "off"
+    return format_html(
+        'data-color-mode="{}" data-light-theme="{}" data-dark-theme="{}" data-hotkeys="{}"',
+        choose("color_mode", COLOUR_MODES),
+        choose("light_theme", LIGHT_THEMES),
+        choose("dark_theme", DARK_THEMES),
+        hotkeys,
+    )
+
+
+@register.filter(name="markdown")
+def markdown_filter(text: str | None) -> SafeString:
+    """Render Markdown, cleaned."""
+    return markdown.render(text or "")
