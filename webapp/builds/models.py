@@ -24,9 +24,7 @@ BRANCH_LENGTH = 220
 class PublishedSpec(models.Model):
     """A JobSpec as the newest good commit of a branch declares it."""
 
-    repository = models.ForeignKey(
-        "repositories.Repository", on_delete=models.CASCADE, related_name="jobspecs"
-    )
+    repository = models.ForeignKey("repositories.Repository", on_delete=models.CASCADE, related_name="jobspecs")
     branch = models.CharField(max_length=BRANCH_LENGTH)
     sha = models.CharField(max_length=40)
     """The commit whose code runs."""
@@ -51,17 +49,13 @@ class PublishedSpec(models.Model):
 class PublishedOutput(models.Model):
     """One dataset that a JobSpec makes; a branch has one maker for it, over all repositories."""
 
-    spec = models.ForeignKey(
-        PublishedSpec, on_delete=models.CASCADE, related_name="outputs"
-    )
+    spec = models.ForeignKey(PublishedSpec, on_delete=models.CASCADE, related_name="outputs")
     branch = models.CharField(max_length=BRANCH_LENGTH)
     path = models.CharField(max_length=500)
 
     class Meta(TypedModelMeta):
         constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["path", "branch"], name="published_one_maker_per_branch"
-            ),
+            models.UniqueConstraint(fields=["path", "branch"], name="published_one_maker_per_branch"),
         ]
 
     def __str__(self) -> str:
@@ -101,15 +95,11 @@ class Build(models.Model):
     notes = models.JSONField(default=list)
     """What the reader of the plan should know: old JobSpecs used because publication failed."""
     plan = models.JSONField(null=True)
-    by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
-    )
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     is_trusted = models.BooleanField(default=False)
     """Started by an operation that checked the rights itself: a merge builds what its author may not write directly."""
     trigger = models.CharField(max_length=40, default="user")
-    retry_of = models.ForeignKey(
-        "self", null=True, on_delete=models.SET_NULL, related_name="retries"
-    )
+    retry_of = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="retries")
     cancel_requested = models.BooleanField(default=False)
     created_at = models.DateTimeField(default=clock.now)
     rung_at = models.DateTimeField(default=clock.now)
@@ -156,15 +146,16 @@ class Job(models.Model):
     is_incremental = models.BooleanField(default=False)
     upload = models.JSONField(null=True)
     """Of an upload: the staged file, its format and mode."""
-    state = models.CharField(
-        max_length=15, choices=[(s, s) for s in JobState], default=JobState.WAITING
-    )
+    state = models.CharField(max_length=15, choices=[(s, s) for s in JobState], default=JobState.WAITING)
     skipped = models.BooleanField(default=False)
     why = models.CharField(max_length=500, blank=True)
     """Why it runs, or why it is fresh, as the plan said."""
     reason = models.TextField(blank=True)
     """How it ended, or what it waits for."""
     attempt = models.PositiveIntegerField(default=0)
+    """Fences: what an earlier attempt still does has no effect."""
+    lost = models.PositiveIntegerField(default=0)
+    """How often the worker or the job runner died under it."""
     lease_until = models.DateTimeField(null=True)
     worker = models.CharField(max_length=200, blank=True)
     spark_session = models.CharField(max_length=36, blank=True)
@@ -181,8 +172,7 @@ class Job(models.Model):
             models.UniqueConstraint(fields=["build", "number"], name="job_number"),
             # A running job without a lease would never be missed.
             models.CheckConstraint(
-                condition=~models.Q(state__in=["RUNNING", "ABORT_PENDING"])
-                | models.Q(lease_until__isnull=False),
+                condition=~models.Q(state__in=["RUNNING", "ABORT_PENDING"]) | models.Q(lease_until__isnull=False),
                 name="job_running_has_lease",
             ),
         ]
@@ -190,9 +180,7 @@ class Job(models.Model):
             models.Index(
                 fields=["state"],
                 name="job_unfinished",
-                condition=models.Q(
-                    state__in=["WAITING", "RUN_PENDING", "RUNNING", "ABORT_PENDING"]
-                ),
+                condition=models.Q(state__in=["WAITING", "RUN_PENDING", "RUNNING", "ABORT_PENDING"]),
             ),
         ]
 
@@ -217,12 +205,8 @@ class JobInput(models.Model):
     name = models.CharField(max_length=200)
     path = models.CharField(max_length=500, db_index=True)
     branch = models.CharField(max_length=BRANCH_LENGTH)
-    transaction = models.ForeignKey(
-        "datasets.Transaction", null=True, on_delete=models.SET_NULL, related_name="+"
-    )
-    from_job = models.ForeignKey(
-        Job, null=True, on_delete=models.CASCADE, related_name="readers"
-    )
+    transaction = models.ForeignKey("datasets.Transaction", null=True, on_delete=models.SET_NULL, related_name="+")
+    from_job = models.ForeignKey(Job, null=True, on_delete=models.CASCADE, related_name="readers")
     fallback = models.BooleanField(default=False)
 
     class Meta(TypedModelMeta):
@@ -238,12 +222,8 @@ class JobOutput(models.Model):
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="outputs")
     name = models.CharField(max_length=200)
     path = models.CharField(max_length=500, db_index=True)
-    dataset = models.ForeignKey(
-        "datasets.Dataset", null=True, on_delete=models.SET_NULL, related_name="+"
-    )
-    transaction = models.ForeignKey(
-        "datasets.Transaction", null=True, on_delete=models.SET_NULL, related_name="+"
-    )
+    dataset = models.ForeignKey("datasets.Dataset", null=True, on_delete=models.SET_NULL, related_name="+")
+    transaction = models.ForeignKey("datasets.Transaction", null=True, on_delete=models.SET_NULL, related_name="+")
     summary = models.JSONField(default=dict)
 
     class Meta(TypedModelMeta):

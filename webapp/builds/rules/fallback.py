@@ -1,6 +1,7 @@
 """The fallback chain: its order, which of its branches a dataset has, and whether it fits the dataset's ancestry."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import pairwise
 
 from webapp.core.errors import InvalidInput
 
@@ -31,13 +32,11 @@ def iterate_ancestors(branch: str, parents: Parents) -> Iterator[str]:
 def check_chain(*, path: str, chain: Iterable[str], parents: Parents) -> None:
     """Refuse a chain in which an existing branch is no ancestor of the existing one before it."""
     existing = [branch for branch in chain if branch in parents]
-    for younger, elder in zip(existing, existing[1:], strict=False):
+    for younger, elder in pairwise(existing):
         if elder not in iterate_ancestors(younger, parents):
             ancestry = " → ".join((younger, *iterate_ancestors(younger, parents)))
             message = (
                 f"The chain reads {path} from {younger} and then from {elder}, "
                 f"but on {path} {elder} is no ancestor of {younger} (its ancestry is {ancestry})."
             )
-            raise InvalidInput(
-                message, code="chain_incompatible", path=path, branches=[younger, elder]
-            )
+            raise InvalidInput(message, code="chain_incompatible", path=path, branches=[younger, elder])

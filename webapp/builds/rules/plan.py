@@ -31,27 +31,19 @@ class SpecBook:
 
     def find(self, path: str) -> Spec | None:
         """Return the JobSpec of an output from the first branch of the chain that has one."""
-        found = [
-            spec
-            for branch in self._chain
-            for spec in self._by_place.get((path, branch), ())
-        ]
+        found = [spec for branch in self._chain for spec in self._by_place.get((path, branch), ())]
         if not found:
             return None
         for other in found[1:]:
             if other.repository != found[0].repository:
-                message = (
-                    f"Two repositories make {path}: {found[0].place} and {other.place}."
-                )
+                message = f"Two repositories make {path}: {found[0].place} and {other.place}."
                 raise InvalidInput(
                     message,
                     code="two_repositories",
                     names=[found[0].repository, other.repository],
                 )
             if other.branch == found[0].branch:
-                message = (
-                    f"Two transforms make {path}: {found[0].place} and {other.place}."
-                )
+                message = f"Two transforms make {path}: {found[0].place} and {other.place}."
                 raise InvalidInput(
                     message,
                     code="two_transforms",
@@ -87,28 +79,21 @@ def list_involved_paths(*, specs: Iterable[Spec], request: Request) -> frozenset
     return frozenset(paths | set(request.targets))
 
 
-def make_plan(
-    *, specs: Iterable[Spec], request: Request, datasets: Mapping[str, DatasetState]
-) -> BuildPlan:
+def make_plan(*, specs: Iterable[Spec], request: Request, datasets: Mapping[str, DatasetState]) -> BuildPlan:
     """Decide jobs, inputs, outputs and freshness, or refuse with a code and the names involved."""
     specs = tuple(specs)
     book = SpecBook(specs, request.chain)
     selected = _select(book, request)
     _check_no_cycle(book, request.targets)
     _check_declared_branches(selected, request.branch)
-    for path in sorted(
-        {each.path for spec in selected for each in (*spec.inputs, *spec.outputs)}
-    ):
+    for path in sorted({each.path for spec in selected for each in (*spec.inputs, *spec.outputs)}):
         state = datasets.get(path, DatasetState(path))
         fallback.check_chain(path=path, chain=request.chain, parents=state.parents)
     planner = _Planner(request=request, datasets=datasets, book=book)
     return BuildPlan(
         chain=request.chain,
         targets=request.targets,
-        jobs=tuple(
-            planner.plan_job(number, spec)
-            for number, spec in enumerate(_order(selected), start=1)
-        ),
+        jobs=tuple(planner.plan_job(number, spec) for number, spec in enumerate(_order(selected), start=1)),
     )
 
 
@@ -160,9 +145,7 @@ def _walk_up(book: SpecBook, start: Spec, done: set[int]) -> None:
             continue
         if any(spec.id == each.id for each in trail):
             loop = trail[[each.id for each in trail].index(spec.id) :]
-            names = [
-                min(output.path for output in each.outputs) for each in (*loop, spec)
-            ]
+            names = [min(output.path for output in each.outputs) for each in (*loop, spec)]
             # A trail goes from what is made to what it reads; people read data flow the other way.
             message = f"These datasets are made from each other: {' → '.join(reversed(names))}."
             raise InvalidInput(message, code="cycle", names=names[:-1])
@@ -189,16 +172,11 @@ def _check_declared_branches(specs: Iterable[Spec], branch: str) -> None:
 def _order(specs: Sequence[Spec]) -> tuple[Spec, ...]:
     """Return the JobSpecs so that each comes after those that make its inputs; ties by path, so always the same."""
     maker = {output.path: spec.id for spec in specs for output in spec.outputs}
-    needs = {
-        spec.id: {maker[each.path] for each in spec.inputs if each.path in maker}
-        for spec in specs
-    }
+    needs = {spec.id: {maker[each.path] for each in spec.inputs if each.path in maker} for spec in specs}
     ordered: list[Spec] = []
     placed: set[int] = set()
     while len(ordered) < len(specs):
-        ready = next(
-            spec for spec in specs if spec.id not in placed and needs[spec.id] <= placed
-        )
+        ready = next(spec for spec in specs if spec.id not in placed and needs[spec.id] <= placed)
         ordered.append(ready)
         placed.add(ready.id)
     return tuple(ordered)
@@ -216,9 +194,7 @@ class _Planner:
         self._running: dict[str, int] = {}
 
     def plan_job(self, number: int, spec: Spec) -> PlannedJob:
-        inputs = tuple(
-            self._plan_input(spec, each.name, each.path) for each in spec.inputs
-        )
+        inputs = tuple(self._plan_input(spec, each.name, each.path) for each in spec.inputs)
         reason = self._find_reason(spec, inputs)
         if reason is None:
             why = self._explain_fresh(spec)
@@ -241,9 +217,7 @@ class _Planner:
             is_fresh=reason is None,
             why=why,
             inputs=inputs,
-            outputs=tuple(
-                self._plan_output(each.name, each.path) for each in spec.outputs
-            ),
+            outputs=tuple(self._plan_output(each.name, each.path) for each in spec.outputs),
         )
 
     def _plan_input(self, spec: Spec, name: str, path: str) -> PlannedInput:
@@ -297,25 +271,15 @@ class _Planner:
     def _explain_missing(self, spec: Spec, path: str) -> str:
         chain = " → ".join(self.request.chain)
         maker = self.book.find(path)
-        hint = (
-            f" {maker.place} makes it: build it first, or build with upstream."
-            if maker
-            else ""
-        )
+        hint = f" {maker.place} makes it: build it first, or build with upstream." if maker else ""
         return f"{spec.place} reads {path}, which has no data on any branch of the chain {chain}.{hint}"
 
     def _find_reason(self, spec: Spec, inputs: Sequence[PlannedInput]) -> str | None:
         """Return why the job must run; None when its outputs already are what it would make."""
-        if self.request.force or self.request.forced & {
-            output.path for output in spec.outputs
-        }:
+        if self.request.force or self.request.forced & {output.path for output in spec.outputs}:
             return "Asked to run even if fresh"
         return self._find_input_job(inputs) or next(
-            (
-                reason
-                for output in spec.outputs
-                if (reason := self._find_stale(spec, output.path, inputs))
-            ),
+            (reason for output in spec.outputs if (reason := self._find_stale(spec, output.path, inputs))),
             None,
         )
 
@@ -325,9 +289,7 @@ class _Planner:
             return None
         return f"Input built by job{'s' if len(jobs) > 1 else ''} {join_words(jobs)}"
 
-    def _find_stale(
-        self, spec: Spec, path: str, inputs: Sequence[PlannedInput]
-    ) -> str | None:
+    def _find_stale(self, spec: Spec, path: str, inputs: Sequence[PlannedInput]) -> str | None:
         found = self._newest(path)
         if found is None:
             is_own = spec.branch == self.request.branch and len(self.request.chain) > 1
@@ -336,28 +298,16 @@ class _Planner:
         if newest.digest is None:
             return f"Newest data on {branch} was written by {newest.made_by or 'something else'}"
         if newest.digest != spec.digest:
-            return (
-                f"Code changed in {spec.sha[:SHORT_SHA]}"
-                if spec.sha
-                else "Code changed"
-            )
+            return f"Code changed in {spec.sha[:SHORT_SHA]}" if spec.sha else "Code changed"
         pinned = {each.path: each.transaction for each in inputs}
         moved = sorted(
-            each
-            for each in pinned.keys() | newest.inputs.keys()
-            if pinned.get(each) != newest.inputs.get(each)
+            each for each in pinned.keys() | newest.inputs.keys() if pinned.get(each) != newest.inputs.get(each)
         )
         return f"Newer data in {join_words(moved)}" if moved else None
 
     def _explain_fresh(self, spec: Spec) -> str:
-        branches = {
-            found[0] for output in spec.outputs if (found := self._newest(output.path))
-        }
-        places = (
-            "this branch"
-            if branches == {self.request.branch}
-            else join_words(sorted(branches))
-        )
+        branches = {found[0] for output in spec.outputs if (found := self._newest(output.path))}
+        places = "this branch" if branches == {self.request.branch} else join_words(sorted(branches))
         return f"Same code and input transactions as on {places}"
 
 

@@ -38,6 +38,4 @@ INTERRUPT = Allowance(memory_bytes=6 * GIB, wall_s=20, cpu_s=20)
 def allow(*, size: str, wall_s: int | None = None) -> Allowance:
     """Return the limits of a size; `wall_s` overrides the time, for operators and tests."""
     wall = wall_s or _WALL.get(size, _WALL["small"])
-    return Allowance(
-        memory_bytes=_MEMORY.get(size, _MEMORY["small"]), wall_s=wall, cpu_s=2 * wall
-    )
+    return Allowance(memory_bytes=_MEMORY.get(size, _MEMORY["small"]), wall_s=wall, cpu_s=2 * wall)

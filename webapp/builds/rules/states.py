@@ -53,18 +53,14 @@ BUILD_TRANSITIONS: dict[BuildState, frozenset[BuildState]] = {
             BuildState.ABORTED,
         }
     ),
-    BuildState.RUNNING: frozenset(
-        {BuildState.COMPLETED, BuildState.FAILED, BuildState.ABORTED}
-    ),
+    BuildState.RUNNING: frozenset({BuildState.COMPLETED, BuildState.FAILED, BuildState.ABORTED}),
     BuildState.COMPLETED: frozenset(),
     BuildState.FAILED: frozenset(),
     BuildState.ABORTED: frozenset(),
 }
 JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
     JobState.WAITING: frozenset({JobState.RUN_PENDING, JobState.ABORTED}),
-    JobState.RUN_PENDING: frozenset(
-        {JobState.RUNNING, JobState.ABORTED, JobState.FAILED}
-    ),
+    JobState.RUN_PENDING: frozenset({JobState.RUNNING, JobState.ABORTED, JobState.FAILED}),
     # Back to RUN_PENDING is the one retry after the worker died under the job.
     JobState.RUNNING: frozenset(
         {
@@ -86,17 +82,13 @@ JOB_ENDS = frozenset(state for state, after in JOB_TRANSITIONS.items() if not af
 def check_build_transition(before: str, after: str) -> None:
     """Refuse a step that the table does not have."""
     if BuildState(after) not in BUILD_TRANSITIONS[BuildState(before)]:
-        raise Conflict(
-            f"A build that is {before} cannot become {after}.", code="wrong_state"
-        )
+        raise Conflict(f"A build that is {before} cannot become {after}.", code="wrong_state")
 
 
 def check_job_transition(before: str, after: str) -> None:
     """Refuse a step that the table does not have."""
     if JobState(after) not in JOB_TRANSITIONS[JobState(before)]:
-        raise Conflict(
-            f"A job that is {before} cannot become {after}.", code="wrong_state"
-        )
+        raise Conflict(f"A job that is {before} cannot become {after}.", code="wrong_state")
 
 
 def can_become(before: JobState) -> frozenset[JobState]:
@@ -106,9 +98,7 @@ def can_become(before: JobState) -> frozenset[JobState]:
 
 def states_before(after: JobState) -> tuple[JobState, ...]:
     """Return the job states from which one step leads to this one: the guard of a compare-and-swap."""
-    return tuple(
-        state for state, following in JOB_TRANSITIONS.items() if after in following
-    )
+    return tuple(state for state, following in JOB_TRANSITIONS.items() if after in following)
 
 
 def summarise_build(jobs: Iterable[str], *, cancelled: bool) -> BuildState | None:
@@ -118,8 +108,4 @@ def summarise_build(jobs: Iterable[str], *, cancelled: bool) -> BuildState | Non
         return None
     if cancelled and JobState.ABORTED in states:
         return BuildState.ABORTED
-    return (
-        BuildState.FAILED
-        if states & {JobState.FAILED, JobState.ABORTED}
-        else BuildState.COMPLETED
-    )
+    return BuildState.FAILED if states & {JobState.FAILED, JobState.ABORTED} else BuildState.COMPLETED

@@ -138,9 +138,7 @@ class PlannedJob:
     @property
     def after(self) -> tuple[int, ...]:
         """Numbers of the jobs that must complete first."""
-        return tuple(
-            sorted({each.from_job for each in self.inputs if each.from_job is not None})
-        )
+        return tuple(sorted({each.from_job for each in self.inputs if each.from_job is not None}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +162,7 @@ class BuildPlan:
     @property
     def written_paths(self) -> tuple[str, ...]:
         """Outputs whose transactions open at resolution, in the one order in which they are taken."""
-        return tuple(
-            sorted(output.path for job in self.running_jobs for output in job.outputs)
-        )
+        return tuple(sorted(output.path for job in self.running_jobs for output in job.outputs))
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain JSON values."""
@@ -187,24 +183,16 @@ class BuildPlan:
 
     def explain(self) -> str:
         """Return the plan as text for people."""
-        lines = [
-            f"Build on {' → '.join(self.chain)}, targets {', '.join(self.targets)}"
-        ]
+        lines = [f"Build on {' → '.join(self.chain)}, targets {', '.join(self.targets)}"]
         for job in self.jobs:
             verdict = "fresh, skipped" if job.is_fresh else "runs"
-            lines.append(
-                f"{job.number}. {', '.join(each.path for each in job.outputs)}: {verdict}. {job.why}"
-            )
+            lines.append(f"{job.number}. {', '.join(each.path for each in job.outputs)}: {verdict}. {job.why}")
             lines.append(
                 f"   {job.function} ({job.file}:{job.line}), {job.repository} {job.spec_branch} {job.sha[:7]}, "
                 f"{job.profile} {job.size}"
             )
             lines.extend(f"   reads {_explain_input(each)}" for each in job.inputs)
-            lines.extend(
-                f"   writes {_explain_output(each)}"
-                for each in job.outputs
-                if not job.is_fresh
-            )
+            lines.extend(f"   writes {_explain_output(each)}" for each in job.outputs if not job.is_fresh)
         return "\n".join(lines)
 
 
@@ -218,20 +206,12 @@ def _explain_input(planned: PlannedInput) -> str:
 def _explain_output(planned: PlannedOutput) -> str:
     if not planned.is_new:
         return f"{planned.path} on {planned.branch}"
-    origin = (
-        f"branch made off {planned.parent}"
-        if planned.parent
-        else "made as a root branch"
-    )
+    origin = f"branch made off {planned.parent}" if planned.parent else "made as a root branch"
     return f"{planned.path} on {planned.branch}, {origin}"
 
 
 def _read_job(job: Mapping[str, Any]) -> PlannedJob:
-    plain = {
-        key: value
-        for key, value in job.items()
-        if key not in {"inputs", "outputs", "after"}
-    }
+    plain = {key: value for key, value in job.items() if key not in {"inputs", "outputs", "after"}}
     return PlannedJob(
         **plain,
         inputs=tuple(PlannedInput(**each) for each in job["inputs"]),

@@ -21,7 +21,7 @@ LOST = -1
 """Exit code of a job whose fork server died, and the job with it."""
 SETUP_FAILED = 125
 CONNECT_SECONDS = 5
-START_SECONDS = 60
+START_SECONDS = 12
 """The fork server answers at once, but right after its own start it first imports the libraries."""
 GRACE_SECONDS = 2
 READ_BYTES = 65536
@@ -119,9 +119,7 @@ def launch(
     try:
         connection = _connect()
         try:
-            socket.send_fds(
-                connection, [json.dumps(request).encode() + b"\n"], [write_end]
-            )
+            socket.send_fds(connection, [json.dumps(request).encode() + b"\n"], [write_end])
             pid, rest = _read_start(connection)
         except OSError as error:
             connection.close()
@@ -153,13 +151,9 @@ def read_status() -> dict[str, Any]:
         connection.settimeout(CONNECT_SECONDS)
         try:
             connection.sendall(b'{"op": "status"}\n')
-            status: dict[str, Any] = json.loads(
-                connection.makefile("rb").readline() or b"{}"
-            )
+            status: dict[str, Any] = json.loads(connection.makefile("rb").readline() or b"{}")
         except (OSError, ValueError) as error:
-            raise Unavailable(
-                "The job runner does not answer.", code="runner_down"
-            ) from error
+            raise Unavailable("The job runner does not answer.", code="runner_down") from error
     return status
 
 
@@ -169,7 +163,7 @@ def _base_environment() -> dict[str, str]:
         "LANG": "C.UTF-8",
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",
-        "HOME": "/tmp",  # noqa: S108 - a memory file system of the job's own
+        "HOME": "/tmp",
         "PYTHONUNBUFFERED": "1",
     }
 
@@ -193,9 +187,7 @@ def _read_start(connection: socket.socket) -> tuple[int, bytes]:
     while b"\n" not in received:
         data = connection.recv(READ_BYTES)
         if not data:
-            raise Unavailable(
-                "The job runner ended while it started a job.", code="runner_down"
-            )
+            raise Unavailable("The job runner ended while it started a job.", code="runner_down")
         received += data
     line, rest = received.split(b"\n", 1)
     answer = json.loads(line)
@@ -224,9 +216,7 @@ def _pump(read_end: int, log_path: Path, on_line: Callable[[str], None] | None) 
             _write_line(pending, log, on_line)
 
 
-def _write_line(
-    line: bytes, log: LogWriter, on_line: Callable[[str], None] | None
-) -> None:
+def _write_line(line: bytes, log: LogWriter, on_line: Callable[[str], None] | None) -> None:
     text = line.decode("utf-8", "replace").rstrip("\r")
     log.write(text)
     if on_line is not None:

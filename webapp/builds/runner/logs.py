@@ -24,9 +24,7 @@ class LogWriter:
         with self._lock:
             if self._written > log_lines.MAX_FILE_BYTES and not is_runner:
                 return
-            self._append(
-                log_lines.format_line(text, at=clock.now(), is_runner=is_runner)
-            )
+            self._append(log_lines.format_line(text, at=clock.now(), is_runner=is_runner))
             if self._written > log_lines.MAX_FILE_BYTES and not is_runner:
                 self._append(
                     log_lines.format_line(
@@ -105,9 +103,7 @@ class LogReader:
         return parsed
 
 
-def read_lines(
-    path: Path, *, after: int = 0, limit: int = 1000
-) -> tuple[list[LogLine], LogEnd | None]:
+def read_lines(path: Path, *, after: int = 0, limit: int = 1000) -> tuple[list[LogLine], LogEnd | None]:
     """Return up to `limit` lines after line number `after`, and the end when it was reached."""
     reader = LogReader(path)
     try:

@@ -1,0 +1,204 @@
+"""REST endpoints of builds, jobs, JobSpecs, lineage and uploads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.parsers import MultiPartParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from webapp.builds import queries, serializers, services
+from webapp.builds.forms import BuildOrder, read_order
+from webapp.core import names
+from webapp.core.api import ApiView
+from webapp.core.errors import BadRequest, InvalidInput
+from webapp.core.pagination import paginate, read_limit
+from webapp.datasets import queries as datasets
+from webapp.repositories import queries as repositories
+
+UPLOAD_SECONDS = 30
+LOG_LINES = 1000
+MAX_LOG_LINES = 10_000
+
+
+class BuildList(ApiView):
+    """GET and POST `/builds`."""
+
+    @extend_schema(
+        operation_id="listBuilds",
+        parameters=[
+            OpenApiParameter(name, str) for name in ("repository", "branch", "state", "by", "target", "q", "cursor")
+        ],
+        responses=OpenApiTypes.OBJECT,
+    )
+    def get(self, request: Request) -> Response:
+        """List builds, newest first."""
+        wanted = {name: request.GET.get(name, "") for name in ("repository", "branch", "state", "by", "target", "q")}
+        builds = queries.list_builds(self.principal, **wanted)
+        return Response(paginate(request._request, builds, serializers.shape_build))
+
+    @extend_schema(operation_id="startBuild", request=OpenApiTypes.OBJECT, responses={202: OpenApiTypes.OBJECT})
+    def post(self, request: Request) -> Response:
+        """Start a build, or with `dry_run` only plan it."""
+        order = read_order(self.body)
+        return self._plan(order) if order.dry_run else self._start(order)
+
+    def _plan(self, order: BuildOrder) -> Response:
+        build, plan = services.plan_build(
+            branch=order.branch,
+            targets=order.targets,
+            fallbacks=order.fallback,
+            repository=self._find_repository(order),
+            upstream=order.upstream,
+            force=order.force,
+            by=self.principal,
+        )
+        return Response(serializers.shape_plan(build, plan))
+
+    def _start(self, order: BuildOrder) -> Response:
+        build = services.start_build(
+            branch=order.branch,
+            targets=order.targets,
+            fallbacks=order.fallback,
+            repository=self._find_repository(order),
+            upstream=order.upstream,
+            force=order.force,
+            by=self.principal,
+        )
+        return answer_build(build.pk, self)
+
+    def _find_repository(self, order: BuildOrder) -> Any:
+        return repositories.get_repository(self.principal, order.repository) if order.repository else None
+
+
+class BuildDetail(ApiView):
+    """GET `/builds/{id}`."""
+
+    @extend_schema(operation_id="getBuild", responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request, build_id: int) -> Response:
+        """Return a build with its plan and jobs."""
+        build = queries.get_build(self.principal, build_id)
+        return Response(serializers.shape_build(build, jobs=queries.list_jobs(build)))
+
+
+class BuildCancel(ApiView):
+    """POST `/builds/{id}/cancel`."""
+
+    @extend_schema(operation_id="cancelBuild", request=None, responses={202: OpenApiTypes.OBJECT})
+    def post(self, request: Request, build_id: int) -> Response:
+        """Cancel a build."""
+        build = queries.get_build(self.principal, build_id)
+        services.cancel_build(build=build, by=self.principal)
+        return answer_build(build_id, self)
+
+
+class BuildRetry(ApiView):
+    """POST `/builds/{id}/retry`."""
+
+    @extend_schema(operation_id="retryBuild", request=None, responses={202: OpenApiTypes.OBJECT})
+    def post(self, request: Request, build_id: int) -> Response:
+        """Build again what did not complete."""
+        build = queries.get_build(self.principal, build_id)
+        return answer_build(services.retry_build(build=build, by=self.principal).pk, self)
+
+
+def answer_build(build_id: int, view: ApiView, *, status: int = 202) -> Response:
+    """Answer with a build and where to poll it."""
+    build = queries.get_build(view.principal, build_id)
+    shape = serializers.shape_build(build, jobs=queries.list_jobs(build))
+    return Response(shape, status=status, headers={"Location": f"/api/v1/builds/{build_id}"})
+
+
+class JobDetail(ApiView):
+    """GET `/jobs/{id}`."""
+
+    @extend_schema(operation_id="getJob", responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request, job_id: str) -> Response:
+        """Return a job with its inputs and outputs."""
+        return Response(serializers.shape_job(queries.get_job(self.principal, job_id)))
+
+
+class JobLog(ApiView):
+    """GET `/jobs/{id}/log`."""
+
+    @extend_schema(
+        operation_id="getJobLog",
+        parameters=[OpenApiParameter("after", int), OpenApiParameter("limit", int)],
+        responses=OpenApiTypes.OBJECT,
+    )
+    def get(self, request: Request, job_id: str) -> Response:
+        """Return lines of a job's log after a line number."""
+        job = queries.get_job(self.principal, job_id)
+        after = request.GET.get("after", "0") or "0"
+        if not after.isdigit():
+            message = f"after is the number of a line, not {after!r}."
+            raise BadRequest(message)
+        limit = read_limit(request._request, default=LOG_LINES, most=MAX_LOG_LINES)
+        lines, end = queries.read_log(job, after=int(after), limit=limit)
+        return Response(serializers.shape_log(lines, end, after=int(after)))
+
+
+class JobSpecList(ApiView):
+    """GET `/repositories/{repo}/jobspecs`."""
+
+    @extend_schema(
+        operation_id="listJobSpecs", parameters=[OpenApiParameter("branch", str)], responses=OpenApiTypes.OBJECT
+    )
+    def get(self, request: Request, repository: str) -> Response:
+        """List the JobSpecs that a build on a branch would use."""
+        found = repositories.get_repository(self.principal, repository)
+        branch = request.GET.get("branch") or found.default_branch
+        specs = queries.list_jobspecs(repository=found, branch=names.check_branch_name(branch))
+        return Response(paginate(request._request, specs, serializers.shape_jobspec))
+
+
+class DatasetLineage(ApiView):
+    """GET `/datasets/{id}/lineage`."""
+
+    @extend_schema(
+        operation_id="getLineage", parameters=[OpenApiParameter("branch", str)], responses=OpenApiTypes.OBJECT
+    )
+    def get(self, request: Request, dataset_id: int) -> Response:
+        """Return what a dataset is made from and what is made from it."""
+        dataset = datasets.get_dataset(self.principal, dataset_id)
+        branch = names.check_branch_name(request.GET.get("branch") or names.MASTER)
+        lineage = queries.read_lineage(self.principal, dataset=dataset, branch=branch)
+        return Response(serializers.shape_lineage(lineage))
+
+
+class DatasetUpload(ApiView):
+    """POST `/datasets/{id}/upload`."""
+
+    parser_classes = (MultiPartParser,)
+
+    @extend_schema(
+        operation_id="uploadFile",
+        parameters=[OpenApiParameter(name, str) for name in ("branch", "mode", "transaction")],
+        request={
+            "multipart/form-data": {"type": "object", "properties": {"file": {"type": "string", "format": "binary"}}}
+        },
+        responses={201: OpenApiTypes.OBJECT, 202: OpenApiTypes.OBJECT},
+    )
+    def post(self, request: Request, dataset_id: int) -> Response:
+        """Load a file into a dataset: one transaction, all or nothing."""
+        dataset = datasets.get_dataset(self.principal, dataset_id)
+        file = request.FILES.get("file")
+        if file is None:
+            raise InvalidInput("Send the file as the multipart field 'file'.", errors={"file": ["Required."]})
+        build = services.start_upload(
+            dataset=dataset,
+            branch=request.GET.get("branch") or names.MASTER,
+            mode=request.GET.get("mode") or "snapshot",
+            content=file.chunks(),
+            filename=file.name or "",
+            by=self.principal,
+            into=request.GET.get("transaction") or None,
+        )
+        build = services.wait_for_build(build=build, seconds=UPLOAD_SECONDS)
+        if not build.is_over:
+            return answer_build(build.pk, self)
+        services.check_upload(build=build)
+        return answer_build(build.pk, self, status=201)

@@ -1,0 +1,39 @@
+"""Everything that reads builds. Functions that take a principal decide what it may see."""
+
+from webapp.builds.queries.builds import (
+    count_running,
+    find_build,
+    find_repository_by_name,
+    get_build,
+    get_job,
+    is_job_over,
+    list_builds,
+    list_jobs,
+    log_file,
+    read_log,
+    read_progress,
+)
+from webapp.builds.queries.chains import default_chain, find_repository
+from webapp.builds.queries.planning import find_digest, load_specs
+from webapp.builds.queries.specs import Lineage, list_jobspecs, read_lineage
+
+__all__ = [
+    "Lineage",
+    "count_running",
+    "default_chain",
+    "find_build",
+    "find_digest",
+    "find_repository",
+    "find_repository_by_name",
+    "get_build",
+    "get_job",
+    "is_job_over",
+    "list_builds",
+    "list_jobs",
+    "list_jobspecs",
+    "load_specs",
+    "log_file",
+    "read_lineage",
+    "read_log",
+    "read_progress",
+]

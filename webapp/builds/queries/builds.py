@@ -1,0 +1,135 @@
+"""Builds and jobs, looked up for somebody."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import Prefetch, QuerySet
+
+from webapp.builds import permissions
+from webapp.builds.models import Build, Job, JobInput, JobOutput
+from webapp.builds.rules.log_lines import LogEnd, LogLine
+from webapp.builds.rules.states import BuildState
+from webapp.builds.runner import logs, paths
+from webapp.core.errors import InvalidInput, NotFound
+from webapp.repositories import queries as repositories
+from webapp.repositories.models import Repository
+
+if TYPE_CHECKING:
+    from webapp.accounts.rules.principals import Principal
+
+
+def find_build(build_id: int) -> Build | None:
+    """Return a build without asking who wants it."""
+    return Build.objects.select_related("repository", "by").filter(pk=build_id).first()
+
+
+def find_repository_by_name(name: str) -> Repository | None:
+    """Return a repository without asking who wants it."""
+    return repositories.find_repository(name)
+
+
+def get_build(principal: Principal, build_id: int) -> Build:
+    """Return a build that somebody may see."""
+    build = find_build(build_id)
+    if build is None:
+        message = f"There is no build {build_id}, or you may not see it."
+        raise NotFound(message)
+    permissions.check_read(principal, build)
+    return build
+
+
+def get_job(principal: Principal, job_id: str) -> Job:
+    """Return a job whose build somebody may see."""
+    job = Job.objects.select_related("build__repository", "build__by").filter(pk=job_id).first()
+    if job is None:
+        message = f"There is no job {job_id}, or you may not see it."
+        raise NotFound(message)
+    permissions.check_read(principal, job.build)
+    return job
+
+
+def list_builds(
+    principal: Principal,
+    *,
+    repository: str = "",
+    branch: str = "",
+    state: str = "",
+    by: str = "",
+    target: str = "",
+    q: str = "",
+) -> QuerySet[Build]:
+    """Return the builds that somebody may see, newest first."""
+    builds = Build.objects.filter(permissions.visible_builds(principal)).select_related("repository", "by")
+    if repository:
+        builds = builds.filter(repository__name=repository)
+    if branch:
+        builds = builds.filter(branch=branch)
+    if state:
+        if state not in set(BuildState):
+            message = f"A build's state is one of {', '.join(BuildState)}, not {state!r}."
+            raise InvalidInput(message, errors={"state": ["Unknown state."]})
+        builds = builds.filter(state=state)
+    if by:
+        builds = builds.filter(by__username=by)
+    if target:
+        builds = builds.filter(jobs__outputs__path=target).distinct()
+    if q:
+        builds = builds.filter(title__icontains=q)
+    return builds.order_by("-pk")
+
+
+def count_running(*, repository: Repository | None = None) -> int:
+    """Return how many builds are not over."""
+    builds = Build.objects.filter(state__in=[BuildState.RESOLVING, BuildState.RUNNING])
+    return (builds if repository is None else builds.filter(repository=repository)).count()
+
+
+def list_jobs(build: Build) -> list[Job]:
+    """Return the jobs of a build in the order of the plan, inputs and outputs with them."""
+    return list(
+        build.jobs.order_by("number").prefetch_related(
+            Prefetch("inputs", JobInput.objects.select_related("from_job", "transaction").order_by("pk")),
+            Prefetch("outputs", JobOutput.objects.select_related("transaction", "dataset").order_by("pk")),
+        )
+    )
+
+
+def read_log(job: Job, *, after: int = 0, limit: int = 1000) -> tuple[list[LogLine], LogEnd | None]:
+    """Return lines of a job's log after a line number, and its end when that is reached."""
+    return logs.read_lines(paths.log_path(job.pk), after=after, limit=limit)
+
+
+def log_file(job: Job) -> Path:
+    """Return the file of a job's log, for the stream and the download."""
+    return paths.log_path(job.pk)
+
+
+def is_job_over(job_id: str) -> bool:
+    """Whether a job reached its end, or is gone."""
+    job = Job.objects.filter(pk=job_id).first()
+    return job is None or job.is_over
+
+
+def read_progress(build_id: int) -> dict[str, Any]:
+    """Return what a page that follows a build must know: its state and that of every job."""
+    build = Build.objects.filter(pk=build_id).first()
+    if build is None:
+        return {"version": "gone", "state": "ABORTED", "is_over": True, "jobs": []}
+    jobs = [
+        {"id": pk, "number": number, "state": state, "skipped": skipped, "reason": reason, "progress": progress}
+        for pk, number, state, skipped, reason, progress in build.jobs.order_by("number").values_list(
+            "pk", "number", "state", "skipped", "reason", "progress"
+        )
+    ]
+    body = json.dumps([build.state, build.reason, jobs], default=str)
+    return {
+        "version": hashlib.sha256(body.encode()).hexdigest()[:16],
+        "state": build.state,
+        "reason": build.reason,
+        "is_over": build.is_over,
+        "jobs": jobs,
+    }

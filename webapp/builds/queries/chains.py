@@ -1,0 +1,96 @@
+"""Which repository a build belongs to, what its chain is by default, and whether its code is published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from webapp.accounts.models import Folder
+from webapp.builds.models import Build, PublishedOutput
+from webapp.builds.rules import fallback
+from webapp.core import names
+from webapp.core.errors import NotFound
+from webapp.repositories import queries as repositories
+from webapp.repositories.models import FAILED, PENDING, Publication, Repository
+
+if TYPE_CHECKING:
+    from webapp.git.values import CommitInfo
+
+SHORT_SHA = 7
+
+
+def find_repository(*, paths: Iterable[str], branch: str) -> Repository | None:
+    """Return the repository that makes the first of these datasets that any repository makes or owns."""
+    paths = list(paths)
+    for path in paths:
+        published = PublishedOutput.objects.filter(path=path).select_related("spec__repository")
+        found = published.filter(branch=branch).first() or published.first()
+        if found is not None:
+            return found.spec.repository
+    for path in paths:
+        owner = find_folder_owner(path=path)
+        if owner and (repository := repositories.find_repository(owner)) is not None:
+            return repository
+    return None
+
+
+def find_folder_owner(*, path: str) -> str:
+    """Return the name of the repository that owns a dataset's folder; empty where none does."""
+    row = Folder.objects.filter(name__iexact=names.folder_of(path)).first()
+    return row.repository if row else ""
+
+
+def default_chain(*, repository: Repository | None, branch: str) -> tuple[str, ...]:
+    """Return the chain from Git's ancestry; without a repository everything falls back to master."""
+    if repository is None:
+        return fallback.make_chain(branch, (names.MASTER,))
+    ancestry = repositories.get_fallback_chain(repository, branch)
+    return fallback.make_chain(branch, ancestry)
+
+
+def find_head(*, repository: Repository | None, branch: str) -> CommitInfo | None:
+    """Return the newest commit of a branch; None where the repository has no such branch."""
+    if repository is None:
+        return None
+    try:
+        return repositories.get_commit(repository, repositories.get_head(repository, branch))
+    except NotFound:
+        return None
+
+
+def find_head_sha(*, repository: Repository, branch: str) -> str:
+    """Return the head of a branch; empty where there is none."""
+    try:
+        return repositories.get_head(repository, branch)
+    except NotFound:
+        return ""
+
+
+def find_unpublished(*, build: Build) -> str:
+    """Return "feature at abc1234" when a head of the chain is not published yet; empty when all are."""
+    for branch, sha, publication in _list_publications(build):
+        if publication is None or publication.status == PENDING:
+            return f"{branch} at {sha[:SHORT_SHA]}"
+    return ""
+
+
+def list_notes(*, build: Build) -> list[str]:
+    """Say where old JobSpecs are used because the newest commit could not be published."""
+    notes = []
+    for branch, sha, publication in _list_publications(build):
+        if publication is not None and publication.status == FAILED:
+            first = publication.errors[0] if publication.errors else {}
+            place = f" ({first['file']}:{first['line']} {first['message']})" if first else ""
+            notes.append(
+                f"Commit {sha[:SHORT_SHA]} on {branch} could not be published{place}. The last good JobSpecs are used."
+            )
+    return notes
+
+
+def _list_publications(build: Build) -> Iterable[tuple[str, str, Publication | None]]:
+    if build.repository is None:
+        return
+    for branch in build.chain:
+        sha = find_head_sha(repository=build.repository, branch=branch)
+        if sha:
+            yield branch, sha, repositories.get_publication(build.repository, branch, sha)

@@ -1,0 +1,187 @@
+"""What a plan is made from, read in a handful of queries: JobSpecs, dataset branches, what made their transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from webapp.builds.models import RUN, UPLOAD, Build, Job, JobInput, PublishedSpec
+from webapp.builds.rules import plan as rules
+from webapp.builds.rules.values import (
+    BuildPlan,
+    Committed,
+    DatasetState,
+    DeclaredInput,
+    DeclaredOutput,
+    Request,
+    Spec,
+)
+from webapp.core.errors import InvalidInput
+from webapp.datasets.models import DatasetBranch, Transaction
+from webapp.datasets.rules.transactions import COMMITTED
+
+MAX_STEPS = 1000
+"""A job that missed more transactions of its input than this is built in full."""
+
+
+def load_specs(*, branches: Collection[str], repository_id: int | None = None) -> tuple[Spec, ...]:
+    """Return the JobSpecs published on these branches."""
+    published = PublishedSpec.objects.filter(branch__in=branches).select_related("repository")
+    if repository_id is not None:
+        published = published.filter(repository_id=repository_id)
+    return tuple(read_spec(row) for row in published)
+
+
+def read_spec(row: PublishedSpec) -> Spec:
+    """Return a published row as the value that planning takes."""
+    body: Mapping[str, Any] = row.spec
+    return Spec(
+        id=row.pk,
+        repository=row.repository.name,
+        branch=row.branch,
+        sha=row.sha,
+        changed_sha=row.changed_sha,
+        function=row.function,
+        file=row.file,
+        line=row.line,
+        profile=row.profile,
+        size=body.get("size", "small"),
+        digest=row.digest,
+        is_incremental=bool(body.get("incremental")),
+        inputs=tuple(DeclaredInput(each["name"], each["path"], each.get("branch")) for each in body["inputs"]),
+        outputs=tuple(DeclaredOutput(each["name"], each["path"]) for each in body["outputs"]),
+    )
+
+
+def make_plan(*, build: Build) -> BuildPlan:
+    """Plan a build on what is published and committed at this moment."""
+    request = read_request(build)
+    specs = load_specs(branches=request.chain)
+    involved = rules.list_involved_paths(specs=specs, request=request)
+    return rules.make_plan(
+        specs=specs,
+        request=request,
+        datasets=load_datasets(paths=involved, branches=request.chain),
+    )
+
+
+def read_request(build: Build) -> Request:
+    """Return what was asked, pins resolved to their transactions."""
+    pins: dict[str, Committed] = {}
+    for path, transaction_id in build.pins.items():
+        pinned = Transaction.objects.filter(pk=transaction_id, dataset__path=path, state=COMMITTED).first()
+        if pinned is None:
+            message = f"{path} has no committed transaction {transaction_id} to read."
+            raise InvalidInput(message, code="pin_missing", names=[path, transaction_id])
+        pins[path] = Committed(id=pinned.pk, branch=pinned.branch_name)
+    return Request(
+        chain=tuple(build.chain),
+        targets=tuple(build.targets),
+        upstream=build.upstream,
+        force=build.force,
+        forced=frozenset(build.forced),
+        pins=pins,
+    )
+
+
+def load_datasets(*, paths: Collection[str], branches: Collection[str]) -> dict[str, DatasetState]:
+    """Return branches and, for the branches of the chain, what they show and from what it was made."""
+    parents: dict[str, dict[str, str | None]] = {}
+    shown: dict[str, dict[str, str]] = {}
+    rows = DatasetBranch.objects.filter(dataset__path__in=paths).values_list(
+        "dataset__path",
+        "name",
+        "parent__name",
+        "transaction_id",
+        "transaction__state",
+        "transaction__parent_id",
+    )
+    for path, name, parent, transaction_id, state, before_id in rows:
+        parents.setdefault(path, {})[name] = parent
+        # What is open is not visible: readers see the transaction that it stands on.
+        visible = transaction_id if state == COMMITTED else before_id
+        if visible is not None and name in branches:
+            shown.setdefault(path, {})[name] = visible
+    made = describe_transactions({each for by_branch in shown.values() for each in by_branch.values()})
+    return {
+        path: DatasetState(
+            path=path,
+            parents=parents[path],
+            committed={
+                branch: replace(made[transaction_id], branch=branch)
+                for branch, transaction_id in shown.get(path, {}).items()
+            },
+        )
+        for path in parents
+    }
+
+
+def describe_transactions(ids: Iterable[str]) -> dict[str, Committed]:
+    """Return for each transaction the job that made it, its digest and the transactions that it read."""
+    transactions = Transaction.objects.in_bulk(list(ids))
+    jobs = Job.objects.in_bulk([each.job_id for each in transactions.values() if each.job_id])
+    read: dict[str, dict[str, str]] = {}
+    for job_id, path, transaction_id in JobInput.objects.filter(job__in=jobs).values_list(
+        "job_id", "path", "transaction_id"
+    ):
+        if transaction_id is not None:
+            read.setdefault(job_id, {})[path] = transaction_id
+    return {
+        key: _describe(transaction, jobs.get(transaction.job_id), read) for key, transaction in transactions.items()
+    }
+
+
+def _describe(transaction: Transaction, job: Job | None, read: Mapping[str, Mapping[str, str]]) -> Committed:
+    if job is None or job.kind == UPLOAD:
+        made_by = f"an upload by {transaction.by}" if job else f"an Iceberg client of {transaction.by}"
+        return Committed(id=transaction.pk, branch=transaction.branch_name, made_by=made_by)
+    return Committed(
+        id=transaction.pk,
+        branch=transaction.branch_name,
+        digest=job.digest,
+        sha=job.sha,
+        inputs=dict(read.get(job.pk, {})),
+    )
+
+
+def find_digest(*, transaction: Transaction) -> str:
+    """Return the digest of the transform that made a transaction; empty when no transform did."""
+    job = Job.objects.filter(pk=transaction.job_id).first() if transaction.job_id else None
+    return job.digest if job else ""
+
+
+def find_previous_snapshots(*, job: Job) -> dict[str, int]:
+    """Return per input the snapshot that the outputs' last build read; empty means a full build.
+
+    A full build it is when the job is forced, when its code changed, when any output was not last written by this
+    very transform, or when an input no longer descends from what was read then.
+    """
+    outputs = list(job.outputs.select_related("transaction__parent"))
+    if job.build.force or any(output.path in job.build.forced for output in outputs):
+        return {}
+    before = {
+        each.transaction.parent.job_id if each.transaction and each.transaction.parent else "" for each in outputs
+    }
+    if len(before) != 1:
+        return {}
+    previous = Job.objects.filter(pk=before.pop(), kind=RUN, digest=job.digest).first()
+    if previous is None:
+        return {}
+    then = {each.path: each.transaction for each in previous.inputs.select_related("transaction")}
+    found: dict[str, int] = {}
+    for each in job.inputs.select_related("transaction"):
+        old, new = then.get(each.path), each.transaction
+        if old is None or new is None or old.snapshot_id is None or not _descends(new, old):
+            return {}
+        found[each.path] = old.snapshot_id
+    return found
+
+
+def _descends(transaction: Transaction, ancestor: Transaction) -> bool:
+    current: Transaction | None = transaction
+    for _ in range(MAX_STEPS):
+        if current is None or current.pk == ancestor.pk:
+            break
+        current = current.parent
+    return current is not None and current.pk == ancestor.pk

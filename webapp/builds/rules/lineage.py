@@ -1,0 +1,65 @@
+"""The graph of datasets around one of them, from the JobSpecs that a chain sees."""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from webapp.builds.rules.values import Spec
+
+MAX_NODES = 150
+"""More than this nobody can read; the page says that it is cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Datasets by their distance (negative upstream), who makes each, and the edges between them."""
+
+    depths: dict[str, int]
+    makers: dict[str, Spec]
+    edges: tuple[tuple[str, str], ...]
+    is_cut: bool
+
+
+def walk(*, specs: Iterable[Spec], chain: Sequence[str], path: str) -> Graph:
+    """Return everything above and below a dataset, nearest first, up to a limit."""
+    makers = find_makers(specs=specs, chain=chain)
+    up: dict[str, list[str]] = {}
+    down: dict[str, list[str]] = {}
+    for output, spec in makers.items():
+        for each in spec.inputs:
+            up.setdefault(output, []).append(each.path)
+            down.setdefault(each.path, []).append(output)
+    depths = {path: 0}
+    cut_up = _spread(path, up, depths, -1)
+    cut_down = _spread(path, down, depths, 1)
+    edges = {(source, output) for output in depths for source in up.get(output, ()) if source in depths}
+    return Graph(
+        depths=depths,
+        makers={each: makers[each] for each in depths if each in makers},
+        edges=tuple(sorted(edges)),
+        is_cut=cut_up or cut_down,
+    )
+
+
+def find_makers(*, specs: Iterable[Spec], chain: Sequence[str]) -> dict[str, Spec]:
+    """Return the JobSpec of each output, from the first branch of the chain that has one."""
+    rank = {branch: place for place, branch in enumerate(chain)}
+    makers: dict[str, Spec] = {}
+    for spec in sorted((each for each in specs if each.branch in rank), key=lambda each: (rank[each.branch], each.id)):
+        for output in spec.outputs:
+            makers.setdefault(output.path, spec)
+    return makers
+
+
+def _spread(start: str, neighbours: dict[str, list[str]], depths: dict[str, int], step: int) -> bool:
+    waiting = deque([start])
+    while waiting:
+        current = waiting.popleft()
+        for each in sorted(neighbours.get(current, ())):
+            if each in depths:
+                continue
+            if len(depths) >= MAX_NODES:
+                return True
+            depths[each] = depths[current] + step
+            waiting.append(each)
+    return False

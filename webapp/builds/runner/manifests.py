@@ -1,0 +1,152 @@
+"""From rows and values to the messages that a job process reads, and back from its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import unquote, urlsplit
+
+from django.conf import settings
+
+from jobs.protocol import (
+    JobError,
+    JobManifest,
+    JobResult,
+    OutputTarget,
+    PinnedInput,
+    Profile,
+    ProtocolError,
+    Size,
+    UploadManifest,
+    read_message,
+)
+from webapp.builds.runner.launcher import LOST, SETUP_FAILED, Sandbox
+
+if TYPE_CHECKING:
+    from webapp.builds.models import Job
+
+SIGNAL_BASE = 128
+KILLED = SIGNAL_BASE + 9
+OUT_OF_CPU = SIGNAL_BASE + 24
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one attempt of a job keeps its messages."""
+
+    folder: Path
+
+    @property
+    def manifest(self) -> Path:
+        """The order."""
+        return self.folder / "manifest.json"
+
+    @property
+    def result(self) -> Path:
+        """The answer, written by the job."""
+        return self.folder / "result.json"
+
+    @property
+    def progress(self) -> Path:
+        """How far it is, rewritten by the job."""
+        return self.folder / "progress.json"
+
+
+def catalog_uri() -> str:
+    """Return where jobs reach the catalog."""
+    default = f"http://127.0.0.1:{settings.TRIBUTARY_PORT}/iceberg"
+    return str(getattr(settings, "TRIBUTARY_CATALOG_URI", "") or default)
+
+
+def build_job_manifest(
+    *,
+    job: Job,
+    branch: str,
+    token: str,
+    root: Path,
+    place: Place,
+    inputs: Iterable[PinnedInput],
+    outputs: Iterable[OutputTarget],
+) -> JobManifest:
+    """Return the order to run a transform."""
+    return JobManifest(
+        job_id=job.pk,
+        root=str(root),
+        function=job.function,
+        catalog_uri=catalog_uri(),
+        token=token,
+        branch=job.staging_branch,
+        build_branch=branch,
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        result_path=str(place.result),
+        warehouse=settings.TRIBUTARY_WAREHOUSE,
+        profile=cast("Profile", job.profile),
+        size=cast("Size", job.size),
+        spark_remote=settings.SPARK_REMOTE if job.profile == "spark" else None,
+        spark_session_id=job.spark_session or None,
+        is_incremental=job.is_incremental,
+    )
+
+
+def build_upload_manifest(
+    *, job: Job, branch: str, token: str, place: Place, target: OutputTarget, staging: str
+) -> UploadManifest:
+    """Return the order to read one staged file into one table."""
+    upload: Mapping[str, Any] = job.upload or {}
+    return UploadManifest(
+        job_id=job.pk,
+        file=upload["file"],
+        format=upload["format"],
+        mode=upload["mode"],
+        path=target.path,
+        table=target.table,
+        catalog_uri=catalog_uri(),
+        token=token,
+        branch=staging,
+        build_branch=branch,
+        result_path=str(place.result),
+    )
+
+
+def build_sandbox(
+    *, place: Place, readable: Iterable[str | Path], locations: Iterable[str], written: Iterable[str]
+) -> Sandbox:
+    """Return what the process may see: its code or file, the folders of its inputs, and of the tables that it writes."""
+    writable = [str(place.folder), *_folders(written)]
+    readonly = [str(path) for path in readable] + [each for each in _folders(locations) if each not in writable]
+    return Sandbox(readonly=list(dict.fromkeys(readonly)), writable=list(dict.fromkeys(writable)))
+
+
+def _folders(locations: Iterable[str]) -> list[str]:
+    """Return the local folders among table locations; tables in an object store need none."""
+    split = [urlsplit(location) for location in locations]
+    return [unquote(each.path) for each in split if each.scheme in {"", "file"}]
+
+
+def read_result(*, place: Place, code: int) -> JobResult:
+    """Return the job's answer, or the failure that its silence and exit code mean."""
+    try:
+        result = read_message(JobResult, place.result)
+    except ProtocolError as problem:
+        return JobResult(status="failed", error=JobError(message=_explain_exit(code, problem), code="no_result"))
+    if result.status == "ok" and code != 0:
+        message = f"The process reported success but ended with exit code {code}."
+        return JobResult(status="failed", error=JobError(message=message, code="exit_code"))
+    return result
+
+
+def _explain_exit(code: int, problem: ProtocolError) -> str:
+    known = {
+        LOST: "The job runner died, and the job with it.",
+        SETUP_FAILED: "The sandbox of the job could not be made; the log says what was missing.",
+        KILLED: "The job's process was killed (signal 9): it used too much memory, or somebody ended it.",
+        OUT_OF_CPU: "The job used more processor time than its size allows.",
+    }
+    if code in known:
+        return known[code]
+    if code > SIGNAL_BASE:
+        return f"The job's process was ended by signal {code - SIGNAL_BASE}."
+    return f"The job's process ended with exit code {code} and no readable result: {problem}"

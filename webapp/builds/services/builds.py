@@ -1,0 +1,506 @@
+"""The life of a build: asked for, planned, resolved into jobs with open transactions, ended, cancelled, tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from django.db import transaction
+
+from webapp.accounts import permissions
+from webapp.accounts import queries as accounts
+from webapp.builds import signals
+from webapp.builds.models import Build, Job, JobInput, JobOutput
+from webapp.builds.queries import chains, planning
+from webapp.builds.rules import fallback, states
+from webapp.builds.rules.plan import join_words
+from webapp.builds.rules.states import BUILD_ENDS, BuildState, JobState
+from webapp.builds.rules.values import BuildPlan, PlannedJob
+from webapp.core import clock, doorbell, names
+from webapp.core.errors import AppError, Conflict, InvalidInput
+from webapp.datasets import queries as datasets
+from webapp.datasets import services as dataset_services
+from webapp.datasets.models import Transaction
+from webapp.datasets.rules import transactions as transaction_rules
+
+if TYPE_CHECKING:
+    from webapp.accounts.rules.principals import Principal
+    from webapp.repositories.models import Repository
+
+RESOLVE_TASK = "webapp.builds.tasks.resolve_build"
+RUN_TASK = "webapp.builds.tasks.run_job"
+MAX_TARGETS = 200
+
+
+def start_build(
+    *,
+    branch: str,
+    targets: Sequence[str],
+    by: Principal,
+    fallbacks: Sequence[str] | None = None,
+    repository: Repository | None = None,
+    upstream: bool = False,
+    force: bool = False,
+    pins: Mapping[str, str] | None = None,
+    title: str = "",
+    trigger: str = "user",
+    is_trusted: bool = False,
+) -> Build:
+    """Ask for a build; it resolves in the background once the head of its branch is published.
+
+    Args:
+        branch: the only branch on which anything is written.
+        targets: paths of the datasets to build.
+        by: who asks; must be able to write the targets on the branch, unless the build is trusted.
+        fallbacks: branches to read from where the build branch has nothing; from Git's ancestry when None.
+        repository: whose head and ancestry count; the one that owns the first target when None.
+        upstream: build everything above the targets as well.
+        force: run jobs that are fresh, too.
+        pins: input path → id of the transaction to read instead of the newest.
+        title: what people call it; the head's subject by default.
+        trigger: what started it: user, push, merge, review, demo.
+        is_trusted: the caller checked the rights itself, as a merge does.
+
+    """
+    build = _describe_build(
+        branch=branch, targets=targets, by=by, fallbacks=fallbacks, repository=repository, is_trusted=is_trusted
+    )
+    build.upstream, build.force, build.pins = upstream, force, dict(pins or {})
+    build.title, build.trigger = title or build.title, trigger
+    with transaction.atomic():
+        build.save()
+        ring_resolution(build)
+    return build
+
+
+def plan_build(
+    *,
+    branch: str,
+    targets: Sequence[str],
+    by: Principal,
+    fallbacks: Sequence[str] | None = None,
+    repository: Repository | None = None,
+    upstream: bool = False,
+    force: bool = False,
+) -> tuple[Build, BuildPlan]:
+    """Plan what `start_build` would do, with the same refusals, and keep nothing."""
+    build = _describe_build(
+        branch=branch, targets=targets, by=by, fallbacks=fallbacks, repository=repository, is_trusted=False
+    )
+    build.upstream, build.force = upstream, force
+    plan = planning.make_plan(build=build)
+    _check_rights(plan, by)
+    build.notes = chains.list_notes(build=build)
+    return build, plan
+
+
+def _describe_build(
+    *,
+    branch: str,
+    targets: Sequence[str],
+    by: Principal,
+    fallbacks: Sequence[str] | None,
+    repository: Repository | None,
+    is_trusted: bool,
+) -> Build:
+    if not is_trusted:
+        names.check_branch_name(branch)
+    for name in fallbacks or ():
+        names.check_branch_name(name)
+    if not targets:
+        raise InvalidInput("Name at least one dataset to build.", code="no_targets", errors={"targets": ["Required."]})
+    if len(targets) > MAX_TARGETS:
+        raise InvalidInput(f"A build has at most {MAX_TARGETS} targets.", errors={"targets": ["Too many."]})
+    wanted = tuple(dict.fromkeys(targets))
+    for path in wanted:
+        names.split_dataset_path(path)
+        if not is_trusted:
+            permissions.check_dataset(by, path, "write", branch)
+    owner = repository or chains.find_repository(paths=wanted, branch=branch)
+    if fallbacks is None:
+        chain = chains.default_chain(repository=owner, branch=branch)
+    else:
+        chain = fallback.make_chain(branch, fallbacks)
+    head = chains.find_head(repository=owner, branch=branch)
+    return Build(
+        branch=branch,
+        chain=list(chain),
+        targets=list(wanted),
+        repository=owner,
+        sha=head.sha if head else "",
+        title=head.subject[:250] if head else "",
+        by_id=by.user_id,
+        is_trusted=is_trusted,
+    )
+
+
+def _check_rights(plan: BuildPlan, by: Principal) -> None:
+    """Who builds must be able to write every output and to read every input of the plan."""
+    for job in plan.jobs:
+        for each in job.inputs:
+            permissions.check_dataset(by, each.path, "read", each.branch)
+        if not job.is_fresh:
+            for output in job.outputs:
+                permissions.check_dataset(by, output.path, "write", output.branch)
+
+
+def ring_resolution(build: Build) -> None:
+    """Ring for the resolution of a build once the atomic block is committed."""
+    Build.objects.filter(pk=build.pk).update(rung_at=clock.now())
+    transaction.on_commit(lambda: doorbell.ring(RESOLVE_TASK, queue="quick", id=build.pk))
+
+
+def ring_job(job: Job) -> None:
+    """Ring for a job that is ready to run."""
+    Job.objects.filter(pk=job.pk).update(rung_at=clock.now())
+    transaction.on_commit(lambda: doorbell.ring(RUN_TASK, queue="builds", id=job.pk))
+
+
+# --- resolution -----------------------------------------------------------------------------------
+
+
+def resolve_build(*, build: Build) -> None:
+    """Plan a build and open its outputs' transactions, all of them or none; what is in the way is said on the build."""
+    if build.state != BuildState.RESOLVING or build.kind != "run":
+        return
+    if build.cancel_requested:
+        end_build(build=build, state=BuildState.ABORTED, code="cancelled", reason="Cancelled before it was planned.")
+        return
+    waits_for = chains.find_unpublished(build=build)
+    if waits_for:
+        _wait(build, f"Waits for the JobSpecs of {waits_for} to be published.")
+        return
+    try:
+        plan = planning.make_plan(build=build)
+        if not build.is_trusted:
+            _check_rights(plan, accounts.principal_for_user(build.by))
+        # Kept while it waits: builds behind it in the queue look at what it will write.
+        Build.objects.filter(pk=build.pk, state=BuildState.RESOLVING).update(plan=plan.to_json())
+        _make_datasets(plan, build)
+        _resolve(build)
+    except Conflict as error:
+        _wait(build, error.detail)
+    except AppError as error:
+        end_build(build=build, state=BuildState.FAILED, code=error.code, reason=error.detail)
+
+
+def _wait(build: Build, reason: str) -> None:
+    Build.objects.filter(pk=build.pk, state=BuildState.RESOLVING).update(reason=reason)
+
+
+def _make_datasets(plan: BuildPlan, build: Build) -> None:
+    """Bring new outputs into being before the atomic block: their tables are files, too."""
+    by = accounts.principal_for_user(build.by)
+    for path in plan.written_paths:
+        dataset_services.get_or_create_dataset(path=path, by=by)
+
+
+def _resolve(build: Build) -> None:
+    """Open every output's transaction in one order and write down the jobs.
+
+    The plan is made again inside the block: what was read before it may have moved. All transactions or none are
+    taken, and an older build that waits for one of them goes first, so builds queue and cannot wait for each other.
+    """
+    with transaction.atomic():
+        plan = planning.make_plan(build=build)
+        _let_older_builds_pass(build, plan)
+        taken = Build.objects.filter(pk=build.pk, state=BuildState.RESOLVING, cancel_requested=False).update(
+            state=BuildState.RUNNING,
+            started_at=clock.now(),
+            reason="",
+            plan=plan.to_json(),
+            notes=chains.list_notes(build=build),
+        )
+        if not taken:
+            return
+        build.refresh_from_db()
+        jobs = _create_jobs(build, plan)
+        opened = _open_transactions(build, plan, jobs)
+        _create_inputs_and_outputs(plan, jobs, opened)
+        for job in jobs.values():
+            if job.state == JobState.RUN_PENDING:
+                ring_job(job)
+        if not plan.running_jobs:
+            end_build(build=build, state=BuildState.COMPLETED, reason="Everything was fresh.")
+
+
+def _let_older_builds_pass(build: Build, plan: BuildPlan) -> None:
+    paths = set(plan.written_paths)
+    older = Build.objects.filter(state=BuildState.RESOLVING, branch=build.branch, pk__lt=build.pk, plan__isnull=False)
+    for other in older.order_by("pk"):
+        wanted = paths & set(BuildPlan.from_json(other.plan).written_paths)
+        if wanted:
+            message = f"Waits for build {other.pk}, which is before it in the queue for {join_words(sorted(wanted))}."
+            raise Conflict(message, code="queued", build=other.pk)
+
+
+def _create_jobs(build: Build, plan: BuildPlan) -> dict[int, Job]:
+    now = clock.now()
+    jobs = {planned.number: _describe_job(build, planned) for planned in plan.jobs}
+    for job in jobs.values():
+        if job.skipped:
+            job.finished_at = now
+    Job.objects.bulk_create(jobs.values())
+    return jobs
+
+
+def _describe_job(build: Build, planned: PlannedJob) -> Job:
+    if planned.is_fresh:
+        state = JobState.COMPLETED
+    else:
+        state = JobState.WAITING if planned.after else JobState.RUN_PENDING
+    return Job(
+        build=build,
+        number=planned.number,
+        repository=planned.repository,
+        spec_branch=planned.spec_branch,
+        sha=planned.sha,
+        function=planned.function,
+        file=planned.file,
+        line=planned.line,
+        profile=planned.profile,
+        size=planned.size,
+        digest=planned.digest,
+        is_incremental=planned.is_incremental and not build.force,
+        state=state,
+        skipped=planned.is_fresh,
+        why=planned.why[:500],
+        reason=planned.why if planned.is_fresh else "",
+    )
+
+
+def _open_transactions(build: Build, plan: BuildPlan, jobs: Mapping[int, Job]) -> dict[str, Transaction]:
+    """Open the transactions of all outputs, in the order of their paths."""
+    maker = {output.path: jobs[job.number] for job in plan.running_jobs for output in job.outputs}
+    by = accounts.principal_for_user(build.by)
+    opened: dict[str, Transaction] = {}
+    for path in plan.written_paths:
+        dataset = datasets.find_dataset(path)
+        if dataset is None:
+            # Removed between the two plans; the next try makes it again.
+            raise Conflict(f"{path} is being removed.", code="dataset_removed")
+        _check_not_open(dataset_id=dataset.pk, path=path, branch=plan.branch)
+        opened[path] = dataset_services.open_transaction(
+            dataset=dataset,
+            branch=plan.branch,
+            chain=plan.chain,
+            type=transaction_rules.SNAPSHOT,
+            by=by,
+            build_id=build.pk,
+            job_id=maker[path].pk,
+            staging_branch=maker[path].staging_branch,
+        )
+    return opened
+
+
+def _check_not_open(*, dataset_id: int, path: str, branch: str) -> None:
+    """Say who is in the way better than the constraint can."""
+    other = Transaction.objects.filter(dataset_id=dataset_id, branch_name=branch, state=transaction_rules.OPEN).first()
+    if other is not None:
+        holder = f"build {other.build_id}" if other.build_id else f"transaction {other.pk} of {other.by}"
+        message = f"Waits for {holder}, which is writing {path} on {branch}."
+        raise Conflict(message, code="queued", build=other.build_id)
+
+
+def _create_inputs_and_outputs(plan: BuildPlan, jobs: Mapping[int, Job], opened: Mapping[str, Transaction]) -> None:
+    JobInput.objects.bulk_create(
+        JobInput(
+            job=jobs[planned.number],
+            name=each.name,
+            path=each.path,
+            branch=each.branch,
+            transaction_id=each.transaction if each.from_job is None else opened[each.path].pk,
+            from_job=None if each.from_job is None else jobs[each.from_job],
+            fallback=each.fallback,
+        )
+        for planned in plan.jobs
+        for each in planned.inputs
+    )
+    JobOutput.objects.bulk_create(
+        JobOutput(
+            job=jobs[planned.number],
+            name=output.name,
+            path=output.path,
+            dataset_id=opened[output.path].dataset_id if output.path in opened else None,
+            transaction=opened.get(output.path),
+        )
+        for planned in plan.jobs
+        for output in planned.outputs
+    )
+
+
+# --- its end --------------------------------------------------------------------------------------
+
+
+def end_build(*, build: Build, state: BuildState, reason: str, code: str = "") -> bool:
+    """Bring a build to its end, once; close what it still holds open and wake builds that waited for it."""
+    with transaction.atomic():
+        ended = (
+            Build.objects.filter(pk=build.pk)
+            .exclude(state__in=BUILD_ENDS)
+            .update(state=state, reason=reason, code=code, finished_at=clock.now())
+        )
+        if not ended:
+            return False
+        build.refresh_from_db()
+        abort_transactions(build_id=build.pk, reason=reason or f"Build {build.pk} ended.")
+        signals.build_finished.send(sender=Build, build=build)
+        for other in Build.objects.filter(state=BuildState.RESOLVING, branch=build.branch).exclude(pk=build.pk):
+            ring_resolution(other)
+    return True
+
+
+def abort_transactions(*, reason: str, build_id: int | None = None, job: Job | None = None) -> int:
+    """Abort what a build, or one of its jobs, still holds open; return how many transactions that were."""
+    held = Transaction.objects.filter(state=transaction_rules.OPEN)
+    held = held.filter(build_id=build_id) if job is None else held.filter(job_id=job.pk)
+    count = 0
+    for each in held.select_related("dataset").order_by("dataset__path"):
+        dataset_services.abort_transaction(transaction=each, reason=reason[:400])
+        count += 1
+    return count
+
+
+def cancel_build(*, build: Build, by: Principal) -> Build:
+    """Cancel a build: what has not started never does, what runs is ended by its worker within seconds."""
+    _check_may_steer(build, by)
+    if build.is_over:
+        raise Conflict(f"Build {build.pk} is over: it is {build.state}.", code="build_over")
+    with transaction.atomic():
+        Build.objects.filter(pk=build.pk).exclude(state__in=BUILD_ENDS).update(cancel_requested=True)
+        reason = f"Cancelled by {by.username}."
+        for job in build.jobs.filter(state__in=[JobState.WAITING, JobState.RUN_PENDING]):
+            end_job(job=job, state=JobState.ABORTED, reason=reason)
+        build.jobs.filter(state=JobState.RUNNING).update(state=JobState.ABORT_PENDING, reason=reason)
+        build.refresh_from_db()
+        if build.state == BuildState.RESOLVING:
+            end_build(build=build, state=BuildState.ABORTED, code="cancelled", reason=reason)
+        else:
+            advance_build(build=build)
+    build.refresh_from_db()
+    return build
+
+
+def retry_build(*, build: Build, by: Principal, is_trusted: bool = False) -> Build:
+    """Build the same targets again; what the first build completed is fresh and is not run again."""
+    if not is_trusted:
+        _check_may_steer(build, by)
+    if not build.is_over:
+        raise Conflict(f"Build {build.pk} is still {build.state}: cancel it or wait for its end.", code="build_running")
+    if build.kind != "run":
+        raise Conflict("An upload cannot be repeated: its file is gone. Upload it again.", code="upload")
+    forced: list[str] = list(build.forced)
+    if build.force:
+        done = {each.path for each in JobOutput.objects.filter(job__build=build, job__state=JobState.COMPLETED)}
+        forced = [output.path for output in JobOutput.objects.filter(job__build=build) if output.path not in done]
+    again = Build(
+        branch=build.branch,
+        chain=build.chain,
+        targets=build.targets,
+        upstream=build.upstream,
+        force=build.force and not build.jobs.exists(),
+        forced=forced,
+        pins=build.pins,
+        repository=build.repository,
+        sha=build.sha,
+        title=build.title,
+        by_id=by.user_id,
+        is_trusted=is_trusted,
+        trigger="retry",
+        retry_of=build,
+    )
+    head = chains.find_head(repository=build.repository, branch=build.branch)
+    again.sha = head.sha if head else build.sha
+    with transaction.atomic():
+        again.save()
+        ring_resolution(again)
+    return again
+
+
+def _check_may_steer(build: Build, by: Principal) -> None:
+    for path in build.targets:
+        permissions.check_dataset(by, path, "write", build.branch)
+
+
+# --- jobs of a build ------------------------------------------------------------------------------
+
+
+def end_job(
+    *, job: Job, state: JobState, reason: str, error: Mapping[str, object] | None = None, attempt: int | None = None
+) -> bool:
+    """Bring a job that has no result to its end, once; nothing of it stays visible. The build is advanced by the caller."""
+    with transaction.atomic():
+        rows = Job.objects.filter(pk=job.pk, state__in=states.states_before(state))
+        if attempt is not None:
+            rows = rows.filter(attempt=attempt)
+        if not rows.update(state=state, reason=reason, error=error, finished_at=clock.now(), lease_until=None):
+            return False
+        job.refresh_from_db()
+        abort_transactions(job=job, reason=reason)
+        signals.job_finished.send(sender=Job, job=job)
+    return True
+
+
+def advance_build(*, build: Build) -> None:
+    """Ready the jobs whose inputs are there, abort those whose inputs will not come, end the build after the last."""
+    with transaction.atomic():
+        _abort_unreachable(build)
+        waiting = build.jobs.filter(state=JobState.WAITING)
+        for job in waiting.prefetch_related("inputs__from_job"):
+            if all(each.from_job is None or each.from_job.state == JobState.COMPLETED for each in job.inputs.all()):
+                moved = Job.objects.filter(pk=job.pk, state=JobState.WAITING).update(state=JobState.RUN_PENDING)
+                if moved:
+                    ring_job(job)
+        build.refresh_from_db()
+        ended = states.summarise_build(_list_states(build), cancelled=build.cancel_requested)
+        if ended is not None and build.state == BuildState.RUNNING:
+            end_build(build=build, state=ended, code=_name_end(build, ended), reason=_explain_end(build, ended))
+
+
+def _list_states(build: Build) -> list[str]:
+    return list(build.jobs.values_list("state", flat=True))
+
+
+def _abort_unreachable(build: Build) -> None:
+    """Follow failures downstream; jobs that do not need them go on."""
+    while True:
+        stuck = (
+            build.jobs.filter(state=JobState.WAITING, inputs__from_job__state__in=[JobState.FAILED, JobState.ABORTED])
+            .distinct()
+            .prefetch_related("inputs__from_job")
+        )
+        if not stuck:
+            return
+        for job in stuck:
+            end_job(job=job, state=JobState.ABORTED, reason=_explain_missing_input(job.inputs.all()))
+
+
+def _explain_missing_input(inputs: Iterable[JobInput]) -> str:
+    dead = [
+        each
+        for each in inputs
+        if each.from_job is not None and each.from_job.state in {JobState.FAILED, JobState.ABORTED}
+    ]
+    first = dead[0]
+    if first.from_job is None:
+        return "Not run: an input was not built"
+    word = "failed" if first.from_job.state == JobState.FAILED else "was aborted"
+    return f"Not run: job {first.from_job.number} {word}, so {first.path} was not built"
+
+
+def _name_end(build: Build, ended: BuildState) -> str:
+    if ended == BuildState.COMPLETED:
+        return ""
+    return "cancelled" if ended == BuildState.ABORTED else "job_failed"
+
+
+def _explain_end(build: Build, ended: BuildState) -> str:
+    if ended == BuildState.COMPLETED:
+        return ""
+    if ended == BuildState.ABORTED:
+        return "Cancelled."
+    failed = build.jobs.filter(state=JobState.FAILED).order_by("number").prefetch_related("outputs")
+    return " ".join(
+        f"Job {job.number} ({join_words([output.path for output in job.outputs.all()])}) failed: {job.reason}"
+        for job in failed
+    )

@@ -1,0 +1,225 @@
+"""From a commit to published JobSpecs: import its modules in a sandboxed process, then replace the branch's rows at once."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from django.db import transaction
+
+from jobs.protocol import (
+    CodeError,
+    JobSpec,
+    ProtocolError,
+    PublishRequest,
+    PublishResult,
+    read_message,
+    write_message,
+)
+from webapp.builds.models import PublishedOutput, PublishedSpec
+from webapp.builds.queries.chains import find_folder_owner, find_head_sha
+from webapp.builds.rules import profiles
+from webapp.builds.runner import paths
+from webapp.builds.runner.launcher import SETUP_FAILED, Sandbox, launch
+from webapp.builds.services import trees
+from webapp.core import doorbell, names
+from webapp.core.errors import AppError
+from webapp.repositories import services as repository_services
+from webapp.repositories.models import Publication, Repository
+
+TASK = "webapp.builds.tasks.publish"
+
+
+def request_publication(*, repository: Repository, branch: str, sha: str) -> None:
+    """Ring for the publication of a commit once the current atomic block is committed."""
+    transaction.on_commit(
+        lambda: doorbell.ring(TASK, queue="quick", repository=repository.name, branch=branch, sha=sha)
+    )
+
+
+def request_or_drop(*, publication: Publication) -> None:
+    """Ring again for a pending publication, or forget it when the branch has moved on."""
+    repository, branch = publication.repository, publication.branch
+    if find_head_sha(repository=repository, branch=branch) == publication.sha:
+        request_publication(repository=repository, branch=branch, sha=publication.sha)
+    else:
+        publication.delete()
+
+
+def publish(*, repository: Repository, branch: str, sha: str) -> None:
+    """Publish one commit on one branch. Does nothing when the branch has moved on: its new head has its own turn."""
+    if find_head_sha(repository=repository, branch=branch) != sha:
+        return
+    publication = Publication.objects.filter(repository=repository, branch=branch, sha=sha).first()
+    if publication is not None and publication.finished_at is not None:
+        return
+    result = import_commit(repository=repository, sha=sha)
+    errors = list(result.errors) or check_result(repository=repository, branch=branch, result=result)
+    with transaction.atomic():
+        if find_head_sha(repository=repository, branch=branch) != sha:
+            return
+        if not errors:
+            replace_specs(repository=repository, branch=branch, sha=sha, jobspecs=result.jobspecs)
+        repository_services.set_publication(
+            repository=repository,
+            branch=branch,
+            sha=sha,
+            status="failed" if errors else "published",
+            jobspecs=len(result.jobspecs),
+            errors=[{"file": each.file, "line": each.line, "message": each.message} for each in errors],
+        )
+
+
+def unpublish(*, repository: Repository, branch: str) -> None:
+    """Remove every JobSpec of a branch."""
+    PublishedSpec.objects.filter(repository=repository, branch=branch).delete()
+
+
+def import_commit(*, repository: Repository, sha: str) -> PublishResult:
+    """Import the modules of a commit in a process of its own and return what they declare."""
+    root = trees.export(repository=repository, sha=sha)
+    folder = paths.work_folder(f"publish-{repository.name}-{sha[:12]}", trees.next_number())
+    trees.make_open_folder(folder)
+    try:
+        return _run_import(root=root, folder=folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run_import(*, root: Path, folder: Path) -> PublishResult:
+    manifest, answer = folder / "manifest.json", folder / "result.json"
+    write_message(manifest, PublishRequest(root=str(root), result_path=str(answer)))
+    manifest.chmod(0o644)
+    printed: list[str] = []
+    handle = launch(
+        "publish",
+        manifest,
+        sandbox=Sandbox(readonly=[str(root)], writable=[str(folder)]),
+        limits=profiles.PUBLISH.as_limits(),
+        log_path=folder / "log",
+        cwd=str(root),
+        on_line=printed.append,
+    )
+    try:
+        code = handle.wait(profiles.PUBLISH.wall_s)
+        if code is None:
+            handle.stop()
+            message = f"Importing the modules took longer than {profiles.PUBLISH.wall_s} seconds and was ended."
+            return _fail(message)
+    finally:
+        handle.close()
+    try:
+        return read_message(PublishResult, answer)
+    except ProtocolError as error:
+        said = " ".join(printed[-3:])
+        if code == SETUP_FAILED:
+            return _fail(f"The sandbox for importing the modules could not be made: {said}")
+        return _fail(f"Importing the modules ended with exit code {code} and no result ({error}). {said}".strip())
+
+
+def _fail(message: str) -> PublishResult:
+    return PublishResult(errors=(CodeError(file="pipeline.toml", line=0, message=message),))
+
+
+def check_result(*, repository: Repository, branch: str, result: PublishResult) -> list[CodeError]:
+    """Return what speaks against publishing: illegal paths, a dataset made twice, or made by another repository."""
+    errors: list[CodeError] = []
+    makers: dict[str, JobSpec] = {}
+    for spec in result.jobspecs:
+        for path in dict.fromkeys((*(o.path for o in spec.outputs), *(i.path for i in spec.inputs))):
+            errors.extend(_place(spec, message) for message in _check_path(path))
+        for output in spec.outputs:
+            first = makers.setdefault(output.path, spec)
+            if first is not spec:
+                message = f"{output.path} is made by {first.function} ({first.file}:{first.line}) already."
+                errors.append(_place(spec, message))
+            errors.extend(_place(spec, message) for message in _check_owner(repository, branch, output.path))
+    return errors
+
+
+def _place(spec: JobSpec, message: str) -> CodeError:
+    return CodeError(file=spec.file, line=spec.line, message=f"{spec.function}: {message}")
+
+
+def _check_path(path: str) -> Iterable[str]:
+    try:
+        names.split_dataset_path(path)
+    except AppError as error:
+        yield error.detail
+
+
+def _check_owner(repository: Repository, path: str) -> Iterable[str]:
+    """A dataset has one repository: the one that owns its folder, and the first that published it."""
+    if list(_check_path(path)):
+        return
+    owner = find_folder_owner(path=path)
+    if owner and owner != repository.name:
+        yield f"{path} lies in a folder of the repository {owner}."
+    other = (
+        PublishedOutput.objects.filter(path=path)
+        .exclude(spec__repository=repository)
+        .select_related("spec__repository")
+        .first()
+    )
+    if other is not None:
+        yield (
+            f"{path} is made by {other.spec.function} of the repository {other.spec.repository.name} "
+            f"on branch {other.spec.branch} already."
+        )
+
+
+def replace_specs(*, repository: Repository, branch: str, sha: str, jobspecs: Iterable[JobSpec]) -> None:
+    """Put these JobSpecs in the place of the branch's old ones; what is not among them is unpublished."""
+    brought = _read_changed_shas(repository, branch)
+    PublishedSpec.objects.filter(repository=repository, branch=branch).delete()
+    for spec in jobspecs:
+        body = _as_json(spec)
+        row = PublishedSpec.objects.create(
+            repository=repository,
+            branch=branch,
+            sha=sha,
+            changed_sha=brought.get((spec.function, spec.digest), sha),
+            function=spec.function,
+            file=spec.file,
+            line=spec.line,
+            profile=spec.profile,
+            digest=spec.digest,
+            spec=body,
+        )
+        PublishedOutput.objects.bulk_create(
+            PublishedOutput(spec=row, branch=branch, path=output.path) for output in spec.outputs
+        )
+
+
+def _read_changed_shas(repository: Repository, branch: str) -> dict[tuple[str, str], str]:
+    """Return which commit brought each digest; a new branch inherits this from the others."""
+    rows = PublishedSpec.objects.filter(repository=repository).order_by("pk")
+    found = {(row.function, row.digest): row.changed_sha for row in rows}
+    found.update({(row.function, row.digest): row.changed_sha for row in rows if row.branch == branch})
+    return found
+
+
+def _as_json(spec: JobSpec) -> Mapping[str, Any]:
+    return {
+        "size": spec.size,
+        "incremental": spec.incremental,
+        "description": spec.description,
+        "inputs": [{"name": each.name, "path": each.path, "branch": each.branch} for each in spec.inputs],
+        "outputs": [
+            {
+                "name": each.name,
+                "path": each.path,
+                "checks": [
+                    {
+                        "name": check.name,
+                        "expectation": check.expectation,
+                        "on_error": check.on_error,
+                    }
+                    for check in each.checks
+                ],
+            }
+            for each in spec.outputs
+        ],
+    }

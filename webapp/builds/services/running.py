@@ -1,0 +1,413 @@
+"""Running one job: claim it, start its process, watch it, and commit all its outputs at once or none of them."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+
+from jobs.protocol import JobResult, OutputTarget, PinnedInput, write_message
+from webapp.accounts import queries as accounts
+from webapp.accounts import services as account_services
+from webapp.accounts.rules.principals import JobScope
+from webapp.builds import signals
+from webapp.builds.models import UPLOAD, Build, Job, JobInput
+from webapp.builds.queries import planning
+from webapp.builds.rules import profiles
+from webapp.builds.rules.states import JobState
+from webapp.builds.runner import manifests, paths
+from webapp.builds.runner.launcher import LOST, Handle, launch
+from webapp.builds.runner.logs import LogWriter
+from webapp.builds.runner.manifests import Place
+from webapp.builds.services import builds, trees, uploads
+from webapp.catalog import queries as catalog
+from webapp.core import clock
+from webapp.core.errors import AppError, Conflict, Unavailable
+from webapp.datasets import services as dataset_services
+from webapp.datasets.models import Transaction
+from webapp.repositories import queries as repositories
+
+if TYPE_CHECKING:
+    from webapp.builds.rules.profiles import Allowance
+
+LEASE = timedelta(seconds=20)
+"""Longer than any wait between two heartbeats: starting the process waits at most launcher.START_SECONDS."""
+BEAT_SECONDS = 3.0
+LOOK_SECONDS = 0.5
+MAX_LOST = 1
+"""So many times a job whose worker or runner died under it is tried once more."""
+TOKEN_MARGIN = timedelta(minutes=10)
+RESULT_TRACEBACK = 20_000
+
+
+class Fenced(Conflict):
+    """Somebody else has this job now: whatever this worker still does about it must have no effect."""
+
+
+def run_job(*, job_id: str, worker: str) -> None:
+    """Run a job that is ready; do nothing when it is not, or when another worker has it."""
+    job = _claim(job_id, worker)
+    if job is None:
+        return
+    log = LogWriter(paths.log_path(job.pk))
+    with closing(log):
+        try:
+            _Attempt(job=job, build=job.build, log=log).run()
+        except Fenced:
+            log.write(f"attempt {job.attempt} gave up: the job is another worker's now", is_runner=True)
+
+
+def _claim(job_id: str, worker: str) -> Job | None:
+    claimed = Job.objects.filter(pk=job_id, state=JobState.RUN_PENDING).update(
+        state=JobState.RUNNING,
+        attempt=F("attempt") + 1,
+        lease_until=clock.now() + LEASE,
+        worker=worker[:200],
+        reason="",
+        started_at=clock.now(),
+    )
+    return Job.objects.select_related("build", "build__by").get(pk=job_id) if claimed else None
+
+
+@dataclass
+class _Attempt:
+    """One attempt of one job by one worker."""
+
+    job: Job
+    build: Build
+    log: LogWriter
+
+    def run(self) -> None:
+        self._say(
+            f"job {self.job.number} attempt {self.job.attempt} on {self.job.worker}, profile {self.job.profile}, "
+            f"size {self.job.size}, staging branch {self.job.staging_branch}"
+        )
+        place = Place(paths.work_folder(self.job.pk, self.job.attempt))
+        try:
+            self._run_at(place)
+        except Unavailable as error:
+            self._put_back(error.detail, lost=0)
+        except Fenced:
+            raise
+        except AppError as error:
+            self._fail(error.detail, code=error.code)
+        finally:
+            account_services.revoke_job_tokens(job_id=self.job.pk)
+            shutil.rmtree(place.folder, ignore_errors=True)
+
+    def _run_at(self, place: Place) -> None:
+        trees.make_open_folder(place.folder)
+        if self.job.attempt > 1:
+            self._drop_staging()
+        allowance = profiles.allow(size=self.job.size, wall_s=getattr(settings, "TRIBUTARY_JOB_SECONDS", None))
+        handle = self._start(place, allowance)
+        try:
+            outcome = self._watch(handle, allowance, place)
+        finally:
+            handle.close()
+        if outcome is None:
+            return
+        if outcome == LOST and self.job.lost < MAX_LOST:
+            self._put_back("The job runner died, and the job with it. It is tried once more.", lost=1)
+            return
+        self._finish(manifests.read_result(place=place, code=outcome), outcome)
+
+    # --- start ------------------------------------------------------------------------------------
+
+    def _start(self, place: Place, allowance: Allowance) -> Handle:
+        self.job.refresh_from_db()
+        token = self._create_token(allowance)
+        if self.job.kind == UPLOAD:
+            return self._start_upload(place, token, allowance)
+        return self._start_transform(place, token, allowance)
+
+    def _start_transform(self, place: Place, token: str, allowance: Allowance) -> Handle:
+        repository = repositories.repository_by_name(self.job.repository)
+        root = trees.export(repository=repository, sha=self.job.sha)
+        if self.job.profile == "spark":
+            self._begin_spark_session()
+        manifest = manifests.build_job_manifest(
+            job=self.job,
+            branch=self.build.branch,
+            token=token,
+            root=root,
+            place=place,
+            inputs=self._list_inputs(),
+            outputs=self._list_targets(),
+        )
+        for each in manifest.inputs:
+            self._say(f"input {each.path} at {each.transaction} ({each.branch})")
+        return self._launch("run", manifest, place, allowance, readable=[root], cwd=root)
+
+    def _start_upload(self, place: Place, token: str, allowance: Allowance) -> Handle:
+        (target,) = self._list_targets()
+        manifest = manifests.build_upload_manifest(
+            job=self.job,
+            branch=self.build.branch,
+            token=token,
+            place=place,
+            target=target,
+            staging=self._staging_branch(),
+        )
+        return self._launch("upload", manifest, place, allowance, readable=[manifest.file], cwd=place.folder)
+
+    def _launch(
+        self,
+        entrypoint: str,
+        manifest: object,
+        place: Place,
+        allowance: Allowance,
+        *,
+        readable: Sequence[object],
+        cwd: Path,
+    ) -> Handle:
+        write_message(place.manifest, manifest)
+        # The token in it is the job's own; nobody else can reach the folder, which lies in a closed home.
+        place.manifest.chmod(0o644)
+        return launch(
+            entrypoint,
+            place.manifest,
+            sandbox=manifests.build_sandbox(
+                place=place,
+                readable=[str(each) for each in readable],
+                locations=[catalog.table_location(table=each) for each in self._list_input_tables()],
+                written=[catalog.table_location(table=each.table) for each in self._list_targets()],
+            ),
+            limits=allowance.as_limits(),
+            log_path=paths.log_path(self.job.pk),
+            cwd=str(cwd),
+        )
+
+    def _begin_spark_session(self) -> None:
+        if not settings.SPARK_REMOTE:
+            message = "There is no Spark engine: Java 17 or 21 is missing, or SPARK_REMOTE is not set."
+            raise Unavailable(message, code="spark_down")
+        self.job.spark_session = str(uuid.uuid4())
+        Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt).update(spark_session=self.job.spark_session)
+
+    def _create_token(self, allowance: Allowance) -> str:
+        inputs = {
+            transaction_.dataset.table: {
+                "branch": each.branch,
+                "snapshot_id": transaction_.snapshot_id,
+                "schema_id": transaction_.schema_id,
+                "spec_id": transaction_.spec_id,
+                "order_id": transaction_.order_id,
+            }
+            for each, transaction_ in self._pinned()
+        }
+        scope = JobScope(
+            job_id=self.job.pk,
+            branch=self._staging_branch(),
+            base_branch=self.build.branch,
+            chain=tuple(self.build.chain),
+            inputs=inputs,
+            outputs=tuple(each.table for each in self._list_targets()),
+        )
+        _, secret = account_services.create_token(
+            user=self.build.by,
+            name=f"job {self.job.pk}",
+            expires_at=clock.now() + timedelta(seconds=allowance.wall_s) + TOKEN_MARGIN,
+            job_scope=scope,
+        )
+        return secret
+
+    def _staging_branch(self) -> str:
+        """An upload into somebody's open transaction writes where that transaction is staged."""
+        output = self.job.outputs.select_related("transaction").first()
+        if self.job.kind == UPLOAD and output is not None and output.transaction is not None:
+            return output.transaction.staging_branch
+        return self.job.staging_branch
+
+    def _pinned(self) -> list[tuple[JobInput, Transaction]]:
+        inputs = self.job.inputs.select_related("transaction", "transaction__dataset")
+        return [(each, each.transaction) for each in inputs if each.transaction is not None]
+
+    def _list_input_tables(self) -> list[str]:
+        return [transaction_.dataset.table for _, transaction_ in self._pinned()]
+
+    def _list_inputs(self) -> list[PinnedInput]:
+        since = planning.find_previous_snapshots(job=self.job)
+        return [
+            PinnedInput(
+                name=each.name,
+                path=each.path,
+                table=transaction_.dataset.table,
+                branch=each.branch,
+                transaction=transaction_.pk,
+                snapshot_id=transaction_.snapshot_id,
+                since_snapshot_id=since.get(each.path),
+            )
+            for each, transaction_ in self._pinned()
+        ]
+
+    def _list_targets(self) -> list[OutputTarget]:
+        outputs = self.job.outputs.select_related("dataset")
+        return [OutputTarget(each.name, each.path, each.dataset.table) for each in outputs if each.dataset is not None]
+
+    # --- watch ------------------------------------------------------------------------------------
+
+    def _watch(self, handle: Handle, allowance: Allowance, place: Place) -> int | None:
+        """Return the exit code; None when the job was cancelled or ran out of time, which is dealt with here."""
+        started = beaten = time.monotonic()
+        while (code := handle.wait(LOOK_SECONDS)) is None:
+            now = time.monotonic()
+            state = self._look(handle)
+            if state == JobState.ABORT_PENDING:
+                self._say("cancelled: ending the process")
+                handle.stop()
+                self._interrupt_spark()
+                self._abort()
+                return None
+            if now - started > allowance.wall_s:
+                handle.stop()
+                self._interrupt_spark()
+                message = f"The job took longer than the {allowance.wall_s} seconds that its size allows and was ended."
+                self._fail(message, code="timeout")
+                return None
+            if now - beaten > BEAT_SECONDS:
+                self._beat(handle)
+                beaten = now
+        if code != 0:
+            self._interrupt_spark()
+        return code
+
+    def _look(self, handle: Handle) -> str:
+        """Return the job's state; give up when the job is no longer this attempt's."""
+        state = Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt).values_list("state", flat=True).first()
+        if state not in {JobState.RUNNING, JobState.ABORT_PENDING}:
+            handle.stop()
+            raise Fenced(f"Job {self.job.pk} is {state}.")
+        return str(state)
+
+    def _beat(self, handle: Handle) -> None:
+        kept = Job.objects.filter(
+            pk=self.job.pk, attempt=self.job.attempt, state__in=[JobState.RUNNING, JobState.ABORT_PENDING]
+        ).update(lease_until=clock.now() + LEASE)
+        if not kept:
+            handle.stop()
+            raise Fenced(f"Job {self.job.pk} was taken away.")
+
+    def _interrupt_spark(self) -> None:
+        """A killed client leaves its query running: tell the server to drop the session."""
+        if not self.job.spark_session:
+            return
+        self._say("interrupting the Spark session")
+
+    # --- end --------------------------------------------------------------------------------------
+
+    def _finish(self, result: JobResult, code: int) -> None:
+        for check in result.checks:
+            verdict = "holds" if check.passed else "failed"
+            self._say(f'expectation "{check.name}" on {check.dataset} {verdict}. {check.message}'.rstrip())
+        if result.status == "ok":
+            self._complete(result)
+            return
+        error = asdict(result.error) if result.error else {"message": "The job failed without saying why."}
+        error["traceback"] = str(error.get("traceback", ""))[-RESULT_TRACEBACK:]
+        self._fail(_name_place(error), code=str(error.get("code") or "failed"), error=error, exit_code=code)
+
+    def _complete(self, result: JobResult) -> None:
+        """Make the outputs visible, mark the job and ready the next ones in one step, unless it was taken away."""
+        with transaction.atomic():
+            moved = Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt, state=JobState.RUNNING).update(
+                state=JobState.COMPLETED, finished_at=clock.now(), lease_until=None, reason=""
+            )
+            if not moved:
+                # Cancelled between its last line and here: the cancellation wins, nothing is visible.
+                self._give_way()
+                return
+            self._commit_outputs(result)
+            self.job.refresh_from_db()
+            signals.job_finished.send(sender=Job, job=self.job)
+            builds.advance_build(build=self.build)
+        for path, output in result.outputs.items():
+            self._say(f"committed {output.rows:,} rows of {path} on {self.build.branch}")
+        self._end("completed", 0)
+
+    def _commit_outputs(self, result: JobResult) -> None:
+        outputs = list(self.job.outputs.select_related("transaction", "transaction__dataset"))
+        opened = [each.transaction for each in outputs if each.transaction is not None]
+        if opened and (self.job.upload or {}).get("transaction") is None:
+            dataset_services.commit_transactions(
+                transactions=opened,
+                branch=self.build.branch,
+                staging=self.job.staging_branch,
+                by=accounts.principal_for_user(self.build.by),
+            )
+        for each in outputs:
+            written = result.outputs.get(each.path)
+            if written is not None:
+                each.summary = asdict(written)
+                each.save(update_fields=["summary"])
+
+    def _give_way(self) -> None:
+        self._look_once()
+        self._abort()
+
+    def _look_once(self) -> None:
+        current = Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt, state=JobState.ABORT_PENDING)
+        if not current.exists():
+            raise Fenced(f"Job {self.job.pk} was taken away.")
+
+    def _abort(self) -> None:
+        reason = Job.objects.values_list("reason", flat=True).get(pk=self.job.pk) or "Cancelled."
+        with transaction.atomic():
+            builds.end_job(job=self.job, state=JobState.ABORTED, reason=reason, attempt=self.job.attempt)
+            builds.advance_build(build=self.build)
+        self._end("aborted", 1)
+
+    def _fail(self, reason: str, *, code: str, error: Mapping[str, Any] | None = None, exit_code: int = 1) -> None:
+        with transaction.atomic():
+            ended = builds.end_job(
+                job=self.job,
+                state=JobState.FAILED,
+                reason=reason,
+                error={"message": reason, "code": code, **(error or {})},
+                attempt=self.job.attempt,
+            )
+            if ended:
+                builds.advance_build(build=self.build)
+        if not ended:
+            self._give_way()
+            return
+        self._say(f"failed: {reason}")
+        self._say("transactions aborted, staging branch removed, readers saw nothing")
+        self._end("failed", exit_code)
+
+    def _put_back(self, reason: str, *, lost: int) -> None:
+        """Return the job to the queue: what it needs is not there now, the sweep rings again."""
+        Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt, state=JobState.RUNNING).update(
+            state=JobState.RUN_PENDING,
+            reason=reason,
+            lease_until=None,
+            rung_at=clock.now(),
+            lost=F("lost") + lost,
+        )
+        self._say(f"put back: {reason}")
+
+    def _drop_staging(self) -> None:
+        """Forget what an earlier attempt staged."""
+
+    def _say(self, text: str) -> None:
+        self.log.write(text, is_runner=True)
+
+    def _end(self, reason: str, code: int) -> None:
+        uploads.forget_staged_file(job=self.job)
+        self.log.end(reason, code)
+
+
+def _name_place(error: Mapping[str, Any]) -> str:
+    """Return the message with the place in the code that it came from."""
+    place = f" ({error['file']}:{error['line']})" if error.get("file") else ""
+    return f"{error['message']}{place}"

@@ -1,0 +1,157 @@
+"""What a loop repeats every few seconds: ring again what is due, take over what a dead worker held, close what is left."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db import transaction
+from django.db.models import F
+
+from webapp.accounts import services as accounts
+from webapp.builds.models import Build, Job
+from webapp.builds.rules.states import BUILD_ENDS, BuildState, JobState
+from webapp.builds.runner import paths
+from webapp.builds.runner.logs import LogWriter
+from webapp.builds.services import builds, publication, trees
+from webapp.builds.services.running import MAX_LOST
+from webapp.core import clock
+from webapp.core.errors import AppError
+from webapp.datasets import services as datasets
+from webapp.datasets.models import Transaction
+from webapp.datasets.rules.transactions import OPEN
+from webapp.repositories.models import PENDING, Publication
+
+RING_AGAIN = timedelta(seconds=10)
+
+
+def sweep_builds() -> dict[str, int]:
+    """Do all of it once; return how often each thing was needed."""
+    return {
+        "jobs taken over": take_over_lost_jobs(),
+        "jobs rung again": ring_waiting_jobs(),
+        "builds rung again": ring_resolving_builds(),
+        "builds advanced": advance_running_builds(),
+        "transactions aborted": abort_orphaned_transactions(),
+        "publications rung again": ring_pending_publications(),
+        "old trees removed": trees.sweep_trees(),
+    }
+
+
+def take_over_lost_jobs() -> int:
+    """Retry or fail jobs whose lease ran out: their worker is dead, or so slow that its result may not count."""
+    late = Job.objects.filter(
+        state__in=[JobState.RUNNING, JobState.ABORT_PENDING], lease_until__lt=clock.now()
+    ).select_related("build")
+    count = 0
+    for job in late:
+        with transaction.atomic():
+            count += _take_over(job)
+    return count
+
+
+def _take_over(job: Job) -> int:
+    reason = f"The worker {job.worker} died while it ran the job."
+    accounts.revoke_job_tokens(job_id=job.pk)
+    if job.state == JobState.ABORT_PENDING:
+        ended = builds.end_job(job=job, state=JobState.ABORTED, reason=job.reason, attempt=job.attempt)
+        note = "aborted"
+    elif job.lost >= MAX_LOST:
+        ended = builds.end_job(
+            job=job,
+            state=JobState.FAILED,
+            reason=f"{reason} It died for the second time.",
+            error={"message": reason, "code": "worker_lost"},
+            attempt=job.attempt,
+        )
+        note = "failed"
+    else:
+        ended = bool(
+            Job.objects.filter(pk=job.pk, state=JobState.RUNNING, attempt=job.attempt).update(
+                # The next attempt has another number, so a worker that only seemed dead can no longer finish.
+                state=JobState.RUN_PENDING,
+                lease_until=None,
+                lost=F("lost") + 1,
+                reason=f"{reason} It is tried once more.",
+            )
+        )
+        note = ""
+        if ended:
+            builds.ring_job(job)
+    if ended:
+        transaction.on_commit(lambda: _note(job, reason, note))
+        builds.advance_build(build=job.build)
+    return int(ended)
+
+
+def _note(job: Job, reason: str, end: str) -> None:
+    log = LogWriter(paths.log_path(job.pk))
+    log.write(reason, is_runner=True)
+    if end:
+        log.end(end, 1)
+    log.close()
+
+
+def ring_waiting_jobs() -> int:
+    """Ring again for jobs that are ready and that nobody took: the message was lost, or a part was down."""
+    due = Job.objects.filter(state=JobState.RUN_PENDING, rung_at__lt=clock.now() - RING_AGAIN)
+    count = 0
+    for job in due:
+        with transaction.atomic():
+            builds.ring_job(job)
+        count += 1
+    return count
+
+
+def ring_resolving_builds() -> int:
+    """Ring again for builds that wait for a publication, for another build, or for a lost message."""
+    due = Build.objects.filter(state=BuildState.RESOLVING, rung_at__lt=clock.now() - RING_AGAIN)
+    count = 0
+    for build in due:
+        with transaction.atomic():
+            builds.ring_resolution(build)
+        count += 1
+    return count
+
+
+def advance_running_builds() -> int:
+    """Carry on builds whose last step was cut off between a job's end and its consequences."""
+    count = 0
+    for build in Build.objects.filter(state=BuildState.RUNNING):
+        before = set(build.jobs.values_list("pk", "state"))
+        builds.advance_build(build=build)
+        build.refresh_from_db()
+        count += before != set(build.jobs.values_list("pk", "state")) or build.is_over
+    return count
+
+
+def abort_orphaned_transactions() -> int:
+    """Abort what builds that are over, or gone, still hold open."""
+    held = Transaction.objects.filter(state=OPEN, build_id__isnull=False).select_related("dataset")
+    alive = set(
+        Build.objects.filter(pk__in=[each.build_id for each in held])
+        .exclude(state__in=BUILD_ENDS)
+        .values_list("pk", flat=True)
+    )
+    count = 0
+    for each in held:
+        if each.build_id not in alive:
+            datasets.abort_transaction(transaction=each, reason=f"Build {each.build_id} is over.")
+            count += 1
+    return count
+
+
+def ring_pending_publications() -> int:
+    """Ring again for commits whose JobSpecs were not published."""
+    due = Publication.objects.filter(status=PENDING, created_at__lt=clock.now() - RING_AGAIN).select_related(
+        "repository"
+    )
+    count = 0
+    for each in due:
+        with transaction.atomic():
+            try:
+                publication.request_or_drop(publication=each)
+            except AppError:
+                # The repository is damaged; readiness says so, and the other ones go on.
+                continue
+        count += 1
+    return count

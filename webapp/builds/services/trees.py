@@ -1,0 +1,55 @@
+"""Folders that job processes see: exported commits, shared and read-only, and the open folder of one attempt."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+from datetime import timedelta
+from pathlib import Path
+
+from webapp.builds.runner import paths
+from webapp.core import clock
+from webapp.repositories import queries as repositories
+from webapp.repositories.models import Repository
+
+KEEP = timedelta(days=2)
+_numbers = itertools.count(1)
+
+
+def next_number() -> int:
+    """Return a number that this process has not used: folders of attempts that no row counts."""
+    return os.getpid() * 100_000 + next(_numbers)
+
+
+def make_open_folder(folder: Path) -> None:
+    """Make a folder that a job with a user of its own may write; the home above it is closed to everybody else."""
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o777)
+
+
+def export(*, repository: Repository, sha: str) -> Path:
+    """Return a folder with the files of a commit, exported once; it appears whole or not at all."""
+    folder = paths.tree_folder(repository.name, sha)
+    if not folder.exists():
+        partial = folder.with_name(f".{sha}.{next_number()}")
+        partial.parent.mkdir(parents=True, exist_ok=True)
+        repositories.export_tree(repository, sha, partial)
+        try:
+            partial.rename(folder)
+        except OSError:
+            # Somebody else was faster; theirs holds the same files.
+            shutil.rmtree(partial, ignore_errors=True)
+    os.utime(folder)
+    return folder
+
+
+def sweep_trees() -> int:
+    """Remove exported commits that nobody has used for a while; return how many."""
+    removed = 0
+    limit = (clock.now() - KEEP).timestamp()
+    for folder in paths.trees_folder().glob("*/*"):
+        if folder.stat().st_mtime < limit:
+            shutil.rmtree(folder, ignore_errors=True)
+            removed += 1
+    return removed

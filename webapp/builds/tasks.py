@@ -1,0 +1,39 @@
+"""Doorbells: each hands an id to one service. The row decides, so a doubled or late ring does nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Any
+
+from celery import shared_task
+
+from webapp.builds import queries, services
+from webapp.core.errors import Unavailable
+
+
+@shared_task(name="webapp.builds.tasks.publish", ignore_result=True)
+def publish(*, repository: str, branch: str, sha: str, **_: Any) -> None:
+    """Publish the JobSpecs of one commit on one branch."""
+    found = queries.find_repository_by_name(repository)
+    if found is None:
+        return
+    try:
+        services.publish(repository=found, branch=branch, sha=sha)
+    except Unavailable:
+        # The job runner is starting; the publication stays pending and the sweep rings again.
+        return
+
+
+@shared_task(name="webapp.builds.tasks.resolve_build", ignore_result=True)
+def resolve_build(*, id: int, **_: Any) -> None:
+    """Plan a build and open its transactions."""
+    build = queries.find_build(id)
+    if build is not None:
+        services.resolve_build(build=build)
+
+
+@shared_task(name="webapp.builds.tasks.run_job", ignore_result=True)
+def run_job(*, id: str, **_: Any) -> None:
+    """Run one job of a build."""
+    services.run_job(job_id=id, worker=f"{socket.gethostname()}-{os.getpid()}")

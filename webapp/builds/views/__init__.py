@@ -1,0 +1,1 @@
+"""Pages, fragments and event streams of builds."""

@@ -1,0 +1,138 @@
+"""Event streams: a job's log line by line, a build's changes. Async, served by the ASGI half only."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any
+
+from asgiref.sync import sync_to_async
+from django.db import close_old_connections
+from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
+
+from webapp.builds import queries
+from webapp.builds.runner.logs import LogReader
+from webapp.core.errors import AppError, Unauthenticated
+from webapp.core.problems import problem_response
+
+if TYPE_CHECKING:
+    from webapp.accounts.rules.principals import Principal
+    from webapp.builds.models import Build, Job
+    from webapp.builds.rules.log_lines import LogLine
+
+LOOK_SECONDS = 0.25
+KEEPALIVE_SECONDS = 15
+RETRY_MS = 2000
+LINES_PER_LOOK = 500
+LOST_LOG_SECONDS = 5
+"""A finished job without a closing line: its worker died before it could write one."""
+
+
+async def job_log(request: HttpRequest, job_id: str) -> HttpResponseBase:
+    """Stream a job's log from `Last-Event-ID` on (a byte offset), or from `?offset=`, until its end."""
+    try:
+        job = await _authorise(request, lambda principal: queries.get_job(principal, job_id))
+    except AppError as error:
+        return problem_response(error)
+    return _stream(_follow_log(job, _read_offset(request)))
+
+
+async def build(request: HttpRequest, build_id: int) -> HttpResponseBase:
+    """Stream a build's changes until it is over."""
+    try:
+        found = await _authorise(request, lambda principal: queries.get_build(principal, build_id))
+    except AppError as error:
+        return problem_response(error)
+    return _stream(_follow_build(found))
+
+
+async def _authorise(request: HttpRequest, get: Callable[[Principal], Any]) -> Any:
+    principal: Principal | None = getattr(request, "principal", None)
+    if principal is None:
+        raise Unauthenticated("Sign in to follow this.")
+    return await _in_thread(get, principal)
+
+
+async def _in_thread(call: Callable[..., Any], *arguments: Any) -> Any:
+    """Query in a thread, and give back a connection that has grown old: a stream outlives many."""
+
+    def run() -> Any:
+        close_old_connections()
+        return call(*arguments)
+
+    return await sync_to_async(run, thread_sensitive=False)()
+
+
+def _stream(events: AsyncIterator[str]) -> StreamingHttpResponse:
+    response = StreamingHttpResponse(events, content_type="text/event-stream")
+    response["Cache-Control"] = "no-cache, no-transform"
+    response["X-Accel-Buffering"] = "no"
+    return response
+
+
+def _read_offset(request: HttpRequest) -> int:
+    text = request.headers.get("Last-Event-ID") or request.GET.get("offset", "0")
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def _event(name: str, data: object, *, event_id: object = None) -> str:
+    head = f"id: {event_id}\n" if event_id is not None else ""
+    return f"{head}event: {name}\ndata: {json.dumps(data, default=str)}\n\n"
+
+
+async def _follow_log(job: Job, offset: int) -> AsyncIterator[str]:
+    yield f"retry: {RETRY_MS}\n\n"
+    reader = LogReader(queries.log_file(job), offset=offset)
+    quiet = silent = time.monotonic()
+    try:
+        while True:
+            lines = await asyncio.to_thread(reader.read, limit=LINES_PER_LOOK)
+            for line in lines:
+                yield _event("line", shape_line(line), event_id=line.end)
+            now = time.monotonic()
+            if lines:
+                quiet = silent = now
+                continue
+            if reader.ended is not None:
+                yield _event("end", {"reason": reader.ended.reason, "code": reader.ended.code})
+                return
+            if now - silent > LOST_LOG_SECONDS:
+                silent = now
+                if await _in_thread(_is_job_over, job.pk):
+                    yield _event("end", {"reason": "lost", "code": 1})
+                    return
+            if now - quiet > KEEPALIVE_SECONDS:
+                quiet = now
+                yield ": keep-alive\n\n"
+            await asyncio.sleep(LOOK_SECONDS)
+    finally:
+        reader.close()
+
+
+def shape_line(line: LogLine) -> dict[str, Any]:
+    """Return a line as the page draws it."""
+    return {"n": line.n, "t": line.t, "stream": line.stream, "level": line.level, "text": line.text}
+
+
+def _is_job_over(job_id: str) -> bool:
+    return queries.is_job_over(job_id)
+
+
+async def _follow_build(found: Build) -> AsyncIterator[str]:
+    yield f"retry: {RETRY_MS}\n\n"
+    seen: dict[str, Any] = {}
+    quiet = time.monotonic()
+    while True:
+        now_seen: dict[str, Any] = await _in_thread(queries.read_progress, found.pk)
+        if now_seen != seen:
+            seen, quiet = now_seen, time.monotonic()
+            yield _event("change", seen, event_id=seen["version"])
+        if seen.get("is_over", True):
+            yield _event("end", {"state": seen.get("state")})
+            return
+        if time.monotonic() - quiet > KEEPALIVE_SECONDS:
+            quiet = time.monotonic()
+            yield ": keep-alive\n\n"
+        await asyncio.sleep(LOOK_SECONDS * 2)
