@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
 VERSION = 1
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
@@ -227,6 +227,26 @@ class JobResult:
     outputs: Mapping[str, OutputResult] = field(default_factory=dict)
     checks: tuple[CheckResult, ...] = ()
     error: JobError | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a job is, rewritten now and then as `progress.json` beside the result."""
+
+    FILE: ClassVar[str] = "progress.json"
+
+    done: int
+    total: int
+    unit: Literal["rows", "tasks"]
+
+
+@dataclass(frozen=True)
+class InterruptRequest:
+    """End the Spark session of a job that was killed: its queries run on otherwise."""
+
+    spark_remote: str
+    job_id: str
+    spark_session_id: str
 
 
 # --- diff -----------------------------------------------------------------------------------------

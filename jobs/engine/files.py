@@ -1,0 +1,361 @@
+"""Reading files that people upload: CSV, JSON lines, Parquet. Types come from the whole file, memory stays bounded.
+
+Text files are scanned twice by DuckDB: once to find broken rows and the type of every column, once to read. A column is
+what all of its values are: boolean, whole number, number, date, timestamp, else text. Numbers with leading zeros or too
+many digits stay text, so that nothing is lost. An empty CSV field is NULL; `NA`, `N/A`, `NULL`, `null`, `NaN`, `nan` and
+`\\N` are NULL too in a column of numbers, dates or booleans, and then in the whole file.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.schema import Schema
+
+MEMORY_LIMIT = "1GB"
+BATCH_ROWS = 65_536
+SAMPLE_ROWS = 2_000
+MAX_LINE_BYTES = 32 * 1024 * 1024
+_SEPARATORS = (",", ";", "\t", "|")
+_MISSING = ("NA", "N/A", "NULL", "null", "NaN", "nan", r"\N")
+# the first that fits all values of a column wins; each as (DuckDB type, what a text must look like)
+_KINDS = (
+    ("BOOLEAN", "(?i:true|false)"),
+    ("BIGINT", ""),
+    ("DOUBLE", r"[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(?i:inf|infinity)"),
+    ("DATE", r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
+    ("TIMESTAMP", r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"),
+    (
+        "TIMESTAMPTZ",
+        r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)? ?(Z|[+-][0-9]{2}(:?[0-9]{2})?)",
+    ),
+)
+_TOO_LONG = r"[+-]?[0-9]{16,}"
+"""Digits that a double would round: kept as text unless they fit a whole number."""
+_BY_ICEBERG = {
+    "boolean": "BOOLEAN",
+    "int": "INTEGER",
+    "long": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+    "timestamptz": "TIMESTAMPTZ",
+    "string": "VARCHAR",
+}
+
+
+class FileError(ValueError):
+    """The file cannot be loaded; `line` is where, 0 for the whole file."""
+
+    def __init__(self, message: str, *, code: str, line: int = 0) -> None:
+        super().__init__(f"line {line}: {message}" if line else message)
+        self.code = code
+        self.line = line
+
+
+class Source:
+    """An opened file: its columns, its number of rows, and its rows once."""
+
+    def __init__(self, schema: pa.Schema, rows: int, reader: Iterator[pa.RecordBatch], close: object) -> None:
+        self.schema = schema
+        self.rows = rows
+        self._reader = reader
+        self._close = close
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Read the rows."""
+        return self._reader
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(self._close, duckdb.DuckDBPyConnection):
+            self._close.close()
+
+
+# --- CSV ------------------------------------------------------------------------------------------
+
+
+def read_csv(path: Path, known: Schema) -> Source:
+    """Open a CSV file with a header line; `known` are the columns of a table that it is appended to."""
+    _check_not_empty(path)
+    separator, names = _read_header(path)
+    connection = _connect()
+    columns = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in names)
+    source = (
+        f"read_csv({_text(str(path))}, auto_detect=false, header=true, delim={_text(separator)}, quote='\"', "
+        f"escape='\"', strict_mode=true, null_padding=false, max_line_size={MAX_LINE_BYTES}, columns={{{columns}}})"
+    )
+    try:
+        rows, kinds, missing = _infer(connection, source, names)
+    except duckdb.Error as error:
+        raise _csv_error(path, separator, len(names), error) from None
+    if rows == 0:
+        raise FileError("the file has a header and no rows", code="empty_file")
+    kinds = _suit(connection, source, names, kinds, missing, known)
+    cast = ", ".join(_cast(name, kind, missing) for name, kind in zip(names, kinds, strict=True))
+    return _stream(connection, f"SELECT {cast} FROM {source}", rows)
+
+
+def _read_header(path: Path) -> tuple[str, list[str]]:
+    with path.open("rb") as file:
+        first = file.readline(MAX_LINE_BYTES)
+    try:
+        text = first.decode("utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise FileError("the file is not UTF-8 text", code="broken_row", line=1) from None
+    if "\0" in text:
+        raise FileError("this is not a CSV file", code="broken_file", line=1)
+    separator = max(_SEPARATORS, key=lambda mark: (text.count(mark), -_SEPARATORS.index(mark)))
+    try:
+        names = [name.strip() for name in next(csv.reader([text], delimiter=separator, strict=True), [])]
+    except csv.Error as error:
+        raise FileError(f"the header cannot be read: {error}", code="broken_row", line=1) from None
+    seen: dict[str, str] = {}
+    for number, name in enumerate(names, 1):
+        if not name:
+            raise FileError(f"column {number} has no name in the header", code="bad_header", line=1)
+        if name.lower() in seen:
+            raise FileError(f"the header names column {name!r} twice", code="bad_header", line=1)
+        seen[name.lower()] = name
+    return separator, names
+
+
+def _infer(
+    connection: duckdb.DuckDBPyConnection, source: str, names: Sequence[str]
+) -> tuple[int, list[str], tuple[str, ...]]:
+    """Return the number of rows, the type of each column and the words that mean NULL in this file.
+
+    A first look at some rows says which type each column may have; the scans of the whole file then ask about that one
+    alone, and again about the next where some value does not fit.
+    """
+    head = f"(SELECT * FROM {source} LIMIT {SAMPLE_ROWS})"
+    everything = [tuple(range(len(_KINDS)))] * len(names)
+    _, filled, present, fitting = _count(connection, head, names, everything)
+    left = [
+        [kind for kind in range(len(_KINDS)) if fitting[index][kind] == present[index]] for index in range(len(names))
+    ]
+    while True:
+        asked = [tuple(kinds[:1]) for kinds in left]
+        rows, filled, present, fitting = _count(connection, source, names, asked)
+        misfits = [index for index, kinds in enumerate(asked) if any(fitting[index][k] < present[index] for k in kinds)]
+        if not misfits:
+            break
+        for index in misfits:
+            left[index].pop(0)
+    # a column of NULLs alone fits everything and is text
+    kinds = [
+        _KINDS[candidates[0]][0] if candidates and present[index] else "VARCHAR"
+        for index, candidates in enumerate(left)
+    ]
+    marks = any(kind != "VARCHAR" and filled[index] > present[index] for index, kind in enumerate(kinds))
+    return rows, kinds, _MISSING if marks else ()
+
+
+def _count(
+    connection: duckdb.DuckDBPyConnection, source: str, names: Sequence[str], asked: Sequence[Sequence[int]]
+) -> tuple[int, list[int], list[int], list[dict[int, int]]]:
+    """Scan once: rows; then for each column the filled fields, those that are a value, and those that fit each kind."""
+    parts = ["count(*)"]
+    for name, kinds in zip(names, asked, strict=True):
+        value = _value(name, _MISSING)
+        parts += [f"count({_name(name)})", f"count({value})"]
+        parts += [f"count_if({_fits(value, *_KINDS[kind])})" for kind in kinds]
+    found = iter(connection.execute(f"SELECT {', '.join(parts)} FROM {source}").fetchone() or ())
+    rows, filled, present, fitting = int(next(found, 0)), [], [], []
+    for kinds in asked:
+        filled.append(int(next(found)))
+        present.append(int(next(found)))
+        fitting.append({kind: int(next(found) or 0) for kind in kinds})
+    return rows, filled, present, fitting
+
+
+def _fits(value: str, kind: str, pattern: str) -> str:
+    if kind == "BIGINT":  # writing the number again must give the same text: fast, and no leading zero is lost
+        return f"CAST(TRY_CAST({value} AS BIGINT) AS VARCHAR) = {value}"
+    fits = f"regexp_full_match({value}, {_text(pattern)}) AND TRY_CAST({value} AS {kind}) IS NOT NULL"
+    return f"{fits} AND NOT regexp_full_match({value}, {_text(_TOO_LONG)})" if kind == "DOUBLE" else fits
+
+
+def _suit(
+    connection: duckdb.DuckDBPyConnection,
+    source: str,
+    names: Sequence[str],
+    kinds: Sequence[str],
+    missing: Sequence[str],
+    known: Schema,
+) -> list[str]:
+    """Prefer the types of the table that is appended to, where every value fits them."""
+    table = {field.name: _BY_ICEBERG.get(str(field.field_type)) for field in known.fields}
+    suited = []
+    for name, kind in zip(names, kinds, strict=True):
+        wanted = table.get(name)
+        if wanted is None or wanted == kind:
+            suited.append(kind)
+            continue
+        value = _value(name, missing)
+        query = f"SELECT count(*) FROM {source} WHERE {value} IS NOT NULL AND TRY_CAST({value} AS {wanted}) IS NULL"
+        misfits = connection.execute(query).fetchone() or (1,)
+        # a text column takes anything; a date is not read from '5', nor a number from 'true'
+        fits = misfits[0] == 0 and (wanted == "VARCHAR" or kind == "VARCHAR" or {wanted, kind} <= _NUMBERS)
+        suited.append(wanted if fits else kind)
+    return suited
+
+
+_NUMBERS = {"INTEGER", "BIGINT", "FLOAT", "DOUBLE"}
+
+
+def _value(name: str, missing: Sequence[str]) -> str:
+    if not missing:
+        return _name(name)
+    return f"CASE WHEN {_name(name)} IN ({', '.join(map(_text, missing))}) THEN NULL ELSE {_name(name)} END"
+
+
+def _cast(name: str, kind: str, missing: Sequence[str]) -> str:
+    return f"CAST({_value(name, missing)} AS {kind}) AS {_name(name)}"
+
+
+def _csv_error(path: Path, separator: str, width: int, error: duckdb.Error) -> FileError:
+    """Find the broken row again with the line numbers that an editor shows."""
+    csv.field_size_limit(MAX_LINE_BYTES)
+    line = 0
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, delimiter=separator, strict=True)
+            for row in reader:
+                first, line = line + 1, reader.line_num
+                if len(row) not in (0, width) or (not row and width > 1):
+                    values = "1 value" if len(row) == 1 else f"{len(row)} values"
+                    return FileError(f"expected {width} values, found {values}", code="broken_row", line=first)
+    except csv.Error as problem:
+        text = str(problem)
+        text = "a quoted value is never closed" if "unexpected end of data" in text else text
+        return FileError(text, code="broken_row", line=line + 1)
+    except UnicodeDecodeError:
+        return FileError("this is not UTF-8 text", code="broken_row", line=_undecodable_line(path))
+    place = re.search(r"Line: (\d+)", str(error))
+    message = str(error).partition("\n")[0].removeprefix("Invalid Input Error: ")
+    return FileError(message, code="broken_row", line=int(place[1]) if place else 0)
+
+
+def _undecodable_line(path: Path) -> int:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                return number
+    return 0
+
+
+# --- JSON lines -----------------------------------------------------------------------------------
+
+
+def read_json_lines(path: Path, known: Schema) -> Source:
+    """Open a file with one JSON object on each line."""
+    _check_not_empty(path)
+    connection = _connect()
+    source = (
+        f"read_json({_text(str(path))}, format='newline_delimited', records=true, sample_size=-1, "
+        f"map_inference_threshold=-1, maximum_object_size={MAX_LINE_BYTES})"
+    )
+    try:
+        described = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+        counted = connection.execute(f"SELECT count(*) FROM {source}").fetchone() or (0,)
+    except duckdb.Error as error:
+        raise _json_error(path, error) from None
+    table = {field.name: _BY_ICEBERG.get(str(field.field_type)) for field in known.fields}
+    cast = ", ".join(_json_cast(name, kind, table.get(name)) for name, kind, *_ in described)
+    return _stream(connection, f"SELECT {cast} FROM {source}", int(counted[0]))
+
+
+def _json_cast(name: str, kind: str, wanted: str | None) -> str:
+    is_scalar = not any(mark in kind for mark in ("STRUCT", "[", "MAP"))
+    if wanted == "VARCHAR" and is_scalar:
+        kind = "VARCHAR"
+    elif wanted == "DOUBLE" and kind in {"BIGINT", "UBIGINT", "HUGEINT"}:
+        kind = "DOUBLE"
+    elif kind in {'"NULL"', "NULL"} or (is_scalar and kind in {"JSON", "UUID", "HUGEINT", "UBIGINT", "TIME"}):
+        kind = "VARCHAR"
+    # values of several types stay JSON text, nested ones too
+    kind = kind.replace('"NULL"', "VARCHAR").replace("JSON", "VARCHAR").replace("UBIGINT", "DOUBLE")
+    return f"CAST({_name(name)} AS {kind}) AS {_name(name)}"
+
+
+def _json_error(path: Path, error: duckdb.Error) -> FileError:
+    """Find the broken line by reading as people do, line by line."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                value = json.loads(line)
+            except UnicodeDecodeError:
+                return FileError("this is not UTF-8 text", code="broken_row", line=number)
+            except (ValueError, RecursionError) as problem:
+                return FileError(f"this is not JSON: {problem}", code="broken_row", line=number)
+            if not isinstance(value, dict):
+                return FileError("expected one JSON object on each line", code="broken_row", line=number)
+    message = str(error).partition("\n")[0].replace(str(path), "the file")
+    return FileError(message, code="broken_file")
+
+
+# --- Parquet --------------------------------------------------------------------------------------
+
+
+def read_parquet(path: Path, known: Schema) -> Source:
+    """Open a Parquet file."""
+    _ = known
+    _check_not_empty(path)
+    try:
+        file = pq.ParquetFile(path)
+    except (pa.ArrowException, OSError) as error:
+        raise FileError(f"this is not a Parquet file: {error}", code="broken_file") from None
+    return Source(file.schema_arrow.remove_metadata(), file.metadata.num_rows, file.iter_batches(BATCH_ROWS), file)
+
+
+# --- shared ---------------------------------------------------------------------------------------
+
+
+def _check_not_empty(path: Path) -> None:
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            if chunk.strip(b"\xef\xbb\xbf\r\n\t "):
+                return
+    raise FileError("the file is empty", code="empty_file")
+
+
+def _connect() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(
+        config={"memory_limit": MEMORY_LIMIT, "temp_directory": "/tmp/upload", "threads": "2"}  # noqa: S108 - private
+    )
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+def _stream(connection: duckdb.DuckDBPyConnection, query: str, rows: int) -> Source:
+    reader = connection.sql(query).to_arrow_reader(BATCH_ROWS)
+    return Source(reader.schema, rows, iter(reader), connection)
+
+
+def _text(value: str) -> str:
+    escaped = value.replace("'", "''")
+    return f"'{escaped}'"
+
+
+def _name(value: str) -> str:
+    escaped = value.replace('"', '""')
+    return f'"{escaped}"'

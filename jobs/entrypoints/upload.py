@@ -1,0 +1,86 @@
+"""UploadManifest -> JobResult: one staged file into one table, all or nothing, in the sandbox."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.exceptions import RESTError
+from pyiceberg.schema import Schema
+
+from jobs.engine.catalog import open_catalog
+from jobs.engine.files import FileError, read_csv, read_json_lines, read_parquet
+from jobs.engine.schemas import SchemaError
+from jobs.engine.writer import write_table
+from jobs.protocol import JobError, JobResult, OutputResult, Progress, UploadManifest, read_message, write_message
+from jobs.transforms.context import say
+
+FAILED = 1
+
+
+def main(manifest_path: str) -> int:
+    """Read an UploadManifest, load the file, write the JobResult. 0 when it is ok."""
+    manifest = read_message(UploadManifest, manifest_path)
+    try:
+        result = upload(manifest)
+    except FileError as error:
+        result = _failed(str(error), code=error.code, line=error.line)
+    except SchemaError as error:
+        result = _failed(str(error), code="schema")
+    except (pa.ArrowException, OSError) as error:
+        result = _failed(f"the file cannot be read: {error}", code="broken_file")
+    except MemoryError:
+        result = _failed("the file needs more memory than an upload may use", code="memory")
+    except RESTError as error:
+        result = _failed(f"the catalog refused the write: {error}", code="catalog")
+    write_message(manifest.result_path, result)
+    return 0 if result.status == "ok" else FAILED
+
+
+def upload(manifest: UploadManifest) -> JobResult:
+    """Load the file as one snapshot on the staging branch."""
+    catalog = open_catalog(uri=manifest.catalog_uri, token=manifest.token, branch=manifest.branch)
+    table = catalog.load_table(manifest.table)
+    is_append = manifest.mode == "append"
+    known = table.schema() if is_append else Schema()
+    readers = {"csv": read_csv, "jsonl": read_json_lines, "parquet": read_parquet}
+    source = readers[manifest.format](Path(manifest.file), known)
+    with source:
+        say(f"read {source.rows:,} rows, {len(source.schema.names)} columns: {_columns(source.schema)}")
+        batches = _watch(source.batches(), manifest, source.rows)
+        written = write_table(table, source.schema, batches, is_append=is_append, job_id=manifest.job_id)
+    say(f"wrote {written.rows:,} rows to {manifest.path} on the staging branch")
+    snapshot = table.current_snapshot()
+    total = int((snapshot.summary or {}).get("total-records") or 0) if snapshot is not None else 0
+    mode = "append" if is_append else "replace"
+    output = OutputResult(rows=total, snapshot_id=written.snapshot_id, added_rows=written.rows, mode=mode)
+    return JobResult("ok", outputs={manifest.path: output})
+
+
+def _watch(batches: Iterator[pa.RecordBatch], manifest: UploadManifest, total: int) -> Iterator[pa.RecordBatch]:
+    done = told = 0
+    path = Path(manifest.result_path).with_name(Progress.FILE)
+    for batch in batches:
+        yield batch
+        done += batch.num_rows
+        if done - told > total // 50:
+            told = done
+            write_message(path, Progress(done, total, "rows"))
+
+
+def _columns(schema: pa.Schema) -> str:
+    shown = [f"{field.name} {field.type}" for field in schema]
+    return ", ".join(shown[:30]) + (f" and {len(shown) - 30} more" if len(shown) > 30 else "")  # noqa: PLR2004
+
+
+def _failed(message: str, *, code: str, line: int = 0) -> JobResult:
+    say(f"Error: {message}")
+    return JobResult("failed", error=JobError(message, line=line, code=code))
+
+
+if __name__ == "__main__":
+    _ = pq  # Parquet support is imported before any file is opened
+    raise SystemExit(main(sys.argv[1]))
