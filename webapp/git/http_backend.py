@@ -133,7 +133,6 @@ class _Run:
             "core.fsmonitor": "false",
             "receive.autogc": "false",
             "gc.auto": "0",
-            "core.alternateRefsCommand": "",
         }
         environment = {
             **GIT_ENVIRONMENT,

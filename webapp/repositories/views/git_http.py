@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from asgiref.sync import sync_to_async
+from django.db import close_old_connections
 from django.http import HttpResponse, StreamingHttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
@@ -18,6 +21,8 @@ from webapp.git.http_backend import MAX_PUSH_BYTES, ROUTES, BackendRequest, Hook
 from webapp.repositories import permissions, queries, services
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from django.http import HttpRequest
     from django.http.response import HttpResponseBase
 
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
     from webapp.git.values import RefUpdate
     from webapp.repositories.models import Repository
 
+_threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="git-hooks")
 _REALM = 'Basic realm="Tributary: user name and token", charset="UTF-8"'
 
 
@@ -118,7 +124,30 @@ def _hooks(request: HttpRequest, repository: Repository, principal: Principal) -
         services.announce_pushed(repository=repository, updates=updates, by=principal)
         return [line for update in updates for line in _describe(update, base, repository.default_branch)]
 
-    return Hooks(check=sync_to_async(check), done=sync_to_async(done))
+    async def check_aside(updates: list[RefUpdate]) -> list[str]:
+        return await _aside(check, updates)
+
+    async def done_aside(updates: list[RefUpdate]) -> list[str]:
+        return await _aside(done, updates)
+
+    return Hooks(check=check_aside, done=done_aside)
+
+
+async def _aside(function: Callable[[list[RefUpdate]], list[str]], updates: list[RefUpdate]) -> list[str]:
+    """Run a function with database access in a thread that outlives the request's own.
+
+    Git asks its hooks while the answer is streamed, when the thread of the request's middleware has gone; and what a
+    push did must be announced even where its client no longer waits.
+    """
+
+    def run() -> list[str]:
+        close_old_connections()
+        try:
+            return function(updates)
+        finally:
+            close_old_connections()
+
+    return await asyncio.get_running_loop().run_in_executor(_threads, run)
 
 
 def _describe(update: RefUpdate, base: str, default_branch: str) -> list[str]:

@@ -1,0 +1,312 @@
+"""Clone, fetch and push with real Git against the real server."""
+
+from __future__ import annotations
+
+import random
+import signal
+import socket
+import threading
+import time
+import urllib.error
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.integration.repositories.live import Clone, LiveServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.integration
+
+SETUP = """
+from django.contrib.auth import get_user_model
+from tests.factories import repositories as make
+from webapp.accounts import services as accounts
+ines = make.a_person("ines"); olek = make.a_person("olek"); rita = make.a_person("rita"); zoe = make.a_person("zoe")
+repository = make.a_repository("nyc", by=ines)
+for name, role in [("olek", "writer"), ("rita", "reader")]:
+    accounts.grant_role(repository="nyc", user=get_user_model().objects.get(username=name), role=role, by=None)
+result = {person.username: make.a_token(person) for person in [ines, olek, rita, zoe]}
+"""
+STATE = """
+from webapp.repositories.models import BranchRecord, Publication
+result = {
+    "branches": {row.name: [row.announced_head, row.parent] for row in BranchRecord.objects.all()},
+    "published": sorted([row.branch, row.sha] for row in Publication.objects.all()),
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    """Serve one home to all tests of this module."""
+    server = LiveServer.start(tmp_path_factory.mktemp("home"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def tokens(server: LiveServer) -> dict[str, str]:
+    """Return the token of each person."""
+    return dict(server.run(SETUP))
+
+
+@pytest.fixture
+def clone(server: LiveServer, tokens: dict[str, str], tmp_path: Path) -> Clone:
+    """Return a clone of a writer."""
+    return _clone(server, tokens, "olek", tmp_path / "olek")
+
+
+def _clone(server: LiveServer, tokens: dict[str, str], user: str, folder: Path) -> Clone:
+    folder.mkdir()
+    clone = Clone(folder)
+    clone.git("clone", server.url("nyc", user=user, token=tokens[user]), ".")
+    return clone
+
+
+def _state(server: LiveServer) -> dict[str, Any]:
+    return dict(server.run(STATE))
+
+
+def test_push_of_a_branch_is_announced(server: LiveServer, clone: Clone) -> None:
+    clone.git("checkout", "-b", "feature/delays")
+    clone.write("pipelines/delays.py", "x = 1\n")
+    said = clone.git("push", "origin", "feature/delays")
+    head = clone.head()
+    assert "remote: feature/delays: JobSpecs are being published" in said
+    assert "/r/nyc/pulls/new?source=feature%2Fdelays" in said
+    clone.git("checkout", "-b", "feature/more")
+    clone.write("pipelines/more.py", "x = 2\n")
+    clone.git("push", "origin", "feature/more")
+    state = _state(server)
+    assert state["branches"]["feature/delays"] == [head, "master"]
+    assert state["branches"]["feature/more"] == [clone.head(), "feature/delays"]
+    assert ["feature/delays", head] in state["published"]
+
+
+def test_fetch_sees_what_others_pushed(
+    server: LiveServer, tokens: dict[str, str], clone: Clone, tmp_path: Path
+) -> None:
+    reader = _clone(server, tokens, "rita", tmp_path / "rita")
+    clone.git("checkout", "-b", "seen")
+    clone.write("seen.txt", "1")
+    clone.git("push", "origin", "seen")
+    reader.git("fetch", "origin")
+    assert reader.head("origin/seen") == clone.head()
+    reader.git("checkout", "-b", "mine")
+    reader.write("x.txt", "1")
+    assert "403" in reader.git("push", "origin", "mine", fails=True)
+
+
+def test_push_to_protected_master_is_refused_for_writers(
+    server: LiveServer, tokens: dict[str, str], clone: Clone, tmp_path: Path
+) -> None:
+    before = clone.head()
+    clone.write("direct.txt", "1")
+    said = clone.git("push", "origin", "master", fails=True)
+    assert "remote: Branch master is protected: open a pull request." in said
+    assert "[remote rejected]" in said
+    assert _state(server)["branches"]["master"][0] == before
+    maintainer = _clone(server, tokens, "ines", tmp_path / "ines")
+    maintainer.write("direct.txt", "1")
+    maintainer.git("push", "origin", "master")
+    assert _state(server)["branches"]["master"][0] == maintainer.head()
+    maintainer.git("reset", "--hard", "HEAD~1")
+    maintainer.write("other.txt", "1")
+    assert "only moves forward" in maintainer.git("push", "--force", "origin", "master", fails=True)
+    assert "default branch" in maintainer.git("push", "origin", ":master", fails=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("main", "cannot be called main"),
+        ("MASTER", "unique without case"),
+        ("_job/1", "no legal branch name"),
+        ("deadbeef", "looks like a commit"),
+        ("refs/heads/master", "means something else"),
+        ("caf\u00e9", "no legal branch name"),
+        ("a,b", "no legal branch name"),
+    ],
+)
+def test_push_of_an_illegal_branch_name_is_refused(clone: Clone, name: str, words: str) -> None:
+    said = clone.git("push", "origin", f"HEAD:refs/heads/{name}", fails=True)
+    assert words in said or "protected" in said
+
+
+def test_push_of_other_refs_is_refused(clone: Clone) -> None:
+    for ref in ["refs/pull/1/head", "refs/notes/commits", "refs/tributary/x"]:
+        assert "only branches and tags" in clone.git("push", "origin", f"HEAD:{ref}", fails=True)
+    clone.git("push", "origin", "HEAD:refs/tags/v1")
+    assert "has the name of a branch" in clone.git("push", "origin", "HEAD:refs/tags/master", fails=True)
+
+
+def test_push_of_two_names_that_differ_in_case_only_is_refused(clone: Clone) -> None:
+    said = clone.git("push", "origin", "HEAD:refs/heads/Twin", "HEAD:refs/heads/twin", fails=True)
+    assert "unique without case" in said
+
+
+def test_several_refs_and_deletions_in_one_push(server: LiveServer, clone: Clone) -> None:
+    clone.git("push", "origin", "HEAD:refs/heads/one", "HEAD:refs/heads/two")
+    assert {"one", "two"} <= set(_state(server)["branches"])
+    clone.git("push", "origin", ":one", ":two", "HEAD:refs/heads/three")
+    names = set(_state(server)["branches"])
+    assert "three" in names
+    assert not {"one", "two"} & names
+
+
+def test_force_push_of_an_unprotected_branch_is_announced(server: LiveServer, clone: Clone) -> None:
+    clone.git("checkout", "-b", "rewritten")
+    clone.write("a.txt", "1")
+    clone.git("push", "origin", "rewritten")
+    clone.git("commit", "--amend", "-m", "Again")
+    clone.git("push", "--force", "origin", "rewritten")
+    assert _state(server)["branches"]["rewritten"][0] == clone.head()
+
+
+def test_large_push_arrives_whole(server: LiveServer, clone: Clone) -> None:
+    clone.git("checkout", "-b", "large")
+    content = random.Random(1).randbytes(12 * 1024 * 1024)
+    (clone.folder / "large.bin").write_bytes(content)
+    clone.git("add", "large.bin")
+    clone.git("commit", "-m", "Large")
+    clone.git("push", "origin", "large")
+    head = clone.head()
+    code = f"""
+import hashlib
+from webapp.repositories import queries
+repository = queries.repository_by_name("nyc")
+result = hashlib.sha256(queries.read_file(repository, {head!r}, "large.bin")).hexdigest()
+"""
+    import hashlib
+
+    assert server.run(code) == hashlib.sha256(content).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("user", "secret", "status"),
+    [("", "", 401), ("olek", "wrong", 401), ("ines", "olek", 401), ("zoe", "zoe", 404), ("rita", "rita", 200)],
+)
+def test_fetch_asks_who_it_is(
+    server: LiveServer, tokens: dict[str, str], user: str, secret: str, status: int
+) -> None:
+    path = "/git/nyc.git/info/refs?service=git-upload-pack"
+    try:
+        answered, _ = server.fetch(path, user=user, token=tokens.get(secret, secret))
+    except urllib.error.HTTPError as error:
+        answered = error.code
+        if status == 401:
+            assert error.headers["WWW-Authenticate"].startswith("Basic")
+    assert answered == status
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/git/nyc.git/HEAD",
+        "/git/nyc.git/config",
+        "/git/nyc.git/objects/info/packs",
+        "/git/nyc.git/../../db.sqlite3",
+        "/git/nyc.git/%2e%2e/%2e%2e/db.sqlite3",
+        "/git/..%2fnyc.git/info/refs?service=git-upload-pack",
+        "/git/nyc.git/info/refs",
+        "/git/nyc.git/info/refs?service=git-upload-archive",
+        "/git/nyc.git/git-upload-pack",
+        "/git/other.git/info/refs?service=git-upload-pack",
+    ],
+)
+def test_nothing_else_is_served(server: LiveServer, tokens: dict[str, str], path: str) -> None:
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        server.fetch(path, user="ines", token=tokens["ines"])
+    assert caught.value.code in {403, 404}
+    assert "git" not in caught.value.headers["Content-Type"]
+
+
+def test_a_client_that_leaves_during_a_push_leaves_no_process(server: LiveServer, tokens: dict[str, str]) -> None:
+    import base64
+
+    credentials = base64.b64encode(f"olek:{tokens['olek']}".encode()).decode()
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(
+            b"POST /git/nyc.git/git-receive-pack HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Type: application/x-git-receive-pack-request\r\nContent-Length: 1000000\r\n"
+            b"Authorization: Basic " + credentials.encode() + b"\r\n\r\n0000"
+        )
+        time.sleep(0.5)
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and _children(server):
+        time.sleep(0.2)
+    assert _children(server) == []
+
+
+def _children(server: LiveServer) -> list[str]:
+    import subprocess
+
+    assert server.process is not None
+    listed = subprocess.run(
+        ["ps", "-s", str(server.process.pid), "-o", "comm="], capture_output=True, text=True, check=False
+    ).stdout
+    groups = subprocess.run(["ps", "-eo", "ppid=,comm="], capture_output=True, text=True, check=True).stdout
+    return [line for line in groups.splitlines() if "git" in line and str(server.process.pid) in line.split()] + [
+        line for line in listed.splitlines() if line.startswith("git")
+    ]
+
+
+def test_concurrent_pushes_are_all_announced(
+    server: LiveServer, tokens: dict[str, str], tmp_path: Path
+) -> None:
+    clones = [_clone(server, tokens, "olek", tmp_path / f"c{number}") for number in range(3)]
+    for number, clone in enumerate(clones):
+        clone.git("checkout", "-b", f"together{number}")
+        clone.write(f"t{number}.txt", "1")
+    threads = [
+        threading.Thread(target=clone.git, args=("push", "origin", f"together{number}"))
+        for number, clone in enumerate(clones)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    branches = _state(server)["branches"]
+    assert [branches[f"together{number}"][0] for number in range(3)] == [clone.head() for clone in clones]
+
+
+def test_server_killed_in_a_push_is_healed_by_the_sweep(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    server = LiveServer.start(tmp_path_factory.mktemp("killed"))
+    try:
+        tokens = dict(server.run(SETUP))
+        clone = _clone(server, tokens, "olek", tmp_path / "olek")
+        clone.git("checkout", "-b", "lost")
+        for number in range(4):
+            clone.write(f"f{number}.txt", "x" * 200_000)
+            pushing = threading.Thread(target=_push_whatever_happens, args=(clone,))
+            pushing.start()
+            time.sleep(0.15 + 0.1 * number)
+            server.stop(signal.SIGKILL)
+            pushing.join()
+            server.boot()
+            result = server.run(
+                "from webapp.repositories import queries, services\n"
+                "services.sweep_heads()\n"
+                "repository = queries.repository_by_name('nyc')\n"
+                "heads = repository.git.list_heads()\n"
+                "result = heads == dict(repository.branches.values_list('name', 'announced_head'))"
+            )
+            assert result is True
+        bare = Clone(server.home / "repositories" / "nyc.git")
+        bare.git("fsck", "--strict")
+        clone.git("push", "origin", "lost")
+        assert _state(server)["branches"]["lost"][0] == clone.head()
+    finally:
+        server.stop()
+
+
+def _push_whatever_happens(clone: Clone) -> None:
+    try:
+        clone.git("push", "origin", "lost")
+    except AssertionError:
+        return
