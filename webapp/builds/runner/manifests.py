@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
@@ -17,6 +17,7 @@ from jobs.protocol import (
     OutputTarget,
     PinnedInput,
     Profile,
+    Progress,
     ProtocolError,
     Size,
     UploadManifest,
@@ -51,7 +52,7 @@ class Place:
     @property
     def progress(self) -> Path:
         """How far it is, rewritten by the job."""
-        return self.folder / "progress.json"
+        return self.folder / Progress.FILE
 
 
 def catalog_uri() -> str:
@@ -136,6 +137,14 @@ def read_result(*, place: Place, code: int) -> JobResult:
         message = f"The process reported success but ended with exit code {code}."
         return JobResult(status="failed", error=JobError(message=message, code="exit_code"))
     return result
+
+
+def read_progress(*, place: Place) -> dict[str, Any]:
+    """Return how far the job says it is; nothing where it says nothing readable."""
+    try:
+        return asdict(read_message(Progress, place.progress))
+    except ProtocolError:
+        return {}
 
 
 def _explain_exit(code: int, problem: ProtocolError) -> str:

@@ -29,8 +29,9 @@ from webapp.builds.runner import manifests, paths
 from webapp.builds.runner.launcher import LOST, Handle, launch
 from webapp.builds.runner.logs import LogWriter
 from webapp.builds.runner.manifests import Place
-from webapp.builds.services import builds, trees, uploads
+from webapp.builds.services import builds, interrupts, trees, uploads
 from webapp.catalog import queries as catalog
+from webapp.catalog import services as catalog_services
 from webapp.core import clock
 from webapp.core.errors import AppError, Conflict, Unavailable
 from webapp.datasets import services as dataset_services
@@ -180,8 +181,8 @@ class _Attempt:
             sandbox=manifests.build_sandbox(
                 place=place,
                 readable=[str(each) for each in readable],
-                locations=[catalog.table_location(table=each) for each in self._list_input_tables()],
-                written=[catalog.table_location(table=each.table) for each in self._list_targets()],
+                locations=[_locate(each) for each in self._list_input_tables()],
+                written=[_locate(each.table) for each in self._list_targets()],
             ),
             limits=allowance.as_limits(),
             log_path=paths.log_path(self.job.pk),
@@ -277,6 +278,7 @@ class _Attempt:
                 return None
             if now - beaten > BEAT_SECONDS:
                 self._beat(handle)
+                self._read_progress(place)
                 beaten = now
         if code != 0:
             self._interrupt_spark()
@@ -299,10 +301,17 @@ class _Attempt:
             raise Fenced(f"Job {self.job.pk} was taken away.")
 
     def _interrupt_spark(self) -> None:
-        """A killed client leaves its query running: tell the server to drop the session."""
+        """Tell the server to drop the session: a killed client leaves its query running there."""
         if not self.job.spark_session:
             return
         self._say("interrupting the Spark session")
+        interrupts.interrupt_session(job=self.job)
+
+    def _read_progress(self, place: Place) -> None:
+        progress = manifests.read_progress(place=place)
+        if progress and progress != self.job.progress:
+            self.job.progress = progress
+            Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt).update(progress=progress)
 
     # --- end --------------------------------------------------------------------------------------
 
@@ -397,7 +406,10 @@ class _Attempt:
         self._say(f"put back: {reason}")
 
     def _drop_staging(self) -> None:
-        """Forget what an earlier attempt staged."""
+        """Forget what an earlier attempt staged; an upload into somebody's transaction starts from what they staged."""
+        if (self.job.upload or {}).get("transaction") is None:
+            tables = [each.table for each in self._list_targets()]
+            catalog_services.drop_staging(tables=tables, staging=self.job.staging_branch)
 
     def _say(self, text: str) -> None:
         self.log.write(text, is_runner=True)
@@ -405,6 +417,11 @@ class _Attempt:
     def _end(self, reason: str, code: int) -> None:
         uploads.forget_staged_file(job=self.job)
         self.log.end(reason, code)
+
+
+def _locate(table: str) -> str:
+    location: str = catalog.get_metadata(table=table)["location"]
+    return location
 
 
 def _name_place(error: Mapping[str, Any]) -> str:

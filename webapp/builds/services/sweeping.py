@@ -12,7 +12,7 @@ from webapp.builds.models import Build, Job
 from webapp.builds.rules.states import BUILD_ENDS, BuildState, JobState
 from webapp.builds.runner import paths
 from webapp.builds.runner.logs import LogWriter
-from webapp.builds.services import builds, publication, trees
+from webapp.builds.services import builds, interrupts, publication, trees, uploads
 from webapp.builds.services.running import MAX_LOST
 from webapp.core import clock
 from webapp.core.errors import AppError
@@ -22,6 +22,7 @@ from webapp.datasets.rules.transactions import OPEN
 from webapp.repositories.models import PENDING, Publication
 
 RING_AGAIN = timedelta(seconds=10)
+KEEP_UPLOADS = timedelta(days=1)
 
 
 def sweep_builds() -> dict[str, int]:
@@ -33,7 +34,15 @@ def sweep_builds() -> dict[str, int]:
         "builds advanced": advance_running_builds(),
         "transactions aborted": abort_orphaned_transactions(),
         "publications rung again": ring_pending_publications(),
+    }
+
+
+def sweep_folders() -> dict[str, int]:
+    """Remove files that nothing needs any more."""
+    old = (clock.now() - KEEP_UPLOADS).timestamp()
+    return {
         "old trees removed": trees.sweep_trees(),
+        "staged files removed": uploads.sweep_staged_files(older_than=old),
     }
 
 
@@ -84,6 +93,7 @@ def _take_over(job: Job) -> int:
 
 
 def _note(job: Job, reason: str, end: str) -> None:
+    interrupts.interrupt_session(job=job)
     log = LogWriter(paths.log_path(job.pk))
     log.write(reason, is_runner=True)
     if end:

@@ -1,0 +1,48 @@
+"""Ending the Spark session of a job that is gone, in a process of its own: this side never speaks Spark."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+
+from django.conf import settings
+
+from jobs.protocol import InterruptRequest, write_message
+from webapp.builds.models import Job
+from webapp.builds.rules import profiles
+from webapp.builds.runner import paths
+from webapp.builds.runner.launcher import Sandbox, launch
+from webapp.builds.services import trees
+from webapp.core.errors import Unavailable
+
+logger = logging.getLogger(__name__)
+
+
+def interrupt_session(*, job: Job) -> None:
+    """Open the job's session under its own address, interrupt what runs in it and close it for good."""
+    if not (job.spark_session and settings.SPARK_REMOTE):
+        return
+    folder = paths.work_folder(f"interrupt-{job.pk}", trees.next_number())
+    trees.make_open_folder(folder)
+    manifest = folder / "manifest.json"
+    request = InterruptRequest(spark_remote=settings.SPARK_REMOTE, job_id=job.pk, spark_session_id=job.spark_session)
+    write_message(manifest, request)
+    manifest.chmod(0o644)
+    try:
+        handle = launch(
+            "interrupt",
+            manifest,
+            sandbox=Sandbox(writable=[str(folder)]),
+            limits=profiles.INTERRUPT.as_limits(),
+            log_path=folder / "log",
+        )
+        try:
+            if handle.wait(profiles.INTERRUPT.wall_s) is None:
+                handle.stop()
+        finally:
+            handle.close()
+    except Unavailable as error:
+        # The server drops a session that nobody uses by itself, later.
+        logger.warning("Spark session of job %s not interrupted: %s", job.pk, error.detail)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,211 @@
+"""`manage.py run`: the whole installation under one supervisor."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command, get_commands
+from django.core.management.base import BaseCommand, CommandError
+
+from webapp.core import java, spark_server
+from webapp.core.probes import answers_http, answers_tcp, is_fork_server_ready
+from webapp.core.supervisor import Part, Supervisor, python
+
+CELERY_OPTIONS = ("--without-gossip", "--without-mingle", "--without-heartbeat", "-P", "threads")
+PASSED_ON = ("PATH", "LANG", "LC_ALL", "HOME", "TZ", "JAVA_HOME", "SSL_CERT_FILE", "VIRTUAL_ENV")
+
+
+class Command(BaseCommand):
+    """Starts web, workers, sweeper, fork server and Spark; Ctrl-C stops them."""
+
+    help = "Run Tributary."
+
+    def handle(self, *_args: Any, **_options: Any) -> None:
+        """Prepare the home, then supervise until told to stop."""
+        self.home = Path(settings.TRIBUTARY_HOME)
+        self.run_folder = self.home / "run"
+        self.logs = self.home / "logs"
+        for folder in (self.run_folder, self.logs, self.home / "spark", self.home / "spark" / "local"):
+            folder.mkdir(parents=True, exist_ok=True)
+        self._prepare_spark_folders()
+        self._check_port()
+        call_command("migrate", interactive=False, verbosity=0)
+        call_command("collectstatic", interactive=False, verbosity=0)
+        password = self._prepare_admin()
+        supervisor = Supervisor(self._make_parts(password), status=self.run_folder / "parts.json", say=self._say)
+        supervisor.run()
+
+    def _say(self, line: str) -> None:
+        self.stdout.write(f"{time.strftime('%H:%M:%S')} {line}")
+        self.stdout.flush()
+
+    def _check_port(self) -> None:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", settings.TRIBUTARY_PORT))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+                msg = f"Port {settings.TRIBUTARY_PORT} is in use. Stop what uses it, or set TRIBUTARY_PORT to another."
+                raise CommandError(msg) from None
+
+    def _prepare_spark_folders(self) -> None:
+        """Spark runs as a user of its own, inside a sandbox that shows it these and the warehouse only."""
+        for folder in (self.home / "spark", self.home / "spark" / "local"):
+            folder.chmod(0o777)
+        warehouse = settings.TRIBUTARY_WAREHOUSE
+        if warehouse.startswith("file:"):
+            Path(warehouse.removeprefix("file://")).mkdir(parents=True, exist_ok=True)
+
+    def _prepare_admin(self) -> str:
+        from webapp.accounts.services import prepare_admin  # noqa: PLC0415 - the composition of the whole installation
+
+        return prepare_admin()
+
+    def _make_parts(self, password: str) -> list[Part]:
+        environment = dict(os.environ)
+        environment["DJANGO_SETTINGS_MODULE"] = "webapp.config.settings"
+        environment["PYTHONUNBUFFERED"] = "1"
+        parts: list[Part] = []
+        spark = self._make_spark(environment)
+        port = str(settings.TRIBUTARY_PORT)
+        socket_path = self.run_folder / "fork.sock"
+        clean = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        parts.append(
+            Part(
+                name="web",
+                command=[
+                    *python("-m", "granian", "--interface", "asginl", "--host", "127.0.0.1", "--port", port),
+                    *("--workers", "1", "--no-ws", "--log-level", "warning", "--backlog", "1024"),
+                    "webapp.config.asgi:application",
+                ],
+                environment=environment,
+                log=self.logs / "web.log",
+                is_ready=lambda: answers_http(settings.TRIBUTARY_PORT, "/healthz"),
+                on_ready=lambda: self._welcome(password),
+                probed=True,
+            )
+        )
+        parts.append(
+            Part(
+                name="fork-server",
+                command=python("-m", "jobs.entrypoints.forkserver", "--socket", str(socket_path)),
+                environment=clean,
+                log=self.logs / "fork-server.log",
+                is_ready=lambda: is_fork_server_ready(socket_path),
+            )
+        )
+        for queue, threads in (("quick", "4"), ("builds", "4")):
+            parts.append(
+                Part(
+                    name=f"worker-{queue}",
+                    command=[
+                        *python("-m", "celery", "-A", "webapp.config", "worker", "-Q", queue, "-c", threads),
+                        *("-n", f"{queue}@%h", "-l", "warning", *CELERY_OPTIONS),
+                    ],
+                    environment=environment,
+                    log=self.logs / f"worker-{queue}.log",
+                    waits_for=("web",),
+                )
+            )
+        commands = get_commands()
+        if "sweep" in commands:
+            parts.append(
+                Part(
+                    name="sweep",
+                    command=python("manage.py", "sweep"),
+                    environment=environment,
+                    log=self.logs / "sweep.log",
+                    waits_for=("web",),
+                )
+            )
+        if settings.TRIBUTARY_DEMO and "load_demo" in commands:
+            parts.append(
+                Part(
+                    name="demo",
+                    command=python("manage.py", "load_demo"),
+                    environment=environment,
+                    log=self.logs / "demo.log",
+                    waits_for=("web", "fork-server"),
+                    once=True,
+                )
+            )
+        return [*parts, *spark]
+
+    def _make_spark(self, environment: dict[str, str]) -> list[Part]:
+        """The embedded Spark server and what warms it up; its address goes into everybody's environment."""
+        if settings.SPARK_REMOTE:
+            return []
+        found, seen = java.find_java()
+        if found is None or not spark_server.JAR_PATH.exists():
+            self._say(java.ADVICE + (f" Found: {', '.join(seen)}." if seen else ""))
+            return []
+        port = _find_free_port()
+        token = secrets.token_urlsafe(24)
+        # With a token any other name, even 127.0.0.1, makes the client speak TLS to a plain server.
+        environment["SPARK_REMOTE"] = f"sc://localhost:{port}/;token={token}"
+        ready_mark = self.run_folder / "spark.ready"
+        folder = self.home / "spark"
+        inside = {
+            "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_HOME": str(spark_server.SPARK_HOME),
+            "HOME": str(folder),
+            "USER": "spark",
+            "PATH": "/usr/bin:/bin",
+            "LANG": "C.UTF-8",
+        }
+        visible = ["--writable", str(folder)]
+        if settings.TRIBUTARY_WAREHOUSE.startswith("file:"):
+            visible += ["--writable", settings.TRIBUTARY_WAREHOUSE.removeprefix("file://")]
+        sandboxed = [
+            *python("-m", "jobs.entrypoints.sandbox", *visible, "--readonly", str(found.program.resolve().parents[1])),
+            *(word for name, value in inside.items() for word in ("--env", f"{name}={value}")),
+            "--",
+            *spark_server.make_command(java=found.program, folder=folder, port=port),
+        ]
+        clean = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        return [
+            Part(
+                name="spark",
+                command=sandboxed,
+                environment=clean,
+                log=self.logs / "spark.log",
+                is_ready=lambda: answers_tcp("localhost", port),
+                probed=True,
+                clean=(ready_mark,),
+                waits_for=("web",),
+            ),
+            Part(
+                name="spark-warm-up",
+                command=python("-m", "jobs.entrypoints.warm_up", environment["SPARK_REMOTE"], str(ready_mark)),
+                environment=clean,
+                log=self.logs / "spark.log",
+                waits_for=("spark",),
+                once=True,
+            ),
+        ]
+
+    def _welcome(self, password: str) -> None:
+        self._say(f"Tributary is at {settings.TRIBUTARY_URL}")
+        if password:
+            self._say(f"Sign in as admin with {password} (kept in {self.home / 'admin-password'}).")
+            if settings.TRIBUTARY_DEMO:
+                self._say("The demo's people ines, mira and olek have the same password.")
+        sys.stdout.flush()
+
+
+def _find_free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
