@@ -174,7 +174,7 @@ def _count(
         value = _value(name, _MISSING)
         parts += [f"count({_name(name)})", f"count({value})"]
         parts += [f"count_if({_fits(value, *_KINDS[kind])})" for kind in kinds]
-    found = iter(connection.execute(f"SELECT {', '.join(parts)} FROM {source}").fetchone() or ())
+    found = iter(connection.execute(f"SELECT {', '.join(parts)} FROM {source}").fetchall()[0])
     rows, filled, present, fitting = int(next(found, 0)), [], [], []
     for kinds in asked:
         filled.append(int(next(found)))
@@ -208,7 +208,7 @@ def _suit(
             continue
         value = _value(name, missing)
         query = f"SELECT count(*) FROM {source} WHERE {value} IS NOT NULL AND TRY_CAST({value} AS {wanted}) IS NULL"
-        misfits = connection.execute(query).fetchone() or (1,)
+        misfits = connection.execute(query).fetchall()[0]
         # a text column takes anything; a date is not read from '5', nor a number from 'true'
         fits = misfits[0] == 0 and (wanted == "VARCHAR" or kind == "VARCHAR" or {wanted, kind} <= _NUMBERS)
         suited.append(wanted if fits else kind)
@@ -274,7 +274,7 @@ def read_json_lines(path: Path, known: Schema) -> Source:
     )
     try:
         described = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
-        counted = connection.execute(f"SELECT count(*) FROM {source}").fetchone() or (0,)
+        counted = connection.execute(f"SELECT count(*) FROM {source}").fetchall()[0]
     except duckdb.Error as error:
         raise _json_error(path, error) from None
     table = {field.name: _BY_ICEBERG.get(str(field.field_type)) for field in known.fields}
