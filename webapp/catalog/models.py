@@ -1,0 +1,88 @@
+"""Namespaces, tables, views: names and pointers. Everything else about a table is in its metadata file."""
+
+from typing import ClassVar
+
+from django.db import models
+
+
+class Namespace(models.Model):
+    """A namespace; `path` is its levels joined by the unit separator, which no level can contain."""
+
+    path = models.CharField(max_length=1000, unique=True)
+    parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="children")
+    properties = models.JSONField(default=dict)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        """The dotted name."""
+        return ".".join(self.levels)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels of the namespace."""
+        return tuple(self.path.split("\x1f"))
+
+
+class Table(models.Model):
+    """A table's name and the pointer to its current metadata file.
+
+    The pointer moves by compare-and-swap on `version`; nothing else guards it, and nothing else has to.
+    """
+
+    namespace = models.ForeignKey(Namespace, on_delete=models.PROTECT, related_name="tables")
+    name = models.CharField(max_length=255)
+    location = models.CharField(max_length=1500, unique=True)
+    metadata_location = models.CharField(max_length=1700)
+    version = models.PositiveBigIntegerField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["namespace", "name"], name="table_name_in_namespace"),
+        ]
+
+    def __str__(self) -> str:
+        """The dotted name."""
+        return ".".join((*self.namespace.levels, self.name))
+
+
+class View(models.Model):
+    """A view's name and the pointer to its current metadata file; shared by all branches."""
+
+    namespace = models.ForeignKey(Namespace, on_delete=models.PROTECT, related_name="views")
+    name = models.CharField(max_length=255)
+    location = models.CharField(max_length=1500)
+    metadata_location = models.CharField(max_length=1700)
+    version = models.PositiveBigIntegerField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["namespace", "name"], name="view_name_in_namespace"),
+        ]
+
+    def __str__(self) -> str:
+        """The dotted name."""
+        return ".".join((*self.namespace.levels, self.name))
+
+
+class IdempotencyRecord(models.Model):
+    """The answer to a request that carried an Idempotency-Key, stored with the effect it had."""
+
+    key = models.CharField(max_length=64)
+    user_id = models.BigIntegerField()
+    request_digest = models.CharField(max_length=64)
+    status = models.PositiveSmallIntegerField()
+    body = models.TextField(blank=True)
+    created_at = models.DateTimeField(auto_now_add=True, db_index=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["user_id", "key"], name="idempotency_key_of_user"),
+        ]
+
+    def __str__(self) -> str:
+        """The key."""
+        return self.key

@@ -1,0 +1,120 @@
+"""Who may read or write which table on which branch. What somebody may not see does not exist for them: 404, not 403."""
+
+from webapp.accounts.permissions import check_dataset, role_on_folder
+from webapp.accounts.rules.principals import Principal
+from webapp.accounts.rules.roles import allows
+from webapp.catalog.rules.branch_properties import MASTER
+from webapp.catalog.rules.errors import NoSuchNamespace, NoSuchTable, Refused
+from webapp.catalog.rules.refs import Levels, TableRef, is_internal
+from webapp.core.errors import NotFound
+
+SCOPE_ORDER = ("read", "write", "maintain")
+
+
+def check_read(by: Principal | None, ref: TableRef) -> None:
+    """Refuse to show a table; `by` None is the application itself."""
+    if by is None:
+        return
+    if by.job is not None:
+        _check_job_branch(by, ref)
+        if ref.table not in by.job.inputs and ref.table not in by.job.outputs:
+            raise no_such_table(ref)
+        return
+    _check(by, ref, "read", ref.branch or MASTER)
+
+
+def check_write(by: Principal | None, ref: TableRef, branch: str, *, staged_for: str | None = None) -> None:
+    """Refuse to change a branch of a table; `staged_for` is the branch an internal one will be published to."""
+    if by is None:
+        return
+    if by.job is not None:
+        _check_job_branch(by, ref)
+        if ref.table not in by.job.outputs:
+            if ref.table not in by.job.inputs:
+                raise no_such_table(ref)
+            message = f"{ref.table} is an input of job {by.job.job_id}, which may only read it"
+            raise Refused(message)
+        if branch != by.job.branch:
+            message = f"Job {by.job.job_id} writes branch {by.job.branch} and no other, not {branch}"
+            raise Refused(message)
+        return
+    if is_internal(branch):
+        if staged_for is None:
+            message = f"Branch {branch} belongs to a job or an open transaction, which alone may write it"
+            raise Refused(message)
+        branch = staged_for
+    _check(by, ref, "write", branch)
+
+
+def check_namespace(by: Principal | None, levels: Levels, action: str) -> None:
+    """Refuse to read, write or maintain a namespace."""
+    if by is None:
+        return
+    if by.job is not None:
+        if action != "read" or not any(_is_prefix(levels, table) for table in job_tables(by)):
+            raise no_such_namespace(levels)
+        return
+    role = role_on_folder(by, levels[0])
+    if role is None:
+        raise no_such_namespace(levels)
+    if not allows(role, action) or not _has_scope(by, action):
+        message = f"To {action} the namespace {'.'.join(levels)} your role, {role}, or your token is not enough"
+        raise Refused(message)
+
+
+def can_read_namespace(by: Principal | None, levels: Levels) -> bool:
+    """Whether `check_namespace` would let somebody read."""
+    try:
+        check_namespace(by, levels, "read")
+    except (NoSuchNamespace, Refused):
+        return False
+    return True
+
+
+def job_tables(by: Principal) -> frozenset[str]:
+    """Every table that a job's token knows."""
+    return frozenset() if by.job is None else frozenset({*by.job.inputs, *by.job.outputs})
+
+
+def no_such_table(ref: TableRef) -> NoSuchTable:
+    """The same words whether the table is absent or hidden."""
+    return NoSuchTable(f"Table does not exist: {ref.table}")
+
+
+def no_such_namespace(levels: Levels) -> NoSuchNamespace:
+    """The same words whether the namespace is absent or hidden."""
+    return NoSuchNamespace(f"Namespace does not exist: {'.'.join(levels)}")
+
+
+def _check_job_branch(by: Principal, ref: TableRef) -> None:
+    if by.job is not None and ref.branch != by.job.branch:
+        message = f"The token of job {by.job.job_id} is for branch {by.job.branch}, not {ref.branch or MASTER}"
+        raise Refused(message)
+
+
+def _check(by: Principal, ref: TableRef, action: str, branch: str) -> None:
+    if ref.is_dataset:
+        try:
+            check_dataset(by, ref.path, action, branch)
+        except NotFound:
+            raise no_such_table(ref) from None
+        return
+    # A name that no dataset can have: there is no dataset to ask about, so the folder decides alone.
+    needed = "maintain" if action == "write" and branch == MASTER else action
+    role = role_on_folder(by, ref.namespace[0])
+    if role is None:
+        raise no_such_table(ref)
+    if not allows(role, needed) or not _has_scope(by, action):
+        message = f"To {action} {ref.table} on {branch} your role, {role}, or your token is not enough"
+        raise Refused(message)
+
+
+def _has_scope(by: Principal, action: str) -> bool:
+    needed = SCOPE_ORDER.index(action)
+    return not by.scopes or any(
+        scope in SCOPE_ORDER and SCOPE_ORDER.index(scope) >= needed for scope in by.scopes
+    )
+
+
+def _is_prefix(levels: Levels, table: str) -> bool:
+    return tuple(table.split(".")[: len(levels)]) == levels

@@ -1,0 +1,259 @@
+"""Read tables through the lens: what a branch sees, where it points, what is there."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from webapp.accounts.rules.principals import Principal
+from webapp.catalog import permissions, signals
+from webapp.catalog.models import Namespace, Table, View
+from webapp.catalog.rules import lens
+from webapp.catalog.rules.branch_properties import MASTER, TrackedIds
+from webapp.catalog.rules.errors import NoSuchTable, Refused
+from webapp.catalog.rules.lens import BranchState, Pointer
+from webapp.catalog.rules.metadata import Metadata, snapshot_of
+from webapp.catalog.rules.refs import SEPARATOR, Levels, TableRef, is_internal, table_ref
+from webapp.catalog.storage import metadata_files
+
+__all__ = ["Pointer", "TableRow", "TableView"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A table's row: the pointer, and the version by which it is swapped."""
+
+    id: int
+    metadata_location: str
+    version: int
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """A table as one branch sees it. `metadata` is shared: never change it in place."""
+
+    metadata: Metadata
+    metadata_location: str | None
+    resolved_branch: str
+    key: str = ""
+    """Tells this view from others of the same metadata file."""
+    is_plain: bool = False
+    """Whether the view is the stored metadata itself."""
+
+
+def load_view(*, table: str, branch: str, chain: Iterable[str] = ()) -> TableView:
+    """The table as a branch sees it, for the application itself; `chain` = fallbacks while the branch has nothing here.
+
+    Raises:
+        NoSuchTable: there is no such table.
+
+    """
+    row = _get(table_ref(table))
+    return _view(row, None if branch == MASTER else branch, tuple(chain))
+
+
+def branch_pointer(*, table: str, branch: str) -> Pointer | None:
+    """Where a branch itself points; None when it has neither a ref nor tracked ids on this table."""
+    return lens.pointer(get_metadata(table=table), branch)
+
+
+def snapshot_summary(*, table: str, snapshot_id: int) -> dict[str, str]:
+    """The summary of a snapshot: total-records, total-data-files, total-files-size, added-…; empty when it is gone."""
+    snapshot = snapshot_of(get_metadata(table=table), snapshot_id)
+    summary: dict[str, str] = (snapshot or {}).get("summary") or {}
+    return dict(summary)
+
+
+def get_metadata(*, table: str) -> Metadata:
+    """The stored metadata, all branches in it. Shared: never change it in place."""
+    return metadata_files.read(_get(table_ref(table)).metadata_location).metadata
+
+
+def table_exists(*, table: str) -> bool:
+    """Whether there is a table of this name."""
+    return find_table(table_ref(table)) is not None
+
+
+def find_table(ref: TableRef) -> TableRow | None:
+    """The row of a table of exactly this name."""
+    found = (
+        Table.objects.filter(namespace__path=SEPARATOR.join(ref.namespace), name=ref.name)
+        .values_list("id", "metadata_location", "version", "location")
+        .first()
+    )
+    return None if found is None else TableRow(*found)
+
+
+def locate(ref: TableRef, *, by: Principal | None) -> tuple[TableRef, TableRow]:
+    """The table that a request means: one of that name, else with a header `branch_x` of the table before it.
+
+    Raises:
+        NoSuchTable: neither is there for this reader.
+
+    """
+    row = find_table(ref)
+    if row is not None:
+        permissions.check_read(by, ref)
+        return ref, row
+    other = ref.qualified()
+    if other is not None:
+        row = find_table(other)
+    if other is None or row is None:
+        raise permissions.no_such_table(ref)
+    permissions.check_read(by, other)
+    if other.branch in (ref.branch, MASTER):
+        return other, row
+    metadata = metadata_files.read(row.metadata_location).metadata
+    # A branch that nobody knows gets a 404, and the client says in its own words that there is no such branch.
+    if lens.own_state(metadata, str(other.branch)) is None and _ask_chain(other, by) is None:
+        raise permissions.no_such_table(ref)
+    return other, row
+
+
+def load_table(ref: TableRef, *, by: Principal | None) -> TableView:
+    """The table as a request is to see it.
+
+    Raises:
+        NoSuchTable: not there for this reader.
+
+    """
+    ref, row = locate(ref, by=by)
+    pinned = _pinned(ref, by)
+    if pinned is not None:
+        file = metadata_files.read(row.metadata_location)
+        view = lens.show(file.metadata, pinned) if pinned.ids.schema_id >= 0 else _empty(file.metadata)
+        return TableView(view, file.location, ref.branch or MASTER, key=f"pinned {pinned}")
+    branch = None if ref.branch == MASTER else ref.branch
+    if branch is None:
+        return _view(row, None, ())
+    metadata = metadata_files.read(row.metadata_location).metadata
+    chain = () if lens.own_state(metadata, branch) is not None else get_chain(ref, by=by)
+    return _view(row, branch, chain)
+
+
+def get_chain(ref: TableRef, *, by: Principal | None) -> tuple[str, ...]:
+    """The fallbacks of a request's branch on a table: a job's own, else what the layers above say, then master."""
+    if ref.branch is None or ref.branch == MASTER:
+        return ()
+    if by is not None and by.job is not None:
+        return by.job.chain
+    chain = _ask_chain(ref, by)
+    if chain is None and is_internal(ref.branch):
+        message = f"Branch {ref.branch} belongs to no open transaction"
+        raise Refused(message)
+    return tuple(dict.fromkeys((*(chain or ()), MASTER)))
+
+
+def namespace_exists(levels: Levels) -> bool:
+    """Whether there is a namespace."""
+    return Namespace.objects.filter(path=SEPARATOR.join(levels)).exists()
+
+
+def namespace_properties(levels: Levels, *, by: Principal | None) -> dict[str, str]:
+    """The properties of a namespace.
+
+    Raises:
+        NoSuchNamespace: not there for this reader.
+
+    """
+    permissions.check_namespace(by, levels, "read")
+    found = Namespace.objects.filter(path=SEPARATOR.join(levels)).values_list("properties", flat=True).first()
+    if found is None:
+        raise permissions.no_such_namespace(levels)
+    return dict(found)
+
+
+def list_namespaces(
+    parent: Levels | None, *, by: Principal | None, after: str = "", limit: int | None = None
+) -> list[Levels]:
+    """The namespaces directly below a parent, or the top ones, that somebody may see, in order of their names."""
+    if parent is not None:
+        namespace_properties(parent, by=by)
+    rows = Namespace.objects.filter(parent__path=SEPARATOR.join(parent) if parent else None, path__gt=after)
+    paths = rows.order_by("path").values_list("path", flat=True)
+    found: list[Levels] = []
+    for path in paths.iterator():
+        levels = tuple(path.split(SEPARATOR))
+        if parent is not None and (by is None or by.job is None) or permissions.can_read_namespace(by, levels):
+            found.append(levels)
+        if limit is not None and len(found) == limit:
+            break
+    return found
+
+
+def list_tables(
+    levels: Levels, *, by: Principal | None, after: str = "", limit: int | None = None
+) -> list[str]:
+    """Names of the tables of a namespace that somebody may see, in order.
+
+    Raises:
+        NoSuchNamespace: not there for this reader.
+
+    """
+    return _list_names(Table, levels, by=by, after=after, limit=limit)
+
+
+def list_views(levels: Levels, *, by: Principal | None, after: str = "", limit: int | None = None) -> list[str]:
+    """Names of the views of a namespace, in order.
+
+    Raises:
+        NoSuchNamespace: not there for this reader.
+
+    """
+    return _list_names(View, levels, by=by, after=after, limit=limit)
+
+
+def _list_names(
+    model: type[Table] | type[View], levels: Levels, *, by: Principal | None, after: str, limit: int | None
+) -> list[str]:
+    namespace_properties(levels, by=by)
+    rows: Any = model
+    names = rows.objects.filter(namespace__path=SEPARATOR.join(levels), name__gt=after).order_by("name")
+    if by is not None and by.job is not None:
+        known = permissions.job_tables(by)
+        names = names.filter(name__in=[table.split(".")[-1] for table in known if tuple(table.split(".")[:-1]) == levels])
+    return list(names.values_list("name", flat=True)[:limit])
+
+
+def _get(ref: TableRef) -> TableRow:
+    row = find_table(ref)
+    if row is None:
+        message = f"Table does not exist: {ref.table}"
+        raise NoSuchTable(message)
+    return row
+
+
+def _view(row: TableRow, branch: str | None, chain: Sequence[str]) -> TableView:
+    file = metadata_files.read(row.metadata_location)
+    if branch is None:
+        return TableView(file.metadata, file.location, MASTER, is_plain=True)
+    found = lens.resolve(file.metadata, branch, chain)
+    view = lens.get(file.metadata, branch, chain)
+    resolved = branch if found is None else found[0]
+    return TableView(view, file.location, resolved, key=f"branch {branch} as {resolved}")
+
+
+def _empty(metadata: Metadata) -> Metadata:
+    rooted, state = lens.with_empty_state(metadata)
+    return lens.show(rooted, state)
+
+
+def _pinned(ref: TableRef, by: Principal | None) -> BranchState | None:
+    """The state a job's input is pinned to. An output is never pinned: the job sees what it has written."""
+    if by is None or by.job is None or ref.table in by.job.outputs:
+        return None
+    pin = by.job.inputs[ref.table]
+    ids = TrackedIds(*(_id(pin, key) for key in ("schema_id", "spec_id", "order_id")))
+    return BranchState(head=pin.get("snapshot_id"), ids=ids)
+
+
+def _id(pin: Any, key: str) -> int:  # noqa: ANN401 - a mapping from JSON
+    number = pin.get(key)
+    return -1 if number is None else int(number)
+
+
+def _ask_chain(ref: TableRef, by: Principal | None) -> tuple[str, ...] | None:
+    if not ref.is_dataset:
+        return None
+    answers = signals.chain_requested.send(sender=Table, table=ref.table, branch=ref.branch, principal=by)
+    return next((tuple(answer) for _receiver, answer in answers if answer is not None), None)

@@ -1,0 +1,103 @@
+"""Every route of the catalog: method, path, and whether a branch may call it. Feeds routing, /v1/config and the refusals."""
+
+from dataclasses import dataclass
+
+from webapp.catalog.rules.errors import NotFound, Refused
+
+BASE = "/v1/{prefix}"
+NAMESPACES = f"{BASE}/namespaces"
+NAMESPACE = NAMESPACES + "/{namespace}"
+TABLES = f"{NAMESPACE}/tables"
+TABLE = TABLES + "/{table}"
+VIEWS = f"{NAMESPACE}/views"
+VIEW = VIEWS + "/{view}"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One operation of the specification."""
+
+    operation: str
+    method: str
+    path: str
+    refusal: str = ""
+    listed: bool = True
+
+    @property
+    def declaration(self) -> str:
+        """How `/v1/config` names it."""
+        return f"{self.method} {self.path}"
+
+    def check_branch(self, branch: str | None) -> None:
+        """Refuse a call from a branch where the operation would reach beyond it."""
+        if branch is not None and self.refusal:
+            message = f"{self.operation} cannot be called from branch {branch}: {self.refusal}"
+            raise Refused(message)
+
+
+_ON_MASTER = "call it without the X-PLTR-Branch header"
+_DELETE_BRANCH = "to remove what the branch has, delete the branch; to remove the table, " + _ON_MASTER
+
+ENDPOINTS = (
+    Endpoint("getConfig", "GET", "/v1/config", listed=False),
+    Endpoint("getToken", "POST", "/v1/oauth/tokens", listed=False),
+    Endpoint("listNamespaces", "GET", NAMESPACES),
+    Endpoint("createNamespace", "POST", NAMESPACES),
+    Endpoint("loadNamespaceMetadata", "GET", NAMESPACE),
+    Endpoint("namespaceExists", "HEAD", NAMESPACE),
+    Endpoint("dropNamespace", "DELETE", NAMESPACE, f"namespaces are shared by all branches; {_ON_MASTER}"),
+    Endpoint(
+        "updateProperties", "POST", f"{NAMESPACE}/properties", f"namespaces are shared by all branches; {_ON_MASTER}"
+    ),
+    Endpoint("listTables", "GET", TABLES),
+    Endpoint("createTable", "POST", TABLES),
+    Endpoint("loadTable", "GET", TABLE),
+    Endpoint("tableExists", "HEAD", TABLE),
+    Endpoint("updateTable", "POST", TABLE),
+    Endpoint("dropTable", "DELETE", TABLE, _DELETE_BRANCH),
+    Endpoint("registerTable", "POST", f"{NAMESPACE}/register"),
+    Endpoint("unregisterTable", "POST", f"{TABLE}/unregister", _DELETE_BRANCH),
+    Endpoint("loadCredentials", "GET", f"{TABLE}/credentials"),
+    Endpoint("reportMetrics", "POST", f"{TABLE}/metrics"),
+    Endpoint("renameTable", "POST", f"{BASE}/tables/rename", f"a table has one name on all branches; {_ON_MASTER}"),
+    Endpoint(
+        "commitTransaction",
+        "POST",
+        f"{BASE}/transactions/commit",
+        "commit the tables one by one, or let a build publish its outputs together",
+    ),
+    Endpoint("listViews", "GET", VIEWS),
+    Endpoint("createView", "POST", VIEWS, f"views are shared by all branches; {_ON_MASTER}"),
+    Endpoint("loadView", "GET", VIEW),
+    Endpoint("viewExists", "HEAD", VIEW),
+    Endpoint("replaceView", "POST", VIEW, f"views are shared by all branches; {_ON_MASTER}"),
+    Endpoint("dropView", "DELETE", VIEW, f"views are shared by all branches; {_ON_MASTER}"),
+    Endpoint("renameView", "POST", f"{BASE}/views/rename", f"views are shared by all branches; {_ON_MASTER}"),
+    Endpoint("registerView", "POST", f"{NAMESPACE}/register-view", f"views are shared by all branches; {_ON_MASTER}"),
+)
+_VARIABLE = "{"
+
+
+def listed_endpoints() -> list[str]:
+    """What `/v1/config` tells clients that the server can do."""
+    return [endpoint.declaration for endpoint in ENDPOINTS if endpoint.listed]
+
+
+def match(method: str, segments: tuple[str, ...]) -> tuple[Endpoint, dict[str, str]]:
+    """The operation a request is for, with the variables of its path."""
+    for endpoint, pattern in _PATTERNS:
+        if endpoint.method != method or len(pattern) != len(segments):
+            continue
+        pairs = list(zip(pattern, segments, strict=True))
+        if all(part.startswith(_VARIABLE) or part == segment for part, segment in pairs):
+            return endpoint, {part[1:-1]: segment for part, segment in pairs if part.startswith(_VARIABLE)}
+    message = f"No route for request: {method} /{'/'.join(segments)}"
+    raise NotFound(message)
+
+
+def _pattern(path: str) -> tuple[str, ...]:
+    # This catalog gives clients no prefix, so none is in the paths they call.
+    return tuple(part for part in path.strip("/").split("/") if part != "{prefix}")
+
+
+_PATTERNS = tuple((endpoint, _pattern(endpoint.path)) for endpoint in ENDPOINTS)

@@ -1,0 +1,113 @@
+"""Errors in the words of the Iceberg REST specification: exception → status, type, message.
+
+Which status is sent is a matter of safety. On a 4xx an engine deletes the files it wrote; on a 5xx of a commit it keeps them.
+So a 4xx here always means "certainly did not happen".
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from webapp.core.errors import (
+    AppError,
+    BadRequest,
+    Conflict,
+    NotFound,
+    PermissionDenied,
+    Unauthenticated,
+    Unavailable,
+)
+
+
+class NoSuchNamespace(NotFound):
+    """The namespace of a request is not there, or not for this reader."""
+
+    iceberg_type = "NoSuchNamespaceException"
+
+
+class NoSuchTable(NotFound):
+    """The table of a request is not there, or not for this reader."""
+
+    iceberg_type = "NoSuchTableException"
+
+
+class NoSuchView(NotFound):
+    """The view of a request is not there, or not for this reader."""
+
+    iceberg_type = "NoSuchViewException"
+
+
+class AlreadyExists(Conflict):
+    """The name is taken."""
+
+    iceberg_type = "AlreadyExistsException"
+
+
+class NamespaceNotEmpty(Conflict):
+    """Only an empty namespace can be dropped."""
+
+    iceberg_type = "NamespaceNotEmptyException"
+
+
+class CommitFailed(Conflict):
+    """The commit lost a race and certainly did not happen: refresh and try again."""
+
+    iceberg_type = "CommitFailedException"
+
+
+class Malformed(BadRequest):
+    """The request cannot be understood, or asks for something that no state of the table allows."""
+
+    iceberg_type = "BadRequestException"
+
+
+class Invalid(BadRequest):
+    """The request is well formed but breaks a rule of the table format."""
+
+    iceberg_type = "ValidationException"
+
+
+class Refused(PermissionDenied):
+    """Not from here: the message says what to do instead."""
+
+    iceberg_type = "ForbiddenException"
+
+
+class NotAuthorized(Unauthenticated):
+    """No token, or one that is unknown or over."""
+
+    iceberg_type = "NotAuthorizedException"
+
+
+class DamagedTable(Unavailable):
+    """The metadata of this one table cannot be read; no other table is touched by it."""
+
+    iceberg_type = "ServiceUnavailableException"
+
+
+TYPE_BY_STATUS: Mapping[int, str] = MappingProxyType(
+    {
+        400: "BadRequestException",
+        401: "NotAuthorizedException",
+        403: "ForbiddenException",
+        404: "NotFoundException",
+        406: "UnsupportedOperationException",
+        409: "CommitFailedException",
+        410: "NotFoundException",
+        413: "BadRequestException",
+        422: "UnprocessableEntityException",
+        429: "TooManyRequestsException",
+        503: "ServiceUnavailableException",
+    }
+)
+
+
+def error_body(error: AppError) -> dict[str, Any]:
+    """The specification's error model for one of our errors."""
+    kind = getattr(error, "iceberg_type", None) or TYPE_BY_STATUS.get(error.status, "InternalServerError")
+    return error_model(status=error.status, kind=kind, message=str(error.detail))
+
+
+def error_model(*, status: int, kind: str, message: str) -> dict[str, Any]:
+    """The specification's error model from its parts."""
+    return {"error": {"message": message, "type": kind, "code": status}}

@@ -1,0 +1,232 @@
+"""get(metadata, branch) → view, put(metadata, view, branch) → metadata: what a branch sees, and what its writes leave.
+
+Stored metadata is ordinary Iceberg. The view of branch b is what the table would look like if b were its main. A commit is
+applied to the view as any catalog would apply it, and `put` carries the result home: the pointers, ids and log of main stay
+as they were, those of b come from the view, and everything shared comes from the view. So no update needs a special case.
+
+A branch on a table is in one of three states:
+
+- *untracked, no ref*: it reads as the nearest existing branch of its fallback chain; the first write makes it its own.
+- *tracked, no ref*: an empty branch that has a schema; it never falls back.
+- *ref but untracked* (a plain client made it): the table's current schema, as standard Iceberg has it, until the first write
+  with the header.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from webapp.catalog.rules.branch_properties import (
+    MAIN_REF,
+    MASTER,
+    TrackedIds,
+    ref_of_branch,
+    stamp,
+    strip,
+    tracked_branches,
+    tracked_ids,
+)
+from webapp.catalog.rules.errors import Malformed
+from webapp.catalog.rules.metadata import (
+    EMPTY_SPEC,
+    UNSORTED,
+    Metadata,
+    ancestry,
+    current_ids,
+    current_snapshot_id,
+    no_snapshot,
+    schema_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BranchState:
+    """A branch on one table: its head and the three ids it tracks."""
+
+    head: int | None
+    ids: TrackedIds
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """A branch's state in the flat form that other apps store."""
+
+    snapshot_id: int | None
+    schema_id: int
+    spec_id: int
+    order_id: int
+
+    @classmethod
+    def of(cls, state: BranchState) -> "Pointer":
+        """The pointer to a state."""
+        return cls(state.head, state.ids.schema_id, state.ids.spec_id, state.ids.order_id)
+
+    @property
+    def state(self) -> BranchState:
+        """The state it points to."""
+        return BranchState(head=self.snapshot_id, ids=TrackedIds(self.schema_id, self.spec_id, self.order_id))
+
+
+def pointer(metadata: Metadata, branch: str) -> Pointer | None:
+    """Where a branch itself points on this table; None when it has nothing here."""
+    state = own_state(metadata, branch)
+    return None if state is None else Pointer.of(state)
+
+
+def own_state(metadata: Metadata, branch: str) -> BranchState | None:
+    """What the branch itself has on this table; None when it has neither a ref nor tracked ids."""
+    main = current_ids(metadata)
+    if branch == MASTER:
+        return BranchState(head=current_snapshot_id(metadata), ids=main)
+    ref = metadata["refs"].get(branch)
+    if ref is not None and ref["type"] != "branch":
+        message = f"{branch} is a tag of this table, not a branch"
+        raise Malformed(message)
+    ids = tracked_ids(metadata["properties"], branch, default=main)
+    if ref is None and ids is None:
+        return None
+    return BranchState(head=ref["snapshot-id"] if ref else None, ids=ids or main)
+
+
+def resolve(metadata: Metadata, branch: str, chain: Iterable[str] = (MASTER,)) -> tuple[str, BranchState] | None:
+    """The branch itself or the first of its fallback chain that exists on the table, and its state."""
+    for candidate in (branch, *chain):
+        state = own_state(metadata, candidate)
+        if state is not None:
+            return candidate, state
+    return None
+
+
+def get(metadata: Metadata, branch: str, chain: Iterable[str] = (MASTER,)) -> Metadata:
+    """The view of a branch; for master the metadata itself."""
+    if branch == MASTER:
+        return metadata
+    found = resolve(metadata, branch, chain)
+    if found is not None:
+        return show(metadata, found[1], alias=branch)
+    rooted, state = with_empty_state(metadata)
+    return show(rooted, state, alias=branch)
+
+
+def show(metadata: Metadata, state: BranchState, *, alias: str | None = None) -> Metadata:
+    """The metadata with a given state as its main; `alias` is a second name for that main."""
+    refs = {name: ref for name, ref in metadata["refs"].items() if name not in (MAIN_REF, alias)}
+    main = metadata["refs"].get(MAIN_REF)
+    if main is not None:
+        # Else clients would take the head of master for a snapshot that nothing refers to.
+        refs[MASTER] = main
+    if state.head is not None:
+        own = metadata["refs"].get(alias) if alias is not None else None
+        head = own if own is not None and own["snapshot-id"] == state.head else _branch_ref(state.head)
+        refs[MAIN_REF] = head
+        if alias is not None:
+            refs[alias] = head
+    return {
+        **metadata,
+        "current-snapshot-id": no_snapshot(metadata) if state.head is None else state.head,
+        "current-schema-id": state.ids.schema_id,
+        "default-spec-id": state.ids.spec_id,
+        "default-sort-order-id": state.ids.order_id,
+        "refs": refs,
+        "snapshot-log": derived_log(metadata, state.head),
+    }
+
+
+def put(metadata: Metadata, view: Metadata, branch: str) -> Metadata:
+    """The metadata after a write to the view of a branch."""
+    if branch == MASTER:
+        return view
+    refs = {name: ref for name, ref in view["refs"].items() if name not in (MAIN_REF, MASTER, branch)}
+    if MAIN_REF in metadata["refs"]:
+        refs[MAIN_REF] = metadata["refs"][MAIN_REF]
+    if MAIN_REF in view["refs"]:
+        refs[branch] = view["refs"][MAIN_REF]
+    head = current_snapshot_id(metadata)
+    ids = current_ids(metadata)
+    return {
+        **view,
+        "current-snapshot-id": no_snapshot(view) if head is None else head,
+        "current-schema-id": ids.schema_id,
+        "default-spec-id": ids.spec_id,
+        "default-sort-order-id": ids.order_id,
+        "refs": refs,
+        "snapshot-log": metadata["snapshot-log"],
+        "properties": stamp(view["properties"], branch, current_ids(view)),
+    }
+
+
+def set_state(metadata: Metadata, branch: str, state: BranchState, *, now_ms: int) -> Metadata:
+    """Point a branch somewhere; on master this is an ordinary move of main, with its line in the log."""
+    ref = ref_of_branch(branch)
+    refs = {name: known for name, known in metadata["refs"].items() if name != ref}
+    if state.head is not None:
+        old = metadata["refs"].get(ref)
+        refs[ref] = {**(old or {}), **_branch_ref(state.head)}
+    if branch != MASTER:
+        return {**metadata, "refs": refs, "properties": stamp(metadata["properties"], branch, state.ids)}
+    log = metadata["snapshot-log"]
+    if state.head is not None and state.head != current_snapshot_id(metadata):
+        at = max(now_ms, log[-1]["timestamp-ms"] if log else 0)
+        log = [*log, {"snapshot-id": state.head, "timestamp-ms": at}]
+    return {
+        **metadata,
+        "refs": refs,
+        "current-snapshot-id": no_snapshot(metadata) if state.head is None else state.head,
+        "current-schema-id": state.ids.schema_id,
+        "default-spec-id": state.ids.spec_id,
+        "default-sort-order-id": state.ids.order_id,
+        "snapshot-log": log,
+    }
+
+
+def forget(metadata: Metadata, branches: Iterable[str]) -> Metadata:
+    """The metadata without these branches: neither refs nor tracked ids, so nothing protects what they used."""
+    gone = set(branches) - {MASTER, MAIN_REF}
+    return {
+        **metadata,
+        "refs": {name: ref for name, ref in metadata["refs"].items() if name not in gone},
+        "properties": strip(metadata["properties"], gone),
+    }
+
+
+def branches_of(metadata: Metadata) -> set[str]:
+    """Every branch that exists on the table besides master."""
+    refs = {name for name, ref in metadata["refs"].items() if ref["type"] == "branch" and name != MAIN_REF}
+    return refs | tracked_branches(metadata["properties"])
+
+
+def is_empty(metadata: Metadata, state: BranchState) -> bool:
+    """Whether a state is a mere placeholder: no columns and no snapshot."""
+    return state.head is None and not schema_of(metadata, state.ids.schema_id)["fields"]
+
+
+def with_empty_state(metadata: Metadata) -> tuple[Metadata, BranchState]:
+    """The metadata with an empty schema, an unpartitioned spec and no order among its histories, and that state."""
+    schemas, schema_id = _with_blank(metadata["schemas"], "schema-id", {"type": "struct", "fields": []})
+    specs, spec_id = _with_blank(metadata["partition-specs"], "spec-id", EMPTY_SPEC)
+    orders, order_id = _with_blank(metadata["sort-orders"], "order-id", UNSORTED)
+    rooted = {**metadata, "schemas": schemas, "partition-specs": specs, "sort-orders": orders}
+    return rooted, BranchState(head=None, ids=TrackedIds(schema_id, spec_id, order_id))
+
+
+def derived_log(metadata: Metadata, head: int | None) -> list[dict[str, Any]]:
+    """The log of a branch: the ancestry of its head, never running backwards."""
+    log = []
+    latest = 0
+    for snapshot in ancestry(metadata, head):
+        latest = max(latest, snapshot["timestamp-ms"])
+        log.append({"snapshot-id": snapshot["snapshot-id"], "timestamp-ms": latest})
+    return log
+
+
+def _branch_ref(head: int) -> dict[str, Any]:
+    return {"snapshot-id": head, "type": "branch"}
+
+
+def _with_blank(items: list[dict[str, Any]], key: str, empty: dict[str, Any]) -> tuple[list[dict[str, Any]], int]:
+    known = next((item[key] for item in items if not item["fields"]), None)
+    if known is not None:
+        return items, known
+    # Order 0 is the unsorted one by definition; the others are simply numbered on.
+    number = 0 if key == "order-id" else 1 + max((item[key] for item in items), default=-1)
+    return [*items, {**empty, key: number}], number

@@ -1,0 +1,78 @@
+"""Where a table's files live. The server owns locations: no client chooses one, and nothing reaches outside its own.
+
+Containment is decided by path components; a shared prefix (`/t` and `/t2`) is not containment.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from urllib.parse import unquote, urlsplit
+
+from webapp.catalog.rules.errors import Malformed
+
+# Properties by which a writer moves a table's files.
+PATH_PROPERTIES = frozenset(
+    {
+        "write.data.path",
+        "write.metadata.path",
+        "write.object-storage.path",
+        "write.folder-storage.path",
+    }
+)
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+def split_location(location: str) -> tuple[str, tuple[str, ...]]:
+    """A location as (scheme and host, path components); the many spellings of a local path become one."""
+    parts = urlsplit(location)
+    scheme = parts.scheme.lower() or "file"
+    return f"{scheme}://{parts.netloc}", tuple(part for part in parts.path.split("/") if part)
+
+
+def is_inside(location: str, root: str) -> bool:
+    """Whether a location is the root or below it, without any way out of it."""
+    host, parts = split_location(location)
+    root_host, root_parts = split_location(root)
+    if any(unquote(part) in (".", "..") for part in parts) or "\0" in location or "?" in location or "#" in location:
+        return False
+    return host == root_host and parts[: len(root_parts)] == root_parts
+
+
+def table_folder(*, warehouse: str, levels: Sequence[str], name: str) -> str:
+    """The folder name of a table without its random end: `<warehouse>/<levels>/<table>`."""
+    # A name may hold anything, a folder may not. Two names that meet here are kept apart by the random end.
+    return "/".join([warehouse.rstrip("/"), *(_folder(part) for part in (*levels, name))])
+
+
+def is_given_location(location: str, *, warehouse: str, levels: Sequence[str], name: str) -> bool:
+    """Whether a location is, letter by letter, one that this server gives to a table of this name."""
+    folder = table_folder(warehouse=warehouse, levels=levels, name=name)
+    return re.fullmatch(re.escape(folder) + r"-[0-9a-f]{8}", location, re.ASCII) is not None
+
+
+def top_folder(location: str, *, warehouse: str) -> str | None:
+    """The folder directly below the warehouse that a location is in; whose rights hold there decides who may use it."""
+    if not is_inside(location, warehouse):
+        return None
+    _, parts = split_location(location)
+    _, root = split_location(warehouse)
+    return parts[len(root)] if len(parts) > len(root) else None
+
+
+def check_path_properties(properties: Mapping[str, str], *, location: str) -> None:
+    """Refuse properties that would send a table's files elsewhere."""
+    for key in PATH_PROPERTIES & properties.keys():
+        if not is_inside(properties[key], location):
+            message = f"Property {key} must stay inside the table's location {location}"
+            raise Malformed(message)
+
+
+def check_file(path: str, *, location: str, what: str) -> None:
+    """Refuse a file of the table that lies outside it."""
+    if not is_inside(path, location):
+        message = f"The {what} {path} is outside the table's location {location}"
+        raise Malformed(message)
+
+
+def _folder(part: str) -> str:
+    text = _UNSAFE.sub("_", part)[:100]
+    return text if text.strip(".") else "_" * max(len(text), 1)

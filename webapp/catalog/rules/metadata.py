@@ -1,0 +1,322 @@
+"""Table metadata as plain dictionaries: reading parts of it, making a new one, bringing an old one into today's form.
+
+Metadata is never changed in place: it may be shared with a cache and with other requests.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from webapp.catalog.rules.branch_properties import MAIN_REF, TrackedIds
+from webapp.catalog.rules.errors import Invalid, Malformed
+
+Metadata = dict[str, Any]
+Value = TypeVar("Value")
+
+SUPPORTED_VERSIONS = (1, 2, 3)
+DEFAULT_VERSION = 2
+FIRST_PARTITION_FIELD_ID = 1000
+MAX_SCHEMA_DEPTH = 64
+EMPTY_SPEC: dict[str, Any] = {"spec-id": 0, "fields": []}
+UNSORTED: dict[str, Any] = {"order-id": 0, "fields": []}
+# Written by clients as properties, kept by the format elsewhere: never stored as properties.
+UNSTORED_PROPERTIES = frozenset(
+    {
+        "format-version",
+        "uuid",
+        "snapshot-count",
+        "current-snapshot-id",
+        "current-snapshot-summary",
+        "current-snapshot-timestamp-ms",
+        "current-schema",
+        "default-partition-spec",
+        "default-sort-order",
+    }
+)
+V3_TYPES = ("timestamp_ns", "timestamptz_ns", "unknown", "variant", "geometry", "geography")
+
+
+def field(body: Mapping[str, Any], key: str, kind: type[Value], *, where: str = "request") -> Value:
+    """A required member of a JSON object, of the right kind."""
+    value = body.get(key)
+    if not _is(value, kind):
+        message = f"Cannot parse {where}: '{key}' must be {_name(kind)}"
+        raise Malformed(message)
+    return value  # type: ignore[return-value]  # checked by _is
+
+
+def optional_field(body: Mapping[str, Any], key: str, kind: type[Value], *, where: str = "request") -> Value | None:
+    """A member of a JSON object that may be absent or null."""
+    return None if body.get(key) is None else field(body, key, kind, where=where)
+
+
+def objects(body: Mapping[str, Any], key: str, *, where: str = "request") -> list[dict[str, Any]]:
+    """A required list of JSON objects."""
+    items = field(body, key, list, where=where)
+    if not all(isinstance(item, dict) for item in items):
+        message = f"Cannot parse {where}: '{key}' must be a list of objects"
+        raise Malformed(message)
+    return items
+
+
+def numbers(body: Mapping[str, Any], key: str, *, where: str = "request") -> list[int]:
+    """A required list of integers."""
+    items = field(body, key, list, where=where)
+    if not all(_is(item, int) for item in items):
+        message = f"Cannot parse {where}: '{key}' must be a list of integers"
+        raise Malformed(message)
+    return items
+
+
+def texts(body: Mapping[str, Any], key: str, *, where: str = "request") -> dict[str, str]:
+    """A required object whose values are all strings."""
+    items = field(body, key, dict, where=where)
+    if not all(isinstance(value, str) for value in items.values()):
+        message = f"Cannot parse {where}: the values of '{key}' must be strings"
+        raise Malformed(message)
+    return items
+
+
+def current_snapshot_id(metadata: Metadata) -> int | None:
+    """The head of main; both `-1` and null mean that there is none."""
+    head = metadata.get("current-snapshot-id")
+    return None if head in (None, -1) else head
+
+
+def no_snapshot(metadata: Metadata) -> int | None:
+    """How this format version writes that there is no current snapshot."""
+    return None if metadata["format-version"] >= 3 else -1  # noqa: PLR2004 - the version that changed it
+
+
+def current_ids(metadata: Metadata) -> TrackedIds:
+    """The ids that main tracks."""
+    return TrackedIds(
+        schema_id=metadata["current-schema-id"],
+        spec_id=metadata["default-spec-id"],
+        order_id=metadata["default-sort-order-id"],
+    )
+
+
+def find(items: Iterable[dict[str, Any]], key: str, value: int) -> dict[str, Any] | None:
+    """The one item with this id."""
+    return next((item for item in items if item[key] == value), None)
+
+
+def schema_of(metadata: Metadata, schema_id: int) -> dict[str, Any]:
+    """The schema with this id."""
+    schema = find(metadata["schemas"], "schema-id", schema_id)
+    if schema is None:
+        message = f"Cannot find schema {schema_id} in the table's schemas"
+        raise Invalid(message)
+    return schema
+
+
+def snapshot_of(metadata: Metadata, snapshot_id: int) -> dict[str, Any] | None:
+    """The snapshot with this id."""
+    return find(metadata["snapshots"], "snapshot-id", snapshot_id)
+
+
+def ancestry(metadata: Metadata, head: int | None) -> list[dict[str, Any]]:
+    """The snapshots from the oldest known ancestor of a head to the head."""
+    by_id = {snapshot["snapshot-id"]: snapshot for snapshot in metadata["snapshots"]}
+    line: list[dict[str, Any]] = []
+    seen: set[int] = set()
+    while head is not None and head in by_id and head not in seen:
+        seen.add(head)
+        line.append(by_id[head])
+        head = by_id[head].get("parent-snapshot-id")
+    line.reverse()
+    return line
+
+
+def walk_fields(kind: Any, *, path: str = "", depth: int = 0) -> Iterator[tuple[int, str, Any]]:  # noqa: ANN401 - JSON
+    """Every field of a type as (id, full name, type), outer before inner; refuses what is not a type."""
+    if depth > MAX_SCHEMA_DEPTH:
+        message = f"Cannot parse schema: more than {MAX_SCHEMA_DEPTH} levels"
+        raise Malformed(message)
+    if isinstance(kind, str):
+        return
+    if not isinstance(kind, dict):
+        message = "Cannot parse type: neither a string nor an object"
+        raise Malformed(message)
+    children = list(_children(kind))
+    for number, name, inner in children:
+        yield number, f"{path}.{name}" if path else name, inner
+    for _number, name, inner in children:
+        yield from walk_fields(inner, path=f"{path}.{name}" if path else name, depth=depth + 1)
+
+
+def check_schema(schema: dict[str, Any], *, version: int) -> None:
+    """Refuse a schema that no reader could use."""
+    if schema.get("type") != "struct":
+        message = "Cannot parse schema: a schema is a struct"
+        raise Malformed(message)
+    ids: set[int] = set()
+    names: set[str] = set()
+    for number, name, kind in walk_fields(schema):
+        if number in ids:
+            message = f"Invalid schema: multiple fields for id {number}"
+            raise Invalid(message)
+        if name in names:
+            message = f"Invalid schema: multiple fields for name {name}"
+            raise Invalid(message)
+        if isinstance(kind, str) and kind.startswith(V3_TYPES) and version < 3:  # noqa: PLR2004 - v3 types
+            message = f"Invalid type for v{version} schema: {name} {kind} is not supported until v3"
+            raise Invalid(message)
+        ids.add(number)
+        names.add(name)
+    for number in schema.get("identifier-field-ids") or ():
+        if number not in ids:
+            message = f"Cannot add field {number} as an identifier field: not found in schema"
+            raise Invalid(message)
+
+
+def same_schema(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two schemas differ in nothing but their number."""
+    return one["fields"] == other["fields"] and set(one.get("identifier-field-ids") or ()) == set(
+        other.get("identifier-field-ids") or ()
+    )
+
+
+def highest_field_id(schema: dict[str, Any]) -> int:
+    """The highest column id in a schema; 0 for an empty one."""
+    return max((number for number, _, _ in walk_fields(schema)), default=0)
+
+
+def blank(*, uuid: str, location: str, version: int, now_ms: int) -> Metadata:
+    """Metadata of a table that has nothing yet, not even a schema: what the updates of a create are applied to."""
+    if version not in SUPPORTED_VERSIONS:
+        message = f"Unsupported format version: v{version} (supported: v1 to v3)"
+        raise Invalid(message)
+    metadata: Metadata = {
+        "format-version": version,
+        "table-uuid": uuid,
+        "location": location,
+        "last-sequence-number": 0,
+        "last-updated-ms": now_ms,
+        "last-column-id": 0,
+        "current-schema-id": -1,
+        "schemas": [],
+        "default-spec-id": -1,
+        "partition-specs": [],
+        "last-partition-id": FIRST_PARTITION_FIELD_ID - 1,
+        "default-sort-order-id": -1,
+        "sort-orders": [],
+        "properties": {},
+        "current-snapshot-id": None,
+        "refs": {},
+        "snapshots": [],
+        "statistics": [],
+        "partition-statistics": [],
+        "snapshot-log": [],
+        "metadata-log": [],
+    }
+    metadata["current-snapshot-id"] = no_snapshot(metadata)
+    if version >= 3:  # noqa: PLR2004 - row lineage came with v3
+        metadata["next-row-id"] = 0
+    return metadata
+
+
+def placeholder(*, uuid: str, location: str, version: int, now_ms: int) -> Metadata:
+    """Metadata of a table that is there but has no columns and no data."""
+    return {
+        **blank(uuid=uuid, location=location, version=version, now_ms=now_ms),
+        "current-schema-id": 0,
+        "schemas": [{"type": "struct", "schema-id": 0, "fields": []}],
+        "default-spec-id": 0,
+        "partition-specs": [EMPTY_SPEC],
+        "default-sort-order-id": 0,
+        "sort-orders": [UNSORTED],
+    }
+
+
+def with_legacy_fields(metadata: Metadata) -> Metadata:
+    """What goes over the wire and to disk: readers of v1 expect the current schema and spec once more by themselves."""
+    if metadata["format-version"] != 1:
+        return metadata
+    spec = find(metadata["partition-specs"], "spec-id", metadata["default-spec-id"])
+    return {
+        **metadata,
+        "schema": schema_of(metadata, metadata["current-schema-id"]),
+        "partition-spec": spec["fields"] if spec else [],
+    }
+
+
+def normalise(raw: dict[str, Any]) -> Metadata:
+    """Bring metadata that another writer made into the form used here; refuses what is not table metadata."""
+    where = "table metadata"
+    version = field(raw, "format-version", int, where=where)
+    if version not in SUPPORTED_VERSIONS:
+        message = f"Cannot read unsupported version {version}"
+        raise Invalid(message)
+    base = blank(
+        uuid=field(raw, "table-uuid", str, where=where),
+        location=field(raw, "location", str, where=where),
+        version=version,
+        now_ms=field(raw, "last-updated-ms", int, where=where),
+    )
+    metadata = {**base, **_modern(raw), **{key: value for key, value in raw.items() if value is not None}}
+    metadata.pop("schema", None)
+    metadata.pop("partition-spec", None)
+    for key in ("schemas", "partition-specs", "sort-orders", "snapshots"):
+        objects(metadata, key, where=where)
+    for schema in metadata["schemas"]:
+        field(schema, "schema-id", int, where=where)
+        check_schema(schema, version=version)
+    for key in ("last-column-id", "current-schema-id", "default-spec-id", "default-sort-order-id"):
+        field(metadata, key, int, where=where)
+    schema_of(metadata, metadata["current-schema-id"])
+    texts(metadata, "properties", where=where)
+    if current_snapshot_id(metadata) is not None and MAIN_REF not in metadata["refs"]:
+        head = {"snapshot-id": metadata["current-snapshot-id"], "type": "branch"}
+        metadata["refs"] = {**metadata["refs"], MAIN_REF: head}
+    if metadata["refs"].get(MAIN_REF) is None:
+        metadata["current-snapshot-id"] = no_snapshot(metadata)
+    return metadata
+
+
+def _modern(raw: dict[str, Any]) -> dict[str, Any]:
+    """Lists of schemas, specs and orders for a file of version 1 that has only the current ones."""
+    found: dict[str, Any] = {}
+    schema = raw.get("schema")
+    if "schemas" not in raw and isinstance(schema, dict):
+        number = schema.get("schema-id", 0)
+        found |= {"schemas": [{**schema, "schema-id": number}], "current-schema-id": number}
+    if "partition-specs" not in raw:
+        fields = raw.get("partition-spec") or []
+        if not isinstance(fields, list) or not all(isinstance(item, dict) for item in fields):
+            message = "Cannot parse table metadata: 'partition-spec' must be a list of objects"
+            raise Malformed(message)
+        numbered = [{"field-id": FIRST_PARTITION_FIELD_ID + n, **item} for n, item in enumerate(fields)]
+        found |= {"partition-specs": [{"spec-id": 0, "fields": numbered}], "default-spec-id": 0}
+        found["last-partition-id"] = max(
+            (item["field-id"] for item in numbered), default=FIRST_PARTITION_FIELD_ID - 1
+        )
+    if "sort-orders" not in raw:
+        found |= {"sort-orders": [UNSORTED], "default-sort-order-id": 0}
+    return found
+
+
+def _children(kind: dict[str, Any]) -> Iterator[tuple[int, str, Any]]:
+    match kind.get("type"):
+        case "struct":
+            for item in objects(kind, "fields", where="struct"):
+                name = field(item, "name", str, where="field")
+                field(item, "required", bool, where=f"field {name}")
+                yield field(item, "id", int, where=f"field {name}"), name, item.get("type")
+        case "list":
+            yield field(kind, "element-id", int, where="list"), "element", kind.get("element")
+        case "map":
+            yield field(kind, "key-id", int, where="map"), "key", kind.get("key")
+            yield field(kind, "value-id", int, where="map"), "value", kind.get("value")
+        case other:
+            message = f"Cannot parse type: {other!r}"
+            raise Malformed(message)
+
+
+def _is(value: object, kind: type) -> bool:
+    # bool is an int in Python and never a number in JSON.
+    return isinstance(value, kind) and not (kind is int and isinstance(value, bool))
+
+
+def _name(kind: type) -> str:
+    return {int: "an integer", str: "a string", bool: "a boolean", dict: "an object", list: "a list"}[kind]

@@ -1,0 +1,62 @@
+"""What a branch still needs cannot be removed, by nobody and by no way round; deleting the branch lifts it."""
+
+from typing import Any
+
+from webapp.catalog.rules.branch_properties import MAIN_REF, branch_of_ref, tracked_branches, tracked_ids
+from webapp.catalog.rules.errors import Invalid, Malformed, Refused
+from webapp.catalog.rules.metadata import Metadata, current_ids
+
+REMOVALS = frozenset({"remove-schemas", "remove-partition-specs", "remove-snapshots"})
+NOT_FROM_A_BRANCH = frozenset({*REMOVALS, "upgrade-format-version", "set-location"})
+
+
+def check_protected(metadata: Metadata) -> None:
+    """Refuse metadata in which a branch or a tag has lost something that it points to."""
+    snapshots = {snapshot["snapshot-id"] for snapshot in metadata["snapshots"]}
+    for name, ref in metadata["refs"].items():
+        if ref["snapshot-id"] not in snapshots:
+            shown = branch_of_ref(name) if name == MAIN_REF else name
+            message = (
+                f"Cannot remove snapshot {ref['snapshot-id']}: {ref['type']} {shown} points to it. "
+                f"Delete the {ref['type']} first."
+            )
+            raise Invalid(message)
+    known = {
+        "schema": {schema["schema-id"] for schema in metadata["schemas"]},
+        "partition spec": {spec["spec-id"] for spec in metadata["partition-specs"]},
+        "sort order": {order["order-id"] for order in metadata["sort-orders"]},
+    }
+    for branch in sorted(tracked_branches(metadata["properties"])):
+        ids = tracked_ids(metadata["properties"], branch, default=current_ids(metadata))
+        if ids is None:
+            continue
+        for what, number in zip(known, (ids.schema_id, ids.spec_id, ids.order_id), strict=True):
+            if number not in known[what]:
+                message = f"Cannot remove {what} {number}: branch {branch} uses it. Delete the branch first."
+                raise Invalid(message)
+
+
+def check_branch_update(update: dict[str, Any], metadata: Metadata, *, creating: bool) -> None:
+    """Refuse from a branch what would change the table for everybody."""
+    action = update.get("action")
+    if action not in NOT_FROM_A_BRANCH or creating:
+        return
+    if action == "upgrade-format-version" and update.get("format-version") == metadata["format-version"]:
+        return
+    if action == "set-location" and str(update.get("location")).rstrip("/") == metadata["location"]:
+        return
+    message = (
+        f"{action} changes the whole table and cannot be called from a branch: "
+        "run maintenance on master, without the X-PLTR-Branch header."
+    )
+    raise Refused(message)
+
+
+def check_ref_name(name: str, *, kind: str, problem: str | None) -> None:
+    """Refuse a new ref whose name nobody could address, or that would be taken for another."""
+    if name.lower() == "master":
+        message = f"A {kind} cannot be called {name}: master is the branch that Iceberg calls main"
+        raise Malformed(message)
+    if kind == "branch" and problem is not None:
+        message = f"Cannot create branch {name}: {problem}"
+        raise Malformed(message)

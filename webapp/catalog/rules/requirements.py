@@ -1,0 +1,81 @@
+"""Check the requirements of a commit against what its writer saw. One that fails is a 409: refresh and try again."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from webapp.catalog.rules.errors import CommitFailed, Malformed
+from webapp.catalog.rules.metadata import Metadata, field, optional_field
+
+
+def check_requirements(requirements: Iterable[dict[str, Any]], metadata: Metadata | None) -> None:
+    """Check each requirement; `metadata` is None for a table that is not there yet."""
+    for requirement in requirements:
+        kind = field(requirement, "type", str, where="requirement")
+        if kind == "assert-create":
+            if metadata is not None:
+                _fail("table already exists")
+            continue
+        check = REQUIREMENTS.get(kind)
+        if check is None:
+            message = f"Cannot check unknown requirement: {kind}"
+            raise Malformed(message)
+        if metadata is None:
+            _fail("table does not exist")
+        else:
+            check(requirement, metadata)
+
+
+def is_create(requirements: Iterable[dict[str, Any]]) -> bool:
+    """Whether a commit makes its table."""
+    return any(requirement.get("type") == "assert-create" for requirement in requirements)
+
+
+def _check_uuid(requirement: dict[str, Any], metadata: Metadata) -> None:
+    wanted = field(requirement, "uuid", str, where="requirement")
+    if wanted.lower() != str(metadata["table-uuid"]).lower():
+        _fail(f"UUID does not match: expected {metadata['table-uuid']} != {wanted}")
+
+
+def _check_ref(requirement: dict[str, Any], metadata: Metadata) -> None:
+    name = field(requirement, "ref", str, where="requirement")
+    wanted = optional_field(requirement, "snapshot-id", int, where="requirement")
+    ref = metadata["refs"].get(name)
+    if ref is None:
+        if wanted is not None:
+            _fail(f"branch or tag {name} is missing, expected {wanted}")
+        return
+    if wanted is None:
+        _fail(f"{ref['type']} {name} was created concurrently")
+    if wanted != ref["snapshot-id"]:
+        _fail(f"{ref['type']} {name} has changed: expected id {wanted} != {ref['snapshot-id']}")
+
+
+def _number_check(key: str, actual: str, what: str) -> Callable[[dict[str, Any], Metadata], None]:
+    def check(requirement: dict[str, Any], metadata: Metadata) -> None:
+        wanted = field(requirement, key, int, where="requirement")
+        if wanted != metadata[actual]:
+            _fail(f"{what} changed: expected id {wanted} != {metadata[actual]}")
+
+    return check
+
+
+REQUIREMENTS: dict[str, Callable[[dict[str, Any], Metadata], None]] = {
+    "assert-table-uuid": _check_uuid,
+    "assert-ref-snapshot-id": _check_ref,
+    "assert-last-assigned-field-id": _number_check(
+        "last-assigned-field-id", "last-column-id", "last assigned field id"
+    ),
+    "assert-current-schema-id": _number_check("current-schema-id", "current-schema-id", "current schema"),
+    "assert-last-assigned-partition-id": _number_check(
+        "last-assigned-partition-id", "last-partition-id", "last assigned partition id"
+    ),
+    "assert-default-spec-id": _number_check("default-spec-id", "default-spec-id", "default partition spec"),
+    "assert-default-sort-order-id": _number_check(
+        "default-sort-order-id", "default-sort-order-id", "default sort order"
+    ),
+}
+
+
+def _fail(reason: str) -> None:
+    message = f"Requirement failed: {reason}"
+    raise CommitFailed(message)

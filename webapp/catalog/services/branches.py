@@ -1,0 +1,117 @@
+"""What datasets and builds do with the branches of tables: make, publish, drop."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from webapp.accounts.rules.principals import Principal
+from webapp.catalog.queries import TableRow, find_table
+from webapp.catalog.rules import lens
+from webapp.catalog.rules.branch_properties import MASTER
+from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, NoSuchTable, Refused
+from webapp.catalog.rules.lens import Pointer
+from webapp.catalog.rules.metadata import Metadata
+from webapp.catalog.rules.refs import TableRef, table_ref
+from webapp.catalog.services.swaps import ATTEMPTS, LostRace, Move, now_ms, swap, write_next
+from webapp.catalog.storage import metadata_files
+
+Change = Callable[[Metadata], Metadata]
+
+
+def create_branch(*, table: str, branch: str, pointer: Pointer) -> None:
+    """Make a branch on a table that points where another one does, or did.
+
+    Raises:
+        AlreadyExists: the branch has something on this table already.
+
+    """
+
+    def change(metadata: Metadata) -> Metadata:
+        if lens.own_state(metadata, branch) is not None:
+            message = f"Branch {branch} exists on {table} already"
+            raise AlreadyExists(message)
+        return lens.set_state(metadata, branch, pointer.state, now_ms=now_ms())
+
+    _change_all([table], change, by=None)
+
+
+def drop_branch(*, tables: Iterable[str], branch: str) -> None:
+    """Remove a branch from tables: its ref, what it tracks, and the protection of both. Absent tables are passed over."""
+    if branch == MASTER:
+        message = "Branch master cannot be dropped: drop the table instead"
+        raise Refused(message)
+    _change_all(list(tables), lambda metadata: _without(metadata, branch), by=None, absent_is_fine=True)
+
+
+def drop_staging(*, tables: Iterable[str], staging: str) -> None:
+    """Remove what a job or a transaction that was given up had written."""
+    drop_branch(tables=tables, branch=staging)
+
+
+def publish_staging(
+    *,
+    moves: Sequence[str],
+    staging: str,
+    branch: str,
+    by: Principal | None,
+    on_swap: Callable[[dict[str, Pointer | None]], None],
+) -> None:
+    """Point a branch to what was staged, on all tables at once, together with what `on_swap` writes.
+
+    Args:
+        moves: the tables.
+        staging: the internal branch that was written.
+        branch: the branch to move.
+        by: the actor.
+        on_swap: gets the branch's new pointer per table, in the atomic block; None where neither branch has anything.
+
+    Raises:
+        CommitFailed: other commits kept winning.
+
+    """
+
+    def change(metadata: Metadata) -> Metadata:
+        staged = lens.own_state(metadata, staging)
+        if staged is None:
+            return metadata
+        return lens.forget(lens.set_state(metadata, branch, staged, now_ms=now_ms()), {staging})
+
+    _change_all(list(moves), change, by=by, branch=branch, on_swap=on_swap)
+
+
+def _without(metadata: Metadata, branch: str) -> Metadata:
+    return metadata if lens.own_state(metadata, branch) is None else lens.forget(metadata, {branch})
+
+
+def _change_all(
+    tables: Sequence[str],
+    change: Change,
+    *,
+    by: Principal | None,
+    branch: str = "",
+    on_swap: Callable[[dict[str, Pointer | None]], None] | None = None,
+    absent_is_fine: bool = False,
+) -> None:
+    """Change the metadata of tables together. Nothing is announced: the caller knows what it does."""
+    refs = [table_ref(table) for table in dict.fromkeys(tables)]
+    for _attempt in range(ATTEMPTS):
+        found = [item for item in (_apply(ref, change, absent_is_fine=absent_is_fine) for ref in refs) if item is not None]
+        pointers = {ref.table: lens.pointer(after, branch) for ref, _, _, after in found} if branch else {}
+        moves = [Move(ref, row, base, write_next(row, base, after)) for ref, row, base, after in found if after is not base]
+        try:
+            swap(moves, by=by, check=False, inside=None if on_swap is None else partial(on_swap, pointers))
+        except LostRace:
+            continue
+        return
+    message = f"{', '.join(tables)}: other commits kept moving the tables, nothing was changed"
+    raise CommitFailed(message)
+
+
+def _apply(ref: TableRef, change: Change, *, absent_is_fine: bool) -> tuple[TableRef, TableRow, Metadata, Metadata] | None:
+    row = find_table(ref)
+    if row is None:
+        if absent_is_fine:
+            return None
+        message = f"Table does not exist: {ref.table}"
+        raise NoSuchTable(message)
+    base = metadata_files.read(row.metadata_location).metadata
+    return ref, row, base, change(base)

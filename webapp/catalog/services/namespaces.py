@@ -1,0 +1,92 @@
+"""Make, change and drop namespaces. They are shared by all branches."""
+
+from collections.abc import Mapping
+
+from django.db import IntegrityError, transaction
+from django.db.models import ProtectedError
+
+from webapp.accounts.rules.principals import Principal
+from webapp.accounts.services import claim_folder
+from webapp.catalog import permissions
+from webapp.catalog.models import Namespace
+from webapp.catalog.queries import namespace_properties
+from webapp.catalog.rules.errors import AlreadyExists, NamespaceNotEmpty
+from webapp.catalog.rules.refs import SEPARATOR, Levels, check_levels
+from webapp.core.errors import InvalidInput
+
+
+def create_namespace(*, levels: Levels, properties: Mapping[str, str], by: Principal | None) -> Namespace:
+    """Make a namespace, and the ones above it that are missing.
+
+    Raises:
+        AlreadyExists: it is there.
+
+    """
+    if by is not None and by.job is None:
+        claim_folder(folder=levels[0], creator=by)
+    if by is None or by.job is None:
+        permissions.check_namespace(by, levels, "write")
+    elif not any(tuple(table.split(".")[: len(levels)]) == levels for table in by.job.outputs):
+        raise permissions.no_such_namespace(levels)
+    if Namespace.objects.filter(path=SEPARATOR.join(levels)).exists():
+        raise _exists(levels)
+    try:
+        with transaction.atomic():
+            parent = ensure_namespace(levels=levels[:-1]) if len(levels) > 1 else None
+            return Namespace.objects.create(
+                path=SEPARATOR.join(check_levels(levels)), parent=parent, properties=dict(properties)
+            )
+    except IntegrityError:
+        raise _exists(levels) from None
+
+
+def ensure_namespace(*, levels: Levels) -> Namespace:
+    """The namespace, made with all above it if missing; for the application itself."""
+    parent = ensure_namespace(levels=levels[:-1]) if len(levels) > 1 else None
+    found, _made = Namespace.objects.get_or_create(path=SEPARATOR.join(levels), defaults={"parent": parent})
+    return found
+
+
+def update_properties(
+    *, levels: Levels, removals: list[str], updates: Mapping[str, str], by: Principal | None
+) -> dict[str, list[str]]:
+    """Set and remove properties of a namespace; answers which were updated, removed and missing.
+
+    Raises:
+        InvalidInput: a key is to be both set and removed.
+
+    """
+    permissions.check_namespace(by, levels, "maintain")
+    both = sorted(set(removals) & set(updates))
+    if both:
+        message = f"Invalid namespace update: cannot simultaneously set and remove keys: {both}"
+        raise InvalidInput(message)
+    with transaction.atomic():
+        known = namespace_properties(levels, by=by)
+        kept = {key: value for key, value in known.items() if key not in removals}
+        Namespace.objects.filter(path=SEPARATOR.join(levels)).update(properties={**kept, **updates})
+    return {
+        "updated": sorted(updates),
+        "removed": sorted(set(removals) & set(known)),
+        "missing": sorted(set(removals) - set(known)),
+    }
+
+
+def drop_namespace(*, levels: Levels, by: Principal | None) -> None:
+    """Drop an empty namespace.
+
+    Raises:
+        NamespaceNotEmpty: it holds namespaces, tables or views.
+
+    """
+    namespace_properties(levels, by=by)
+    permissions.check_namespace(by, levels, "maintain")
+    try:
+        Namespace.objects.filter(path=SEPARATOR.join(levels)).delete()
+    except (ProtectedError, IntegrityError):
+        message = f"Namespace is not empty: {'.'.join(levels)}"
+        raise NamespaceNotEmpty(message) from None
+
+
+def _exists(levels: Levels) -> AlreadyExists:
+    return AlreadyExists(f"Namespace already exists: {'.'.join(levels)}")

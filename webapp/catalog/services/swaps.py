@@ -1,0 +1,193 @@
+"""The one way a table's pointer moves: write the file, then swap the pointer, all tables in one atomic block.
+
+What is certain decides what happens to the file. Lost or refused before COMMIT: the file is removed. No answer to COMMIT:
+the pointer is read again on a fresh connection; if that fails too, the outcome is unknown, the file stays, and the client is
+told so, because a client that hears "failed" deletes what a successful commit needs.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from django.db import DatabaseError, IntegrityError, connection, transaction
+
+from webapp.accounts.rules.principals import Principal
+from webapp.catalog import signals
+from webapp.catalog.models import Table
+from webapp.catalog.queries import TableRow
+from webapp.catalog.rules import lens
+from webapp.catalog.rules.lens import Pointer
+from webapp.catalog.rules.metadata import Metadata, snapshot_of
+from webapp.catalog.rules.refs import TableRef
+from webapp.catalog.rules.updates import last_updated
+from webapp.catalog.storage import metadata_files
+from webapp.catalog.storage.metadata_files import MetadataFile
+from webapp.core import clock
+from webapp.core.errors import AppError, Unavailable
+
+ATTEMPTS = 50
+METADATA_LOG_KEPT = 100
+# Commits of one process to one table take turns: losing a race costs a synchronised file. Between processes the
+# compare-and-swap decides, here as there.
+_LOCKS = tuple(threading.RLock() for _ in range(64))
+
+
+class LostRace(Exception):  # noqa: N818 - not an error: the caller begins again
+    """Another commit moved the pointer first; nothing has changed."""
+
+
+class OutcomeUnknown(AppError):
+    """The database did not say whether the commit happened."""
+
+    status = 500
+    title = "Outcome unknown"
+    default_code = "commit_state_unknown"
+    iceberg_type = "CommitStateUnknownException"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One table's pointer from one metadata file to the next."""
+
+    ref: TableRef
+    row: TableRow
+    base: Metadata
+    file: MetadataFile
+    branches: frozenset[str] = field(default_factory=frozenset)
+    """The branches that this may move; each one that did is announced."""
+
+
+def lock_for(ref: TableRef) -> threading.RLock:
+    """The turn-taking of this process's commits to a table."""
+    return _LOCKS[hash((ref.namespace, ref.name)) % len(_LOCKS)]
+
+
+def now_ms() -> int:
+    """The current moment as metadata writes it."""
+    return int(clock.now().timestamp() * 1000)
+
+
+def write_next(row: TableRow, base: Metadata, after: Metadata) -> MetadataFile:
+    """Write the file that follows the current one; its log leads back to that one."""
+    entry = {"metadata-file": row.metadata_location, "timestamp-ms": base["last-updated-ms"]}
+    kept = _kept(after)
+    log = [*base["metadata-log"], entry][-kept:]
+    following = {**after, "metadata-log": log}
+    following["last-updated-ms"] = max(
+        last_updated(following, now_ms=now_ms()),
+        # A snapshot may be dated up to a minute ahead of this machine; the table is never older than its snapshot.
+        after["last-updated-ms"] if after["last-updated-ms"] != base["last-updated-ms"] else 0,
+    )
+    return metadata_files.write(following, location=row.location, version=row.version + 1)
+
+
+def swap(
+    moves: Sequence[Move], *, by: Principal | None, check: bool = True, inside: Callable[[], None] | None = None
+) -> None:
+    """Move the pointers of all tables, or of none.
+
+    Args:
+        moves: what to move; the files are on disk already.
+        by: the actor, None for the application itself.
+        check: whether the layers above may object to the writes.
+        inside: called in the atomic block after the pointers moved; what it raises undoes them.
+
+    Raises:
+        LostRace: a pointer had moved already; nothing has changed.
+        OutcomeUnknown: nobody can say; nothing may be deleted.
+
+    """
+    asked_to_commit = False
+    try:
+        with transaction.atomic():
+            for move in moves:
+                _move(move, by=by, check=check)
+            if inside is not None:
+                inside()
+            asked_to_commit = True
+    except DatabaseError as error:
+        if asked_to_commit and not isinstance(error, IntegrityError):
+            _settle(moves, error)
+            return
+        _discard(moves)
+        if isinstance(error, IntegrityError):
+            raise
+        message = "The database is busy and nothing was changed: try again"
+        raise Unavailable(message) from error
+    except BaseException:
+        _discard(moves)
+        raise
+
+
+def _move(move: Move, *, by: Principal | None, check: bool) -> None:
+    changed = [
+        (branch, before, after)
+        for branch in sorted(move.branches)
+        for before, after in [(lens.pointer(move.base, branch), lens.pointer(move.file.metadata, branch))]
+        if before != after
+    ]
+    announced = changed if move.ref.is_dataset else []
+    if check:
+        for branch, _before, _after in announced:
+            signals.commit_checking.send(sender=Table, table=move.ref.table, branch=branch, principal=by)
+    moved = Table.objects.filter(pk=move.row.id, version=move.row.version).update(
+        metadata_location=move.file.location, version=move.row.version + 1, updated_at=clock.now()
+    )
+    if moved != 1:
+        raise LostRace
+    for branch, before, after in announced:
+        if after is not None:
+            signals.table_committed.send(
+                sender=Table,
+                table=move.ref.table,
+                branch=branch,
+                before=before,
+                after=after,
+                operation=operation_of(move.file.metadata, before, after),
+                principal=by,
+            )
+
+
+def operation_of(metadata: Metadata, before: Pointer | None, after: Pointer) -> str:
+    """What a move did: the operation of the new head, or `metadata` where the head stayed."""
+    if after.snapshot_id is None or (before is not None and before.snapshot_id == after.snapshot_id):
+        return "metadata"
+    snapshot = snapshot_of(metadata, after.snapshot_id)
+    return str(((snapshot or {}).get("summary") or {}).get("operation", "append"))
+
+
+def _settle(moves: Sequence[Move], error: DatabaseError) -> None:
+    """After a COMMIT without an answer: done, not done, or unknown."""
+    try:
+        connection.close()
+        rows = dict(Table.objects.filter(pk__in=[move.row.id for move in moves]).values_list("id", "metadata_location"))
+        done = [_reaches(str(rows.get(move.row.id, "")), move.file.location) for move in moves]
+    except (DatabaseError, AppError) as again:
+        message = "The database did not answer; the outcome of the commit is unknown"
+        raise OutcomeUnknown(message) from again
+    if all(done):
+        return
+    if any(done):
+        message = "The database did not answer; the outcome of the commit is unknown"
+        raise OutcomeUnknown(message) from error
+    _discard(moves)
+    message = "The database went away and nothing was changed: try again"
+    raise Unavailable(message) from error
+
+
+def _reaches(current: str, location: str) -> bool:
+    """Whether a table's current metadata is this file or came after it."""
+    if current == location:
+        return True
+    log = metadata_files.read(current).metadata["metadata-log"] if current else []
+    return any(entry["metadata-file"] == location for entry in log)
+
+
+def _discard(moves: Sequence[Move]) -> None:
+    for move in moves:
+        metadata_files.delete(move.file)
+
+
+def _kept(metadata: Metadata) -> int:
+    text = metadata["properties"].get("write.metadata.previous-versions-max", "")
+    return max(int(text), 1) if text.isdigit() else METADATA_LOG_KEPT

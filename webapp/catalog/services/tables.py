@@ -1,0 +1,393 @@
+"""Make, change, rename and drop tables."""
+
+import secrets
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+
+from webapp.accounts.rules.principals import Principal
+from webapp.catalog import permissions, signals
+from webapp.catalog.models import Namespace, Table, View
+from webapp.catalog.queries import TableRow, TableView, find_table, get_chain, load_table, locate
+from webapp.catalog.rules import commits, lens
+from webapp.catalog.rules.branch_properties import MASTER
+from webapp.catalog.rules.commits import CommitRequest, CreateRequest
+from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, Malformed, NoSuchNamespace, Refused
+from webapp.catalog.rules.locations import is_given_location, is_inside, table_folder, top_folder
+from webapp.catalog.rules.metadata import Metadata, normalise, placeholder
+from webapp.catalog.rules.refs import SEPARATOR, TableRef, check_name, is_internal, table_ref
+from webapp.catalog.services.namespaces import ensure_namespace
+from webapp.catalog.services.swaps import ATTEMPTS, LostRace, Move, lock_for, now_ms, swap, write_next
+from webapp.catalog.storage import metadata_files
+from webapp.core.errors import Unavailable
+
+Inside = Callable[[], None]
+
+
+def create_empty_table(*, table: str, by: Principal | None) -> TableView:
+    """Make a dataset's table: on master, with no columns and no data; its namespaces come with it.
+
+    Raises:
+        AlreadyExists: it is there.
+
+    """
+    ref = table_ref(table)
+    permissions.check_write(by, ref, MASTER)
+    ensure_namespace(levels=ref.namespace)
+    location = _new_location(ref)
+    metadata = placeholder(uuid=str(uuid4()), location=location, version=2, now_ms=now_ms())
+    return _insert(ref, metadata, by=by)
+
+
+def create_table(*, ref: TableRef, request: CreateRequest, by: Principal | None, inside: Inside | None = None) -> TableView:
+    """Make a table, or with `stage` only say what it would be.
+
+    Raises:
+        AlreadyExists: it is there, and on this branch more than a placeholder.
+        NoSuchNamespace: its namespace is not there.
+
+    """
+    check_name(ref.name, what="table")
+    _check_create(ref, by=by)
+    for attempt in range(ATTEMPTS):
+        try:
+            return _create_once(ref, request, by=by, inside=inside)
+        except LostRace:
+            if attempt == ATTEMPTS - 1:
+                raise _exists(ref) from None
+    raise _exists(ref)
+
+
+def _create_once(ref: TableRef, request: CreateRequest, *, by: Principal | None, inside: Inside | None) -> TableView:
+    row = find_table(ref)
+    if row is None:
+        return _create_new(ref, request, by=by, inside=inside)
+    base = metadata_files.read(row.metadata_location).metadata
+    chain = get_chain(ref, by=by)
+    if ref.branch is None:
+        raise _exists(ref)
+    try:
+        commits.placeholder_for(base, ref.branch, chain)
+    except AlreadyExists:
+        raise _exists(ref) from None
+    _check_location(request.location, row.location)
+    updates = commits.creation_updates(request, base)
+    commit = CommitRequest(requirements=(), updates=updates, branch=ref.branch, chain=chain)
+    after = commits.create_on_branch(base, commit, now_ms=now_ms())
+    if request.stage:
+        return TableView(lens.get(after, ref.branch), None, ref.branch)
+    move = Move(ref, row, base, write_next(row, base, after), frozenset({ref.branch}))
+    swap([move], by=by, inside=inside)
+    return load_table(ref, by=by)
+
+
+def _create_new(ref: TableRef, request: CreateRequest, *, by: Principal | None, inside: Inside | None) -> TableView:
+    location = _new_location(ref)
+    if request.location is not None:
+        if not is_given_location(request.location.rstrip("/"), warehouse=_warehouse(), levels=ref.namespace, name=ref.name):
+            _check_location(request.location, location)
+        location = request.location.rstrip("/")
+    updates = commits.creation_updates(request, None)
+    commit = CommitRequest(requirements=(), updates=updates, branch=None if request.stage else ref.branch)
+    metadata = commits.create(commit, uuid=str(uuid4()), location=location, version=request.version, now_ms=now_ms())
+    if request.stage:
+        metadata_files.make_table_folders(location)
+        return TableView(metadata, None, ref.branch or MASTER)
+    return _insert(ref, metadata, by=by, inside=inside)
+
+
+def commit_table(
+    *, ref: TableRef, request: CommitRequest, by: Principal | None, inside: Inside | None = None
+) -> TableView:
+    """Commit updates to a table on the branch of the request; makes the table where the commit says so.
+
+    Raises:
+        CommitFailed: a requirement failed, or the writer's numbers are stale.
+        NoSuchTable: there is no such table.
+
+    """
+    if request.creates and find_table(ref) is None:
+        return _create_by_commit(ref, request, by=by, inside=inside)
+    for _attempt in range(ATTEMPTS):
+        with lock_for(ref):
+            try:
+                return _commit_once(ref, request, by=by, inside=inside)
+            except LostRace:
+                continue
+    raise _too_busy(ref)
+
+
+def _commit_once(ref: TableRef, request: CommitRequest, *, by: Principal | None, inside: Inside | None) -> TableView:
+    ref, row = locate(ref, by=by)
+    move = _prepare(ref, row, replace(request, branch=ref.branch if ref.branch != MASTER else None), by=by)
+    if move is not None:
+        swap([move], by=by, inside=inside)
+    elif inside is not None:
+        with transaction.atomic():
+            inside()
+    return load_table(ref, by=by)
+
+
+def commit_tables(*, changes: Sequence[tuple[TableRef, CommitRequest]], by: Principal | None, inside: Inside | None = None) -> None:
+    """Commit to several tables, all or none.
+
+    Raises:
+        CommitFailed: a requirement failed on one of them.
+
+    """
+    if len({(ref.namespace, ref.name) for ref, _ in changes}) != len(changes):
+        message = "A transaction may name each table once"
+        raise Malformed(message)
+    for _attempt in range(ATTEMPTS):
+        moves: list[Move] = []
+        try:
+            for ref, request in changes:
+                located, row = locate(ref, by=by)
+                move = _prepare(located, row, request, by=by)
+                moves += [move] if move is not None else []
+        except BaseException:
+            for move in moves:
+                metadata_files.delete(move.file)
+            raise
+        try:
+            swap(moves, by=by, inside=inside)
+        except LostRace:
+            continue
+        return
+    raise _too_busy(changes[0][0])
+
+
+def _prepare(ref: TableRef, row: TableRow, request: CommitRequest, *, by: Principal | None) -> Move | None:
+    """Apply a commit and write its file; None when it changes nothing."""
+    base = metadata_files.read(row.metadata_location).metadata
+    chain = get_chain(ref, by=by) if request.branch is not None else ()
+    request = request.with_chain(chain)
+    touched = commits.touched_branches(base, request)
+    for branch in touched:
+        permissions.check_write(by, ref, branch, staged_for=chain[0] if chain and is_internal(branch) else None)
+    if request.creates and request.branch is not None:
+        after = commits.create_on_branch(base, request, now_ms=now_ms())
+    else:
+        after = commits.commit(base, request, now_ms=now_ms())
+    if after is base:
+        return None
+    return Move(ref, row, base, write_next(row, base, after), frozenset(touched))
+
+
+def _create_by_commit(ref: TableRef, request: CommitRequest, *, by: Principal | None, inside: Inside | None) -> TableView:
+    check_name(ref.name, what="table")
+    _check_create(ref, by=by)
+    stated = next((update for update in request.updates if update.get("action") == "set-location"), None)
+    location = _new_location(ref) if stated is None else str(stated.get("location")).rstrip("/")
+    if not is_given_location(location, warehouse=_warehouse(), levels=ref.namespace, name=ref.name):
+        _check_location(location, _new_location(ref))
+    metadata = commits.create(
+        replace(request, branch=ref.branch), uuid=str(uuid4()), location=location, now_ms=now_ms()
+    )
+    try:
+        return _insert(ref, metadata, by=by, inside=inside)
+    except AlreadyExists:
+        message = "Requirement failed: table already exists"
+        raise CommitFailed(message) from None
+
+
+def register_table(
+    *, ref: TableRef, metadata_location: str, overwrite: bool, by: Principal | None, inside: Inside | None = None
+) -> TableView:
+    """Take a table over from a metadata file that lies in the warehouse, in a folder of which the actor has the rights.
+
+    Raises:
+        AlreadyExists: a table of that name or at that location is there.
+
+    """
+    check_name(ref.name, what="table")
+    if overwrite and ref.branch is not None:
+        message = "register with overwrite cannot be called from a branch: call it without the X-PLTR-Branch header"
+        raise Refused(message)
+    plain = replace(ref, branch=None)
+    _check_create(plain, by=by)
+    _check_register_source(metadata_location, by=by)
+    metadata = normalise(metadata_files.read_foreign(metadata_location, root=_warehouse()))
+    if not is_inside(metadata_location, metadata["location"]) or top_folder(
+        metadata["location"], warehouse=_warehouse()
+    ) != top_folder(metadata_location, warehouse=_warehouse()):
+        message = f"The metadata names {metadata['location']} as its table's location, but lies outside it"
+        raise Malformed(message)
+    if MASTER in metadata["refs"]:
+        message = "A table with a ref called master cannot be registered: master is the branch that Iceberg calls main"
+        raise Malformed(message)
+    row = find_table(plain)
+    if row is None:
+        return _insert(plain, metadata, by=by, inside=inside)
+    if not overwrite:
+        raise _exists(ref)
+    base = metadata_files.read(row.metadata_location).metadata
+    if base["table-uuid"] != metadata["table-uuid"] or row.location != metadata["location"]:
+        message = f"Cannot overwrite {ref.table}: the metadata is of another table"
+        raise Malformed(message)
+    branches = frozenset({MASTER, *lens.branches_of(base), *lens.branches_of(metadata)})
+    try:
+        swap([Move(plain, row, base, write_next(row, base, metadata), branches)], by=by, inside=inside)
+    except LostRace:
+        raise _too_busy(ref) from None
+    return load_table(plain, by=by)
+
+
+def rename_table(*, source: TableRef, target: TableRef, by: Principal | None, inside: Inside | None = None) -> None:
+    """Give a table another name; its files stay where they are.
+
+    Raises:
+        AlreadyExists: the new name is taken.
+
+    """
+    check_name(target.name, what="table")
+    permissions.check_write(by, source, MASTER)
+    row = find_table(source)
+    if row is None:
+        raise permissions.no_such_table(source)
+    namespace = _namespace(target)
+    permissions.check_write(by, target, MASTER)
+    if View.objects.filter(namespace=namespace, name=target.name).exists():
+        raise _exists(target, kind="View")
+    try:
+        with transaction.atomic():
+            moved = Table.objects.filter(pk=row.id).update(namespace=namespace, name=target.name)
+            if not moved:
+                raise permissions.no_such_table(source)
+            if source.is_dataset or target.is_dataset:
+                signals.table_renamed.send(sender=Table, table=source.table, new_table=target.table, principal=by)
+            if inside is not None:
+                inside()
+    except IntegrityError:
+        raise _exists(target) from None
+
+
+def drop_table(*, table: str, purge: bool, by: Principal | None) -> None:
+    """Drop a dataset's table on all its branches; with `purge` its files too.
+
+    Raises:
+        NoSuchTable: there is no such table.
+
+    """
+    drop_table_at(ref=table_ref(table), purge=purge, by=by)
+
+
+def drop_table_at(*, ref: TableRef, purge: bool, by: Principal | None, inside: Inside | None = None) -> TableRow:
+    """Drop a table on all its branches; with `purge` its files too. Answers what it was.
+
+    Raises:
+        NoSuchTable: there is no such table.
+
+    """
+    permissions.check_write(by, ref, MASTER)
+    row = find_table(ref)
+    if row is None:
+        raise permissions.no_such_table(ref)
+    with transaction.atomic():
+        deleted, _ = Table.objects.filter(pk=row.id).delete()
+        if not deleted:
+            raise permissions.no_such_table(ref)
+        if ref.is_dataset:
+            signals.table_dropped.send(sender=Table, table=ref.table, principal=by)
+        if inside is not None:
+            inside()
+        if purge:
+            transaction.on_commit(lambda: _remove_files(row.location))
+    return row
+
+
+def _remove_files(location: str) -> None:
+    if is_inside(location, _warehouse()):
+        shutil.rmtree(metadata_files.local_path(location), ignore_errors=True)
+
+
+def _insert(ref: TableRef, metadata: Metadata, *, by: Principal | None, inside: Inside | None = None) -> TableView:
+    """Write a table's first file and its row."""
+    namespace = _namespace(ref)
+    location = metadata["location"]
+    if View.objects.filter(namespace=namespace, name=ref.name).exists():
+        raise _exists(ref, kind="View")
+    metadata_files.make_table_folders(location)
+    file = metadata_files.write(metadata, location=location, version=0)
+    try:
+        with transaction.atomic():
+            Table.objects.create(
+                namespace=namespace, name=ref.name, location=location, metadata_location=file.location, version=0
+            )
+            _announce_created(ref, metadata, by=by)
+            if inside is not None:
+                inside()
+    except IntegrityError:
+        metadata_files.delete(file)
+        raise _exists(ref) from None
+    except BaseException:
+        metadata_files.delete(file)
+        raise
+    return load_table(ref, by=by)
+
+
+def _announce_created(ref: TableRef, metadata: Metadata, *, by: Principal | None) -> None:
+    if not ref.is_dataset:
+        return
+    branch = ref.branch or MASTER
+    signals.table_created.send(sender=Table, table=ref.table, branch=branch, principal=by)
+    after = lens.pointer(metadata, branch)
+    if after is not None and (after.snapshot_id is not None or branch != MASTER):
+        operation = "append" if after.snapshot_id is not None else "metadata"
+        signals.table_committed.send(
+            sender=Table, table=ref.table, branch=branch, before=None, after=after, operation=operation, principal=by
+        )
+
+
+def _namespace(ref: TableRef) -> Namespace:
+    found = Namespace.objects.filter(path=SEPARATOR.join(ref.namespace)).first()
+    if found is None:
+        message = f"Namespace does not exist: {'.'.join(ref.namespace)}"
+        raise NoSuchNamespace(message)
+    return found
+
+
+def _check_create(ref: TableRef, *, by: Principal | None) -> None:
+    if by is None or by.job is None:
+        permissions.check_namespace(by, ref.namespace, "read")
+    _namespace(ref)
+    branch = ref.branch or MASTER
+    chain = get_chain(ref, by=by) if is_internal(branch) else ()
+    permissions.check_write(by, ref, branch, staged_for=chain[0] if chain else None)
+
+
+def _check_location(stated: str | None, own: str) -> None:
+    if stated is not None and stated.rstrip("/") != own:
+        message = f"The catalog gives tables their location (such as {own}); leave it out"
+        raise Malformed(message)
+
+
+def _check_register_source(location: str, *, by: Principal | None) -> None:
+    folder = top_folder(location, warehouse=_warehouse())
+    if folder is None:
+        message = f"Only metadata inside the warehouse {_warehouse()} can be registered"
+        raise Malformed(message)
+    permissions.check_namespace(by, (folder,), "maintain")
+
+
+def _new_location(ref: TableRef) -> str:
+    folder = table_folder(warehouse=_warehouse(), levels=ref.namespace, name=ref.name)
+    return f"{folder}-{secrets.token_hex(4)}"
+
+
+def _warehouse() -> str:
+    warehouse: Any = settings.TRIBUTARY_WAREHOUSE
+    return str(warehouse).rstrip("/")
+
+
+def _exists(ref: TableRef, *, kind: str = "Table") -> AlreadyExists:
+    return AlreadyExists(f"{kind} already exists: {ref.table}")
+
+
+def _too_busy(ref: TableRef) -> Unavailable:
+    return Unavailable(f"{ref.table} is being changed by too many writers and nothing was changed: try again")

@@ -1,0 +1,20 @@
+"""What the catalog tells the layers above, and the two things it asks them.
+
+All but the first two are sent inside the atomic block that moves the table's pointer: a receiver's rows and the pointer
+change together or not at all.
+"""
+
+from django.dispatch import Signal
+
+# Asked for the fallbacks of a branch on a table (table, branch, principal): the first answer that is not None wins.
+chain_requested = Signal()
+# Asked before a commit (table, branch, principal): a receiver may raise Conflict, for instance while a transaction is open.
+commit_checking = Signal()
+# A table came into being (table, branch, principal).
+table_created = Signal()
+# A branch of a table moved (table, branch, before: Pointer | None, after: Pointer, operation, principal).
+table_committed = Signal()
+# A table is gone (table, principal).
+table_dropped = Signal()
+# A table has another name (table, new_table, principal).
+table_renamed = Signal()
