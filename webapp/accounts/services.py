@@ -7,8 +7,10 @@ import json
 import secrets
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from django.conf import settings
 from django.contrib.auth.models import Group
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
@@ -198,3 +200,25 @@ def record_audit(
             detail=dict(detail or {}),
             chain=hashlib.sha256(content.encode()).hexdigest(),
         )
+
+
+def prepare_admin() -> str:
+    """Make sure that the user admin exists; return the password to print, empty when it was printed before.
+
+    The password is TRIBUTARY_ADMIN_PASSWORD, or is generated once and kept readable by the owner only.
+    """
+    path = Path(settings.TRIBUTARY_HOME) / "admin-password"
+    given = settings.TRIBUTARY_ADMIN_PASSWORD
+    user = User.objects.filter(username="admin").first()
+    if user is None:
+        password = given or secrets.token_urlsafe(12)
+        path.touch(mode=0o600)
+        path.write_text(password + "\n")
+        User.objects.create_superuser("admin", password=password)
+        return password
+    if given and not user.check_password(given):
+        user.set_password(given)
+        user.save(update_fields=["password"])
+        path.touch(mode=0o600)
+        path.write_text(given + "\n")
+    return path.read_text().strip() if path.exists() else ""

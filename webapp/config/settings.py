@@ -17,6 +17,7 @@ TRIBUTARY_URL = f"http://127.0.0.1:{TRIBUTARY_PORT}"
 TRIBUTARY_WAREHOUSE = os.environ.get("TRIBUTARY_WAREHOUSE") or (TRIBUTARY_HOME / "warehouse").as_uri()
 TRIBUTARY_DEMO = os.environ.get("TRIBUTARY_DEMO", "1") != "0"
 SPARK_REMOTE = os.environ.get("SPARK_REMOTE", "")
+TRIBUTARY_ADMIN_PASSWORD = os.environ.get("TRIBUTARY_ADMIN_PASSWORD", "")
 
 
 def _read_or_make_secret(name: str) -> str:

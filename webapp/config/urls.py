@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 from django.urls import URLPattern, URLResolver, include, path
 
-APPS = ("accounts", "catalog", "repositories", "datasets", "builds", "pulls")
+APPS = ("core", "accounts", "catalog", "repositories", "datasets", "builds", "pulls")
 
 
 def _collect(kind: str) -> list[URLPattern | URLResolver]:

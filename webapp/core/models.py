@@ -33,3 +33,13 @@ class IdempotencyRecord(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user_id}: {self.key}"
+
+
+class Heartbeat(models.Model):
+    """When a part that has no port of its own was last alive."""
+
+    part = models.CharField(max_length=60, primary_key=True)
+    at = models.DateTimeField(default=clock.now)
+
+    def __str__(self) -> str:
+        return f"{self.part} at {self.at:%H:%M:%S}"

@@ -1,0 +1,57 @@
+# Each target calls a tool; set-up steps are files, so a later start repeats none of them.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+UV := VIRTUAL_ENV=.venv $(BIN)/uv pip
+LOCK := $(UV) compile -q --generate-hashes --universal --no-emit-index-url --no-header pyproject.toml
+PYTEST := $(BIN)/pytest
+
+.PHONY: help run test soak check fix bench bench-catalog bench-builds bench-diff bench-pages lock clean debian
+help: ; @grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/ -/'
+
+run: .venv/.runtime static/build/.stamp .venv/.jar ## set up what is missing and start Tributary; Ctrl-C stops it
+	@exec $(BIN)/python manage.py run
+
+test: .venv/.dev static/build/.stamp .venv/.jar debian ## run every test at continuous-integration size
+	@$(PYTEST) -m "not soak" $(ARGS)
+
+soak: .venv/.dev static/build/.stamp .venv/.jar debian ## run the long tier: full sizes, fault matrices
+	@$(PYTEST) -m "soak" $(ARGS)
+
+check: .venv/.dev ## format, lint, types, import contracts, templates, missing migrations, locks
+	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports --no-cache
+	@$(BIN)/djlint --quiet --check templates --lint
+	@$(BIN)/python manage.py makemigrations --check --dry-run --verbosity 0
+	@$(BIN)/python manage.py check_locks
+
+fix: .venv/.dev ## repair what can be repaired
+	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+bench: bench-catalog bench-builds bench-diff bench-pages ## every benchmark, as ratios
+bench-%: .venv/.dev .venv/.jar static/build/.stamp ; @$(BIN)/python -m tests.bench.$*
+
+lock: .venv/.uv ## resolve the dependencies again
+	@$(LOCK) -o .locks/requirements.txt && $(LOCK) --group dev -o .locks/requirements-dev.txt
+
+clean: ; @rm -rf .venv node_modules static/build staticfiles
+
+.venv/.uv: .locks/bootstrap.txt
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is missing: apt-get install python3 python3-venv"; exit 1; }
+	@command -v git >/dev/null || { echo "git is missing: apt-get install git"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; set PYTHON=python3.11"; exit 1; }
+	@$(PYTHON) -m venv .venv || { echo "Python's venv module is missing: apt-get install python3-venv"; exit 1; }
+	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r .locks/bootstrap.txt && touch $@
+
+.venv/.runtime: .locks/requirements.txt .venv/.uv
+	@echo "Installing Python packages"; $(UV) install -q --require-hashes -r .locks/requirements.txt && touch $@
+
+.venv/.dev: .locks/requirements-dev.txt .venv/.uv
+	@echo "Installing Python packages"; $(UV) install -q --require-hashes -r .locks/requirements-dev.txt && touch $@ .venv/.runtime
+
+.venv/.jar: webapp/core/management/commands/fetch_jar.py | .venv/.runtime
+	@$(BIN)/python manage.py fetch_jar && touch $@
+
+static/build/.stamp: package-lock.json $(wildcard static/js/* static/css/* static/*.mjs templates/* templates/*/*) | .venv/.runtime
+	@$(BIN)/python manage.py build_assets && touch $@
+
+debian: ; @$(BIN)/python manage.py install_debian

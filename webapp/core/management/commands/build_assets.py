@@ -1,0 +1,70 @@
+"""Builds the front-end assets from the npm lock, with the Node.js at hand or the one from PyPI."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+OLDEST = 20
+INSTALLED = "node_modules/.installed-lock"
+
+
+class Command(BaseCommand):
+    """`manage.py build_assets`: npm ci when the lock has changed, then the build."""
+
+    help = "Build the front-end assets."
+    requires_system_checks: list[str] = []  # noqa: RUF012 - Django's attribute; runs before there is a database
+
+    def handle(self, *_args: Any, **_options: Any) -> None:
+        """Install and build."""
+        environment = _find_node()
+        npm = shutil.which("npm", path=environment["PATH"])
+        if npm is None:
+            msg = "npm is missing: apt-get install npm (with Node.js 20 or newer)"
+            raise CommandError(msg)
+        base = Path(settings.BASE_DIR)
+        lock = (base / "package-lock.json").read_bytes()
+        mark = base / INSTALLED
+        if not mark.exists() or mark.read_bytes() != lock:
+            self.stdout.write("Installing npm packages")
+            self._call([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], environment)
+            mark.write_bytes(lock)
+        self._call([npm, "run", "--silent", "build"], environment)
+
+    def _call(self, command: list[str], environment: dict[str, str]) -> None:
+        done = subprocess.run(
+            command, cwd=settings.BASE_DIR, env=environment, check=False, stdout=subprocess.PIPE, text=True
+        )
+        if done.returncode:
+            msg = f"{' '.join(command[1:])} ended with {done.returncode}:\n{done.stdout[-4000:]}"
+            raise CommandError(msg)
+
+
+def _find_node() -> dict[str, str]:
+    """An environment in which `node` is new enough; installs the wheel into the virtual environment if it must."""
+    environment = dict(os.environ)
+    if _read_major(environment) >= OLDEST:
+        return environment
+    binaries = Path(sys.prefix) / "bin"
+    environment["PATH"] = f"{binaries}{os.pathsep}{environment['PATH']}"
+    if _read_major(environment) < OLDEST:
+        lock = Path(settings.BASE_DIR) / ".locks" / "node.txt"
+        subprocess.run([binaries / "pip", "install", "-q", "--require-hashes", "-r", lock], check=True)
+    return environment
+
+
+def _read_major(environment: dict[str, str]) -> int:
+    node = shutil.which("node", path=environment["PATH"])
+    if node is None:
+        return 0
+    answer = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
+    match = re.match(r"v(\d+)", answer)
+    return int(match.group(1)) if match else 0

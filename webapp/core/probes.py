@@ -1,0 +1,55 @@
+"""Questions to the parts of an installation, each answered within a second or two."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+TIMEOUT = 2.0
+
+
+def answers_tcp(host: str, port: int) -> bool:
+    """Whether something listens there."""
+    try:
+        with socket.create_connection((host, port), timeout=TIMEOUT):
+            return True
+    except OSError:
+        return False
+
+
+def answers_http(port: int, path: str) -> bool:
+    """Whether the web server on loopback answers 200."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def ask_fork_server(path: Path) -> dict[str, Any] | None:
+    """The fork server's own status; None when it does not answer."""
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(TIMEOUT)
+            connection.connect(str(path))
+            connection.sendall(b'{"op": "status"}\n')
+            answer = connection.makefile().readline()
+    except OSError:
+        return None
+    try:
+        status: dict[str, Any] = json.loads(answer)
+    except ValueError:
+        return None
+    return status
+
+
+def is_fork_server_ready(path: Path) -> bool:
+    """Whether it answers and has its libraries imported."""
+    status = ask_fork_server(path)
+    return bool(status and status.get("ready"))

@@ -1,0 +1,104 @@
+"""Whether each part of the installation works, for `readyz` and the home page."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.db import DatabaseError, connection
+
+from webapp.core import clock
+from webapp.core.models import Heartbeat
+from webapp.core.probes import answers_tcp, ask_fork_server
+
+STALE_AFTER = timedelta(seconds=20)
+
+
+@dataclass(frozen=True)
+class PartHealth:
+    """One part, as people and programs see it."""
+
+    name: str
+    works: bool
+    state: str
+    """ok, starting, off or down."""
+    detail: str
+
+
+def check_parts() -> list[PartHealth]:
+    """Every part: database, broker, worker, spark, warehouse, sandbox."""
+    return [_database(), _broker(), _worker(), _spark(), _warehouse(), _sandbox()]
+
+
+def _database() -> PartHealth:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except DatabaseError as error:
+        return PartHealth("database", works=False, state="down", detail=str(error))
+    return PartHealth("database", works=True, state="ok", detail=connection.vendor)
+
+
+def _broker() -> PartHealth:
+    url = urlsplit(settings.CELERY_BROKER_URL)
+    if url.scheme == "filesystem":
+        folder = Path(settings.CELERY_BROKER_TRANSPORT_OPTIONS["data_folder_out"])
+        waiting = len(list(folder.iterdir())) if folder.is_dir() else 0
+        works = os.access(folder, os.W_OK)
+        return PartHealth("broker", works=works, state="ok" if works else "down", detail=f"folder, {waiting} waiting")
+    works = answers_tcp(url.hostname or "localhost", url.port or 6379)
+    return PartHealth("broker", works=works, state="ok" if works else "down", detail=url.scheme)
+
+
+def _worker() -> PartHealth:
+    rows = dict(Heartbeat.objects.filter(part__startswith="worker-").values_list("part", "at"))
+    missing = [
+        name
+        for name in ("worker-quick", "worker-builds")
+        if name not in rows or clock.now() - rows[name] > STALE_AFTER
+    ]
+    if missing:
+        return PartHealth("worker", works=False, state="down", detail=f"no sign of {', '.join(missing)}")
+    return PartHealth("worker", works=True, state="ok", detail="quick and builds")
+
+
+def _spark() -> PartHealth:
+    if not settings.SPARK_REMOTE:
+        return PartHealth("spark", works=False, state="off", detail="no Java 17 or 21, and SPARK_REMOTE is not set")
+    url = urlsplit(settings.SPARK_REMOTE.replace("sc://", "http://").split("/;")[0])
+    if not answers_tcp(url.hostname or "localhost", url.port or 15002):
+        return PartHealth("spark", works=False, state="starting", detail="engine starting")
+    embedded = url.hostname == "localhost" and (Path(settings.TRIBUTARY_HOME) / "run" / "parts.json").exists()
+    if embedded and not (Path(settings.TRIBUTARY_HOME) / "run" / "spark.ready").exists():
+        return PartHealth("spark", works=False, state="starting", detail="engine warming up")
+    return PartHealth("spark", works=True, state="ok", detail="warm" if embedded else "remote")
+
+
+def _warehouse() -> PartHealth:
+    location = settings.TRIBUTARY_WAREHOUSE
+    if not location.startswith("file:"):
+        return PartHealth("warehouse", works=True, state="ok", detail=urlsplit(location).scheme)
+    folder = Path(location.removeprefix("file://"))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        return PartHealth("warehouse", works=False, state="down", detail=f"{folder}: {error.strerror}")
+    return PartHealth("warehouse", works=True, state="ok", detail="file")
+
+
+def _sandbox() -> PartHealth:
+    status = ask_fork_server(Path(settings.TRIBUTARY_HOME) / "run" / "fork.sock")
+    if status is None:
+        return PartHealth("sandbox", works=False, state="starting", detail="the fork server does not answer")
+    mode = str(status.get("sandbox", "off"))
+    if not status.get("ready"):
+        return PartHealth("sandbox", works=False, state="starting", detail="importing libraries")
+    # "off" works, for people who trust their users; it must be seen, and README says what it means.
+    return PartHealth("sandbox", works=True, state="off" if mode == "off" else "ok", detail=mode)
