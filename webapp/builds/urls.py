@@ -1,6 +1,22 @@
-"""Pages and endpoints of builds, jobs, JobSpecs, uploads and lineage."""
+"""Pages, streams and endpoints of builds, jobs, JobSpecs, uploads and lineage."""
 
-from django.urls import URLPattern
+from django.urls import URLPattern, URLResolver, path
 
-page_urls: list[URLPattern] = []
-api_urls: list[URLPattern] = []
+from webapp.builds import api
+from webapp.builds.views import events
+
+page_urls: list[URLPattern | URLResolver] = [
+    path("events/jobs/<str:job_id>/log", events.job_log, name="events-job-log"),
+    path("events/builds/<int:build_id>", events.build, name="events-build"),
+]
+api_urls: list[URLPattern | URLResolver] = [
+    path("builds", api.BuildList.as_view(), name="api-builds"),
+    path("builds/<int:build_id>", api.BuildDetail.as_view(), name="api-build"),
+    path("builds/<int:build_id>/cancel", api.BuildCancel.as_view(), name="api-build-cancel"),
+    path("builds/<int:build_id>/retry", api.BuildRetry.as_view(), name="api-build-retry"),
+    path("jobs/<str:job_id>", api.JobDetail.as_view(), name="api-job"),
+    path("jobs/<str:job_id>/log", api.JobLog.as_view(), name="api-job-log"),
+    path("repositories/<str:repository>/jobspecs", api.JobSpecList.as_view(), name="api-jobspecs"),
+    path("datasets/<int:dataset_id>/lineage", api.DatasetLineage.as_view(), name="api-dataset-lineage"),
+    path("datasets/<int:dataset_id>/upload", api.DatasetUpload.as_view(), name="api-dataset-upload"),
+]

@@ -1,0 +1,578 @@
+"""What the pages of builds show: one frozen value a page, permissions already decided."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from webapp.builds import permissions
+from webapp.builds.models import UPLOAD, Build, Job, PublishedSpec
+from webapp.builds.queries import builds as queries
+from webapp.builds.queries import specs
+from webapp.builds.rules import timeline
+from webapp.builds.rules.log_lines import LogLine
+from webapp.builds.rules.plan import join_words
+from webapp.builds.rules.states import BUILD_SENTENCES, JOB_SENTENCES, BuildState, JobState
+from webapp.builds.rules.timeline import Span, Timeline
+from webapp.builds.rules.values import BuildPlan
+from webapp.core import clock
+from webapp.repositories import queries as repositories
+from webapp.repositories.models import Publication, Repository
+
+if TYPE_CHECKING:
+    from webapp.accounts.rules.principals import Principal
+
+LOG_LINES = 2000
+PAGE_SIZE = 30
+MAX_SOURCES = 12
+KINDS = {
+    JobState.COMPLETED: "ok",
+    JobState.FAILED: "bad",
+    JobState.RUNNING: "run",
+    JobState.ABORT_PENDING: "run",
+    JobState.ABORTED: "abort",
+    JobState.WAITING: "wait",
+    JobState.RUN_PENDING: "wait",
+}
+WORDS = {
+    "ok": "Completed",
+    "fresh": "Fresh",
+    "run": "Running",
+    "wait": "Waiting",
+    "bad": "Failed",
+    "abort": "Aborted",
+}
+ORDER = ("ok", "fresh", "run", "wait", "bad", "abort")
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetLink:
+    """A dataset as a page names it: short inside its own folder."""
+
+    path: str
+    short: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class InputRow:
+    """One input of a job."""
+
+    dataset: DatasetLink
+    branch: str
+    is_fallback: bool
+    from_job: int | None
+    transaction: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRow:
+    """One output of a job."""
+
+    dataset: DatasetLink
+    transaction: str
+    state: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """One job in the table, the graph and the time line."""
+
+    id: str
+    number: int
+    kind: str
+    word: str
+    sentence: str
+    title: str
+    function: str
+    place: str
+    why: str
+    reason: str
+    inputs: tuple[InputRow, ...]
+    outputs: tuple[OutputRow, ...]
+    percent: int | None
+    progress: str
+    started_at: datetime | None
+    finished_at: datetime | None
+    needs: tuple[str, ...]
+    """Graph nodes that it reads from."""
+    sub: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceNode:
+    """An input that no job of the build makes, in the graph."""
+
+    id: str
+    dataset: DatasetLink
+    sub: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogPanel:
+    """The log of one job, its first lines drawn by the server."""
+
+    job: JobRow
+    lines: tuple[LogLine, ...]
+    src: str
+    after: int
+    download_url: str
+    status: str
+    jobs: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildPage:
+    """The page of one build."""
+
+    nav: str
+    repo_bar: Mapping[str, str] | None
+    build: Build
+    title: str
+    kind: str
+    sentence: str
+    repository: str
+    folder: str
+    is_over: bool
+    chain: tuple[str, ...]
+    counts: tuple[tuple[str, int, str], ...]
+    rows_written: int
+    datasets_written: int
+    fallback_inputs: int
+    all_inputs: int
+    problem: str
+    problem_job: int | None
+    aborted: str
+    jobs: tuple[JobRow, ...]
+    sources: tuple[SourceNode, ...]
+    hidden_sources: int
+    timeline: Timeline | None
+    log: LogPanel | None
+    can_steer: bool
+    steer_problem: str
+    can_cancel: bool
+    can_retry: bool
+
+
+def read_build_page(principal: Principal, build_id: int, *, job: str = "") -> BuildPage:
+    """Return what the page of a build shows; `job` is the number of the job whose log is open."""
+    build = queries.get_build(principal, build_id)
+    jobs = queries.list_jobs(build)
+    folder = _common_folder(jobs, build)
+    rows = tuple(_describe_job(each, build, folder) for each in jobs)
+    sources = _list_sources(jobs, folder)
+    failed = [row for row in rows if row.kind == "bad"]
+    inputs = [each for row in rows for each in row.inputs]
+    written = [
+        output for each in jobs if each.state == JobState.COMPLETED and not each.skipped for output in each.outputs.all()
+    ]
+    repository = build.repository.name if build.repository else ""
+    problem = permissions.find_steer_problem(principal, build)
+    return BuildPage(
+        nav="builds",
+        repo_bar={"name": repository, "tab": "builds"} if repository else None,
+        build=build,
+        title=build.title or f"Build of {join_words(build.targets[:3])}",
+        kind=build.state,
+        sentence=BUILD_SENTENCES[BuildState(build.state)],
+        repository=repository,
+        folder=folder,
+        is_over=build.is_over,
+        chain=tuple(build.chain),
+        counts=_count(rows),
+        rows_written=sum(int(each.summary.get("rows") or 0) for each in written),
+        datasets_written=len(written),
+        fallback_inputs=sum(each.is_fallback for each in inputs),
+        all_inputs=len(inputs),
+        problem=_explain_problem(build, failed),
+        problem_job=failed[0].number if failed else None,
+        aborted=_explain_aborted(rows),
+        jobs=rows,
+        sources=sources[:MAX_SOURCES],
+        hidden_sources=max(0, len(sources) - MAX_SOURCES),
+        timeline=_draw_timeline(build, rows),
+        log=_open_log(build, jobs, rows, wanted=job),
+        can_steer=not problem,
+        steer_problem=problem,
+        can_cancel=not problem and not build.is_over and not build.cancel_requested,
+        can_retry=not problem and build.state in {BuildState.FAILED, BuildState.ABORTED} and build.kind != UPLOAD,
+    )
+
+
+def _common_folder(jobs: Sequence[Job], build: Build) -> str:
+    """Return "/nyc/" when every dataset of the build lies in that folder: names are shorter without it."""
+    paths = {each.path for job in jobs for each in (*job.inputs.all(), *job.outputs.all())} | set(build.targets)
+    tops = {path.split("/")[1] for path in paths}
+    return f"/{tops.pop()}/" if len(tops) == 1 else "/"
+
+
+def link_dataset(path: str, branch: str, folder: str = "/") -> DatasetLink:
+    """Return a dataset's names and the address of its page on a branch."""
+    return DatasetLink(path=path, short=path.removeprefix(folder), url=f"/d{path}?{urlencode({'branch': branch})}")
+
+
+def _describe_job(job: Job, build: Build, folder: str) -> JobRow:
+    kind = "fresh" if job.skipped else KINDS[JobState(job.state)]
+    inputs = tuple(
+        InputRow(
+            dataset=link_dataset(each.path, each.branch, folder),
+            branch=each.branch,
+            is_fallback=each.fallback,
+            from_job=each.from_job.number if each.from_job else None,
+            transaction=each.transaction_id or "",
+        )
+        for each in job.inputs.all()
+    )
+    outputs = tuple(
+        OutputRow(
+            dataset=link_dataset(each.path, build.branch, folder),
+            transaction=each.transaction_id or "",
+            state=each.transaction.state.lower() if each.transaction else "",
+            note="no branch made" if job.skipped else "",
+        )
+        for each in job.outputs.all()
+    )
+    percent, progress = _describe_progress(job, kind, inputs)
+    return JobRow(
+        id=job.pk,
+        number=job.number,
+        kind=kind,
+        word="Cancelling" if job.state == JobState.ABORT_PENDING else WORDS[kind],
+        sentence=job.why if job.skipped else JOB_SENTENCES[JobState(job.state)],
+        title=outputs[0].dataset.short if outputs else job.function,
+        function=job.function,
+        place=f"{job.file}:{job.line}" if job.function else job.file,
+        why=job.why,
+        reason=job.reason,
+        inputs=inputs,
+        outputs=outputs,
+        percent=percent,
+        progress=progress,
+        started_at=None if job.skipped else job.started_at,
+        finished_at=job.finished_at,
+        needs=tuple(f"job-{each.from_job}" if each.from_job else _source_id(each) for each in inputs),
+        sub=_describe_sub(job, kind, percent),
+    )
+
+
+def _describe_progress(job: Job, kind: str, inputs: Sequence[InputRow]) -> tuple[int | None, str]:
+    if kind == "fresh":
+        return None, "Skipped, readers fall back" if any(each.is_fallback for each in inputs) else "Skipped"
+    if kind == "ok":
+        rows = sum(int(output.summary.get("rows") or 0) for output in job.outputs.all())
+        return 100, f"{rows:,} rows written"
+    if kind == "bad":
+        return 100, "Failed, nothing is visible"
+    if kind == "abort":
+        return None, job.reason or "Aborted"
+    if kind == "wait":
+        before = sorted({each.from_job for each in inputs if each.from_job})
+        if job.state == JobState.RUN_PENDING:
+            return None, job.reason or "Ready, waits for a worker"
+        return None, f"Not before job{'s' if len(before) > 1 else ''} {join_words(before)}" if before else "Waits"
+    done, total = int(job.progress.get("done") or 0), int(job.progress.get("total") or 0)
+    if not total:
+        return None, job.reason or "Running"
+    share = min(99, 100 * done // total)
+    return share, f"{done:,} of {total:,} {job.progress.get('unit', '')} · {share} %"
+
+
+def _describe_sub(job: Job, kind: str, percent: int | None) -> str:
+    parts = [str(job.number), "Fresh, skipped" if kind == "fresh" else WORDS[kind]]
+    if kind == "run" and percent is not None:
+        parts[-1] = f"Running {percent} %"
+    if kind in {"ok", "bad"} and job.started_at and job.finished_at:
+        parts.append(_format_seconds((job.finished_at - job.started_at).total_seconds()))
+    return " · ".join(parts)
+
+
+def _format_seconds(seconds: float) -> str:
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds // 60:.0f} min {seconds % 60:02.0f} s"
+
+
+def _source_id(each: InputRow) -> str:
+    return f"src-{each.dataset.path.strip('/').replace('/', '-')}"
+
+
+def _list_sources(jobs: Sequence[Job], folder: str) -> list[SourceNode]:
+    found: dict[str, SourceNode] = {}
+    for job in jobs:
+        for each in job.inputs.all():
+            if each.from_job is None:
+                row = InputRow(
+                    dataset=link_dataset(each.path, each.branch, folder),
+                    branch=each.branch,
+                    is_fallback=each.fallback,
+                    from_job=None,
+                    transaction=each.transaction_id or "",
+                )
+                sub = f"t {row.transaction[:7]} · {each.branch}"
+                found.setdefault(_source_id(row), SourceNode(id=_source_id(row), dataset=row.dataset, sub=sub))
+    return list(found.values())
+
+
+def _count(rows: Sequence[JobRow]) -> tuple[tuple[str, int, str], ...]:
+    counted = Counter(row.kind for row in rows)
+    return tuple((kind, counted[kind], f"{counted[kind]} {WORDS[kind].lower()}") for kind in ORDER if counted[kind])
+
+
+def _explain_problem(build: Build, failed: Sequence[JobRow]) -> str:
+    if failed:
+        return failed[0].reason
+    return build.reason if build.state in {BuildState.FAILED, BuildState.ABORTED} else ""
+
+
+def _explain_aborted(rows: Sequence[JobRow]) -> str:
+    aborted = [row.number for row in rows if row.kind == "abort"]
+    going = [row.number for row in rows if row.kind in {"run", "wait"}]
+    parts = []
+    if aborted:
+        words = "jobs" if len(aborted) > 1 else "job"
+        parts.append(f"Therefore {words} {join_words(aborted)} {'were' if len(aborted) > 1 else 'was'} aborted.")
+    if aborted and going:
+        words = "Jobs" if len(going) > 1 else "Job"
+        parts.append(f"{words} {join_words(going)} {'do' if len(going) > 1 else 'does'} not need it and go on.")
+    return " ".join(parts)
+
+
+def _draw_timeline(build: Build, rows: Sequence[JobRow]) -> Timeline | None:
+    now = clock.now()
+    begin = build.created_at
+    resolved = build.started_at or build.finished_at
+    spans = [Span("Resolve and plan", "res", _say_took(begin, resolved or now), begin, resolved)]
+    shown = [row for row in rows if row.kind != "fresh"]
+    for row in sorted(shown, key=lambda each: (each.started_at or now, each.number)):
+        if row.started_at is None and row.kind == "abort":
+            continue
+        spans.append(_describe_span(row, now))
+    return timeline.draw(spans, start=begin, now=now, is_over=build.is_over)
+
+
+def _describe_span(row: JobRow, now: datetime) -> Span:
+    if row.started_at is None or row.kind == "wait":
+        return Span(f"{row.number} · {row.title}", "wait", row.progress.lower(), None, None)
+    took = _say_took(row.started_at, row.finished_at or now)
+    text = {"ok": took, "bad": f"{took}, failed", "run": f"{took}, running"}.get(row.kind, f"{took}, aborted")
+    kind = "wait" if row.kind == "abort" else row.kind
+    return Span(f"{row.number} · {row.title}", kind, text, row.started_at, row.finished_at)
+
+
+def _say_took(start: datetime, end: datetime) -> str:
+    return _format_seconds(max(0.0, (end - start).total_seconds()))
+
+
+def _open_log(build: Build, jobs: Sequence[Job], rows: Sequence[JobRow], *, wanted: str) -> LogPanel | None:
+    with_log = [
+        (job, row) for job, row in zip(jobs, rows, strict=True) if job.attempt or queries.log_file(job).exists()
+    ]
+    if not with_log:
+        return None
+    by_kind = {kind: place for place, kind in enumerate(("bad", "run", "abort", "ok", "wait", "fresh"))}
+    chosen = next((pair for pair in with_log if str(pair[1].number) == wanted), None)
+    job, row = chosen or min(with_log, key=lambda pair: (by_kind[pair[1].kind], pair[1].number))
+    lines, end = queries.read_log(job, limit=LOG_LINES)
+    last = lines[-1].n if lines else 0
+    is_whole = end is not None or (job.is_over and not lines)
+    return LogPanel(
+        job=row,
+        lines=tuple(lines),
+        src="" if is_whole else f"/events/jobs/{job.pk}/log",
+        after=last,
+        download_url=f"/jobs/{job.pk}/log",
+        status=f"{last} lines, end of job {row.number}" if is_whole else f"{last} lines, live",
+        jobs=tuple(
+            {
+                "name": f"Job {each.number}",
+                "url": f"/builds/{build.pk}?job={each.number}#log-title",
+                "current": each.number == row.number,
+            }
+            for _, each in with_log
+        ),
+    )
+
+
+# --- lists ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRow:
+    """One build in a list."""
+
+    build: Build
+    title: str
+    counts: tuple[tuple[str, int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildsPage:
+    """A list of builds, of all repositories or of one."""
+
+    nav: str
+    repo_bar: Mapping[str, str] | None
+    repository: str
+    rows: tuple[BuildRow, ...]
+    filters: Mapping[str, str]
+    branches: tuple[str, ...]
+    states: tuple[str, ...]
+    is_filtered: bool
+    page: int
+    has_next: bool
+    text: str
+    running: int
+
+
+def read_builds_page(
+    principal: Principal, *, repository: Repository | None = None, filters: Mapping[str, str], page: int = 1
+) -> BuildsPage:
+    """Return a page of builds, newest first."""
+    name = repository.name if repository else filters.get("repository", "")
+    found = queries.list_builds(
+        principal,
+        repository=name,
+        branch=filters.get("branch", ""),
+        state=filters.get("state", ""),
+        by=filters.get("by", ""),
+        q=filters.get("q", ""),
+    )
+    start = (page - 1) * PAGE_SIZE
+    builds = list(found[start : start + PAGE_SIZE + 1])
+    has_next = len(builds) > PAGE_SIZE
+    builds = builds[:PAGE_SIZE]
+    counts = _count_jobs(builds)
+    visible = Build.objects.filter(permissions.visible_builds(principal))
+    if name:
+        visible = visible.filter(repository__name=name)
+    branches = sorted(set(visible.order_by("-pk").values_list("branch", flat=True)[:500]))
+    return BuildsPage(
+        nav="builds",
+        repo_bar={"name": repository.name, "tab": "builds"} if repository else None,
+        repository=repository.name if repository else "",
+        rows=tuple(
+            BuildRow(each, each.title or f"Build of {join_words(each.targets[:3])}", counts.get(each.pk, ()))
+            for each in builds
+        ),
+        filters=filters,
+        branches=tuple(branches),
+        states=tuple(BuildState),
+        is_filtered=any(filters.values()),
+        page=page,
+        has_next=has_next,
+        text=f"{start + 1}–{start + len(builds)}, newest first" if builds else "",
+        running=visible.filter(state__in=[BuildState.RESOLVING, BuildState.RUNNING]).count(),
+    )
+
+
+def _count_jobs(builds: Sequence[Build]) -> dict[int, tuple[tuple[str, int, str], ...]]:
+    kinds: dict[int, Counter[str]] = {}
+    for build_id, state, skipped in Job.objects.filter(build__in=builds).values_list("build_id", "state", "skipped"):
+        kinds.setdefault(build_id, Counter())["fresh" if skipped else KINDS[JobState(state)]] += 1
+    return {
+        build_id: tuple((kind, counted[kind], WORDS[kind]) for kind in ORDER if counted[kind])
+        for build_id, counted in kinds.items()
+    }
+
+
+# --- a new build ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NewBuildPage:
+    """The form of a new build and, once targets are chosen, its plan."""
+
+    nav: str
+    repo_bar: Mapping[str, str]
+    repository: Repository
+    branch: str
+    branches: tuple[Mapping[str, Any], ...]
+    chain: tuple[str, ...]
+    specs: tuple[PublishedSpec, ...]
+    outputs: tuple[str, ...]
+    targets: frozenset[str]
+    upstream: bool
+    force: bool
+    plan: BuildPlan | None
+    rows: tuple[Mapping[str, Any], ...]
+    notes: tuple[str, ...]
+    problem: str
+    problem_code: str
+    may_build: bool
+
+
+def describe_plan(plan: BuildPlan, folder: str = "/") -> tuple[Mapping[str, Any], ...]:
+    """Return the jobs of a plan as the page draws them."""
+    return tuple(
+        {
+            "job": job,
+            "inputs": [
+                {"input": each, "dataset": link_dataset(each.path, each.branch, folder)} for each in job.inputs
+            ],
+            "outputs": [
+                {"output": each, "dataset": link_dataset(each.path, each.branch, folder)} for each in job.outputs
+            ],
+        }
+        for job in plan.jobs
+    )
+
+
+# --- JobSpecs -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpecsPage:
+    """The JobSpecs that a branch sees, and what came of publishing its head."""
+
+    nav: str
+    repo_bar: Mapping[str, str]
+    repository: Repository
+    branch: str
+    branches: tuple[Mapping[str, Any], ...]
+    chain: tuple[str, ...]
+    specs: tuple[Mapping[str, Any], ...]
+    own: int
+    publication: Publication | None
+    head: str
+
+
+def read_jobspecs_page(*, repository: Repository, branch: str) -> JobSpecsPage:
+    """Return the JobSpecs page; who asks was let into the repository by the view."""
+    found = specs.list_jobspecs(repository=repository, branch=branch)
+    head = specs.chains.find_head_sha(repository=repository, branch=branch)
+    rows = tuple(
+        {
+            "spec": spec,
+            "is_own": spec.branch == branch,
+            "outputs": [link_dataset(each["path"], branch) for each in spec.spec["outputs"]],
+            "inputs": [link_dataset(each["path"], branch) for each in spec.spec["inputs"]],
+            "checks": sum(len(each.get("checks", ())) for each in spec.spec["outputs"]),
+        }
+        for spec in found
+    )
+    return JobSpecsPage(
+        nav="repositories",
+        repo_bar={"name": repository.name, "tab": "files"},
+        repository=repository,
+        branch=branch,
+        branches=list_branch_links(repository, f"/r/{repository.name}/jobspecs"),
+        chain=specs.chains.default_chain(repository=repository, branch=branch),
+        specs=rows,
+        own=sum(row["is_own"] is True for row in rows),
+        publication=repositories.get_publication(repository, branch, head) if head else None,
+        head=head,
+    )
+
+
+def list_branch_links(repository: Repository, url: str, **more: str) -> tuple[Mapping[str, Any], ...]:
+    """Return the branches of a repository for the picker."""
+    return tuple(
+        {"name": name, "url": f"{url}?{urlencode({'branch': name, **more})}", "note": ""}
+        for name in repositories.list_branch_names(repository)
+    )
