@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django.db import connection
 from rest_framework import exceptions
 from rest_framework.authentication import SessionAuthentication
 from rest_framework.renderers import JSONRenderer
@@ -81,8 +80,6 @@ def handle_exception(error: Exception, context: dict[str, Any]) -> Response | No
     known = _as_app_error(error)
     if known is None:
         return None
-    if connection.in_atomic_block:
-        connection.set_rollback(True)
     response = Response(describe_problem(known), status=known.status)
     response.content_type = "application/problem+json"
     response.accepted_renderer = ProblemRenderer()

@@ -74,6 +74,14 @@ class Gone(AppError):
     default_code = "gone"
 
 
+class PreconditionFailed(AppError):
+    """It has changed since the version that If-Match names."""
+
+    status = 412
+    title = "Changed since"
+    default_code = "precondition_failed"
+
+
 class TooLarge(AppError):
     """Beyond a stated limit."""
 

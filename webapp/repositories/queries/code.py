@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webapp.git.repository import GitRepository
-    from webapp.git.values import Blob, CommitInfo, Entry, MergeState
+    from webapp.git.values import Blob, CommitInfo, Entry, EntryKind, MergeState
     from webapp.repositories.models import Repository
 
 # Syntax colours cost time; a comparison colours so many lines and shows the others plain.
@@ -121,6 +122,40 @@ def diff_commit(
         commit = git.get_commit(git.resolve(sha))
         older = commit.parents[0] if commit.parents else None
         return _diff(git, older, commit.sha, context, path, ignore_whitespace=ignore_whitespace, coloured=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareOverview:
+    """How two refs lie to each other."""
+
+    base_sha: str
+    head_sha: str
+    merge_base: str | None
+    ahead: int
+    behind: int
+    commits: list[CommitInfo]
+
+
+def compare_overview(repository: Repository, base: str, head: str, *, limit: int = 250) -> CompareOverview:
+    """Return where two refs parted and the commits that only the head has, newest first."""
+    with git_refusals():
+        git = repository.git
+        base_sha, head_sha = git.resolve(base), git.resolve(head)
+        ahead, behind = git.ahead_behind(head_sha, base_sha)
+        return CompareOverview(
+            base_sha=base_sha,
+            head_sha=head_sha,
+            merge_base=git.merge_base(base_sha, head_sha),
+            ahead=ahead,
+            behind=behind,
+            commits=list(islice(git.iterate_commits(head_sha, exclude=base_sha), limit)),
+        )
+
+
+def find_kind(repository: Repository, sha: str, path: str) -> EntryKind | None:
+    """Return what a commit has at a path, or None."""
+    with git_refusals():
+        return repository.git.find_kind(sha, path.strip("/"))
 
 
 def merge_state(repository: Repository, source_sha: str, target_sha: str) -> MergeState:

@@ -52,3 +52,8 @@ def list_members(principal: Principal, repository: Repository) -> QuerySet[Repos
     """Return who has which role on a repository."""
     permissions.check_read(principal, repository)
     return RepositoryRole.objects.filter(repository=repository.name).select_related("user")
+
+
+def get_role(principal: Principal, repository: Repository) -> str:
+    """Return somebody's role on a repository."""
+    return str(accounts.role_on_repository(principal, repository.name) or "")

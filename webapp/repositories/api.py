@@ -1,0 +1,434 @@
+"""The REST API of repositories, branches, commits, files and protections."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING, Any, overload
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.response import Response
+
+from webapp.core.api import ApiView
+from webapp.core.errors import BadRequest, InvalidInput, PreconditionFailed
+from webapp.core.pagination import paginate
+from webapp.repositories import queries, services
+from webapp.repositories import serializers as shapes
+from webapp.repositories.serializers import read_input
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rest_framework.request import Request
+
+    from webapp.git.values import CommitInfo
+    from webapp.repositories.models import Protection, Publication, Repository
+
+REF = OpenApiParameter("ref", str, description="branch or commit; default: master")
+IF_MATCH = OpenApiParameter("If-Match", str, OpenApiParameter.HEADER)
+IF_NONE_MATCH = OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER)
+
+
+class RepositoryEndpoint(ApiView):
+    """An endpoint below one repository that the caller may see."""
+
+    def find(self, name: str) -> Repository:
+        """Return the repository of the address."""
+        return queries.get_repository(self.principal, name)
+
+
+def _quoted(tag: str) -> str:
+    return f'"{tag}"'
+
+
+def _check_unchanged(request: Request, tag: str) -> None:
+    """Refuse a change that was meant for another version."""
+    wanted = request.headers.get("If-Match")
+    if wanted is None or wanted.strip() == "*":
+        return
+    if _quoted(tag) not in [item.strip().removeprefix("W/") for item in wanted.split(",")]:
+        message = "It has changed since the version that If-Match names; read it again."
+        raise PreconditionFailed(message, etag=_quoted(tag))
+
+
+def _tagged(request: Request, tag: str, data: Any) -> Response:
+    """Answer with an ETag, or with 304 where the caller has this version."""
+    known = [item.strip().removeprefix("W/") for item in request.headers.get("If-None-Match", "").split(",")]
+    response = Response(status=304) if _quoted(tag) in known else Response(data)
+    response["ETag"] = _quoted(tag)
+    return response
+
+
+def _publication(publication: Publication | None) -> dict[str, Any] | None:
+    return dict(shapes.PublicationSerializer(publication).data) if publication is not None else None
+
+
+class RepositoriesView(ApiView):
+    """All repositories that the caller may see."""
+
+    @extend_schema(responses=shapes.RepositorySerializer(many=True))
+    def get(self, request: Request) -> Response:
+        """List repositories by name."""
+        found = queries.list_repositories(self.principal).select_related("created_by")
+        return Response(paginate(request._request, found, lambda item: shapes.RepositorySerializer(item).data))  # noqa: SLF001 - DRF wraps the request
+
+    @extend_schema(request=shapes.NewRepositorySerializer, responses={201: shapes.RepositorySerializer})
+    def post(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
+        """Make a repository with a first commit; the caller becomes its maintainer."""
+        fields = read_input(shapes.NewRepositorySerializer, self.body)
+        repository = services.create_repository(**fields, by=self.principal)
+        response = Response(shapes.RepositorySerializer(repository).data, status=201)
+        response["Location"] = f"/api/v1/repositories/{repository.name}"
+        return response
+
+
+class RepositoryView(RepositoryEndpoint):
+    """One repository."""
+
+    @extend_schema(parameters=[IF_NONE_MATCH], responses=shapes.RepositorySerializer)
+    def get(self, request: Request, repo: str) -> Response:
+        """Describe it, with the caller's role."""
+        repository = self.find(repo)
+        return _tagged(request, _description_tag(repository), self._shape(repository))
+
+    @extend_schema(
+        parameters=[IF_MATCH], request=shapes.RepositoryChangeSerializer, responses=shapes.RepositorySerializer
+    )
+    def patch(self, request: Request, repo: str) -> Response:
+        """Change its description; a name stays for ever."""
+        repository = self.find(repo)
+        if "name" in self.body and self.body["name"] != repository.name:
+            message = "A repository keeps its name: folders, clones and links hang on it."
+            raise InvalidInput(message, code="name_is_fixed", errors={"name": [message]})
+        _check_unchanged(request, _description_tag(repository))
+        fields = read_input(shapes.RepositoryChangeSerializer, self.body)
+        services.update_repository(repository=repository, description=fields["description"], by=self.principal)
+        return _tagged(request, _description_tag(repository), self._shape(repository))
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
+        """Delete it with all its commits; datasets stay."""
+        services.delete_repository(repository=self.find(repo), by=self.principal)
+        return Response(status=204)
+
+    def _shape(self, repository: Repository) -> dict[str, Any]:
+        role = queries.get_role(self.principal, repository)
+        return {**shapes.RepositorySerializer(repository).data, "role": role}
+
+
+def _description_tag(repository: Repository) -> str:
+    return base64.urlsafe_b64encode(f"{repository.pk}:{repository.description}".encode()).decode().rstrip("=")
+
+
+class BranchesView(RepositoryEndpoint):
+    """The branches of a repository."""
+
+    @extend_schema(responses=shapes.BranchSerializer(many=True))
+    def get(self, request: Request, repo: str) -> Response:
+        """List branches: the default one first, then by the time of their heads."""
+        found = queries.list_branches(self.find(repo))
+        return Response(paginate(request._request, found, lambda item: shapes.BranchSerializer(item).data))  # noqa: SLF001 - DRF wraps the request
+
+    @extend_schema(request=shapes.NewBranchSerializer, responses={201: shapes.BranchSerializer})
+    def post(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
+        """Make a branch off another branch or a commit. Nothing is copied."""
+        repository = self.find(repo)
+        fields = read_input(shapes.NewBranchSerializer, self.body)
+        services.create_branch(repository=repository, **fields, by=self.principal)
+        branch = queries.get_branch(repository, fields["name"])
+        response = Response(shapes.BranchSerializer(branch).data, status=201)
+        response["ETag"] = _quoted(branch.head)
+        return response
+
+
+class BranchView(RepositoryEndpoint):
+    """One branch."""
+
+    @extend_schema(parameters=[IF_NONE_MATCH], responses=shapes.BranchSerializer)
+    def get(self, request: Request, repo: str, branch: str) -> Response:
+        """Describe it; its ETag is its head."""
+        found = queries.get_branch(self.find(repo), branch)
+        return _tagged(request, found.head, shapes.BranchSerializer(found).data)
+
+    @extend_schema(
+        parameters=[IF_MATCH, OpenApiParameter("data", str, enum=["delete", "keep"], default="delete")],
+        responses={204: None},
+    )
+    def delete(self, request: Request, repo: str, branch: str) -> Response:
+        """Delete it; its dataset branches go too unless `data=keep`."""
+        data = request.query_params.get("data", "delete")
+        if data not in {"delete", "keep"}:
+            message = "data is 'delete' or 'keep'."
+            raise BadRequest(message, code="bad_data")
+        repository = self.find(repo)
+        if "If-Match" in request.headers:
+            _check_unchanged(request, queries.get_head(repository, branch))
+        services.delete_branch(
+            repository=repository, name=branch, data="keep" if data == "keep" else "delete", by=self.principal
+        )
+        return Response(status=204)
+
+
+class _Commits:
+    """The commits of a ref as a sequence that is only walked where it is read."""
+
+    def __init__(self, repository: Repository, ref: str, path: str) -> None:
+        self.repository, self.ref, self.path = repository, ref, path
+
+    def __len__(self) -> int:
+        return queries.count_commits(self.repository, self.ref)
+
+    @overload
+    def __getitem__(self, index: int) -> CommitInfo: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[CommitInfo]: ...
+    def __getitem__(self, index: int | slice) -> CommitInfo | list[CommitInfo]:
+        if isinstance(index, int):
+            return self[index : index + 1][0]
+        start = index.start or 0
+        return queries.list_commits(
+            self.repository, self.ref, path=self.path, offset=start, limit=(index.stop or start) - start
+        )
+
+
+class CommitsView(RepositoryEndpoint):
+    """The commits of a branch."""
+
+    @extend_schema(
+        parameters=[OpenApiParameter("branch", str), OpenApiParameter("path", str)],
+        responses=shapes.CommitSerializer(many=True),
+    )
+    def get(self, request: Request, repo: str) -> Response:
+        """List commits, newest first; with `path`, those that changed it."""
+        repository = self.find(repo)
+        branch = request.query_params.get("branch") or repository.default_branch
+        commits: Any = _Commits(repository, branch, request.query_params.get("path", ""))
+        answer = paginate(request._request, commits, lambda item: item)  # noqa: SLF001 - DRF wraps the request
+        published = queries.publications_of_commits(
+            repository, [commit.sha for commit in answer["results"]], branch=branch
+        )
+        answer["results"] = [
+            {**shapes.CommitSerializer(commit).data, "published": _publication(published.get(commit.sha))}
+            for commit in answer["results"]
+        ]
+        return Response(answer)
+
+    @extend_schema(
+        parameters=[IF_MATCH], request=shapes.NewCommitSerializer, responses={201: shapes.CommitDetailSerializer}
+    )
+    def post(self, request: Request, repo: str) -> Response:
+        """Commit changes of files, in one piece or not at all.
+
+        With `expected_head` (or If-Match) a branch that has moved answers 409 (412) and names its new head.
+        """
+        repository = self.find(repo)
+        fields = read_input(shapes.NewCommitSerializer, self.body)
+        branch = fields["branch"]
+        if "If-Match" in request.headers:
+            _check_unchanged(request, queries.get_head(repository, branch))
+        commit = services.commit_files(
+            repository=repository,
+            branch=branch,
+            message=fields["message"],
+            changes=[_change(change) for change in fields["changes"]],
+            expected_head=fields["expected_head"] or None,
+            by=self.principal,
+        )
+        published = queries.get_publication(repository, branch, commit.sha)
+        data = {**shapes.CommitSerializer(commit).data, "branch": branch, "published": _publication(published)}
+        response = Response(data, status=201)
+        response["ETag"] = _quoted(commit.sha)
+        response["Location"] = f"/api/v1/repositories/{repository.name}/commits/{commit.sha}"
+        return response
+
+
+def _change(fields: Mapping[str, Any]) -> services.Change:
+    content: bytes | None = None
+    if "content" in fields and "content_base64" in fields:
+        message = f"{fields['path']}: send content or content_base64, not both."
+        raise InvalidInput(message, code="bad_change", errors={"changes": [message]})
+    if "content" in fields:
+        try:
+            content = fields["content"].encode()
+        except UnicodeEncodeError as error:
+            message = f"{fields['path']}: the content is not valid Unicode."
+            raise InvalidInput(message, code="bad_change", errors={"changes": [message]}) from error
+    elif "content_base64" in fields:
+        try:
+            content = base64.b64decode(fields["content_base64"], validate=True)
+        except binascii.Error as error:
+            message = f"{fields['path']}: content_base64 is not base64."
+            raise InvalidInput(message, code="bad_change", errors={"changes": [message]}) from error
+    return services.Change(
+        path=fields["path"], content=content, delete=fields["delete"], move_to=fields.get("move_to")
+    )
+
+
+class CommitView(RepositoryEndpoint):
+    """One commit."""
+
+    @extend_schema(responses=shapes.CommitDetailSerializer)
+    def get(self, request: Request, repo: str, sha: str) -> Response:
+        """Describe it with its changes against its first parent, and what came of publishing it."""
+        repository = self.find(repo)
+        commit = queries.get_commit(repository, sha)
+        branch = request.query_params.get("branch", "")
+        published = queries.publications_of_commits(repository, [commit.sha], branch=branch)
+        files = queries.diff_commit(repository, commit.sha)
+        return Response(
+            {
+                **shapes.CommitSerializer(commit).data,
+                "published": _publication(published.get(commit.sha)),
+                "files": shapes.FileDiffSerializer(files, many=True).data,
+            }
+        )
+
+
+class ContentsView(RepositoryEndpoint):
+    """A file or a folder at a ref."""
+
+    @extend_schema(parameters=[REF, IF_NONE_MATCH], responses=shapes.FileSerializer)
+    def get(self, request: Request, repo: str, path: str = "") -> Response:
+        """Return a file with its content, or the list of a folder's entries."""
+        repository = self.find(repo)
+        commit = queries.get_commit(repository, request.query_params.get("ref") or repository.default_branch)
+        path = path.strip("/")
+        if queries.find_kind(repository, commit.sha, path) == "folder":
+            entries = queries.list_entries(repository, commit.sha, path)
+            return _tagged(request, f"{commit.sha}:{path}", shapes.EntrySerializer(entries, many=True).data)
+        blob = queries.read_blob(repository, commit.sha, path)
+        data = {
+            "type": blob.kind,
+            "path": path,
+            "sha": blob.sha,
+            "commit": commit.sha,
+            "size": blob.size,
+            "encoding": "base64",
+            "content": base64.b64encode(blob.content).decode(),
+        }
+        return _tagged(request, f"{commit.sha}:{blob.sha}", data)
+
+
+class CompareView(RepositoryEndpoint):
+    """Two refs side by side."""
+
+    @extend_schema(
+        parameters=[OpenApiParameter("base", str), OpenApiParameter("head", str, required=True)],
+        responses=shapes.ComparisonSerializer,
+    )
+    def get(self, request: Request, repo: str) -> Response:
+        """Say what head changed since it left base: commits and files with hunks."""
+        repository = self.find(repo)
+        base = request.query_params.get("base") or repository.default_branch
+        head = request.query_params.get("head", "")
+        if not head:
+            message = "Say which head to compare: ?base=&head=."
+            raise BadRequest(message, code="missing_head")
+        overview = queries.compare_overview(repository, base, head)
+        files = queries.compare(repository, overview.base_sha, overview.head_sha, coloured=False)
+        return Response(
+            {
+                "base": base,
+                "head": head,
+                "base_sha": overview.base_sha,
+                "head_sha": overview.head_sha,
+                "merge_base": overview.merge_base,
+                "ahead": overview.ahead,
+                "behind": overview.behind,
+                "commits": shapes.CommitSerializer(overview.commits, many=True).data,
+                "files": shapes.FileDiffSerializer(files, many=True).data,
+            }
+        )
+
+
+class MembersView(RepositoryEndpoint):
+    """Who has which role."""
+
+    @extend_schema(responses=shapes.MemberSerializer(many=True))
+    def get(self, request: Request, repo: str) -> Response:
+        """List members by name."""
+        members = queries.list_members(self.principal, self.find(repo))
+        return Response(paginate(request._request, members, lambda item: shapes.MemberSerializer(item).data))  # noqa: SLF001 - DRF wraps the request
+
+    @extend_schema(request=shapes.NewMemberSerializer, responses={201: shapes.NewMemberSerializer})
+    def post(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
+        """Give a role, or change it; maintainers only."""
+        repository = self.find(repo)
+        fields = read_input(shapes.NewMemberSerializer, self.body)
+        services.set_member(
+            repository=repository, username=fields["user"], role=fields["role"], by=self.principal
+        )
+        return Response(fields, status=201)
+
+
+class MemberView(RepositoryEndpoint):
+    """One member."""
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, repo: str, username: str) -> Response:  # noqa: ARG002 - DRF's signature
+        """Take the role away, at once; maintainers only."""
+        services.remove_member(repository=self.find(repo), username=username, by=self.principal)
+        return Response(status=204)
+
+
+class ProtectionsView(RepositoryEndpoint):
+    """What it takes to move which branch."""
+
+    @extend_schema(responses=shapes.ProtectionSerializer(many=True))
+    def get(self, request: Request, repo: str) -> Response:
+        """List protections by branch."""
+        found = queries.list_protections(self.find(repo))
+        return Response(paginate(request._request, found, _protection))  # noqa: SLF001 - DRF wraps the request
+
+    @extend_schema(request=shapes.ProtectionSerializer, responses={201: shapes.ProtectionSerializer})
+    def post(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
+        """Protect a branch, or replace its protection; maintainers only."""
+        repository = self.find(repo)
+        fields = read_input(shapes.ProtectionSerializer, self.body)
+        return Response(_protection(services.set_protection(repository=repository, **fields, by=self.principal)), status=201)
+
+
+class ProtectionView(RepositoryEndpoint):
+    """One protection."""
+
+    @extend_schema(parameters=[IF_NONE_MATCH], responses=shapes.ProtectionSerializer)
+    def get(self, request: Request, repo: str, branch: str) -> Response:
+        """Describe it."""
+        protection = queries.get_protection(self.find(repo), branch)
+        return _tagged(request, _protection_tag(protection), _protection(protection))
+
+    @extend_schema(parameters=[IF_MATCH], request=shapes.ProtectionSerializer, responses=shapes.ProtectionSerializer)
+    def patch(self, request: Request, repo: str, branch: str) -> Response:
+        """Change some of it; maintainers only."""
+        repository = self.find(repo)
+        protection = queries.get_protection(repository, branch)
+        _check_unchanged(request, _protection_tag(protection))
+        fields = read_input(
+            shapes.ProtectionSerializer, {**_protection(protection), **self.body, "branch": protection.branch}
+        )
+        changed = services.set_protection(repository=repository, **fields, by=self.principal)
+        return _tagged(request, _protection_tag(changed), _protection(changed))
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, repo: str, branch: str) -> Response:  # noqa: ARG002 - DRF's signature
+        """Let writers move the branch again; maintainers only."""
+        services.remove_protection(repository=self.find(repo), branch=branch, by=self.principal)
+        return Response(status=204)
+
+
+def _protection(protection: Protection) -> dict[str, Any]:
+    return {
+        "branch": protection.branch,
+        "approvals": protection.approvals,
+        "groups": [group.name for group in protection.groups.all()],
+        "paths": protection.paths,
+        "checks": protection.checks,
+        "allow_bypass": protection.allow_bypass,
+    }
+
+
+def _protection_tag(protection: Protection) -> str:
+    text = repr(sorted(_protection(protection).items()))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")[-120:]
+
+

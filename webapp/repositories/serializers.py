@@ -1,0 +1,243 @@
+"""Shapes of the REST API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rest_framework import serializers
+
+from webapp.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROLES = ("reader", "writer", "maintainer")
+
+
+def read_input(serializer: type[serializers.Serializer[Any]], data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the validated fields of a body.
+
+    Raises:
+        InvalidInput: a field is missing or has the wrong shape; `errors` names it.
+
+    """
+    checked = serializer(data=dict(data))
+    if not checked.is_valid():
+        errors = {name: [str(problem) for problem in _flat(problems)] for name, problems in checked.errors.items()}
+        name, problems = next(iter(errors.items()))
+        message = f"{name}: {problems[0]}"
+        raise InvalidInput(message, errors=errors)
+    return dict(checked.validated_data)
+
+
+def _flat(problems: Any) -> list[Any]:
+    if isinstance(problems, dict):
+        return [f"{key}: {item}" for key, value in problems.items() for item in _flat(value)]
+    if isinstance(problems, list):
+        return [item for problem in problems for item in _flat(problem)]
+    return [problems]
+
+
+class NewRepositorySerializer(serializers.Serializer[Any]):
+    """What makes a repository."""
+
+    name = serializers.CharField(max_length=100, trim_whitespace=False)
+    description = serializers.CharField(max_length=500, required=False, allow_blank=True, default="")
+    template = serializers.CharField(max_length=50, required=False, default="empty", help_text="empty or nyc")
+
+
+class RepositoryChangeSerializer(serializers.Serializer[Any]):
+    """What of a repository can change."""
+
+    description = serializers.CharField(max_length=500, allow_blank=True)
+
+
+class RepositorySerializer(serializers.Serializer[Any]):
+    """A repository."""
+
+    name = serializers.CharField()
+    description = serializers.CharField()
+    default_branch = serializers.CharField()
+    created_at = serializers.DateTimeField()
+    created_by = serializers.CharField(source="created_by.username", default=None, allow_null=True)
+
+
+class PublicationSerializer(serializers.Serializer[Any]):
+    """What came of publishing a commit."""
+
+    status = serializers.ChoiceField(choices=["pending", "published", "failed"])
+    jobspecs = serializers.IntegerField()
+    errors = serializers.ListField(child=serializers.DictField())
+    branch = serializers.CharField()
+
+
+class NewBranchSerializer(serializers.Serializer[Any]):
+    """What makes a branch."""
+
+    name = serializers.CharField(trim_whitespace=False, max_length=1000)
+    start_point = serializers.CharField(
+        required=False, allow_blank=True, default="", max_length=1000, help_text="branch or commit; default: master"
+    )
+
+
+class BranchSerializer(serializers.Serializer[Any]):
+    """A branch."""
+
+    name = serializers.CharField()
+    head = serializers.CharField()
+    parent = serializers.CharField()
+    protected = serializers.BooleanField()
+    ahead = serializers.IntegerField()
+    behind = serializers.IntegerField()
+    default = serializers.BooleanField(source="is_default")
+    published = PublicationSerializer(source="publication", allow_null=True)
+
+
+class PersonSerializer(serializers.Serializer[Any]):
+    """Who wrote a commit."""
+
+    name = serializers.CharField()
+    email = serializers.CharField()
+
+
+class CommitSerializer(serializers.Serializer[Any]):
+    """A commit."""
+
+    sha = serializers.CharField()
+    message = serializers.CharField()
+    author = PersonSerializer()
+    authored_at = serializers.DateTimeField()
+    committer = PersonSerializer()
+    committed_at = serializers.DateTimeField()
+    parents = serializers.ListField(child=serializers.CharField())
+    tree = serializers.CharField()
+
+
+class ChangeSerializer(serializers.Serializer[Any]):
+    """One change of a file: content, deletion or move."""
+
+    path = serializers.CharField(trim_whitespace=False)
+    content = serializers.CharField(required=False, allow_blank=True, trim_whitespace=False)
+    content_base64 = serializers.CharField(required=False, allow_blank=True)
+    delete = serializers.BooleanField(required=False, default=False)
+    move_to = serializers.CharField(required=False, trim_whitespace=False)
+
+
+class NewCommitSerializer(serializers.Serializer[Any]):
+    """What makes a commit."""
+
+    branch = serializers.CharField(trim_whitespace=False)
+    message = serializers.CharField(trim_whitespace=False)
+    expected_head = serializers.CharField(required=False, allow_null=True, default=None)
+    changes = ChangeSerializer(many=True)
+
+
+class LineSerializer(serializers.Serializer[Any]):
+    """One line of a hunk."""
+
+    kind = serializers.ChoiceField(choices=["context", "added", "deleted"])
+    old = serializers.IntegerField(allow_null=True)
+    new = serializers.IntegerField(allow_null=True)
+    text = serializers.CharField()
+    no_newline = serializers.BooleanField()
+
+
+class HunkSerializer(serializers.Serializer[Any]):
+    """A run of lines around a change."""
+
+    old_start = serializers.IntegerField()
+    old_count = serializers.IntegerField()
+    new_start = serializers.IntegerField()
+    new_count = serializers.IntegerField()
+    heading = serializers.CharField()
+    lines = LineSerializer(many=True)
+
+
+class FileDiffSerializer(serializers.Serializer[Any]):
+    """What happened to one file."""
+
+    path = serializers.CharField()
+    old_path = serializers.CharField()
+    status = serializers.ChoiceField(choices=["added", "deleted", "modified", "renamed", "copied", "retyped"])
+    additions = serializers.IntegerField()
+    deletions = serializers.IntegerField()
+    is_binary = serializers.BooleanField()
+    truncated = serializers.BooleanField()
+    similarity = serializers.IntegerField()
+    hunks = HunkSerializer(many=True)
+
+
+class CommitDetailSerializer(CommitSerializer):
+    """A commit with its publication and its changes."""
+
+    published = PublicationSerializer(allow_null=True)
+    files = FileDiffSerializer(many=True)
+
+
+class ComparisonSerializer(serializers.Serializer[Any]):
+    """What a head changed since it left the base."""
+
+    base = serializers.CharField()
+    head = serializers.CharField()
+    base_sha = serializers.CharField()
+    head_sha = serializers.CharField()
+    merge_base = serializers.CharField(allow_null=True)
+    ahead = serializers.IntegerField()
+    behind = serializers.IntegerField()
+    commits = CommitSerializer(many=True)
+    files = FileDiffSerializer(many=True)
+
+
+class EntrySerializer(serializers.Serializer[Any]):
+    """One line of a folder."""
+
+    type = serializers.ChoiceField(choices=["file", "folder", "symlink", "submodule"], source="kind")
+    name = serializers.CharField()
+    path = serializers.CharField()
+    sha = serializers.CharField()
+    size = serializers.IntegerField(allow_null=True)
+
+
+class FileSerializer(serializers.Serializer[Any]):
+    """A file with its content."""
+
+    type = serializers.ChoiceField(choices=["file", "symlink"])
+    path = serializers.CharField()
+    sha = serializers.CharField(help_text="of the file's content")
+    commit = serializers.CharField(help_text="that the ref stands for")
+    size = serializers.IntegerField()
+    encoding = serializers.CharField(help_text="always base64")
+    content = serializers.CharField()
+
+
+class MemberSerializer(serializers.Serializer[Any]):
+    """A member's role."""
+
+    user = serializers.CharField(source="user.username")
+    role = serializers.ChoiceField(choices=ROLES)
+
+
+class NewMemberSerializer(serializers.Serializer[Any]):
+    """What gives a role."""
+
+    user = serializers.CharField(max_length=150)
+    role = serializers.ChoiceField(choices=ROLES)
+
+
+class PathRuleSerializer(serializers.Serializer[Any]):
+    """Who must approve a change of matching files or datasets."""
+
+    pattern = serializers.CharField(max_length=500)
+    group = serializers.CharField(max_length=150)
+    approvals = serializers.IntegerField(required=False, default=1, min_value=1, max_value=20)
+
+
+class ProtectionSerializer(serializers.Serializer[Any]):
+    """What it takes to move a branch."""
+
+    branch = serializers.CharField(max_length=1000)
+    approvals = serializers.IntegerField(required=False, default=1, min_value=0, max_value=20)
+    groups = serializers.ListField(child=serializers.CharField(max_length=150), required=False, default=list)
+    paths = PathRuleSerializer(many=True, required=False, default=list)
+    checks = serializers.ListField(child=serializers.CharField(max_length=200), required=False, default=list)
+    allow_bypass = serializers.BooleanField(required=False, default=True)
