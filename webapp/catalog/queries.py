@@ -10,8 +10,8 @@ from webapp.catalog.models import Namespace, Table, View
 from webapp.catalog.rules import lens
 from webapp.catalog.rules.branch_properties import MASTER, TrackedIds
 from webapp.catalog.rules.errors import NoSuchTable, Refused
-from webapp.catalog.rules.lens import BranchState, Pointer
 from webapp.catalog.rules.metadata import Metadata, snapshot_of
+from webapp.catalog.rules.pointers import BranchState, Pointer
 from webapp.catalog.rules.refs import SEPARATOR, Levels, TableRef, is_internal, table_ref
 from webapp.catalog.storage import metadata_files
 

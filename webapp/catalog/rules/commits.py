@@ -8,7 +8,6 @@ from webapp.catalog.rules import lens
 from webapp.catalog.rules.branch_properties import MAIN_REF, MASTER, branch_of_ref, tracked_branches
 from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, Malformed, Refused
 from webapp.catalog.rules.field_ids import FieldIds
-from webapp.catalog.rules.lens import BranchState
 from webapp.catalog.rules.metadata import (
     DEFAULT_VERSION,
     UNSTORED_PROPERTIES,
@@ -21,6 +20,7 @@ from webapp.catalog.rules.metadata import (
     optional_field,
     texts,
 )
+from webapp.catalog.rules.pointers import BranchState
 from webapp.catalog.rules.protection import REMOVALS, check_branch_update, check_protected, check_ref_name
 from webapp.catalog.rules.requirements import check_requirements, is_create
 from webapp.catalog.rules.updates import apply_updates

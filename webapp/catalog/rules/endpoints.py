@@ -66,14 +66,14 @@ ENDPOINTS = (
         f"{BASE}/transactions/commit",
         "commit the tables one by one, or let a build publish its outputs together",
     ),
-    Endpoint("listViews", "GET", VIEWS),
-    Endpoint("createView", "POST", VIEWS, f"views are shared by all branches; {_ON_MASTER}"),
-    Endpoint("loadView", "GET", VIEW),
-    Endpoint("viewExists", "HEAD", VIEW),
-    Endpoint("replaceView", "POST", VIEW, f"views are shared by all branches; {_ON_MASTER}"),
-    Endpoint("dropView", "DELETE", VIEW, f"views are shared by all branches; {_ON_MASTER}"),
-    Endpoint("renameView", "POST", f"{BASE}/views/rename", f"views are shared by all branches; {_ON_MASTER}"),
-    Endpoint("registerView", "POST", f"{NAMESPACE}/register-view", f"views are shared by all branches; {_ON_MASTER}"),
+    Endpoint("listViews", "GET", VIEWS, listed=False),
+    Endpoint("createView", "POST", VIEWS, f"views are shared by all branches; {_ON_MASTER}", listed=False),
+    Endpoint("loadView", "GET", VIEW, listed=False),
+    Endpoint("viewExists", "HEAD", VIEW, listed=False),
+    Endpoint("replaceView", "POST", VIEW, f"views are shared by all branches; {_ON_MASTER}", listed=False),
+    Endpoint("dropView", "DELETE", VIEW, f"views are shared by all branches; {_ON_MASTER}", listed=False),
+    Endpoint("renameView", "POST", f"{BASE}/views/rename", f"views are shared by all branches; {_ON_MASTER}", listed=False),
+    Endpoint("registerView", "POST", f"{NAMESPACE}/register-view", f"views are shared by all branches; {_ON_MASTER}", listed=False),
 )
 _VARIABLE = "{"
 

@@ -79,6 +79,15 @@ class NotAuthorized(Unauthenticated):
     iceberg_type = "NotAuthorizedException"
 
 
+class Unsupported(AppError):
+    """An operation of the specification that this catalog does not have and does not list."""
+
+    status = 406
+    title = "Not supported"
+    default_code = "unsupported"
+    iceberg_type = "UnsupportedOperationException"
+
+
 class DamagedTable(Unavailable):
     """The metadata of this one table cannot be read; no other table is touched by it."""
 

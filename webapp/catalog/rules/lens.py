@@ -13,7 +13,6 @@ A branch on a table is in one of three states:
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from webapp.catalog.rules.branch_properties import (
@@ -37,34 +36,7 @@ from webapp.catalog.rules.metadata import (
     no_snapshot,
     schema_of,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class BranchState:
-    """A branch on one table: its head and the three ids it tracks."""
-
-    head: int | None
-    ids: TrackedIds
-
-
-@dataclass(frozen=True, slots=True)
-class Pointer:
-    """A branch's state in the flat form that other apps store."""
-
-    snapshot_id: int | None
-    schema_id: int
-    spec_id: int
-    order_id: int
-
-    @classmethod
-    def of(cls, state: BranchState) -> "Pointer":
-        """The pointer to a state."""
-        return cls(state.head, state.ids.schema_id, state.ids.spec_id, state.ids.order_id)
-
-    @property
-    def state(self) -> BranchState:
-        """The state it points to."""
-        return BranchState(head=self.snapshot_id, ids=TrackedIds(self.schema_id, self.spec_id, self.order_id))
+from webapp.catalog.rules.pointers import BranchState, Pointer
 
 
 def pointer(metadata: Metadata, branch: str) -> Pointer | None:

@@ -8,8 +8,8 @@ from webapp.catalog.queries import TableRow, find_table
 from webapp.catalog.rules import lens
 from webapp.catalog.rules.branch_properties import MASTER
 from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, NoSuchTable, Refused
-from webapp.catalog.rules.lens import Pointer
 from webapp.catalog.rules.metadata import Metadata
+from webapp.catalog.rules.pointers import Pointer
 from webapp.catalog.rules.refs import TableRef, table_ref
 from webapp.catalog.services.swaps import ATTEMPTS, LostRace, Move, now_ms, swap, write_next
 from webapp.catalog.storage import metadata_files

@@ -16,8 +16,8 @@ from webapp.catalog import signals
 from webapp.catalog.models import Table
 from webapp.catalog.queries import TableRow
 from webapp.catalog.rules import lens
-from webapp.catalog.rules.lens import Pointer
 from webapp.catalog.rules.metadata import Metadata, snapshot_of
+from webapp.catalog.rules.pointers import Pointer
 from webapp.catalog.rules.refs import TableRef
 from webapp.catalog.rules.updates import last_updated
 from webapp.catalog.storage import metadata_files

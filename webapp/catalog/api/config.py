@@ -1,0 +1,66 @@
+"""What the server can do, and tokens for engines."""
+
+import base64
+import binascii
+from urllib.parse import parse_qs, unquote
+
+from webapp.accounts.queries import authenticate_token
+from webapp.catalog.api.http import Call, CatalogRequest, CatalogResponse, answer
+from webapp.catalog.rules.endpoints import listed_endpoints
+from webapp.core.errors import Unauthenticated
+
+CLIENT_CREDENTIALS = "client_credentials"
+TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - the name of a grant
+ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - the name of a type
+
+
+def get_config(_call: Call) -> CatalogResponse:
+    """Defaults, overrides and the list of operations."""
+    return answer({"defaults": {}, "overrides": {}, "endpoints": listed_endpoints()})
+
+
+def get_token(request: CatalogRequest) -> CatalogResponse:
+    """OAuth2 client credentials: the client is the user's name, its secret one of the user's tokens."""
+    try:
+        form = {key: values[-1] for key, values in parse_qs(request.body.decode()).items()}
+    except UnicodeDecodeError:
+        return _oauth_error("invalid_request", "The body is not a form")
+    grant = form.get("grant_type")
+    if grant == CLIENT_CREDENTIALS:
+        return _client_credentials(request, form)
+    if grant == TOKEN_EXCHANGE:
+        return _issue(form.get("subject_token", ""), user=None)
+    return _oauth_error("unsupported_grant_type", f"grant_type must be {CLIENT_CREDENTIALS} or {TOKEN_EXCHANGE}")
+
+
+def _client_credentials(request: CatalogRequest, form: dict[str, str]) -> CatalogResponse:
+    basic = _basic(request.header("authorization"))
+    user, secret = basic or (form.get("client_id", ""), form.get("client_secret", ""))
+    return _issue(secret, user=user or None)
+
+
+def _issue(secret: str, *, user: str | None) -> CatalogResponse:
+    """The token itself is the access token: it is checked with every request, so that a revocation holds at once."""
+    try:
+        principal = authenticate_token(secret)
+    except Unauthenticated as error:
+        return _oauth_error("invalid_client", error.detail)
+    if user is not None and principal.username != user:
+        return _oauth_error("invalid_client", "The token is not one of this user")
+    return answer({"access_token": secret, "token_type": "bearer", "issued_token_type": ACCESS_TOKEN})
+
+
+def _basic(header: str | None) -> tuple[str, str] | None:
+    scheme, _, value = (header or "").partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        user, _, secret = base64.b64decode(value, validate=True).decode().partition(":")
+    except (binascii.Error, ValueError):
+        return None
+    return unquote(user), unquote(secret)
+
+
+def _oauth_error(code: str, description: str) -> CatalogResponse:
+    status = 401 if code == "invalid_client" else 400
+    return answer({"error": code, "error_description": description}, status=status)

@@ -1,0 +1,93 @@
+"""The catalog's front door: route → refuse what a branch may not → authenticate → handler; errors in Iceberg's words."""
+
+import logging
+from collections.abc import Callable
+
+from django.db import DatabaseError
+
+from webapp.accounts.queries import authenticate_token
+from webapp.accounts.rules.principals import Principal
+from webapp.catalog.api import config, namespaces, tables
+from webapp.catalog.api.http import MAX_BODY, Call, CatalogRequest, CatalogResponse, answer, empty
+from webapp.catalog.rules import endpoints
+from webapp.catalog.rules.errors import NotAuthorized, Unsupported, error_body, error_model
+from webapp.catalog.rules.refs import split_path
+from webapp.core.errors import AppError, TooLarge
+
+logger = logging.getLogger(__name__)
+
+Handler = Callable[[Call], CatalogResponse]
+HANDLERS: dict[str, Handler] = {
+    "getConfig": config.get_config,
+    "listNamespaces": namespaces.list_namespaces,
+    "createNamespace": namespaces.create_namespace,
+    "loadNamespaceMetadata": namespaces.load_namespace,
+    "namespaceExists": namespaces.namespace_exists,
+    "dropNamespace": namespaces.drop_namespace,
+    "updateProperties": namespaces.update_properties,
+    "listTables": tables.list_tables,
+    "createTable": tables.create_table,
+    "loadTable": tables.load_table,
+    "tableExists": tables.table_exists,
+    "updateTable": tables.update_table,
+    "dropTable": tables.drop_table,
+    "registerTable": tables.register_table,
+    "unregisterTable": tables.unregister_table,
+    "loadCredentials": tables.load_credentials,
+    "reportMetrics": tables.report_metrics,
+    "renameTable": tables.rename_table,
+    "commitTransaction": tables.commit_transaction,
+}
+RETRY_AFTER = ("retry-after", "1")
+CHALLENGE = ("www-authenticate", 'Bearer realm="tributary"')
+
+
+def handle(request: CatalogRequest) -> CatalogResponse:
+    """Answer one request."""
+    try:
+        response = _dispatch(request)
+    except AppError as error:
+        response = _refuse(error)
+    except DatabaseError:
+        # Commits settle their own outcome; whatever arrives here happened outside one, so nothing was changed.
+        logger.exception("database error: %s %s", request.method, request.raw_path)
+        body = error_model(status=503, kind="ServiceUnavailableException", message="The database is not available")
+        response = answer(body, status=503, headers=[RETRY_AFTER])
+    if request.method == "HEAD":
+        return empty(status=204 if response.status == 200 else response.status)  # noqa: PLR2004 - OK
+    return response
+
+
+def _dispatch(request: CatalogRequest) -> CatalogResponse:
+    if len(request.body) > MAX_BODY:
+        message = f"The request's body is larger than {MAX_BODY} bytes"
+        raise TooLarge(message)
+    endpoint, variables = endpoints.match(request.method, split_path(request.raw_path))
+    if endpoint.operation == "getToken":
+        return config.get_token(request)
+    call = Call.of(request, by=authenticate(request), variables=variables)
+    endpoint.check_branch(call.branch)
+    handler = HANDLERS.get(endpoint.operation)
+    if handler is None:
+        message = f"This catalog does not support {endpoint.operation}"
+        raise Unsupported(message)
+    return handler(call)
+
+
+def authenticate(request: CatalogRequest) -> Principal:
+    """The principal behind the bearer token; a session does not count here."""
+    values = request.header_values("authorization")
+    scheme, _, secret = (values[0] if len(values) == 1 else "").partition(" ")
+    if scheme.lower() != "bearer" or not secret.strip():
+        message = "Not authorized: send a token as 'Authorization: Bearer <token>'"
+        raise NotAuthorized(message)
+    return authenticate_token(secret.strip())
+
+
+def _refuse(error: AppError) -> CatalogResponse:
+    headers = []
+    if error.status in (429, 503):
+        headers.append(RETRY_AFTER)
+    if error.status == 401:  # noqa: PLR2004 - unauthorized
+        headers.append(CHALLENGE)
+    return answer(error_body(error), status=error.status, headers=headers)

@@ -1,0 +1,102 @@
+"""Requests and answers of the catalog, independent of the server that carries them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl
+
+from webapp.accounts.rules.principals import Principal
+from webapp.catalog.rules.errors import Malformed
+from webapp.catalog.rules.refs import BRANCH_HEADER, TableRef, read_branch, read_namespace
+
+MAX_BODY = 64 * 1024 * 1024
+JSON_TYPE = ("content-type", "application/json")
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogRequest:
+    """One request. `raw_path` is relative to the catalog's base and as sent; header names are in lower case."""
+
+    method: str
+    raw_path: str
+    raw_query: str = ""
+    headers: Sequence[tuple[str, str]] = ()
+    body: bytes = b""
+
+    def header(self, name: str) -> str | None:
+        """The first value of a header."""
+        return next((value for key, value in self.headers if key == name), None)
+
+    def header_values(self, name: str) -> list[str]:
+        """Every value of a header, in the order sent."""
+        return [value for key, value in self.headers if key == name]
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogResponse:
+    """One answer."""
+
+    status: int
+    body: bytes = b""
+    headers: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(slots=True)
+class Call:
+    """A request that is authenticated and routed: what handlers get."""
+
+    request: CatalogRequest
+    by: Principal
+    variables: Mapping[str, str]
+    branch: str | None
+    query: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, request: CatalogRequest, *, by: Principal, variables: Mapping[str, str]) -> "Call":
+        """Decode branch and query, once."""
+        branch = read_branch(request.header_values(BRANCH_HEADER))
+        query = dict(parse_qsl(request.raw_query, keep_blank_values=True))
+        return cls(request=request, by=by, variables=variables, branch=branch, query=query)
+
+    @property
+    def namespace(self) -> tuple[str, ...]:
+        """The namespace in the path."""
+        return read_namespace(self.variables["namespace"])
+
+    @property
+    def table(self) -> TableRef:
+        """The table in the path, on the header's branch."""
+        return TableRef(self.namespace, self.variables["table"], self.branch)
+
+    @property
+    def view(self) -> TableRef:
+        """The view in the path."""
+        return TableRef(self.namespace, self.variables["view"], self.branch)
+
+    def json(self) -> dict[str, Any]:
+        """The body, a JSON object."""
+        try:
+            parsed = json.loads(self.request.body)
+        except (ValueError, RecursionError) as error:
+            message = "Cannot parse the request's body: not JSON"
+            raise Malformed(message) from error
+        if not isinstance(parsed, dict):
+            message = "Cannot parse the request's body: not a JSON object"
+            raise Malformed(message)
+        return parsed
+
+
+def answer(body: Any, *, status: int = 200, headers: Sequence[tuple[str, str]] = ()) -> CatalogResponse:  # noqa: ANN401
+    """An answer in JSON."""
+    return CatalogResponse(status, dump(body), (JSON_TYPE, *headers))
+
+
+def empty(*, status: int = 204) -> CatalogResponse:
+    """An answer without a body."""
+    return CatalogResponse(status)
+
+
+def dump(body: Any) -> bytes:  # noqa: ANN401 - JSON
+    """JSON without spaces."""
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()

@@ -1,0 +1,58 @@
+"""Namespaces: parse → one service or query → answer."""
+
+from webapp.catalog import queries, services
+from webapp.catalog.api.http import Call, CatalogResponse, answer, empty
+from webapp.catalog.api.pages import paged
+from webapp.catalog.rules.errors import Malformed
+from webapp.catalog.rules.metadata import texts
+from webapp.catalog.rules.refs import SEPARATOR, Levels, check_levels, read_parent
+
+
+def list_namespaces(call: Call) -> CatalogResponse:
+    """The namespaces below a parent."""
+    parent = read_parent(call.query["parent"]) if call.query.get("parent") else None
+
+    def fetch(after: str, limit: int | None) -> list[Levels]:
+        return queries.list_namespaces(parent, by=call.by, after=after, limit=limit)
+
+    return answer(paged(call, "namespaces", fetch, token_of=SEPARATOR.join))
+
+
+def create_namespace(call: Call) -> CatalogResponse:
+    """Make a namespace."""
+    body = call.json()
+    levels = body.get("namespace")
+    if not isinstance(levels, list):
+        message = "Cannot parse namespace: expected a list of levels"
+        raise Malformed(message)
+    properties = texts(body, "properties") if body.get("properties") is not None else {}
+    made = services.create_namespace(levels=check_levels(levels), properties=properties, by=call.by)
+    return answer({"namespace": made.levels, "properties": made.properties})
+
+
+def load_namespace(call: Call) -> CatalogResponse:
+    """A namespace's properties."""
+    return answer({"namespace": call.namespace, "properties": queries.namespace_properties(call.namespace, by=call.by)})
+
+
+def namespace_exists(call: Call) -> CatalogResponse:
+    """204 where there is one."""
+    queries.namespace_properties(call.namespace, by=call.by)
+    return empty()
+
+
+def drop_namespace(call: Call) -> CatalogResponse:
+    """Drop an empty namespace."""
+    services.drop_namespace(levels=call.namespace, by=call.by)
+    return empty()
+
+
+def update_properties(call: Call) -> CatalogResponse:
+    """Set and remove properties."""
+    body = call.json()
+    removals = body.get("removals") or []
+    if not isinstance(removals, list) or not all(isinstance(key, str) for key in removals):
+        message = "Cannot parse update: 'removals' must be a list of strings"
+        raise Malformed(message)
+    updates = texts(body, "updates") if body.get("updates") is not None else {}
+    return answer(services.update_properties(levels=call.namespace, removals=removals, updates=updates, by=call.by))

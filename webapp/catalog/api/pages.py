@@ -1,0 +1,47 @@
+"""Lists in pages. A token is the last name of the page before, so a page costs the same wherever it is."""
+
+import base64
+import binascii
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from webapp.catalog.api.http import Call
+from webapp.catalog.rules.errors import Malformed
+
+Item = TypeVar("Item")
+MAX_PAGE = 10_000
+
+
+def paged(
+    call: Call, key: str, fetch: Callable[[str, int | None], Sequence[Item]], *, token_of: Callable[[Item], str]
+) -> dict[str, Any]:
+    """The page that a call asks for. Without a page size the answer is complete."""
+    size = _size(call)
+    after = _decode(call.query.get("pageToken", ""))
+    if size is None:
+        return {key: list(fetch(after, None)), "next-page-token": None}
+    items = list(fetch(after, size + 1))
+    more = len(items) > size
+    return {key: items[:size], "next-page-token": _encode(token_of(items[size - 1])) if more else None}
+
+
+def _size(call: Call) -> int | None:
+    text = call.query.get("pageSize")
+    if text is None:
+        return None
+    if not text.isdigit() or int(text) < 1:
+        message = f"Invalid pageSize: {text!r}"
+        raise Malformed(message)
+    return min(int(text), MAX_PAGE)
+
+
+def _encode(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode()
+
+
+def _decode(token: str) -> str:
+    try:
+        return base64.b64decode(token.encode(), altchars=b"-_", validate=True).decode()
+    except (binascii.Error, ValueError) as error:
+        message = "Invalid pageToken"
+        raise Malformed(message) from error
