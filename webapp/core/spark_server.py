@@ -59,6 +59,7 @@ def make_command(*, java: Path, folder: Path, port: int, memory: str = "1g", cor
         "spark.connect.session.manager.defaultSessionTimeout": "10m",
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.jars": JAR_PATH,
+        "spark.jars.ivy": folder / "ivy",
     }
     return [
         str(java),
@@ -67,6 +68,8 @@ def make_command(*, java: Path, folder: Path, port: int, memory: str = "1g", cor
         "-XX:+ExitOnOutOfMemoryError",
         f"-Djava.io.tmpdir={folder / 'local'}",
         f"-Dderby.system.home={folder}",
+        # The sandboxed user has no entry in the password file, so no home to find there.
+        f"-Duser.home={folder}",
         "--add-modules=ALL-DEFAULT",
         *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED_PACKAGES),
         "-cp",

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
 OLDEST = 20
@@ -38,6 +39,8 @@ class Command(BaseCommand):
             self._call([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], environment)
             mark.write_bytes(lock)
         self._call([npm, "run", "--silent", "build"], environment)
+        # The sources that the build has read are no assets.
+        call_command("collectstatic", interactive=False, verbosity=0, clear=True, ignore_patterns=["css", "js", "*.mjs"])
 
     def _call(self, command: list[str], environment: dict[str, str]) -> None:
         done = subprocess.run(

@@ -38,7 +38,6 @@ class Command(BaseCommand):
         self._prepare_spark_folders()
         self._check_port()
         call_command("migrate", interactive=False, verbosity=0)
-        call_command("collectstatic", interactive=False, verbosity=0)
         password = self._prepare_admin()
         supervisor = Supervisor(self._make_parts(password), status=self.run_folder / "parts.json", say=self._say)
         supervisor.run()
