@@ -37,6 +37,7 @@ def main(manifest: str) -> int:
 
 def publish(root: Path, packages: tuple[str, ...] = ()) -> PublishResult:
     """Import every module of the repository's packages and describe the transforms they declare."""
+    root = root.resolve()
     pipeline, errors = read_pipeline(root)
     errors += list(_check_packages(pipeline, root))
     if errors:

@@ -58,14 +58,12 @@ class ArrowSource:
     def _connect() -> Any:
         import duckdb  # noqa: PLC0415 - only where something is checked
 
-        return duckdb.connect(
-            config={
-                "memory_limit": MEMORY_LIMIT,
-                "temp_directory": "/tmp/checks",  # noqa: S108 - the job's own
-                "TimeZone": "UTC",
-                "threads": "2",
-            }
+        connection = duckdb.connect(
+            config={"memory_limit": MEMORY_LIMIT, "temp_directory": "/tmp/checks", "threads": "2"}  # noqa: S108 - private
         )
+        # not in the configuration: the extension that knows time zones is loaded only after connecting
+        connection.execute("SET TimeZone = 'UTC'")
+        return connection
 
 
 class SparkSource:

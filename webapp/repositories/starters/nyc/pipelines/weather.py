@@ -37,7 +37,10 @@ def clean_weather(raw: IcebergInput, weather: IcebergOutput) -> None:
 @transform.using(
     flights=TableInput("/nyc/clean/flights"),
     weather=TableInput("/nyc/clean/weather"),
-    delays=TableOutput("/nyc/weather/delays", checks=Check(E.primary_key("origin", "visibility"), "one row a sight")),
+    delays=TableOutput(
+        "/nyc/weather/delays",
+        checks=Check(E.primary_key("origin", "visibility"), "one row an airport and visibility"),
+    ),
 )
 def delays_by_visibility(flights: IcebergInput, weather: IcebergInput, delays: IcebergOutput) -> None:
     """How late flights leave when one cannot see far."""
