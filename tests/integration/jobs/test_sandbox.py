@@ -1,0 +1,270 @@
+"""Hostile code in real processes: each attempt ends as a named failure, and nothing gets out."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.integration.jobs.client import Server
+from tests.integration.jobs.conftest import SECRET, Home
+
+pytestmark = pytest.mark.integration
+needs_sandbox = pytest.mark.usefixtures("confined")
+
+
+@pytest.fixture
+def confined(fork_server: Server) -> None:
+    """Skip where this machine cannot confine anything."""
+    if fork_server.status()["sandbox"] == "off":
+        pytest.skip("neither root nor user namespaces here")
+
+
+def attempt(home: Home, expression: str) -> str:
+    """Run one attempt; return what it printed."""
+    source = f"""
+import glob, os, socket, subprocess, sys
+def attempt():
+    return {expression}
+try:
+    print("GOT", attempt())
+except BaseException as error:
+    print("REFUSED", type(error).__name__, error)
+"""
+    ended, _ = home.run(source)
+    assert ended.code == 0, ended.log
+    return ended.log
+
+
+def test_code_runs_as_a_user_of_its_own(home: Home) -> None:
+    log = attempt(home, "(os.getuid(), os.getgid(), os.getgroups())")
+    if os.geteuid() == 0:
+        assert f"({home.uid}, {home.uid}, [])" in log
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "open('{home}/db.sqlite3').read()",
+        "open('{home}/secret_key').read()",
+        "open('{home}/warehouse/other/rows.parquet').read()",
+        "os.listdir('{home}/warehouse')",
+        "open('{home}/warehouse/other/mine', 'w')",
+        "open('{home}/code/abc/pipelines/module.py', 'a')",
+        "open('/etc/shadow').read()",
+        "open('/usr/mine', 'w')",
+        "open('/mine', 'w')",
+        "os.listdir('/root/.ssh')",
+        "open('/proc/sys/kernel/hostname', 'w').write('x')",
+        "os.kill({server}, 9)",
+        "open('/proc/{server}/environ').read()",
+        "os.setuid(0)",
+        "os.chroot('/tmp')",
+        "os.mknod('/tmp/disk', 0o60666, os.makedev(254, 0))",
+        "socket.socket(socket.AF_UNIX).connect('{socket}')",
+    ],
+)
+def test_what_a_job_may_not_do_is_refused(home: Home, expression: str) -> None:
+    placed = expression.format(home=home.path, server=home.server.process.pid, socket=home.server.path)
+    log = attempt(home, placed)
+    assert "REFUSED" in log
+    assert SECRET not in log
+
+
+@needs_sandbox
+def test_no_secret_is_found_anywhere_it_can_look(home: Home) -> None:
+    ended, _ = home.run("""
+import os
+seen = []
+for folder, folders, files in os.walk("/"):
+    folders[:] = [name for name in folders if (folder, name) not in {("/", "usr"), ("/", "lib")} and ".venv" not in name
+                  and ".pyenv" not in name]
+    for name in files:
+        try:
+            with open(os.path.join(folder, name), "rb") as file:
+                if b"canary" + b"-5d0c1b" in file.read(200_000):
+                    seen.append(os.path.join(folder, name))
+        except OSError:
+            continue
+print("SEEN", seen)
+""")
+    assert "SEEN []" in ended.log
+
+
+@needs_sandbox
+def test_environment_and_processes_are_the_jobs_own(home: Home) -> None:
+    os.environ["CANARY"] = SECRET
+    try:
+        log = attempt(
+            home,
+            "(sorted(os.environ), [open(p, 'rb').read() for p in glob.glob('/proc/[0-9]*/environ')], "
+            "len(glob.glob('/proc/[0-9]*')))",
+        )
+    finally:
+        del os.environ["CANARY"]
+    assert "(['HOME', 'LANG', 'PATH']" in log
+    assert SECRET not in log
+    assert log.rstrip().splitlines()[-2].endswith(", 1)") or ", 1)" in log
+
+
+def test_the_folder_of_the_job_is_written_for_everybody(home: Home) -> None:
+    attempt(home, f"open('{home.job}/made', 'w').write('x') and os.mkdir('{home.job}/folder')")
+    assert (home.job / "made").stat().st_mode & 0o777 == 0o666
+    assert (home.job / "folder").stat().st_mode & 0o777 == 0o777
+
+
+@needs_sandbox
+def test_tmp_is_private_and_bounded(home: Home) -> None:
+    log = attempt(home, "(os.listdir('/tmp'), os.statvfs('/tmp').f_blocks * os.statvfs('/tmp').f_frsize)")
+    assert "GOT" in log
+    assert str(1024**3) in log
+
+
+def test_too_much_memory_fails(home: Home) -> None:
+    ended, result = home.run("x = bytearray(4_000_000_000)", limits={"memory_bytes": 3_000_000_000})
+    assert result is not None, ended.log
+    assert result.errors[0].message.startswith("MemoryError")
+    assert result.errors[0].line == 1
+
+
+@needs_sandbox
+def test_fork_bomb_meets_its_limit_and_leaves_nothing(home: Home) -> None:
+    ended, result = home.run(
+        """
+import os, time
+while True:
+    if os.fork() == 0:
+        time.sleep(600)
+""",
+        limits={"nproc": 40},
+    )
+    assert result is not None, ended.log
+    assert result.errors[0].message.startswith("BlockingIOError")
+    assert count_processes(home.uid) == 0
+
+
+@needs_sandbox
+def test_nothing_survives_the_job(home: Home) -> None:
+    ended, _ = home.run("""
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.setsid()
+        time.sleep(600)
+    os._exit(0)
+""")
+    assert ended.code == 0
+    assert count_processes(home.uid) == 0
+
+
+def test_too_large_a_file_fails(home: Home) -> None:
+    ended, result = home.run(
+        f"open({str(home.job / 'large')!r}, 'wb').write(bytes(3_000_000))", limits={"fsize": 1_000_000}
+    )
+    assert result is None or result.errors, ended.log
+    assert (home.job / "large").stat().st_size <= 1_000_000
+
+
+def test_endless_computing_is_ended(home: Home) -> None:
+    ended, result = home.run("while True: pass", limits={"cpu_s": 1})
+    assert ended.code in (128 + 9, 128 + 24)
+    assert result is None
+
+
+def test_code_that_ignores_sigterm_is_killed(home: Home) -> None:
+    running = home.start("import signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint('deaf', flush=True)\ntime.sleep(600)")
+    time.sleep(0.5)
+    running.send({"kill": "TERM"})
+    time.sleep(0.3)
+    assert is_alive(running.started["pid"])
+    running.send({"kill": "KILL"})
+    ended = running.wait()
+    assert ended.code == 128 + 9
+    assert "deaf" in ended.log
+
+
+def test_a_caller_that_goes_away_takes_its_job_along(home: Home) -> None:
+    running = home.start("import time\ntime.sleep(600)")
+    pid = running.started["pid"]
+    running.close()
+    assert wait_until(lambda: not is_alive(pid))
+
+
+def test_the_death_of_the_server_ends_its_jobs(make_home: Callable[[], Home], tmp_path: Path) -> None:
+    home = make_home()
+    server = Server(Path(home.path))
+    server.wait_ready()
+    home.server = server
+    running = home.start("import time\ntime.sleep(600)")
+    pid = running.started["pid"]
+    server.process.kill()
+    server.process.wait()
+    assert wait_until(lambda: not is_alive(pid))
+    assert wait_until(lambda: count_processes(home.uid) == 0)
+    running.close()
+
+
+def test_a_folder_that_is_not_there_is_named(home: Home) -> None:
+    request = home.request()
+    request["sandbox"] = {"readonly": ["/no/such/folder"]}
+    ended = home.server.start(request).wait()
+    if home.server.status()["sandbox"] != "off":
+        assert ended.code == 125
+        assert "/no/such/folder" in ended.log
+
+
+@pytest.mark.parametrize(
+    ("message", "complaint"),
+    [
+        ({"entrypoint": "shell", "manifest": "/x"}, "unknown entrypoint"),
+        ({"entrypoint": "run", "manifest": "x"}, "absolute"),
+        ({"entrypoint": "run", "manifest": "/x", "env": {"A": 1}}, "env"),
+        ({"entrypoint": "run", "manifest": "/x", "sandbox": {"root": True}}, "root"),
+        ({"entrypoint": "run", "manifest": "/x", "limits": []}, "limits"),
+    ],
+)
+def test_bad_requests_are_answered(fork_server: Server, message: dict[str, object], complaint: str) -> None:
+    running = fork_server.start(message)
+    assert complaint in running.started["error"]
+    running.close()
+
+
+def test_starting_a_job_is_quick(home: Home) -> None:
+    home.run("")
+    began = time.monotonic()
+    for _ in range(5):
+        home.run("")
+    assert (time.monotonic() - began) / 5 < 0.5
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def count_processes(uid: int) -> int:
+    """How many processes run as a user."""
+    found = 0
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            found += folder.stat().st_uid == uid
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 5) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False
