@@ -17,8 +17,8 @@ from pyiceberg.io.fsspec import FsspecFileIO
 from pyiceberg.table.deletion_vector import DeletionVector
 
 from jobs.engine.errors import UnreadableTableError
-from jobs.engine.metadata import local_path, open_io, read_bytes
 from jobs.engine.fields import ListType, MapType, Primitive, StructType, duckdb_type, literal, quote
+from jobs.engine.metadata import local_path, open_io, read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     import duckdb
     from pyiceberg.io import FileIO
 
+    from jobs.engine.fields import Field, Type
     from jobs.engine.metadata import Entry, TableMetadata
     from jobs.engine.planner import LiveFile, ShiftedFile
-    from jobs.engine.fields import Field, Type
 
 _GLOB = re.compile(r"([*?\[])")
 _VECTOR_MAGIC = b"\xd1\xd3\x39\x64"
@@ -133,12 +133,12 @@ class Scanner:
             values = [self._value(column, schema, dict(constants)) for column in wanted]  # type: ignore[call-overload]
             outputs = [f"{value} AS {column.alias}" for value, column in zip(values, wanted, strict=True)]
             source = self._source(members)
+            names = ", ".join(column.alias for column in columns) or "1 AS nothing"
             if filters:
-                inner = f"SELECT {', '.join(outputs)}, filename AS scan_file, file_row_number AS scan_row FROM {source}"
-                names = ", ".join(column.alias for column in columns)
-                scans.append(f"SELECT {names} FROM ({inner}) d WHERE {' AND '.join(filters)}")
+                inner = ", ".join([*outputs, "filename AS scan_file", "file_row_number AS scan_row"])
+                scans.append(f"SELECT {names} FROM (SELECT {inner} FROM {source}) d WHERE {' AND '.join(filters)}")
             else:
-                scans.append(f"SELECT {', '.join(outputs) or '1 AS nothing'} FROM {source}")
+                scans.append(f"SELECT {', '.join(outputs) or names} FROM {source}")
         return scans
 
     def _source(self, files: Iterable[Entry]) -> str:

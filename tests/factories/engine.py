@@ -211,6 +211,7 @@ def _vector_blob(positions: Sequence[int]) -> bytes:
 
 def _write_parquet(table: Table, content: pa.Table) -> str:
     location = f"{table.metadata.location}/data/{uuid.uuid4()}-deletes.parquet"
+    Path(location.removeprefix("file://")).parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(content, location.removeprefix("file://"))
     return location
 
