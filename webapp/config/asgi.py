@@ -38,7 +38,16 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     elif scope["path"] == CATALOG or scope["path"].startswith(CATALOG + "/"):
         await catalog(scope, receive, send)
     else:
-        await pages(scope, receive, send)
+        await pages(scope, _receive_as_coroutine(receive), send)
+
+
+def _receive_as_coroutine(receive: Receive) -> Receive:
+    """Granian answers with a future; the WSGI bridge hands it to another thread, which takes coroutines only."""
+
+    async def wrapped() -> MutableMapping[str, Any]:
+        return await receive()
+
+    return wrapped
 
 
 async def _answer_lifespan(receive: Receive, send: Send) -> None:
