@@ -113,7 +113,7 @@ def confine(body: Callable[[], int], confinement: Confinement, limits: Limits, *
         if mode == "user":
             _enter_user_namespace()
         if mode != "off":
-            _call("unshare", _libc.unshare(_CLONE_NEWNS | _CLONE_NEWPID | _CLONE_NEWIPC))
+            _call("unshare", _libc.unshare(_CLONE_NEWPID | _CLONE_NEWIPC))
         alive_read, alive_write = os.pipe()
         number = os.getpid()
         child = os.fork()
@@ -236,6 +236,8 @@ def _drop_capabilities() -> None:
 
 def _build_root(confinement: Confinement) -> None:
     """Build the new root in memory, bind what may be seen, and leave the old one for good."""
+    # not before the fork: leaving the old root moves everybody in the namespace, and the keeper must stay outside
+    _call("unshare", _libc.unshare(_CLONE_NEWNS))
     _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
     _mount("tmpfs", "/tmp", "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=0755,size=16m")  # noqa: S108 - a place to stand
     for folder in ("/tmp/new", "/tmp/old"):  # noqa: S108
