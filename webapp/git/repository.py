@@ -148,6 +148,11 @@ class GitRepository:
                 continue
         return heads
 
+    def list_tags(self) -> list[str]:
+        """Return the names of all tags."""
+        raw = (name for name in self._repo.raw_listall_references() if name.startswith(b"refs/tags/"))
+        return sorted(name.decode("utf-8", "replace").removeprefix("refs/tags/") for name in raw)
+
     def find_head(self, branch: str) -> str | None:
         """Return the head of a branch, or None where there is no such branch."""
         full = f"refs/heads/{branch}"
@@ -414,6 +419,23 @@ class GitRepository:
             paths.append(item.decode("utf-8", "replace"))
         return MergeState(clean=False, conflicts=tuple(dict.fromkeys(paths)), tree=tree.decode())
 
+    def prepare_merge(
+        self,
+        *,
+        source: str,
+        target: str,
+        method: MergeMethod,
+        message: str,
+        author: Person,
+        committer: Person | None = None,
+    ) -> str:
+        """Make the merge commit of two commits without moving any branch; `move_branch` lands it."""
+        state = self.merge_state(source=source, target=target)
+        if not state.clean:
+            raise MergeConflict(state.conflicts)
+        parents = (target, str(self._commit(source).id)) if method == "merge" else (target,)
+        return self._write_commit(state.tree, parents, message, author, committer or author)
+
     def merge(
         self,
         *,
@@ -429,11 +451,9 @@ class GitRepository:
         head = self.get_head(branch)
         if head != expected_head:
             raise HeadMoved(branch=branch, head=head)
-        state = self.merge_state(source=source, target=head)
-        if not state.clean:
-            raise MergeConflict(state.conflicts)
-        parents = (head, str(self._commit(source).id)) if method == "merge" else (head,)
-        sha = self._write_commit(state.tree, parents, message, author, committer or author)
+        sha = self.prepare_merge(
+            source=source, target=head, method=method, message=message, author=author, committer=committer
+        )
         self.move_branch(branch, expected=head, sha=sha)
         return self.get_commit(sha)
 

@@ -186,3 +186,18 @@ class Merge(models.Model):
 
     def __str__(self) -> str:
         return f"{self.pull_id}: {self.state}"
+
+
+class SpecRecord(models.Model):
+    """The JobSpecs of one commit, kept when its branch moves on: what a pull request compares its head with."""
+
+    repository = models.ForeignKey("repositories.Repository", on_delete=models.CASCADE, related_name="+")
+    sha = models.CharField(max_length=40)
+    specs = models.JSONField()
+    """Output path → {digest, inputs}."""
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [models.UniqueConstraint(fields=["repository", "sha"], name="spec_record_once")]
+
+    def __str__(self) -> str:
+        return f"{self.repository_id}@{self.sha[:7]}"

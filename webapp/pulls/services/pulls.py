@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from webapp.repositories.models import Repository
 
 NUMBER_TRIES = 5
+REFRESH_TASK = "webapp.pulls.tasks.refresh"
 MAX_BODY = 65_536
 
 
@@ -87,13 +88,13 @@ def _find_heads(repository: Repository, source: str, target: str) -> tuple[str, 
         )
     heads = {}
     for name, field in ((source, "source"), (target, "target")):
-        head = repositories.find_head(repository=repository, branch=name)
+        head = queries.find_head(repository, name)
         if head is None:
             raise InvalidInput(
                 f"The branch {name} does not exist in {repository.name}.", errors={field: ["No such branch."]}
             )
         heads[name] = head
-    if repositories.count_ahead(repository=repository, sha=heads[source], base=heads[target]) == 0:
+    if queries.count_ahead(repository, sha=heads[source], base=heads[target]) == 0:
         raise InvalidInput(
             f"{target} already has every commit of {source}: there is nothing to merge.",
             errors={"source": ["No commits ahead of the target."]},
@@ -281,7 +282,7 @@ def announce_branch_moved(*, repository: Repository, branch: str) -> None:
 
 def ring_refresh(*, pull_id: int) -> None:
     """Ask a worker to look at a pull request again once the current changes are committed."""
-    transaction.on_commit(lambda: doorbell.ring("pulls.refresh", queue="quick", id=pull_id))
+    transaction.on_commit(lambda: doorbell.ring(REFRESH_TASK, queue="quick", id=pull_id))
 
 
 def refresh_pull(*, pull: PullRequest) -> None:
@@ -295,12 +296,12 @@ def refresh_pull(*, pull: PullRequest) -> None:
 
 
 def _follow_heads(pull: PullRequest) -> None:
-    head = repositories.find_head(repository=pull.repository, branch=pull.source)
-    base = repositories.find_head(repository=pull.repository, branch=pull.target)
+    head = queries.find_head(pull.repository, pull.source)
+    base = queries.find_head(pull.repository, pull.target)
     if head and head != pull.head_sha:
         before = pull.head_sha
         if PullRequest.objects.filter(pk=pull.pk, head_sha=before).update(head_sha=head, updated_at=clock.now()):
-            commits = repositories.list_commits_between(repository=pull.repository, base=before, head=head)
+            commits = repositories.list_commits(pull.repository, head, not_in=before, limit=250)
             record_event(
                 pull=pull,
                 kind="pushed",
@@ -339,8 +340,8 @@ def _follow_dataset(
     digest: str,
     rules: Any,
 ) -> None:
-    dataset = datasets.find_dataset(path=path)
-    before = datasets.latest_committed(dataset=dataset, branch=pull.target) if dataset else None
+    dataset = datasets.find_dataset(path)
+    before = datasets.latest_committed(dataset, pull.target) if dataset else None
     row, _created = PullDataset.objects.update_or_create(
         pull=pull,
         path=path,

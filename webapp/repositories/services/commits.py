@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from django.contrib.auth import get_user_model
 
 from webapp.accounts import services as accounts
+from webapp.core.errors import AppError
 from webapp.git.values import Person
 from webapp.repositories import permissions
 from webapp.repositories.errors import git_refusals
 from webapp.repositories.services.announcements import announce
+from webapp.repositories.services.branches import create_branch, delete_branch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,6 +60,32 @@ def commit_files(
     return commit
 
 
+def commit_to_new_branch(
+    *,
+    repository: Repository,
+    parent: str,
+    branch: str,
+    message: str,
+    changes: Sequence[Change],
+    expected_head: str,
+    by: Principal,
+) -> CommitInfo:
+    """Make a branch at the commit that the author looked at, and commit to it; without the commit no branch stays."""
+    create_branch(repository=repository, name=branch, start_point=expected_head, parent=parent, by=by)
+    try:
+        return commit_files(
+            repository=repository,
+            branch=branch,
+            message=message,
+            changes=changes,
+            expected_head=expected_head,
+            by=by,
+        )
+    except AppError:
+        delete_branch(repository=repository, name=branch, by=by)
+        raise
+
+
 def merge(
     *,
     repository: Repository,
@@ -87,3 +115,34 @@ def merge(
         )
     announce(repository=repository, branch=target_branch, before=expected_target_head, after=commit.sha, by=by)
     return commit.sha
+
+
+def prepare_merge(
+    *,
+    repository: Repository,
+    source_sha: str,
+    target_sha: str,
+    method: MergeMethod,
+    message: str,
+    by: Principal,
+    author: Person | None = None,
+) -> str:
+    """Make a merge commit that no branch points to yet, so that its hash can be kept before it lands."""
+    permissions.check_write(by, repository)
+    committer = person_of(by)
+    with git_refusals():
+        return repository.git.prepare_merge(
+            source=source_sha,
+            target=target_sha,
+            method=method,
+            message=message,
+            author=author or committer,
+            committer=committer,
+        )
+
+
+def land_merge(*, repository: Repository, branch: str, expected_head: str, sha: str, by: Principal) -> None:
+    """Move a branch to a prepared merge commit, if the branch still points where the merge was made for."""
+    with git_refusals():
+        repository.git.move_branch(branch, expected=expected_head, sha=sha)
+    announce(repository=repository, branch=branch, before=expected_head, after=sha, by=by)

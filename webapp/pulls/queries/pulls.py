@@ -1,0 +1,286 @@
+"""What services and API need to know of a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from django.contrib.auth.models import Group
+from django.db.models import F, QuerySet
+
+from webapp.accounts.permissions import visible_repositories
+from webapp.builds import queries as builds
+from webapp.builds.models import Build
+from webapp.core.errors import NotFound
+from webapp.pulls.models import PullDataset, PullRequest, SpecRecord
+from webapp.pulls.rules import approvals, states
+from webapp.pulls.rules.dataset_rules import DatasetRules, read_dataset_rules
+from webapp.repositories import queries as repositories
+
+if TYPE_CHECKING:
+    from webapp.accounts.rules.principals import Principal
+    from webapp.git.values import CommitInfo, MergeState
+    from webapp.repositories.models import Protection, Repository
+
+PIPELINE_FILE = "pipeline.toml"
+
+
+@dataclass(frozen=True)
+class PullSpecs:
+    """The JobSpecs of both sides, by output path."""
+
+    head_digests: Mapping[str, str]
+    head_inputs: Mapping[str, frozenset[str]]
+    base_digests: Mapping[str, str]
+
+    @property
+    def known_paths(self) -> frozenset[str]:
+        """Every dataset that either side makes or the source reads."""
+        read = frozenset().union(*self.head_inputs.values()) if self.head_inputs else frozenset()
+        return frozenset(self.head_digests) | frozenset(self.base_digests) | read
+
+
+def get_pull(principal: Principal, repository_name: str, number: int) -> PullRequest:
+    """One pull request of a repository that the reader may see.
+
+    Raises:
+        NotFound: no such repository or pull request for this reader.
+
+    """
+    repository = repositories.get_repository(principal, repository_name)
+    pull = (
+        PullRequest.objects.filter(repository=repository, number=number).select_related("repository", "author").first()
+    )
+    if pull is None:
+        raise NotFound(f"{repository_name} has no pull request #{number}.")
+    return pull
+
+
+def list_pulls(principal: Principal, *, repository: Repository | None = None, state: str = "") -> QuerySet[PullRequest]:
+    """The pull requests that a reader may see, newest first."""
+    pulls = PullRequest.objects.select_related("repository", "author")
+    if repository is not None:
+        pulls = pulls.filter(repository=repository)
+    else:
+        names = visible_repositories(principal)
+        if names is not None:
+            pulls = pulls.filter(repository__name__in=names)
+    return pulls.filter(state=state) if state in (states.OPEN, states.MERGED, states.CLOSED) else pulls
+
+
+def find_head(repository: Repository, branch: str) -> str | None:
+    """The commit of a branch, None when there is no such branch."""
+    return repository.git.find_head(branch)
+
+
+def list_own_commits(pull: PullRequest) -> list[CommitInfo]:
+    """The commits that the source has and the target has not, newest first; after a merge, those that were merged."""
+    merge = getattr(pull, "merge", None) if pull.state == states.MERGED else None
+    base = merge.target_sha if merge else pull.base_sha
+    return repositories.list_commits(pull.repository, pull.head_sha, not_in=base, limit=250)
+
+
+def count_ahead(repository: Repository, *, sha: str, base: str) -> int:
+    """How many commits one commit has that the other has not."""
+    return repository.git.ahead_behind(sha, base)[0]
+
+
+def get_merge_state(pull: PullRequest) -> MergeState:
+    """Whether the two heads merge cleanly, by Git's own merge."""
+    return repositories.merge_state(pull.repository, pull.head_sha, pull.base_sha)
+
+
+def read_specs(*, pull: PullRequest) -> PullSpecs:
+    """The JobSpecs of the source's head, and those where it left the target."""
+    head = _specs_of(pull, pull.head_sha, pull.source)
+    merge_base = repositories.find_merge_base(pull.repository, pull.base_sha, pull.head_sha)
+    base = _specs_of(pull, merge_base or pull.base_sha, pull.target)
+    return PullSpecs(
+        head_digests={path: one["digest"] for path, one in head.items()},
+        head_inputs={path: frozenset(one["inputs"]) for path, one in head.items()},
+        base_digests={path: one["digest"] for path, one in base.items()},
+    )
+
+
+def _specs_of(pull: PullRequest, sha: str, branch: str) -> Mapping[str, Any]:
+    """The record of that commit, else what the branch has published last: the JobSpecs that a build would use."""
+    record = SpecRecord.objects.filter(repository=pull.repository, sha=sha).first()
+    return record.specs if record else describe_published(repository=pull.repository, branch=branch)
+
+
+def describe_published(*, repository: Repository, branch: str) -> dict[str, Any]:
+    """Output path → digest and inputs of what a branch has published."""
+    return {
+        output.path: {"digest": spec.digest, "inputs": sorted({one.path for one in spec.inputs})}
+        for spec in builds.load_specs(branches=[branch], repository_id=repository.pk)
+        for output in spec.outputs
+    }
+
+
+def read_rules(*, pull: PullRequest) -> dict[str, DatasetRules]:
+    """Dataset path → review rules, from pipeline.toml at the source's head."""
+    if repositories.find_kind(pull.repository, pull.head_sha, PIPELINE_FILE) is None:
+        return {}
+    text = repositories.read_file(pull.repository, pull.head_sha, PIPELINE_FILE).decode("utf-8", "replace")
+    return read_dataset_rules(text)
+
+
+def find_protection(pull: PullRequest) -> Protection | None:
+    """The rules of the target branch."""
+    return next((one for one in repositories.list_protections(pull.repository) if one.branch == pull.target), None)
+
+
+def describe_rules(protection: Protection | None) -> dict[str, Any]:
+    """The rules as plain values, for their digest."""
+    if protection is None:
+        return {}
+    return {
+        "approvals": protection.approvals,
+        "groups": sorted(protection.groups.values_list("name", flat=True)),
+        "paths": protection.paths,
+        "checks": protection.checks,
+    }
+
+
+def describe_seen(*, pull: PullRequest) -> approvals.Seen:
+    """What a verdict given now would be bound to."""
+    rows = pull.datasets.filter(change__in=(states.MODIFIED, states.ADDED, states.REMOVED))
+    return approvals.Seen(
+        head=pull.head_sha,
+        target=pull.target,
+        rules=approvals.digest_rules(describe_rules(find_protection(pull))),
+        transactions={row.path: row.after_id or "" for row in rows},
+    )
+
+
+def find_latest_build(pull: PullRequest) -> Build | None:
+    """The newest build of the source branch that was no upload."""
+    return (
+        Build.objects.filter(repository=pull.repository, branch=pull.source, kind="run")
+        .exclude(trigger="review")
+        .order_by("-id")
+        .first()
+    )
+
+
+def list_blockers(pull: PullRequest) -> list[approvals.Blocker]:
+    """Every reason why it may not be merged now."""
+    return approvals.list_blockers(collect_facts(pull))
+
+
+def collect_facts(pull: PullRequest) -> approvals.MergeFacts:
+    """What the rules look at, as values."""
+    repository = pull.repository
+    source, target = find_head(repository, pull.source), find_head(repository, pull.target)
+    both = bool(source and target)
+    merge = repositories.merge_state(repository, pull.head_sha, target) if both and target else None
+    publication = repositories.get_publication(repository, pull.source, pull.head_sha)
+    build = find_latest_build(pull)
+    rows = list(pull.datasets.all())
+    return approvals.MergeFacts(
+        state=pull.state,
+        draft=pull.draft,
+        author=pull.author.username,
+        source=pull.source,
+        target=pull.target,
+        source_exists=source is not None,
+        target_exists=target is not None,
+        has_commits=bool(both and target and count_ahead(repository, sha=pull.head_sha, base=target)),
+        conflicts=merge.conflicts if merge else (),
+        publication=publication.status if publication else "pending",
+        publication_errors=len(publication.errors) if publication else 0,
+        build_state=build.state if build and rows else "",
+        build_id=build.pk if build else None,
+        datasets=[approvals.DatasetFact(row.path, row.change, row.current) for row in rows],
+        reviews=[
+            approvals.ReviewFact(one.reviewer.username, one.verdict, one.voided_at is not None)
+            for one in pull.reviews.select_related("reviewer")
+        ],
+        protection=_describe_protection(pull, rows),
+        failed_checks=list_failed_checks(pull),
+    )
+
+
+def _describe_protection(pull: PullRequest, rows: list[PullDataset]) -> approvals.ProtectionFact:
+    protection = find_protection(pull)
+    if protection is None:
+        return approvals.ProtectionFact()
+    members = {
+        group.name: frozenset(group.user_set.values_list("username", flat=True))
+        for group in protection.groups.prefetch_related("user_set")
+    }
+    touched = [row.path for row in rows] + [diff.path for diff in list_file_changes(pull)] if protection.paths else []
+    paths = {
+        rule["pattern"]: _members_of(rule["group"])
+        for rule in protection.paths
+        if any(fnmatchcase(path, rule["pattern"]) for path in touched)
+    }
+    return approvals.ProtectionFact(
+        approvals=protection.approvals, groups=members, paths=paths, allow_bypass=protection.allow_bypass
+    )
+
+
+def _members_of(group: str) -> frozenset[str]:
+    return frozenset(Group.objects.filter(name=group).values_list("user__username", flat=True))
+
+
+def list_file_changes(pull: PullRequest) -> list[Any]:
+    """The files that the pull request changes, without colours."""
+    return repositories.compare(pull.repository, pull.base_sha, pull.head_sha, coloured=False)
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """One check of the head: publication, build, or an expectation of a job."""
+
+    name: str
+    state: str
+    """green, red or pending."""
+    detail: str
+    url: str = ""
+
+
+def list_checks(pull: PullRequest) -> list[CheckResult]:
+    """What machines say of the head: JobSpecs published, branch built, expectations hold."""
+    publication = repositories.get_publication(pull.repository, pull.source, pull.head_sha)
+    status = publication.status if publication else "pending"
+    checks = [
+        CheckResult(
+            "JobSpecs",
+            {"published": "green", "failed": "red"}.get(status, "pending"),
+            f"{publication.jobspecs} published" if publication and status == "published" else status,
+        )
+    ]
+    build = find_latest_build(pull)
+    if build is not None:
+        state = {"COMPLETED": "green", "FAILED": "red", "ABORTED": "red"}.get(build.state, "pending")
+        checks.append(CheckResult("Build", state, f"build {build.pk}: {build.state.lower()}", f"/builds/{build.pk}"))
+    stale = [row.path for row in pull.datasets.all() if row.change in (states.MODIFIED, states.ADDED) and not row.current]
+    if pull.datasets.exists():
+        checks.append(
+            CheckResult(
+                "Data current",
+                "red" if stale else "green",
+                f"not built with the head's code: {', '.join(stale)}" if stale else "built with the head's code",
+            )
+        )
+    return checks
+
+
+def list_failed_checks(pull: PullRequest) -> list[str]:
+    """Checks that the target's rules require and that are not green."""
+    protection = find_protection(pull)
+    if protection is None or not protection.checks:
+        return []
+    green = {check.name for check in list_checks(pull) if check.state == "green"}
+    return [name for name in protection.checks if name not in green]
+
+
+def is_stale(pull: PullRequest) -> bool:
+    """Whether the target has moved, in code or in a dataset, since the diffs were computed."""
+    if pull.state != states.OPEN:
+        return False
+    moved = pull.datasets.filter(comparison__isnull=False).exclude(comparison__before=F("before")).exists()
+    return moved or repositories.find_merge_base(pull.repository, pull.base_sha, pull.head_sha) != pull.base_sha

@@ -1,0 +1,269 @@
+"""Stored row diffs: asked for once, run by a worker in a sandboxed process, kept as an immutable artifact."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+
+from jobs.protocol import DiffRequest, DiffResult, ProtocolError, SideRef, read_message, write_message
+from webapp.builds.runner.launcher import SETUP_FAILED, Handle, Sandbox, launch
+from webapp.catalog import queries as catalog
+from webapp.core import clock, doorbell
+from webapp.core.errors import Unavailable
+from webapp.pulls.diffs.schema import describe_schema_diff, diff_tables, find_schema_status
+from webapp.pulls.models import Comparison, PullDataset
+from webapp.pulls.rules import states
+from webapp.pulls.rules.dataset_rules import DatasetRules
+
+if TYPE_CHECKING:
+    from webapp.datasets.models import Dataset, Transaction
+
+COMPARE_TASK = "webapp.pulls.tasks.compare"
+LEASE = timedelta(seconds=15)
+RING_AGAIN = timedelta(seconds=10)
+TRIES = 2
+TIME_LIMIT_S = 600.0
+LIMITS = {"memory_bytes": 6 * 1024**3, "cpu_s": 1800, "nproc": 256, "fsize": 8 * 1024**3}
+MEMORY_BYTES = 512 * 1024**2
+POLL_S = 0.25
+
+
+def artifact_folder(comparison: Comparison) -> Path:
+    """Where the artifact of a comparison lies."""
+    return Path(settings.TRIBUTARY_HOME) / "diffs" / comparison.identity[:2] / comparison.identity
+
+
+def attach_comparison(*, row: PullDataset, rules: DatasetRules | None) -> None:
+    """Give a dataset of a pull request the comparison that fits its two transactions, or the reason why there is none."""
+    reason = _explain_absence(row)
+    if reason or row.dataset is None:
+        row.comparison, row.reason, row.schema_status = None, reason, states.NOT_COMPARED
+    else:
+        row.reason = ""
+        row.comparison = request_comparison(
+            dataset=row.dataset, before=row.before, after=row.after, rules=rules or DatasetRules()
+        )
+        row.schema_status = row.comparison.schema.get("status", states.NOT_COMPARED)
+    row.save(update_fields=["comparison", "reason", "schema_status"])
+
+
+def _explain_absence(row: PullDataset) -> str:
+    if row.dataset is None:
+        return "Nothing has built this dataset yet."
+    if row.change == states.REMOVED:
+        return "Its JobSpec is removed; the dataset and its history stay on the target branch."
+    if row.after is None:
+        return "The branch has not built it: readers on the branch fall back to the target."
+    return ""
+
+
+def request_comparison(
+    *, dataset: Dataset, before: Transaction | None, after: Transaction | None, rules: DatasetRules
+) -> Comparison:
+    """Find or make the comparison of two transactions under the rules; a new one is queued."""
+    body = rules.as_json()
+    identity = _identify(dataset, before, after, body)
+    schema = describe_schema(dataset=dataset, before=before, after=after)
+    with transaction.atomic():
+        comparison, created = Comparison.objects.get_or_create(
+            identity=identity,
+            defaults={"dataset": dataset, "before": before, "after": after, "rules": body, "schema": schema},
+        )
+        if created:
+            ring_comparison(comparison)
+    return comparison
+
+
+def _identify(dataset: Dataset, before: Transaction | None, after: Transaction | None, rules: dict[str, Any]) -> str:
+    ends = [dataset.pk, before.pk if before else None, after.pk if after else None]
+    return hashlib.sha256(json.dumps([*ends, rules], sort_keys=True).encode()).hexdigest()
+
+
+def describe_schema(*, dataset: Dataset, before: Transaction | None, after: Transaction | None) -> dict[str, Any]:
+    """The schema diff of two transactions, as stored: cheap, so it is made when the comparison is asked for."""
+    metadata = catalog.get_metadata(table=dataset.table)
+    diff = diff_tables(before=_table_side(metadata, before), after=_table_side(metadata, after))
+    return {**describe_schema_diff(diff), "status": find_schema_status(diff)}
+
+
+def _table_side(metadata: Any, side: Transaction | None) -> dict[str, Any] | None:
+    if side is None:
+        return None
+
+    def find(kind: str, name: str, wanted: int | None) -> Any:
+        return next((one for one in metadata.get(kind, ()) if one.get(name) == wanted), None)
+
+    return {
+        "schema": find("schemas", "schema-id", side.schema_id),
+        "spec": find("partition-specs", "spec-id", side.spec_id),
+        "order": find("sort-orders", "order-id", side.order_id),
+    }
+
+
+def ring_comparison(comparison: Comparison) -> None:
+    """Ask a worker to run it once the current changes are committed."""
+    transaction.on_commit(lambda: doorbell.ring(COMPARE_TASK, queue="quick", id=comparison.pk))
+
+
+def rerun_comparison(*, comparison: Comparison) -> None:
+    """Queue a failed comparison again."""
+    with transaction.atomic():
+        if Comparison.objects.filter(pk=comparison.pk, state=states.FAILED).update(
+            state=states.QUEUED, attempt=0, error="", progress={}, created_at=clock.now()
+        ):
+            ring_comparison(comparison)
+
+
+def sweep_comparisons() -> int:
+    """Ring again for what waits too long, and take over what a dead worker held."""
+    now = clock.now()
+    lost = Comparison.objects.filter(state=states.RUNNING, lease_until__lt=now)
+    failed = lost.filter(attempt__gte=TRIES).update(
+        state=states.FAILED, error="The worker died twice while it compared. Run it again.", finished_at=now
+    )
+    requeued = lost.update(state=states.QUEUED, created_at=now - RING_AGAIN)
+    waiting = Comparison.objects.filter(state=states.QUEUED, created_at__lt=now - RING_AGAIN)
+    for comparison in waiting[:20]:
+        ring_comparison(comparison)
+    return failed + requeued
+
+
+def run_comparison(*, comparison_id: int) -> None:
+    """Run one queued comparison to its end. A second worker that rings for it does nothing."""
+    now = clock.now()
+    claimed = Comparison.objects.filter(pk=comparison_id, state=states.QUEUED)
+    comparison = claimed.first()
+    if comparison is None:
+        return
+    attempt = comparison.attempt + 1
+    if not claimed.filter(attempt=comparison.attempt).update(
+        state=states.RUNNING, attempt=attempt, lease_until=now + LEASE, started_at=now
+    ):
+        return
+    comparison.refresh_from_db()
+    held = Comparison.objects.filter(pk=comparison_id, state=states.RUNNING, attempt=attempt)
+    try:
+        _run(comparison, held)
+    except Unavailable:
+        # The job runner is starting; nothing was begun, so this try does not count.
+        held.update(state=states.QUEUED, attempt=attempt - 1, created_at=clock.now())
+
+
+def _run(comparison: Comparison, held: Any) -> None:
+    folder = artifact_folder(comparison)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)  # the sandboxed process has a user of its own; the installation's home keeps others out
+    metadata_location, table_folder = _locate(comparison)
+    manifest, answer = folder / "request.json", folder / "result.json"
+    write_message(manifest, _make_request(comparison, folder, answer, metadata_location))
+    manifest.chmod(0o644)
+    handle = launch(
+        "diff",
+        manifest,
+        sandbox=Sandbox(readonly=[table_folder] if table_folder else [], writable=[str(folder)]),
+        limits=LIMITS,
+        log_path=folder / "log",
+        cwd=str(folder),
+    )
+    try:
+        code = _watch(handle, folder, held)
+    finally:
+        handle.close()
+    _finish(answer, code, held, folder)
+
+
+def _locate(comparison: Comparison) -> tuple[str, str]:
+    view = catalog.load_view(table=comparison.dataset.table, branch="master")
+    location = str(view.metadata["location"])
+    return view.metadata_location, location.removeprefix("file://") if location.startswith("file:") else ""
+
+
+def _make_request(comparison: Comparison, folder: Path, answer: Path, metadata_location: str) -> DiffRequest:
+    def side(one: Transaction | None) -> SideRef | None:
+        if one is None:
+            return None
+        return SideRef(
+            metadata_location=metadata_location,
+            snapshot_id=one.snapshot_id,
+            schema_id=one.schema_id,
+            spec_id=one.spec_id,
+            order_id=one.order_id,
+        )
+
+    rules = comparison.rules
+    return DiffRequest(
+        before=side(comparison.before),
+        after=side(comparison.after),
+        folder=str(folder),
+        result_path=str(answer),
+        key=tuple(rules.get("key", ())) or None,
+        ignore=tuple(rules.get("ignore", ())),
+        tolerance=rules.get("tolerance", {}),
+        memory_bytes=MEMORY_BYTES,
+        time_limit_s=TIME_LIMIT_S,
+    )
+
+
+def _watch(handle: Handle, folder: Path, held: Any) -> int | None:
+    """Wait for the end, keep the lease alive and pass the progress on; None when it was taken from us."""
+    last: dict[str, Any] = {}
+    while True:
+        code = handle.wait(POLL_S)
+        if code is not None:
+            return code
+        progress = _read_json(folder / "progress.json")
+        changes: dict[str, Any] = {"lease_until": clock.now() + LEASE}
+        if progress and progress != last:
+            changes["progress"] = last = progress
+        if not held.update(**changes):
+            handle.stop()
+            return None
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _finish(answer: Path, code: int | None, held: Any, folder: Path) -> None:
+    if code is None:
+        return
+    now = clock.now()
+    try:
+        result = read_message(DiffResult, answer)
+    except ProtocolError as error:
+        what = "The sandbox could not be made" if code == SETUP_FAILED else f"The comparison ended with code {code}"
+        held.update(state=states.FAILED, error=f"{what}: {error}", finished_at=now)
+        return
+    if result.status != "ok":
+        held.update(state=states.FAILED, error=result.message or str(result.code), finished_at=now)
+        return
+    summary = _read_json(folder / "summary.json") or dict(result.summary)
+    with transaction.atomic():
+        held.update(state=states.READY, summary=summary, finished_at=now, progress={})
+
+
+def prune_comparisons(*, older_than: timedelta = timedelta(days=30)) -> int:
+    """Remove artifacts that no pull request shows any more."""
+    unused = Comparison.objects.filter(finished_at__lt=clock.now() - older_than).filter(
+        ~Q(pk__in=PullDataset.objects.exclude(comparison=None).values("comparison"))
+    )
+    count = 0
+    for comparison in unused[:100]:
+        folder = artifact_folder(comparison)
+        comparison.delete()
+        shutil.rmtree(folder, ignore_errors=True)
+        count += 1
+    return count

@@ -1,0 +1,1 @@
+"""Pages of pull requests, the home page, search and the style guide."""

@@ -1,0 +1,15 @@
+"""The style guide: every component with made-up data, so that a change of style is seen in one place."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+
+from webapp.accounts.permissions import check_admin
+from webapp.core import pages
+from webapp.pulls.queries import guide
+
+
+def show_guide(request: HttpRequest) -> HttpResponse:
+    """Show every component."""
+    check_admin(request.principal)  # type: ignore[attr-defined]
+    return pages.render(request, "core/styleguide.html", guide.read_guide())
