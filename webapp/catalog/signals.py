@@ -14,6 +14,8 @@ commit_checking = Signal()
 table_created = Signal()
 # A branch of a table moved (table, branch, before: Pointer | None, after: Pointer, operation, principal).
 table_committed = Signal()
+# A client removed a branch from a table (table, branch, principal).
+table_branch_removed = Signal()
 # A table is gone (table, principal).
 table_dropped = Signal()
 # A table has another name (table, new_table, principal).

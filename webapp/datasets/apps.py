@@ -1,6 +1,93 @@
+"""The app of datasets; it hears from the catalog what clients did to tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from django.apps import AppConfig
+
+if TYPE_CHECKING:
+    from webapp.accounts.rules.principals import Principal
+    from webapp.catalog.rules.pointers import Pointer
 
 
 class DatasetsConfig(AppConfig):
+    """Datasets, their branches and their transactions."""
+
     name = "webapp.datasets"
     label = "datasets"
+
+    def ready(self) -> None:
+        """Connect to what the catalog asks and tells."""
+        from webapp.catalog import signals as catalog
+
+        catalog.chain_requested.connect(find_chain)
+        catalog.commit_checking.connect(check_commit)
+        catalog.table_created.connect(register_table)
+        catalog.table_committed.connect(record_commit)
+        catalog.table_branch_removed.connect(forget_branch)
+        catalog.table_dropped.connect(forget_table)
+        catalog.table_renamed.connect(rename_table)
+
+
+def find_chain(
+    *, table: str, branch: str, principal: Principal | None = None, **_kwargs: Any
+) -> tuple[str, ...] | None:
+    """Answer the catalog: where a branch without anything of its own reads from."""
+    from webapp.datasets import queries
+
+    return queries.get_table_chain(table=table, branch=branch, principal=principal)
+
+
+def check_commit(*, table: str, branch: str, principal: Principal | None = None, **_kwargs: Any) -> None:
+    """Refuse a commit while somebody's transaction is open there."""
+    from webapp.datasets import services
+
+    services.check_commit(table=table, branch=branch, by=principal)
+
+
+def register_table(*, table: str, principal: Principal | None = None, **_kwargs: Any) -> None:
+    """Make the dataset of a new table, with its root branch."""
+    from webapp.datasets import services
+
+    services.register_dataset(table=table, by=principal)
+
+
+def record_commit(
+    *,
+    table: str,
+    branch: str,
+    before: Pointer | None,
+    after: Pointer,
+    operation: str | None,
+    principal: Principal | None = None,
+    **_kwargs: Any,
+) -> None:
+    """Record a commit as a transaction; a staging branch is part of one that is open."""
+    from webapp.datasets import queries, services
+
+    if not queries.is_staging(branch):
+        services.record_commit(
+            table=table, branch=branch, before=before, after=after, operation=operation, by=principal
+        )
+
+
+def forget_branch(*, table: str, branch: str, **_kwargs: Any) -> None:
+    """Drop the pointer of a branch that a client removed from the table."""
+    from webapp.datasets import services
+
+    services.forget_branch(table=table, branch=branch)
+
+
+def forget_table(*, table: str, **_kwargs: Any) -> None:
+    """Drop the dataset of a dropped table."""
+    from webapp.datasets import services
+
+    services.forget_dataset(table=table)
+
+
+def rename_table(*, table: str, new_table: str, **_kwargs: Any) -> None:
+    """Follow a renamed table."""
+    from webapp.datasets import services
+
+    services.rename_dataset(table=table, to=new_table)

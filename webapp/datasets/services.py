@@ -26,8 +26,6 @@ from webapp.datasets.rules import transactions as rules
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
 
-STAGING_PREFIX = "_job/"
-
 
 def get_or_create_dataset(*, path: str, by: Principal) -> Dataset:
     """Return the dataset of this path; where there is none, make it with an empty root branch master."""
@@ -122,11 +120,9 @@ def delete_branch(*, dataset: Dataset, name: str, by: Principal | None, abort_op
         elif opened is not None:
             message = f"Transaction {opened.pk} is open on {dataset.path}, branch {name}: commit or abort it first."
             raise Conflict(message, code="transaction_open", transaction=opened.pk)
-        branch.children.update(parent=branch.parent)
-        branch.delete()
+        _remove_pointer(dataset, branch)
         catalog.drop_branch(tables=[dataset.table], branch=name)
         accounts.record_audit(by=by, verb="delete_dataset_branch", object=f"{dataset.path}@{name}")
-        signals.branch_removed.send(sender=DatasetBranch, dataset=dataset, branch=name)
 
 
 def delete_branch_in_folders(*, folders: Iterable[str], branch: str, by: Principal | None) -> int:
@@ -166,7 +162,7 @@ def open_transaction(
         rules.check_may_open(dataset=dataset.path, branch=branch, standing=queries.standing_of(pointer))
         _start_from_parent(pointer)
         opened = _add_transaction(pointer, type_=type, by=by.username, build_id=build_id, job_id=job_id)
-        opened.staging_branch = staging_branch or f"{STAGING_PREFIX}{job_id or opened.pk}"
+        opened.staging_branch = staging_branch or f"{queries.STAGING_PREFIX}{job_id or opened.pk}"
         opened.save()
         _point(pointer, opened)
     return opened
@@ -184,9 +180,9 @@ def commit_transactions(
         staged = [table for table in rows if catalog_queries.branch_pointer(table=table, branch=staging) is not None]
         summary = {table: _summarize_staged(rows[table], staging=staging) for table in staged}
 
-        def mark(pointers: Mapping[str, Pointer]) -> None:
+        def mark(pointers: Mapping[str, Pointer | None]) -> None:
             for table in staged:
-                _mark_committed(rows[table], pointers[table], summary[table])
+                _mark_committed(rows[table], _check_moved(table, pointers[table]), summary[table])
 
         if staged:
             catalog.publish_staging(moves=staged, staging=staging, branch=branch, by=by, on_swap=mark)
@@ -217,6 +213,17 @@ def abort_transaction(*, transaction: Transaction, reason: str) -> Transaction:
     return row
 
 
+def check_commit(*, table: str, branch: str, by: Principal | None) -> None:
+    """Refuse a client's commit that a transaction is in the way of; called in the atomic block of the commit."""
+    if queries.is_staging(branch):
+        queries.check_staging_use(table=table, branch=branch, principal=by)
+        return
+    dataset = Dataset.objects.select_for_update().filter(table=table).first()
+    pointer = None if dataset is None else queries.find_branch(dataset, branch)
+    if pointer is not None:
+        rules.check_may_open(dataset=pointer.dataset.path, branch=branch, standing=queries.standing_of(pointer))
+
+
 def record_commit(
     *,
     table: str,
@@ -226,25 +233,56 @@ def record_commit(
     operation: str | None,
     by: Principal | None,
 ) -> Transaction | None:
-    """Record a plain client's commit as one transaction that is committed already; None when no data moved."""
+    """Record a plain client's commit as one transaction that is committed already.
+
+    None where no data moved, or where the commit only made a branch of what another one has.
+    """
     if before == after:
         return None
     with database.atomic():
         dataset = register_dataset(table=table, by=by)
         _lock([dataset])
-        pointer = queries.find_branch(dataset, branch) or _add_branch_from_chain(
-            dataset, branch, queries.get_fallback_chain(path=dataset.path, branch=branch), pin=False
-        )
+        pointer = queries.find_branch(dataset, branch)
+        if pointer is None and before is None and _adopt_branch(dataset, branch, after):
+            return None
+        if pointer is None:
+            chain = queries.get_fallback_chain(path=dataset.path, branch=branch)
+            pointer = _add_branch_from_chain(dataset, branch, chain, pin=False)
         rules.check_may_open(dataset=dataset.path, branch=branch, standing=queries.standing_of(pointer))
         _start_from_parent(pointer, pin=False)
-        username = "" if by is None else by.username
-        row = _add_transaction(pointer, type_=rules.type_of_operation(operation), by=username)
-        metadata = catalog_queries.load_view(table=table, branch=branch).metadata
+        row = _add_transaction(pointer, type_=rules.UPDATE, by="" if by is None else by.username)
+        snapshots = catalog_queries.get_metadata(table=table)["snapshots"]
         base = None if row.parent is None else row.parent.snapshot_id
-        summary = summaries.summarize(metadata["snapshots"], before=base, after=after.snapshot_id)
-        _mark_committed(row, after, summary)
+        is_new = (before is None and row.parent is None) or summaries.is_replaced(
+            snapshots, before=base, after=after.snapshot_id
+        )
+        row.type = rules.SNAPSHOT if is_new else rules.type_of_operation(operation)
+        _mark_committed(row, after, summaries.summarize(snapshots, before=base, after=after.snapshot_id))
         signals.transaction_committed.send(sender=Transaction, transaction=row)
     return row
+
+
+def forget_branch(*, table: str, branch: str) -> None:
+    """Drop the pointer of a branch that a client removed from the table."""
+    dataset = Dataset.objects.filter(table=table).first()
+    pointer = None if dataset is None else queries.find_branch(dataset, branch)
+    if dataset is not None and pointer is not None and branch != names.MASTER:
+        _remove_pointer(dataset, pointer)
+
+
+def _adopt_branch(dataset: Dataset, name: str, after: Pointer) -> bool:
+    """Record a branch that a client made at a snapshot of another branch; nothing was written, so no transaction."""
+    made_by = (
+        dataset.transactions.filter(state=rules.COMMITTED, snapshot_id=after.snapshot_id)
+        .select_related("dataset_branch")
+        .order_by("closed_at")
+        .last()
+    )
+    if after.snapshot_id is None or made_by is None:
+        return False
+    _check_name_is_free(dataset, name)
+    _add_branch(dataset, name, parent=_find_branch_of(dataset, made_by), transaction=made_by)
+    return True
 
 
 def _lock(datasets: Iterable[Dataset]) -> None:
@@ -278,6 +316,12 @@ def _choose_parent(dataset: Dataset, *, parent: str | None, start: Transaction |
         message = f"Transaction {start.pk} is not in the history of {parent}."
         raise InvalidInput(message, errors={"transaction": [message]})
     return branch
+
+
+def _remove_pointer(dataset: Dataset, branch: DatasetBranch) -> None:
+    branch.children.update(parent=branch.parent)
+    branch.delete()
+    signals.branch_removed.send(sender=DatasetBranch, dataset=dataset, branch=branch.name)
 
 
 def _find_branch_of(dataset: Dataset, transaction: Transaction) -> DatasetBranch | None:
@@ -356,6 +400,13 @@ def _check_may_commit(row: Transaction, *, branch: str, staging: str) -> None:
         raise Conflict(message, code="other_branch")
 
 
+def _check_moved(table: str, pointer: Pointer | None) -> Pointer:
+    if pointer is None:
+        message = f"What was staged for {table} has been removed meanwhile."
+        raise Conflict(message, code="staging_removed")
+    return pointer
+
+
 def _summarize_staged(row: Transaction, *, staging: str) -> dict[str, int]:
     metadata = catalog_queries.load_view(table=row.dataset.table, branch=staging).metadata
     before = None if row.parent is None else row.parent.snapshot_id
@@ -399,6 +450,9 @@ def _share_with_children(row: Transaction) -> None:
 def _pin(branch: DatasetBranch, transaction: Transaction | None) -> None:
     """Give a branch its own pointer in the catalog, so that it no longer follows the one it reads by fallback."""
     table = branch.dataset.table
+    if catalog_queries.branch_pointer(table=table, branch=branch.name) is not None:
+        # A leftover of a branch of that name that no dataset branch stood for.
+        catalog.drop_branch(tables=[table], branch=branch.name)
     if transaction is None:
         catalog.create_branch(table=table, branch=branch.name, pointer=_empty_pointer(branch))
         return
@@ -424,13 +478,20 @@ def _empty_pointer(branch: DatasetBranch) -> Pointer:
     source = names.MASTER if branch.parent is None else branch.parent.name
     chain = queries.get_fallback_chain(path=branch.dataset.path, branch=source)
     view = catalog_queries.load_view(table=branch.dataset.table, branch=source, chain=chain).metadata
-    empty = (schema["schema-id"] for schema in view["schemas"] if not schema["fields"])
+    schema = _find_empty(view["schemas"], "schema-id")
+    is_bare = schema is not None
+    spec = _find_empty(view["partition-specs"], "spec-id") if is_bare else None
+    order = _find_empty(view["sort-orders"], "order-id") if is_bare else None
     return Pointer(
         snapshot_id=None,
-        schema_id=next(empty, view["current-schema-id"]),
-        spec_id=view["default-spec-id"],
-        order_id=view["default-sort-order-id"],
+        schema_id=view["current-schema-id"] if schema is None else schema,
+        spec_id=view["default-spec-id"] if spec is None else spec,
+        order_id=view["default-sort-order-id"] if order is None else order,
     )
+
+
+def _find_empty(items: Iterable[Mapping[str, Any]], key: str) -> int | None:
+    return next((item[key] for item in items if not item["fields"]), None)
 
 
 def _check_not_expired(dataset: Dataset, transaction: Transaction) -> None:

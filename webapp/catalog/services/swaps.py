@@ -136,7 +136,9 @@ def _move(move: Move, *, by: Principal | None, check: bool) -> None:
     if moved != 1:
         raise LostRace
     for branch, before, after in announced:
-        if after is not None:
+        if after is None:
+            signals.table_branch_removed.send(sender=Table, table=move.ref.table, branch=branch, principal=by)
+        else:
             signals.table_committed.send(
                 sender=Table,
                 table=move.ref.table,

@@ -9,7 +9,7 @@ from django.db.models import Q, QuerySet
 
 from webapp.accounts import permissions
 from webapp.core import names
-from webapp.core.errors import Conflict, InvalidInput, NotFound
+from webapp.core.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from webapp.datasets import signals
 from webapp.datasets.models import Dataset, DatasetBranch, Transaction
 from webapp.datasets.rules import ancestry
@@ -17,6 +17,10 @@ from webapp.datasets.rules import transactions as rules
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
+
+STAGING_PREFIX = "_job/"
+"""What the names of staging branches start with; people's names never start with an underscore."""
+SHORTEST_ID = 6
 
 
 def get_dataset(
@@ -77,7 +81,7 @@ def find_branch(dataset: Dataset, name: str) -> DatasetBranch | None:
 
 def get_transaction(dataset: Dataset, transaction: str) -> Transaction:
     """Return the dataset's transaction of this id, whole or its first characters as pages show it."""
-    found = dataset.transactions.filter(pk__startswith=transaction)[:2] if len(transaction) >= 6 else []  # noqa: PLR2004
+    found = dataset.transactions.filter(pk__startswith=transaction)[:2] if len(transaction) >= SHORTEST_ID else []
     if len(found) != 1:
         message = f"{dataset.path} has no transaction {transaction}."
         raise NotFound(message)
@@ -204,12 +208,55 @@ def get_fallback_chain(*, path: str, branch: str) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys((*chain, names.MASTER)) if name != branch)
 
 
-def find_open_staging(*, staging_branch: str, dataset: Dataset | None = None) -> Transaction | None:
-    """Return the open transaction that is written through this staging branch."""
-    transactions = Transaction.objects.filter(staging_branch=staging_branch, state=rules.OPEN)
-    if dataset is not None:
-        transactions = transactions.filter(dataset=dataset)
-    return transactions.select_related("dataset").first()
+def is_staging(branch: str) -> bool:
+    """Return whether a table branch is one that a transaction is written through."""
+    return branch.startswith(STAGING_PREFIX)
+
+
+def find_open_staging(*, staging_branch: str, table: str) -> Transaction | None:
+    """Return the open transaction of a table that is written through this staging branch."""
+    return (
+        Transaction.objects.filter(staging_branch=staging_branch, dataset__table=table, state=rules.OPEN)
+        .select_related("dataset")
+        .first()
+    )
+
+
+def get_table_chain(*, table: str, branch: str, principal: Principal | None) -> tuple[str, ...] | None:
+    """Return where a table branch reads from while it has nothing of its own; a staging branch from its target.
+
+    None for a staging branch of no open transaction: nobody may use it any more.
+    """
+    if not is_staging(branch):
+        return get_fallback_chain(path=names.dataset_path(*_split_table(table)), branch=branch)
+    opened = find_open_staging(staging_branch=branch, table=table)
+    if opened is None:
+        return None
+    _check_is_opener(opened, principal)
+    chain = get_fallback_chain(path=opened.dataset.path, branch=opened.branch_name)
+    return (opened.branch_name, *chain)
+
+
+def check_staging_use(*, table: str, branch: str, principal: Principal | None) -> None:
+    """Refuse to write a staging branch to anybody but who opened its transaction, and to all once it is closed."""
+    opened = find_open_staging(staging_branch=branch, table=table)
+    if opened is None:
+        message = f"No transaction is open on {table} with the staging branch {branch}."
+        raise Conflict(message, code="transaction_closed")
+    _check_is_opener(opened, principal)
+
+
+def _check_is_opener(opened: Transaction, principal: Principal | None) -> None:
+    is_its_job = principal is not None and principal.job is not None and principal.job.branch == opened.staging_branch
+    is_opener = principal is not None and principal.job is None and principal.username == opened.by
+    if not (is_its_job or is_opener):
+        message = f"Transaction {opened.pk} was opened by {opened.by}; only its opener uses its staging branch."
+        raise PermissionDenied(message, code="not_the_opener")
+
+
+def _split_table(table: str) -> tuple[list[str], str]:
+    *levels, name = table.split(".")
+    return levels, name
 
 
 def check_usable_base(dataset: Dataset, transaction: Transaction) -> None:
@@ -235,6 +282,7 @@ def parse_view(
             raise Conflict(message, code="not_committed", state=found.state)
         return found.branch_name, found
     name = branch or names.MASTER
-    names.check_branch_name(name)
+    if find_branch(dataset, name) is None:
+        names.check_branch_name(name)
     resolved = resolve_input(path=dataset.path, chain=(name, *get_fallback_chain(path=dataset.path, branch=name)))
     return resolved if resolved is not None else (name, None)

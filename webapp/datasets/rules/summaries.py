@@ -29,13 +29,15 @@ def summarize(snapshots: Iterable[Snapshot], *, before: int | None, after: int |
     new = list_new_snapshots(snapshots, before=before, after=after)
     added = sum(_count(snapshot, "added-records") for snapshot in new)
     deleted = sum(_count(snapshot, "deleted-records") for snapshot in new)
-    if _is_cut_off(new, before=before):
+    if is_replaced(snapshots, before=before, after=after):
         # A replace starts a new line of snapshots: what the old line held is gone, though no snapshot says so.
         deleted += _count(by_id.get(before), TOTALS["rows"])
     return {**totals, "added": added, "deleted": deleted}
 
 
-def _is_cut_off(new: list[Snapshot], *, before: int | None) -> bool:
+def is_replaced(snapshots: Iterable[Snapshot], *, before: int | None, after: int | None) -> bool:
+    """Return whether the new head stands on another line of snapshots than the old one."""
+    new = list_new_snapshots(snapshots, before=before, after=after)
     return bool(new) and before is not None and new[-1].get("parent-snapshot-id") != before
 
 
