@@ -3,9 +3,20 @@
 from django.urls import URLPattern, URLResolver, path
 
 from webapp.builds import api
-from webapp.builds.views import events
+from webapp.builds.views import events, pages
 
 page_urls: list[URLPattern | URLResolver] = [
+    path("builds", pages.list_builds, name="builds"),
+    path("builds/new", pages.new_build, name="build-new"),
+    path("builds/<int:build_id>", pages.show_build, name="build"),
+    path("builds/<int:build_id>/cancel", pages.cancel_build, name="build-cancel"),
+    path("builds/<int:build_id>/retry", pages.retry_build, name="build-retry"),
+    path("builds/<int:build_id>/plan", pages.show_plan, name="build-plan"),
+    path("jobs/<str:job_id>/log", pages.download_log, name="job-log"),
+    path("r/<str:name>/builds", pages.list_repository_builds, name="repository-builds"),
+    path("r/<str:name>/jobspecs", pages.list_jobspecs, name="repository-jobspecs"),
+    path("datasets/<int:dataset_id>/lineage", pages.show_lineage, name="dataset-lineage"),
+    path("datasets/<int:dataset_id>/upload", pages.upload, name="upload"),
     path("events/jobs/<str:job_id>/log", events.job_log, name="events-job-log"),
     path("events/builds/<int:build_id>", events.build, name="events-build"),
 ]

@@ -2,6 +2,7 @@
 
 from webapp.builds.queries.builds import (
     count_running,
+    dump_plan,
     find_build,
     find_repository_by_name,
     get_build,
@@ -21,6 +22,7 @@ __all__ = [
     "Lineage",
     "count_running",
     "default_chain",
+    "dump_plan",
     "find_build",
     "find_digest",
     "find_repository",

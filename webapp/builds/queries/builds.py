@@ -133,3 +133,8 @@ def read_progress(build_id: int) -> dict[str, Any]:
         "is_over": build.is_over,
         "jobs": jobs,
     }
+
+
+def dump_plan(build: Build) -> str:
+    """Return a build's plan as JSON text for people and programs."""
+    return json.dumps(build.plan, indent=2, sort_keys=True)

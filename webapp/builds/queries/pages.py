@@ -169,7 +169,10 @@ def read_build_page(principal: Principal, build_id: int, *, job: str = "") -> Bu
     failed = [row for row in rows if row.kind == "bad"]
     inputs = [each for row in rows for each in row.inputs]
     written = [
-        output for each in jobs if each.state == JobState.COMPLETED and not each.skipped for output in each.outputs.all()
+        output
+        for each in jobs
+        if each.state == JobState.COMPLETED and not each.skipped
+        for output in each.outputs.all()
     ]
     repository = build.repository.name if build.repository else ""
     problem = permissions.find_steer_problem(principal, build)
@@ -512,9 +515,7 @@ def describe_plan(plan: BuildPlan, folder: str = "/") -> tuple[Mapping[str, Any]
     return tuple(
         {
             "job": job,
-            "inputs": [
-                {"input": each, "dataset": link_dataset(each.path, each.branch, folder)} for each in job.inputs
-            ],
+            "inputs": [{"input": each, "dataset": link_dataset(each.path, each.branch, folder)} for each in job.inputs],
             "outputs": [
                 {"output": each, "dataset": link_dataset(each.path, each.branch, folder)} for each in job.outputs
             ],
@@ -576,3 +577,101 @@ def list_branch_links(repository: Repository, url: str, **more: str) -> tuple[Ma
         {"name": name, "url": f"{url}?{urlencode({'branch': name, **more})}", "note": ""}
         for name in repositories.list_branch_names(repository)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Sidebar:
+    """What stands beside the files of a repository: the newest build and the JobSpecs of the branch."""
+
+    repository: Repository
+    branch: str
+    latest: BuildRow | None
+    specs: tuple[Mapping[str, Any], ...]
+    own: int
+    publication: Publication | None
+    head: str
+
+
+def read_sidebar(principal: Principal, *, repository: Repository, branch: str, jobspecs: JobSpecsPage) -> Sidebar:
+    """Return the short list for the repository's page."""
+    newest = queries.list_builds(principal, repository=repository.name, branch=branch).first()
+    counts = _count_jobs([newest]) if newest else {}
+    latest = None
+    if newest:
+        title = newest.title or f"Build of {join_words(newest.targets[:3])}"
+        latest = BuildRow(newest, title, counts.get(newest.pk, ()))
+    return Sidebar(
+        repository=repository,
+        branch=branch,
+        latest=latest,
+        specs=jobspecs.specs,
+        own=jobspecs.own,
+        publication=jobspecs.publication,
+        head=jobspecs.head,
+    )
+
+
+# --- lineage --------------------------------------------------------------------------------------
+
+FRESHNESS = {
+    "source": ("src", "database", "Source"),
+    "fresh": ("ok", "check-circle-fill", "Fresh"),
+    "stale": ("wait", "history", "Stale"),
+    "unknown": ("abort", "circle-slash", "Cannot be planned"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LineagePage:
+    """The graph around a dataset, and whether the dataset itself is fresh."""
+
+    dataset: Any
+    branch: str
+    nodes: tuple[Mapping[str, Any], ...]
+    upstream: int
+    downstream: int
+    is_cut: bool
+    own: Mapping[str, Any]
+
+
+def read_lineage_page(principal: Principal, *, dataset: Any, branch: str) -> LineagePage:
+    """Return the graph as the page draws it."""
+    graph = specs.read_lineage(principal, dataset=dataset, branch=branch)
+    needs: dict[str, list[str]] = {}
+    for source, target in graph.edges:
+        needs.setdefault(target, []).append(_node_id(source))
+    folder = f"/{dataset.path.split('/')[1]}/"
+    nodes = tuple(_draw_node(each, needs.get(each.path, []), branch, folder) for each in graph.nodes)
+    return LineagePage(
+        dataset=dataset,
+        branch=branch,
+        nodes=nodes,
+        upstream=sum(each.depth < 0 for each in graph.nodes),
+        downstream=sum(each.depth > 0 for each in graph.nodes),
+        is_cut=graph.is_cut,
+        own=next(node for node in nodes if node["path"] == dataset.path),
+    )
+
+
+def _node_id(path: str) -> str:
+    return path.strip("/").replace("/", "-")
+
+
+def _draw_node(node: specs.LineageNode, needs: Sequence[str], branch: str, folder: str) -> Mapping[str, Any]:
+    kind, icon, word = FRESHNESS[node.state]
+    return {
+        "id": _node_id(node.path),
+        "path": node.path,
+        "dataset": link_dataset(node.path, branch, folder),
+        "needs": " ".join(needs),
+        "kind": kind,
+        "icon": icon,
+        "word": word,
+        "why": node.why,
+        "state": node.state,
+        "function": node.function,
+        "repository": node.repository,
+        "spec_branch": node.branch,
+        "is_own": node.depth == 0,
+        "depth": node.depth,
+    }

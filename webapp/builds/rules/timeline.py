@@ -91,7 +91,9 @@ def draw(spans: Sequence[Span], *, start: datetime, now: datetime, is_over: bool
     count = int(WIDTH / (step * scale) + 0.5)
     return Timeline(
         bars=bars,
-        ticks=tuple(Tick(round(LEFT + each * step * scale, 1), format_offset(each * step)) for each in range(count + 1)),
+        ticks=tuple(
+            Tick(round(LEFT + each * step * scale, 1), format_offset(each * step)) for each in range(count + 1)
+        ),
         height=TOP + len(spans) * ROW,
         now_x=None if is_over else place(now),
         start=start,

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db import transaction
@@ -34,6 +35,7 @@ from webapp.catalog import queries as catalog
 from webapp.catalog import services as catalog_services
 from webapp.core import clock
 from webapp.core.errors import AppError, Conflict, Unavailable
+from webapp.core.probes import answers_tcp
 from webapp.datasets import services as dataset_services
 from webapp.datasets.models import Transaction
 from webapp.repositories import queries as repositories
@@ -49,6 +51,8 @@ MAX_LOST = 1
 """So many times a job whose worker or runner died under it is tried once more."""
 TOKEN_MARGIN = timedelta(minutes=10)
 RESULT_TRACEBACK = 20_000
+SPARK_PORT = 15002
+"""Where a Spark Connect server listens when its address says no port."""
 
 
 class Fenced(Conflict):
@@ -192,6 +196,10 @@ class _Attempt:
     def _begin_spark_session(self) -> None:
         if not settings.SPARK_REMOTE:
             message = "There is no Spark engine: Java 17 or 21 is missing, or SPARK_REMOTE is not set."
+            raise Unavailable(message, code="spark_down")
+        address = urlsplit(settings.SPARK_REMOTE)
+        if not answers_tcp(address.hostname or "localhost", address.port or SPARK_PORT):
+            message = "The Spark engine is starting or away; the job begins when it answers."
             raise Unavailable(message, code="spark_down")
         self.job.spark_session = str(uuid.uuid4())
         Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt).update(spark_session=self.job.spark_session)

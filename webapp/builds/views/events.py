@@ -31,12 +31,14 @@ LOST_LOG_SECONDS = 5
 
 
 async def job_log(request: HttpRequest, job_id: str) -> HttpResponseBase:
-    """Stream a job's log from `Last-Event-ID` on (a byte offset), or from `?offset=`, until its end."""
+    """Stream a job's log after `Last-Event-ID` (a byte offset) or `?after=` (a line number), until its end."""
     try:
         job = await _authorise(request, lambda principal: queries.get_job(principal, job_id))
     except AppError as error:
         return problem_response(error)
-    return _stream(_follow_log(job, _read_offset(request)))
+    offset = _read_number(request.headers.get("Last-Event-ID", ""))
+    after = 0 if offset else _read_number(request.GET.get("after", ""))
+    return _stream(_follow_log(job, offset=offset, after=after))
 
 
 async def build(request: HttpRequest, build_id: int) -> HttpResponseBase:
@@ -72,8 +74,7 @@ def _stream(events: AsyncIterator[str]) -> StreamingHttpResponse:
     return response
 
 
-def _read_offset(request: HttpRequest) -> int:
-    text = request.headers.get("Last-Event-ID") or request.GET.get("offset", "0")
+def _read_number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
@@ -82,26 +83,27 @@ def _event(name: str, data: object, *, event_id: object = None) -> str:
     return f"{head}event: {name}\ndata: {json.dumps(data, default=str)}\n\n"
 
 
-async def _follow_log(job: Job, offset: int) -> AsyncIterator[str]:
+async def _follow_log(job: Job, *, offset: int, after: int) -> AsyncIterator[str]:
     yield f"retry: {RETRY_MS}\n\n"
     reader = LogReader(queries.log_file(job), offset=offset)
     quiet = silent = time.monotonic()
     try:
         while True:
             lines = await asyncio.to_thread(reader.read, limit=LINES_PER_LOOK)
-            for line in lines:
-                yield _event("line", shape_line(line), event_id=line.end)
             now = time.monotonic()
             if lines:
+                new = [shape_line(line) for line in lines if line.n > after]
+                if new:
+                    yield _event("line", new, event_id=lines[-1].end)
                 quiet = silent = now
                 continue
             if reader.ended is not None:
-                yield _event("end", {"reason": reader.ended.reason, "code": reader.ended.code})
+                yield _event("done", {"reason": reader.ended.reason, "code": reader.ended.code})
                 return
             if now - silent > LOST_LOG_SECONDS:
                 silent = now
                 if await _in_thread(_is_job_over, job.pk):
-                    yield _event("end", {"reason": "lost", "code": 1})
+                    yield _event("done", {"reason": "lost", "code": 1})
                     return
             if now - quiet > KEEPALIVE_SECONDS:
                 quiet = now
@@ -130,7 +132,7 @@ async def _follow_build(found: Build) -> AsyncIterator[str]:
             seen, quiet = now_seen, time.monotonic()
             yield _event("change", seen, event_id=seen["version"])
         if seen.get("is_over", True):
-            yield _event("end", {"state": seen.get("state")})
+            yield _event("done", {"state": seen.get("state")})
             return
         if time.monotonic() - quiet > KEEPALIVE_SECONDS:
             quiet = time.monotonic()

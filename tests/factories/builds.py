@@ -1,0 +1,271 @@
+"""A whole installation for build tests: real web, worker, sweep and fork server in a home of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import requests
+
+ROOT = Path(__file__).resolve().parents[2]
+PASSWORD = "a-password-of-tests-1"
+PIPELINE = '[pipeline]\npackages = ["pipelines"]\nfolders = ["/shop"]\n'
+HEAD = "from transforms.api import transform\nfrom transforms.tables import TableInput, TableOutput\nimport pyarrow as pa\n\n"
+
+
+def make_transform(name: str, *, inputs: Sequence[str] = (), output: str, body: str) -> str:
+    """Return the source of a light transform; `body` sees its inputs as i0, i1 … and its output as `out`."""
+    declared = ", ".join(
+        [*(f'i{n}=TableInput("{path}")' for n, path in enumerate(inputs)), f'out=TableOutput("{output}")']
+    )
+    arguments = ", ".join([*(f"i{n}" for n in range(len(inputs))), "out"])
+    lines = "\n".join(f"    {line}" for line in body.splitlines())
+    return f"@transform.using({declared})\ndef {name}({arguments}):\n{lines}\n\n\n"
+
+
+@dataclass
+class Stack:
+    """The parts, and a client of the REST API that is signed in as admin."""
+
+    home: Path
+    port: int
+    more: Mapping[str, str] = field(default_factory=dict)
+    parts: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    token: str = ""
+
+    @property
+    def url(self) -> str:
+        """Where the REST API is."""
+        return f"http://127.0.0.1:{self.port}/api/v1"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What every part but the fork server gets."""
+        return {
+            **os.environ,
+            "TRIBUTARY_HOME": str(self.home),
+            "TRIBUTARY_PORT": str(self.port),
+            "TRIBUTARY_DEMO": "0",
+            "TRIBUTARY_ADMIN_PASSWORD": PASSWORD,
+            "DJANGO_SETTINGS_MODULE": "webapp.config.settings",
+            "PYTHONUNBUFFERED": "1",
+            **self.more,
+        }
+
+    def start(self) -> None:
+        """Prepare the home, start every part, wait until they answer."""
+        (self.home / "run").mkdir(parents=True, exist_ok=True)
+        for command in (["migrate", "-v", "0"], ["shell", "-v", "0", "-c", PREPARE]):
+            subprocess.run([sys.executable, "manage.py", *command], cwd=ROOT, env=self.environment, check=True)
+        self.start_part("web")
+        self.start_part("fork")
+        for name in ("quick", "builds", "sweep"):
+            self.start_part(name)
+        wait_until(lambda: self.is_up(), seconds=60)
+        answer = requests.post(f"{self.url}/tokens", json={"name": "tests"}, auth=("admin", PASSWORD), timeout=10)
+        answer.raise_for_status()
+        self.token = answer.json()["token"]
+        wait_until(self.is_warm, seconds=60)
+
+    def start_part(self, name: str) -> None:
+        """Start one part, as the supervisor does."""
+        commands = {
+            "web": ["granian", "--interface", "asginl", "--port", str(self.port), "--workers", "1", "webapp.config.asgi:application"],
+            "fork": ["jobs.entrypoints.forkserver", "--socket", str(self.home / "run" / "fork.sock")],
+            "quick": ["celery", "-A", "webapp.config", "worker", "-Q", "quick", "-c", "4", "-P", "threads", "--without-gossip", "--without-mingle", "--without-heartbeat", "-n", "quick@%h"],
+            "builds": ["celery", "-A", "webapp.config", "worker", "-Q", "builds", "-c", "4", "-P", "threads", "--without-gossip", "--without-mingle", "--without-heartbeat", "-n", "builds@%h"],
+        }  # fmt: skip
+        command = ["manage.py", "sweep"] if name == "sweep" else ["-m", *commands[name]]
+        log = (self.home / f"{name}.log").open("ab")
+        environment = {"PATH": os.environ["PATH"]} if name == "fork" else self.environment
+        self.parts[name] = subprocess.Popen(
+            [sys.executable, *command], cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True
+        )
+        log.close()
+
+    def kill(self, name: str) -> None:
+        """kill -9 of one part."""
+        part = self.parts.pop(name)
+        os.killpg(part.pid, signal.SIGKILL)
+        part.wait()
+
+    def stop(self) -> None:
+        """End every part."""
+        for part in reversed(self.parts.values()):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(part.pid, signal.SIGTERM)
+        for part in self.parts.values():
+            try:
+                part.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                os.killpg(part.pid, signal.SIGKILL)
+                part.wait()
+
+    def is_up(self) -> bool:
+        """Whether the web part answers and the fork server listens."""
+        try:
+            requests.get(f"{self.url}/builds", timeout=5)
+        except requests.ConnectionError:
+            return False
+        return (self.home / "run" / "fork.sock").exists()
+
+    def is_warm(self) -> bool:
+        """Whether the fork server has imported its libraries."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(30)
+            connection.connect(str(self.home / "run" / "fork.sock"))
+            connection.sendall(b'{"op": "status"}\n')
+            return b'"ready": true' in connection.makefile("rb").readline()
+
+    # --- the API ----------------------------------------------------------------------------------
+
+    def call(self, method: str, path: str, *, expect: int | None = None, **more: Any) -> Any:
+        """Send a request and return the JSON of its answer."""
+        answer = self.request(method, path, **more)
+        if expect is not None:
+            assert answer.status_code == expect, f"{method} {path}: {answer.status_code} {answer.text}"
+        elif answer.status_code >= 400:
+            raise AssertionError(f"{method} {path}: {answer.status_code} {answer.text}")
+        return answer.json() if answer.content else None
+
+    def request(self, method: str, path: str, **more: Any) -> requests.Response:
+        """Send a request."""
+        return requests.request(
+            method, f"{self.url}{path}", headers={"Authorization": f"Bearer {self.token}"}, timeout=60, **more
+        )
+
+    def make_repository(self, name: str = "shop") -> None:
+        """Make a repository that owns the folder of its name."""
+        self.call("POST", "/repositories", json={"name": name, "template": "empty"}, expect=201)
+
+    def commit(
+        self, files: Mapping[str, str | None], *, branch: str = "master", repository: str = "shop"
+    ) -> dict[str, Any]:
+        """Commit files (None deletes one) and wait until the commit is published."""
+        changes = [
+            {"path": path, "delete": True} if content is None else {"path": path, "content": content}
+            for path, content in files.items()
+        ]
+        made = self.call(
+            "POST",
+            f"/repositories/{repository}/commits",
+            json={"branch": branch, "message": "Change the pipeline", "changes": changes},
+            expect=201,
+        )
+        return self.wait_for_publication(made["sha"], repository=repository)
+
+    def wait_for_publication(self, sha: str, *, repository: str = "shop") -> dict[str, Any]:
+        """Wait until a commit is published or failed, and return what the API says."""
+        found: dict[str, Any] = {}
+
+        def is_done() -> bool:
+            found.update(self.call("GET", f"/repositories/{repository}/commits/{sha}"))
+            return found["published"]["status"] != "pending"
+
+        wait_until(is_done, seconds=30)
+        return found
+
+    def upload(
+        self, path: str, content: str, *, branch: str = "master", name: str = "file.csv", **more: str
+    ) -> requests.Response:
+        """Upload a file into a dataset, which is made where it is not there."""
+        found = self.call("GET", f"/datasets?path={path}")["results"]
+        dataset = found[0] if found else self.call("POST", "/datasets", json={"path": path}, expect=201)
+        query = {"branch": branch, **more}
+        return self.request("POST", f"/datasets/{dataset['id']}/upload", params=query, files={"file": (name, content)})
+
+    def build(self, *targets: str, branch: str = "master", seconds: float = 60, **more: Any) -> dict[str, Any]:
+        """Build and wait for the end."""
+        return self.wait_for_build(self.start_build(*targets, branch=branch, **more)["id"], seconds=seconds)
+
+    def start_build(self, *targets: str, branch: str = "master", **more: Any) -> dict[str, Any]:
+        """Start a build."""
+        made: dict[str, Any] = self.call(
+            "POST", "/builds", json={"branch": branch, "targets": list(targets), **more}, expect=202
+        )
+        return made
+
+    def wait_for_build(self, build_id: int, *, seconds: float = 60) -> dict[str, Any]:
+        """Wait for the end of a build."""
+        found: dict[str, Any] = {}
+
+        def is_over() -> bool:
+            found.update(self.call("GET", f"/builds/{build_id}"))
+            return found["state"] not in {"RESOLVING", "RUNNING"}
+
+        wait_until(is_over, seconds=seconds, every=0.05)
+        return found
+
+    def wait_for_job(self, build_id: int, state: str, *, seconds: float = 30) -> dict[str, Any]:
+        """Wait until a job of the build is in a state."""
+        found: list[dict[str, Any]] = []
+
+        def has_job() -> bool:
+            found[:] = [job for job in self.call("GET", f"/builds/{build_id}")["jobs"] if job["state"] == state]
+            return bool(found)
+
+        wait_until(has_job, seconds=seconds, every=0.05)
+        return found[0]
+
+    def open_transactions(self) -> list[str]:
+        """Return the open transactions of the whole installation."""
+        return self.query("SELECT id FROM datasets_transaction WHERE state = 'OPEN'")
+
+    def query(self, sql: str) -> list[Any]:
+        """Ask the database directly."""
+        import sqlite3
+
+        with contextlib.closing(sqlite3.connect(self.home / "db.sqlite3", timeout=20)) as connection:
+            return [row[0] for row in connection.execute(sql)]
+
+    def rows(self, path: str, *, branch: str = "master") -> list[dict[str, Any]]:
+        """Return the rows of a dataset as a plain Iceberg client reads them."""
+        from pyiceberg.catalog.rest import RestCatalog
+
+        header = {} if branch == "master" else {"header.X-PLTR-Branch": branch}
+        catalog = RestCatalog("tests", uri=f"http://127.0.0.1:{self.port}/iceberg", token=self.token, **header)
+        return catalog.load_table(path.strip("/").replace("/", ".")).scan().to_arrow().to_pylist()
+
+    def log(self, job_id: str) -> str:
+        """Return the text of a job's log."""
+        return "\n".join(line["text"] for line in self.call("GET", f"/jobs/{job_id}/log")["lines"])
+
+
+PREPARE = "from webapp.accounts.services import prepare_admin; prepare_admin()"
+
+
+def wait_until(is_true: Callable[[], bool], *, seconds: float, every: float = 0.1) -> None:
+    """Wait until something holds; fail when it does not come."""
+    deadline = time.monotonic() + seconds
+    while not is_true():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {seconds} s in vain")
+        time.sleep(every)
+
+
+def find_free_port() -> int:
+    """Return a port that is free at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def running_stack(home: Path, **more: str) -> Iterator[Stack]:
+    """Start an installation, and stop it."""
+    stack = Stack(home=home, port=find_free_port(), more=more)
+    try:
+        stack.start()
+        yield stack
+    finally:
+        stack.stop()
