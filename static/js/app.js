@@ -24,7 +24,15 @@ document.addEventListener('htmx:configRequest', (event) => {
   const token = document.querySelector('meta[name=csrf-token]');
   if (token) event.detail.headers['X-CSRFToken'] = token.content;
 });
-for (const name of ['htmx:responseError', 'htmx:sendError', 'htmx:timeout']) {
+// Errors of ours say where they belong (HX-Retarget: #flash). Any other error page must not land inside a fragment.
+document.addEventListener('htmx:beforeSwap', (event) => {
+  const { xhr } = event.detail;
+  if (xhr.status >= 400 && !xhr.getResponseHeader('HX-Retarget')) {
+    event.detail.shouldSwap = false;
+    announceFailure(xhr);
+  }
+});
+for (const name of ['htmx:sendError', 'htmx:timeout']) {
   document.addEventListener(name, (event) => announceFailure(event.detail.xhr));
 }
 

@@ -51,3 +51,10 @@ function showMatching(control) {
 }
 document.addEventListener('change', (event) => { if (event.target.matches('[data-shows]')) showMatching(event.target); });
 for (const control of document.querySelectorAll('select[data-shows], [data-shows]:checked')) showMatching(control);
+
+// The merge button waits for the tick that says "past the requirements".
+document.addEventListener('change', (event) => {
+  if (!event.target.matches('[data-bypass]')) return;
+  const button = event.target.form?.querySelector('[data-needs-bypass]');
+  if (button) button.disabled = !event.target.checked;
+});

@@ -1,0 +1,144 @@
+"""Made-up data for the style guide."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from types import SimpleNamespace as Made
+from typing import Any
+
+from webapp.core import clock
+from webapp.git.diff import FileDiff, Hunk, Line, Span
+from webapp.pulls.diffs.schema import diff_schemas
+
+
+def read_guide() -> dict[str, Any]:
+    """Return one example of everything."""
+    now = clock.now()
+    return {
+        "nav": "",
+        "now": now,
+        "ago": now - timedelta(minutes=48, seconds=7),
+        "states": ["COMPLETED", "RUNNING", "WAITING", "FAILED", "ABORTED", "OPEN", "SKIPPED", "stale", "void"],
+        "repo_bar": {"name": "nyc", "tab": "pulls"},
+        "verdict": _verdict(),
+        "events": _events(now),
+        "merge": _merge(),
+        "file": _file(),
+        "schema": _schema(),
+        "rows": _rows(),
+        "chart": _chart(),
+        "facts": [Made(name="Rows", value="5,432", note="+12 to master"), Made(name="Size", value="121 kB", note="12 files")],
+        "tabs": [
+            Made(name="Conversation", url="#", icon="comment", count=4, hotkey=""),
+            Made(name="Schema", url="#", icon="rows", count=0, hotkey=""),
+            Made(name="Data", url="#", icon="table", count=4, hotkey=""),
+        ],
+        "branches": [Made(name="master", url="#", note="5 JobSpecs"), Made(name="feature/late", url="#", note="#12")],
+        "log": [
+            Made(n=1, t="14:02:42.018", text="job 5 attempt 1, profile light", level=""),
+            Made(n=2, t="14:02:45.102", text="pipelines/weather.py:58 warning: 364 of 365 days", level="warning"),
+            Made(n=3, t="14:02:50.733", text='expectation "one row a day" failed: 4 rows', level="error"),
+            Made(n=4, t="14:02:50.741", text="\x1b[32mtransaction aborted\x1b[0m, readers saw nothing", level=""),
+        ],
+        "nodes": _nodes(),
+        "snippet": 'catalog.load_table("nyc.delays.daily").scan().to_arrow()',
+        "markdown": "Flights **without** `dep_time` were dropped.\n\n- one\n- two\n\n| a | b |\n|---|---|\n| 1 | 2 |\n",
+        "blanks": "  padded ",
+        "long_text": "x" * 120,
+    }
+
+
+def _verdict() -> list[Made]:
+    return [
+        Made(kind="ok", icon="check-circle-fill", text="Build 318 passed", note="4 of 4 jobs, current", url="#", delta=None),
+        Made(kind="bad", icon="x-circle-fill", text="0 of 1 approvals", note="1 void", url="#", delta=None),
+        Made(kind="info", icon="rows", text="", note="rows in 4 datasets", url="#", delta=(8268, 0, 1821)),
+        Made(kind="bad", icon="alert", text="1 breaking change", note="of 3 schema changes", url="#", delta=None),
+        Made(kind="warn", icon="history", text="1 of 4 diffs is stale", note="master moved", url="#", delta=None),
+    ]
+
+
+def _events(now: Any) -> list[Made]:
+    return [
+        Made(card="opened", id="e1", actor="ines", at=now, text="opened this pull request", body="The mean skips `null`.", labels=[]),
+        Made(
+            card="", id="e2", actor="ines", at=now, icon="git-commit", text="pushed 1 commit", labels=[],
+            commits=[Made(sha="6e1d2b4aa", subject="Keep flights without a departure time", url="#", state="ok", note="1 JobSpec published")],
+        ),
+        Made(card="", id="e3", at=now, icon="check", badge="ok", url="#", link="Build 315", text="passed in 3 min 04 s", labels=[]),
+        Made(card="", id="e4", at=now, icon="circle-slash", badge="void", text="The approval of mira became void", labels=[Made(text="Void", kind="bad")], note="the head moved from a07c513 to 9b3f07e"),
+    ]  # fmt: skip
+
+
+def _merge() -> Made:
+    return Made(
+        state="blocked",
+        title="Merging is blocked for 2 reasons",
+        text="These are all of them. The box updates by itself.",
+        blockers=[
+            Made(severity="bad", icon="shield-lock", title="An approval is missing", message="The rules of master ask for 1.", fix="Review", fix_url="#", fix_post=""),
+            Made(severity="warn", icon="history", title="Not built with the code of the head", message="/nyc/delays/daily", fix="Build", fix_url="", fix_post="#", fields=()),
+        ],
+        met=["No conflict with master", "The code publishes"],
+        effect=Made(datasets=2, affected=1, total=3, target="master"),
+        may_write=True, may_merge=False, may_bypass=True, post_url="#", head="",
+    )  # fmt: skip
+
+
+def _file() -> FileDiff:
+    lines = (
+        Line("context", 1, 1, "def clean(flights):", (Span("def", "k"), Span(" "), Span("clean", "nf"), Span("(flights):"))),
+        Line("deleted", 2, None, "    return flights.drop_null()", (Span("    return flights."), Span("drop_null", "", marked=True), Span("()"))),
+        Line("added", None, 2, "    return flights.mark()", (Span("    return flights."), Span("mark", "", marked=True), Span("()"))),
+    )  # fmt: skip
+    hunk = Hunk(1, 2, 1, 2, "pipelines", lines)
+    return FileDiff("pipelines/clean.py", "pipelines/clean.py", "modified", 0, 0, "", "", False, 1, 1, (hunk,))  # noqa: FBT003
+
+
+def _schema() -> Any:
+    def column(number: int, name: str, kind: str, *, required: bool = False) -> dict[str, Any]:
+        return {"id": number, "name": name, "type": kind, "required": required}
+
+    before = [column(1, "day", "date", required=True), column(2, "flights", "int"), column(3, "cur", "string"), column(4, "flag", "boolean")]
+    after = [column(1, "day", "date"), column(2, "flights", "long"), column(3, "currency", "string"), column(5, "cancelled", "long")]
+    return diff_schemas({"fields": before}, {"fields": after})
+
+
+def _rows() -> Made:
+    def column(name: str, note: str, *, pin: bool = False, number: bool = False, state: str = "same") -> Made:
+        return Made(name=name, note=note, pin=pin, is_number=number, state=state)
+
+    def cell(after: Any, before: Any = None, *, state: str = "same", css: str = "", pin: bool = False, delta: str = "") -> Made:
+        return Made(after=after, before=before, state=state, css=css, pin=pin, num="num" in css, delta=delta)
+
+    return Made(
+        columns=[column("day", "date · key", pin=True), column("carrier", "string"), column("flights", "long", number=True)],
+        rows=[
+            Made(n=1, css="up", sign="~", word="changed", copies=1, cells=[cell("2013-01-03", pin=True), cell("AA"), cell(95, 89, state="changed", css="num chg", delta="+6")]),
+            Made(n=2, css="ins", sign="+", word="added", copies=1, cells=[cell("2013-01-04", pin=True), cell(""), cell(None, state="inserted", css="num")]),
+            Made(n=3, css="rm", sign="−", word="removed", copies=1, cells=[cell(None, "2013-01-05", pin=True, state="deleted"), cell(None, "  9E", state="deleted"), cell(None, 7, state="deleted", css="num")]),
+        ],
+    )  # fmt: skip
+
+
+def _chart() -> Made:
+    bars = []
+    for index, (before, after) in enumerate([(10, 12), (60, 66), (100, 92), (30, 31), (4, 9)]):
+        bars.append(Made(x=60 + index * 64, y=120 - before, width=24, height=before, side="m", title=f"{before} on master"))
+        bars.append(Made(x=86 + index * 64, y=120 - after, width=24, height=after, side="b", title=f"{after} on the branch"))
+    return Made(
+        id="guide-chart", title="mean_delay", width=400, height=140, bars=bars, before_name="master", after_name="branch",
+        ticks=[Made(x=60, y=136, text="−20", anchor="start"), Made(x=370, y=136, text="80", anchor="end")],
+        grid=[Made(y=20, ty=24, text="100"), Made(y=120, ty=124, text="0")],
+        rows=[Made(label="−20 to 0", before=10, after=12)],
+    )  # fmt: skip
+
+
+def _nodes() -> list[Made]:
+    return [
+        Made(id="a", inputs="", kind="src", icon="database", title="raw/flights", sub="t 3e07aa · master", change=""),
+        Made(id="b", inputs="a", kind="ok", icon="check-circle-fill", title="clean/flights", sub="1 · Completed · 27 s", change="modified"),
+        Made(id="c", inputs="b", kind="run", icon="sync", title="delays/daily", sub="2 · Running", change="added"),
+        Made(id="d", inputs="b", kind="bad", icon="x-circle-fill", title="delays/by_carrier", sub="3 · Failed", change="affected"),
+        Made(id="e", inputs="c d", kind="abort", icon="stop", title="reports/morning", sub="4 · Aborted · job 3 failed", change=""),
+    ]  # fmt: skip
