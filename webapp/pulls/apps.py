@@ -1,6 +1,27 @@
+"""Pull requests, above everything else."""
+
 from django.apps import AppConfig
 
 
 class PullsConfig(AppConfig):
+    """Connects pull requests to what the apps below announce."""
+
     name = "webapp.pulls"
     label = "pulls"
+
+    def ready(self) -> None:
+        """Connect the receivers and the sweeps."""
+        from webapp.builds.signals import build_finished
+        from webapp.core.sweeps import register_sweep
+        from webapp.datasets.signals import transaction_committed
+        from webapp.pulls.services import comparisons, merging, receivers
+        from webapp.repositories import signals
+
+        signals.commit_created.connect(receivers.follow_commit, dispatch_uid="pulls.follow_commit")
+        signals.branch_deleted.connect(receivers.follow_deleted_branch, dispatch_uid="pulls.follow_deleted_branch")
+        signals.publication_finished.connect(receivers.follow_publication, dispatch_uid="pulls.follow_publication")
+        transaction_committed.connect(receivers.follow_transaction, dispatch_uid="pulls.follow_transaction")
+        build_finished.connect(receivers.follow_build, dispatch_uid="pulls.follow_build")
+        register_sweep(name="comparisons", every_seconds=3, run=comparisons.sweep_comparisons)
+        register_sweep(name="merges", every_seconds=5, run=merging.sweep_merges)
+        register_sweep(name="old comparisons", every_seconds=3600, run=comparisons.prune_comparisons)

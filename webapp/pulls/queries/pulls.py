@@ -14,7 +14,7 @@ from webapp.accounts.permissions import visible_repositories
 from webapp.builds import queries as builds
 from webapp.builds.models import Build
 from webapp.core.errors import NotFound
-from webapp.pulls.models import PullDataset, PullRequest, SpecRecord
+from webapp.pulls.models import Comparison, Merge, PullDataset, PullRequest, SpecRecord
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.dataset_rules import DatasetRules, read_dataset_rules
 from webapp.repositories import queries as repositories
@@ -284,3 +284,23 @@ def is_stale(pull: PullRequest) -> bool:
         return False
     moved = pull.datasets.filter(comparison__isnull=False).exclude(comparison__before=F("before")).exists()
     return moved or repositories.find_merge_base(pull.repository, pull.base_sha, pull.head_sha) != pull.base_sha
+
+
+def describe_outcome(merge: Merge) -> dict[str, dict[str, Any]]:
+    """Dataset path → whether the target's result equals what was reviewed: equal, different, comparing, not_compared."""
+    ids = [one["comparison"] for one in merge.outcome.values() if one.get("comparison")]
+    found = Comparison.objects.in_bulk(ids)
+    return {path: {**one, **_judge(found.get(one.get("comparison")))} for path, one in merge.outcome.items()}
+
+
+def _judge(comparison: Comparison | None) -> dict[str, Any]:
+    if comparison is None:
+        return {"state": "not_compared"}
+    if comparison.state == states.FAILED:
+        return {"state": "not_compared", "reason": comparison.error}
+    if comparison.state != states.READY:
+        return {"state": "comparing"}
+    counts = {name: comparison.summary.get(name, 0) for name in ("inserted", "deleted", "updated")}
+    same_schema = comparison.schema.get("status") == states.UNCHANGED
+    return {"state": "equal" if not any(counts.values()) and same_schema else "different", **counts}
+

@@ -1,1 +1,41 @@
-"""Writes of pull requests: `pulls` (their life and reviews), `comparisons` (stored row diffs), `merging`."""
+"""Writes of pull requests: `pulls` (their life and reviews), `comparisons` (stored row diffs), `merging`, `receivers`."""
+
+from webapp.pulls.services.comparisons import (
+    artifact_folder,
+    request_comparison,
+    rerun_comparison,
+    run_comparison,
+    sweep_comparisons,
+)
+from webapp.pulls.services.merging import merge_pull, resume_merge, sweep_merges
+from webapp.pulls.services.pulls import (
+    add_comment,
+    add_review,
+    build_pull,
+    close_pull,
+    open_pull,
+    refresh_by_id,
+    refresh_pull,
+    reopen_pull,
+    update_pull,
+)
+
+__all__ = [
+    "add_comment",
+    "add_review",
+    "artifact_folder",
+    "build_pull",
+    "close_pull",
+    "merge_pull",
+    "open_pull",
+    "refresh_by_id",
+    "refresh_pull",
+    "reopen_pull",
+    "request_comparison",
+    "rerun_comparison",
+    "resume_merge",
+    "run_comparison",
+    "sweep_comparisons",
+    "sweep_merges",
+    "update_pull",
+]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from webapp.builds.runner.launcher import SETUP_FAILED, Handle, Sandbox, launch
 from webapp.catalog import queries as catalog
 from webapp.core import clock, doorbell
 from webapp.core.errors import Unavailable
-from webapp.pulls.diffs.schema import describe_schema_diff, diff_tables, find_schema_status
+from webapp.pulls.diffs.schema import diff_artifact
 from webapp.pulls.models import Comparison, PullDataset
 from webapp.pulls.rules import states
 from webapp.pulls.rules.dataset_rules import DatasetRules
@@ -88,13 +89,14 @@ def _identify(dataset: Dataset, before: Transaction | None, after: Transaction |
 
 
 def describe_schema(*, dataset: Dataset, before: Transaction | None, after: Transaction | None) -> dict[str, Any]:
-    """The schema diff of two transactions, as stored: cheap, so it is made when the comparison is asked for."""
+    """Both ends' schema, partition spec and sort order, and the verdict: cheap, so made when the comparison is asked for."""
     metadata = catalog.get_metadata(table=dataset.table)
-    diff = diff_tables(before=_table_side(metadata, before), after=_table_side(metadata, after))
-    return {**describe_schema_diff(diff), "status": find_schema_status(diff)}
+    ends = {"before": _end(metadata, before), "after": _end(metadata, after)}
+    diff = diff_artifact(ends)
+    return {**ends, "status": diff.status, "changes": diff.count, "breaking": diff.breaking}
 
 
-def _table_side(metadata: Any, side: Transaction | None) -> dict[str, Any] | None:
+def _end(metadata: Mapping[str, Any], side: Transaction | None) -> dict[str, Any] | None:
     if side is None:
         return None
 
@@ -103,8 +105,8 @@ def _table_side(metadata: Any, side: Transaction | None) -> dict[str, Any] | Non
 
     return {
         "schema": find("schemas", "schema-id", side.schema_id),
-        "spec": find("partition-specs", "spec-id", side.spec_id),
-        "order": find("sort-orders", "order-id", side.order_id),
+        "partition_spec": find("partition-specs", "spec-id", side.spec_id),
+        "sort_order": find("sort-orders", "order-id", side.order_id),
     }
 
 

@@ -10,6 +10,7 @@ from django.db.models import Max
 
 from webapp.accounts.permissions import check_repository
 from webapp.builds import queries as builds
+from webapp.builds import services as build_services
 from webapp.core import clock, doorbell
 from webapp.core.errors import BadRequest, Conflict, InvalidInput, PermissionDenied
 from webapp.datasets import queries as datasets
@@ -22,6 +23,7 @@ from webapp.repositories import queries as repositories
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
+    from webapp.builds.models import Build
     from webapp.datasets.models import Transaction
     from webapp.repositories.models import Repository
 
@@ -368,3 +370,31 @@ def _void_approvals(pull: PullRequest) -> None:
                 kind="approval_void",
                 data={"reviewer": review.reviewer.username, "reason": reason, "review": review.pk},
             )
+
+
+def refresh_by_id(*, pull_id: int) -> None:
+    """Refresh a pull request that may be gone."""
+    pull = PullRequest.objects.filter(pk=pull_id).select_related("repository", "author").first()
+    if pull is not None:
+        refresh_pull(pull=pull)
+
+
+def build_pull(*, pull: PullRequest, by: Principal, scope: str = states.MODIFIED, force: bool = False) -> Build:
+    """Build on the source branch what the pull request modifies, or also what is downstream."""
+    if pull.state != states.OPEN:
+        raise Conflict(f"The pull request is {pull.state}; there is nothing to build.", code="not_open")
+    refresh_pull(pull=pull)
+    wanted = (states.MODIFIED, states.ADDED) + ((states.AFFECTED,) if scope == states.AFFECTED else ())
+    specs = queries.read_specs(pull=pull)
+    targets = [row.path for row in pull.datasets.all() if row.change in wanted and row.path in specs.head_digests]
+    if not targets:
+        raise InvalidInput("The branch changes no JobSpec, so there is nothing to build.", code="nothing_to_build")
+    return build_services.start_build(
+        branch=pull.source,
+        targets=targets,
+        by=by,
+        repository=pull.repository,
+        force=force,
+        title=f"{pull.title} (#{pull.number})"[:250],
+        trigger="pull",
+    )

@@ -1,0 +1,289 @@
+"""Merging: a Git merge and a build on the target branch, as one operation that survives a crash between the two.
+
+The merge commit is made first, without moving a branch, and its hash is written down with everything the rest needs.
+From then on Git itself says how far it came: the target contains the merge commit or it does not.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.db import IntegrityError, transaction
+
+from webapp.accounts import queries as accounts
+from webapp.accounts.permissions import check_repository
+from webapp.accounts.services import record_audit
+from webapp.builds import services as builds
+from webapp.core import clock
+from webapp.core.errors import AppError, Conflict, InvalidInput
+from webapp.datasets import queries as datasets
+from webapp.git.values import Person
+from webapp.pulls.errors import MergeBlocked
+from webapp.pulls.models import Merge, PullRequest
+from webapp.pulls.queries import pulls as queries
+from webapp.pulls.rules import approvals, states
+from webapp.pulls.rules.dataset_rules import DatasetRules
+from webapp.pulls.rules.datasets import find_downstream
+from webapp.pulls.services.comparisons import request_comparison
+from webapp.pulls.services.pulls import record_event, refresh_pull
+from webapp.repositories import services as repositories
+
+if TYPE_CHECKING:
+    from webapp.accounts.rules.principals import Principal
+    from webapp.builds.models import Build
+
+RESUME_AFTER = timedelta(seconds=5)
+
+
+def merge_pull(
+    *,
+    pull: PullRequest,
+    by: Principal,
+    method: str = states.MERGE_METHOD,
+    rebuild: str = states.MODIFIED,
+    expected_head: str | None = None,
+    bypass: bool = False,
+) -> Merge:
+    """Merge the code now, and start the build that makes the target's data follow.
+
+    Raises:
+        MergeBlocked: requirements are not met; carries all of them.
+        Conflict: the head is not the expected one, or the target moved at this moment.
+        InvalidInput: an unknown method or rebuild.
+
+    """
+    _check_arguments(method, rebuild)
+    check_repository(by, pull.repository.name, "write")
+    refresh_pull(pull=pull)
+    if expected_head and pull.head_sha != expected_head:
+        raise Conflict(
+            f"The head is {pull.head_sha[:7]}, not {expected_head[:7]}: somebody pushed. Look again, then merge.",
+            code="head_moved",
+            head=pull.head_sha,
+        )
+    bypassed = _check_blockers(pull, by, bypass=bypass)
+    merge = _prepare(pull, by, method=method, rebuild=rebuild, bypassed=bypassed)
+    _land(merge, by)
+    return _start_build(merge)
+
+
+def _check_arguments(method: str, rebuild: str) -> None:
+    if method not in dict(states.METHOD_CHOICES):
+        raise InvalidInput(f"{method!r} is no way to merge.", errors={"method": ["merge or squash."]})
+    if rebuild not in dict(states.REBUILD_CHOICES):
+        raise InvalidInput(f"{rebuild!r} is no extent of a rebuild.", errors={"rebuild": ["modified or affected."]})
+
+
+def _check_blockers(pull: PullRequest, by: Principal, *, bypass: bool) -> list[approvals.Blocker]:
+    """Return what was bypassed; refuse what cannot be."""
+    facts = queries.collect_facts(pull)
+    blockers = approvals.list_blockers(facts)
+    if not blockers:
+        return []
+    if not bypass or any(one.code not in approvals.BYPASSABLE for one in blockers):
+        raise MergeBlocked(blockers)
+    check_repository(by, pull.repository.name, "maintain")
+    if not facts.protection.allow_bypass:
+        raise MergeBlocked([*blockers, approvals.Blocker("bypass_forbidden", f"The rules of {pull.target} forbid a bypass.")])
+    record_audit(
+        by=by,
+        verb="bypass_merge_rules",
+        object=f"{pull.repository.name}#{pull.number}",
+        detail={"bypassed": [one.as_json() for one in blockers]},
+    )
+    return blockers
+
+
+def _prepare(
+    pull: PullRequest, by: Principal, *, method: str, rebuild: str, bypassed: list[approvals.Blocker]
+) -> Merge:
+    Merge.objects.filter(pull=pull, state=states.ABANDONED).delete()
+    if existing := Merge.objects.filter(pull=pull).first():
+        raise Conflict(f"The merge is under way already ({existing.state}).", code="merge_running")
+    target_sha = _find_target_head(pull)
+    author = pull.author
+    sha = repositories.prepare_merge(
+        repository=pull.repository,
+        source_sha=pull.head_sha,
+        target_sha=target_sha,
+        method="squash" if method == states.SQUASH else "merge",
+        message=_write_message(pull, method),
+        by=by,
+        author=Person(
+            name=author.get_full_name() or author.username, email=author.email or f"{author.username}@localhost"
+        ),
+    )
+    rows = list(pull.datasets.all())
+    try:
+        with transaction.atomic():
+            return Merge.objects.create(
+                pull=pull,
+                method=method,
+                rebuild=rebuild,
+                bypass=bool(bypassed),
+                bypassed=[one.as_json() for one in bypassed],
+                source_sha=pull.head_sha,
+                target_sha=target_sha,
+                merge_commit=sha,
+                targets=_list_targets(pull, rebuild),
+                reviewed={row.path: row.after_id for row in rows if row.after_id},
+                merged_by_id=by.user_id,
+            )
+    except IntegrityError:
+        raise Conflict("Somebody else is merging it at this moment.", code="merge_running") from None
+
+
+def _find_target_head(pull: PullRequest) -> str:
+    """The target's head, which the merge is made for."""
+    head = queries.find_head(pull.repository, pull.target)
+    if head is None:
+        raise Conflict(f"The branch {pull.target} does not exist.", code="target_missing")
+    return head
+
+
+def _write_message(pull: PullRequest, method: str) -> str:
+    if method == states.SQUASH:
+        return f"{pull.title} (#{pull.number})\n\n{pull.body}".strip() + "\n"
+    return f"Merge pull request #{pull.number} from {pull.source}\n\n{pull.title}\n"
+
+
+def _list_targets(pull: PullRequest, rebuild: str) -> list[str]:
+    """What the build on the target makes: everything the code change touches, with what is downstream if asked."""
+    specs = queries.read_specs(pull=pull)
+    changed = {
+        row.path for row in pull.datasets.all() if row.change in (states.MODIFIED, states.ADDED)
+    } & specs.head_digests.keys()
+    if rebuild == states.AFFECTED:
+        changed |= find_downstream(changed, specs.head_inputs)
+    return sorted(changed)
+
+
+def _land(merge: Merge, by: Principal) -> None:
+    """Move the target; on a lost race nothing has changed and the merge is given up."""
+    pull = merge.pull
+    try:
+        repositories.land_merge(
+            repository=pull.repository,
+            branch=pull.target,
+            expected_head=merge.target_sha,
+            sha=merge.merge_commit,
+            by=by,
+        )
+    except Conflict:
+        if not _is_landed(merge):
+            Merge.objects.filter(pk=merge.pk, state=states.PREPARED).update(state=states.ABANDONED)
+            raise
+    _record_landed(merge)
+
+
+def _is_landed(merge: Merge) -> bool:
+    head = queries.find_head(merge.pull.repository, merge.pull.target)
+    return bool(head) and merge.pull.repository.git.is_ancestor(merge.merge_commit, head)
+
+
+def _record_landed(merge: Merge) -> None:
+    now = clock.now()
+    with transaction.atomic():
+        if not Merge.objects.filter(pk=merge.pk, state=states.PREPARED).update(state=states.LANDED, landed_at=now):
+            merge.refresh_from_db()
+            return
+        PullRequest.objects.filter(pk=merge.pull_id).update(state=states.MERGED, closed_at=now, updated_at=now)
+        record_event(
+            pull=merge.pull,
+            kind="merged",
+            actor=merge.merged_by.username,
+            data={
+                "commit": merge.merge_commit,
+                "target": merge.pull.target,
+                "method": merge.method,
+                "bypassed": merge.bypassed,
+            },
+        )
+    merge.refresh_from_db()
+    merge.pull.refresh_from_db()
+
+
+def _start_build(merge: Merge) -> Merge:
+    """Start the build once; the row is claimed in the same atomic block in which the build is made."""
+    principal = accounts.principal_for_user(merge.merged_by)
+    with transaction.atomic():
+        if not Merge.objects.filter(pk=merge.pk, state=states.LANDED, build=None).update(state=states.BUILDING):
+            merge.refresh_from_db()
+            return merge
+        if merge.targets:
+            merge.build = builds.start_build(
+                branch=merge.pull.target,
+                targets=merge.targets,
+                by=principal,
+                repository=merge.pull.repository,
+                title=f"Rebuild for #{merge.pull.number}: {merge.pull.title}"[:250],
+                trigger="merge",
+                is_trusted=True,
+            )
+            Merge.objects.filter(pk=merge.pk).update(build=merge.build)
+        else:
+            Merge.objects.filter(pk=merge.pk).update(state=states.DONE, finished_at=clock.now())
+    merge.refresh_from_db()
+    return merge
+
+
+def resume_merge(*, merge_id: int) -> None:
+    """Take a merge on from where a crash left it. Safe to repeat, and while another process is at it."""
+    merge = Merge.objects.filter(pk=merge_id).select_related("pull__repository", "merged_by").first()
+    if merge is None:
+        return
+    if merge.state == states.PREPARED:
+        if _is_landed(merge):
+            _record_landed(merge)
+        else:
+            try:
+                _land(merge, accounts.principal_for_user(merge.merged_by))
+            except AppError:
+                # The target moved first: nothing was merged, and the pull request is open as before.
+                return
+    if merge.state == states.LANDED:
+        _start_build(merge)
+
+
+def sweep_merges() -> int:
+    """Resume merges that a crash left between two steps."""
+    due = Merge.objects.filter(
+        state__in=(states.PREPARED, states.LANDED), created_at__lt=clock.now() - RESUME_AFTER
+    ).values_list("pk", flat=True)
+    for pk in due:
+        resume_merge(merge_id=pk)
+    return len(due)
+
+
+def note_build_finished(*, build: Build) -> None:
+    """Close a merge whose rebuild has ended, and compare what it made with what was reviewed."""
+    merge = Merge.objects.filter(build=build, state=states.BUILDING).select_related("pull__repository").first()
+    if merge is None:
+        return
+    outcome = _compare_with_reviewed(merge) if build.state == "COMPLETED" else {}
+    Merge.objects.filter(pk=merge.pk).update(state=states.DONE, finished_at=clock.now(), outcome=outcome)
+    record_event(
+        pull=merge.pull,
+        kind="rebuilt",
+        actor=merge.merged_by.username,
+        data={"build": build.pk, "state": build.state, "reason": build.reason},
+    )
+
+
+def _compare_with_reviewed(merge: Merge) -> dict[str, Any]:
+    """Start a comparison of each rebuilt dataset with the transaction that was reviewed."""
+    rules = queries.read_rules(pull=merge.pull)
+    outcome: dict[str, Any] = {}
+    for path in merge.targets:
+        dataset = datasets.find_dataset(path)
+        after = datasets.latest_committed(dataset, merge.pull.target) if dataset else None
+        reviewed = dataset.transactions.filter(pk=merge.reviewed.get(path, "")).first() if dataset else None
+        if dataset is None or after is None or reviewed is None:
+            outcome[path] = {"comparison": None, "transaction": after.pk if after else None}
+            continue
+        comparison = request_comparison(
+            dataset=dataset, before=reviewed, after=after, rules=rules.get(path, DatasetRules())
+        )
+        outcome[path] = {"comparison": comparison.pk, "transaction": after.pk, "reviewed": reviewed.pk}
+    return outcome

@@ -1,0 +1,72 @@
+"""What pull requests do when something below them changes. Called inside the atomic block of that change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webapp.builds.models import Build
+from webapp.datasets.models import Transaction
+from webapp.pulls.models import PullRequest, SpecRecord
+from webapp.pulls.queries.pulls import describe_published
+from webapp.pulls.rules import states
+from webapp.pulls.services import merging, pulls
+from webapp.repositories.models import PUBLISHED, Publication, Repository
+
+
+def follow_commit(*, repository: Repository, branch: str, **_: Any) -> None:
+    """A branch moved: look again at the pull requests from and into it."""
+    pulls.announce_branch_moved(repository=repository, branch=branch)
+
+
+def follow_deleted_branch(*, repository: Repository, branch: str, by: Any, **_: Any) -> None:
+    """Note on open pull requests that their source is gone; they stay open, and say so."""
+    for pull in PullRequest.objects.filter(repository=repository, source=branch, state=states.OPEN):
+        pulls.record_event(
+            pull=pull, kind="source_deleted", actor=by.username if by else "", data={"branch": branch}
+        )
+
+
+def follow_publication(*, publication: Publication, **_: Any) -> None:
+    """Keep the JobSpecs of a published commit, and look again at its pull requests."""
+    if publication.status == PUBLISHED:
+        SpecRecord.objects.update_or_create(
+            repository=publication.repository,
+            sha=publication.sha,
+            defaults={
+                "specs": describe_published(repository=publication.repository, branch=publication.branch)
+            },
+        )
+    pulls.announce_branch_moved(repository=publication.repository, branch=publication.branch)
+
+
+def follow_transaction(*, transaction: Transaction, **_: Any) -> None:
+    """A dataset's branch moved: look again at the pull requests that show it."""
+    open_pulls = PullRequest.objects.filter(state=states.OPEN)
+    moved = open_pulls.filter(source=transaction.branch_name) | open_pulls.filter(
+        target=transaction.branch_name, datasets__dataset=transaction.dataset_id
+    )
+    for pk in moved.values_list("pk", flat=True).distinct():
+        pulls.ring_refresh(pull_id=pk)
+
+
+def follow_build(*, build: Build, **_: Any) -> None:
+    """A build ended: note it on the pull requests of its branch, and close the merge that it belongs to."""
+    merging.note_build_finished(build=build)
+    if build.kind != "run" or build.repository_id is None:
+        return
+    for pull in PullRequest.objects.filter(
+        repository=build.repository_id, source=build.branch, state=states.OPEN
+    ):
+        pulls.record_event(
+            pull=pull,
+            kind="built",
+            actor=build.by.username,
+            data={
+                "build": build.pk,
+                "state": build.state,
+                "jobs": build.jobs.filter(skipped=False).count(),
+                "fresh": build.jobs.filter(skipped=True).count(),
+                "seconds": (build.finished_at - build.created_at).total_seconds() if build.finished_at else None,
+            },
+        )
+        pulls.ring_refresh(pull_id=pull.pk)

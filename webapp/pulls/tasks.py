@@ -1,0 +1,21 @@
+"""Doorbells of pull requests: each hands an id to one service."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery import shared_task
+
+from webapp.pulls import services
+
+
+@shared_task(name="webapp.pulls.tasks.refresh", ignore_result=True)
+def refresh(*, id: int, **_: Any) -> None:  # noqa: A002 - every doorbell calls its row id
+    """Bring one pull request up to date."""
+    services.refresh_by_id(pull_id=id)
+
+
+@shared_task(name="webapp.pulls.tasks.compare", ignore_result=True)
+def compare(*, id: int, **_: Any) -> None:  # noqa: A002
+    """Run one queued comparison."""
+    services.run_comparison(comparison_id=id)
