@@ -112,3 +112,11 @@ class Unavailable(AppError):
     status = 503
     title = "Not available now"
     default_code = "unavailable"
+
+
+class Broken(AppError):
+    """Our fault; the log says what, the answer does not."""
+
+    status = 500
+    title = "Server error"
+    default_code = "internal"

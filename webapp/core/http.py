@@ -8,9 +8,10 @@ from collections.abc import Callable
 from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
 from django.utils.http import urlencode
 
-from webapp.core.errors import AppError, BadRequest, NotFound, TooLarge
+from webapp.core.errors import AppError, BadRequest, Broken, NotFound, TooLarge
 from webapp.core.problems import problem_response
 
 logger = logging.getLogger(__name__)
@@ -70,10 +71,10 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """The 500: says nothing of what went wrong, the log does."""
-    error = AppError("Something broke on our side. It is in the server's log; trying again may help.", code="internal")
+    error = Broken("Something broke on our side. It is in the server's log; trying again may help.")
     if request.path.startswith(API_PREFIX):
         response: HttpResponse = problem_response(error)
     else:
-        response = render(request, "errors/error.html", {"error": error})
-    response.status_code = 500
+        # Without the request: its context processors may need just what is broken.
+        response = HttpResponse(render_to_string("errors/broken.html"), status=error.status)
     return response
