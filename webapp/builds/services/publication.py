@@ -56,7 +56,7 @@ def publish(*, repository: Repository, branch: str, sha: str) -> None:
     if publication is not None and publication.finished_at is not None:
         return
     result = import_commit(repository=repository, sha=sha)
-    errors = list(result.errors) or check_result(repository=repository, branch=branch, result=result)
+    errors = list(result.errors) or check_result(repository=repository, result=result)
     with transaction.atomic():
         if find_head_sha(repository=repository, branch=branch) != sha:
             return
@@ -123,7 +123,7 @@ def _fail(message: str) -> PublishResult:
     return PublishResult(errors=(CodeError(file="pipeline.toml", line=0, message=message),))
 
 
-def check_result(*, repository: Repository, branch: str, result: PublishResult) -> list[CodeError]:
+def check_result(*, repository: Repository, result: PublishResult) -> list[CodeError]:
     """Return what speaks against publishing: illegal paths, a dataset made twice, or made by another repository."""
     errors: list[CodeError] = []
     makers: dict[str, JobSpec] = {}
@@ -135,7 +135,7 @@ def check_result(*, repository: Repository, branch: str, result: PublishResult) 
             if first is not spec:
                 message = f"{output.path} is made by {first.function} ({first.file}:{first.line}) already."
                 errors.append(_place(spec, message))
-            errors.extend(_place(spec, message) for message in _check_owner(repository, branch, output.path))
+            errors.extend(_place(spec, message) for message in _check_owner(repository, output.path))
     return errors
 
 

@@ -150,8 +150,6 @@ class _Attempt:
             inputs=self._list_inputs(),
             outputs=self._list_targets(),
         )
-        for each in manifest.inputs:
-            self._say(f"input {each.path} at {each.transaction} ({each.branch})")
         return self._launch("run", manifest, place, allowance, readable=[root], cwd=root)
 
     def _start_upload(self, place: Place, token: str, allowance: Allowance) -> Handle:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import F
@@ -23,6 +23,8 @@ from webapp.repositories.models import PENDING, Publication
 
 RING_AGAIN = timedelta(seconds=10)
 KEEP_UPLOADS = timedelta(days=1)
+_publications_rung: dict[int, datetime] = {}
+"""When this loop last rang for a publication, whose row does not say; one loop runs per installation."""
 
 
 def sweep_builds() -> dict[str, int]:
@@ -152,11 +154,13 @@ def abort_orphaned_transactions() -> int:
 
 def ring_pending_publications() -> int:
     """Ring again for commits whose JobSpecs were not published."""
-    due = Publication.objects.filter(status=PENDING, created_at__lt=clock.now() - RING_AGAIN).select_related(
-        "repository"
-    )
+    limit = clock.now() - RING_AGAIN
+    due = Publication.objects.filter(status=PENDING, created_at__lt=limit).select_related("repository")
     count = 0
     for each in due:
+        if _publications_rung.get(each.pk, limit) > limit:
+            continue
+        _publications_rung[each.pk] = clock.now()
         with transaction.atomic():
             try:
                 publication.request_or_drop(publication=each)
