@@ -15,7 +15,12 @@ from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry, ManifestEntryStatus, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation
-from pyiceberg.table.update import AddSchemaUpdate, AssertCurrentSchemaId, AssertLastAssignedFieldId, SetCurrentSchemaUpdate
+from pyiceberg.table.update import (
+    AddSchemaUpdate,
+    AssertCurrentSchemaId,
+    AssertLastAssignedFieldId,
+    SetCurrentSchemaUpdate,
+)
 from pyiceberg.table.update.snapshot import _SnapshotProducer
 from pyiceberg.types import NestedField
 
@@ -23,7 +28,7 @@ from jobs.engine.schemas import cast_batches, find_equal, next_schema, storable_
 
 CHUNK_BYTES = 128 * 1024 * 1024
 """Arrow bytes held before a data file is written."""
-_SCHEMA_ATTEMPTS = 12
+_SCHEMA_ATTEMPTS = 8
 
 
 @dataclass(frozen=True)

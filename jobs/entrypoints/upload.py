@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyiceberg.exceptions import RESTError
+import requests
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, RESTError
 from pyiceberg.schema import Schema
 
 from jobs.engine.catalog import open_catalog
@@ -30,12 +30,12 @@ def main(manifest_path: str) -> int:
         result = _failed(str(error), code=error.code, line=error.line)
     except SchemaError as error:
         result = _failed(str(error), code="schema")
+    except (RESTError, CommitFailedException, NoSuchTableError, requests.RequestException) as error:
+        result = _failed(f"the catalog refused the write: {error}", code="catalog")
     except (pa.ArrowException, OSError) as error:
         result = _failed(f"the file cannot be read: {error}", code="broken_file")
     except MemoryError:
         result = _failed("the file needs more memory than an upload may use", code="memory")
-    except RESTError as error:
-        result = _failed(f"the catalog refused the write: {error}", code="catalog")
     write_message(manifest.result_path, result)
     return 0 if result.status == "ok" else FAILED
 
@@ -82,5 +82,4 @@ def _failed(message: str, *, code: str, line: int = 0) -> JobResult:
 
 
 if __name__ == "__main__":
-    _ = pq  # Parquet support is imported before any file is opened
     raise SystemExit(main(sys.argv[1]))
