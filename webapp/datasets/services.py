@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import transaction as database
 from django.db.models import Max
 
+from webapp.accounts import permissions
 from webapp.accounts import services as accounts
 from webapp.catalog import queries as catalog_queries
 from webapp.catalog import services as catalog
@@ -28,15 +29,25 @@ if TYPE_CHECKING:
 
 
 def get_or_create_dataset(*, path: str, by: Principal) -> Dataset:
-    """Return the dataset of this path; where there is none, make it with an empty root branch master."""
+    """Return the dataset of this path; where there is none, make it with an empty root branch master.
+
+    A top folder that nobody has claimed becomes the maker's.
+
+    Raises:
+        PermissionDenied: the maker may not write in the folder.
+
+    """
     table = names.table_name(path)
     found = queries.find_dataset(path)
     if found is not None:
         return found
     with database.atomic():
         accounts.claim_folder(folder=names.folder_of(path), creator=by)
-        catalog.create_empty_table(table=table, by=by)
-        return register_dataset(table=table, by=by)
+        permissions.check_dataset(by, path, "write")
+        dataset = register_dataset(table=table, by=by)
+        # The application makes the empty table itself: whoever writes a branch only still needs its master.
+        catalog.create_empty_table(table=table, by=None)
+    return dataset
 
 
 def register_dataset(*, table: str, by: Principal | None) -> Dataset:
