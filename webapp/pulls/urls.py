@@ -4,9 +4,31 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
+from webapp.pulls import api
 from webapp.pulls.views import guide
 
 page_urls: list[URLPattern] = [
     path("styleguide", guide.show_guide, name="styleguide"),
 ]
-api_urls: list[URLPattern] = []
+_PULL = "repositories/<str:repo>/pulls/<int:number>"
+_DATASET = f"{_PULL}/datasets/<int:dataset_id>"
+api_urls: list[URLPattern] = [
+    path("repositories/<str:repo>/pulls", api.PullList.as_view(), name="api-pulls"),
+    path(_PULL, api.PullDetail.as_view(), name="api-pull"),
+    path(f"{_PULL}/commits", api.PullCommits.as_view(), name="api-pull-commits"),
+    path(f"{_PULL}/files", api.PullFiles.as_view(), name="api-pull-files"),
+    path(f"{_PULL}/datasets", api.PullDatasets.as_view(), name="api-pull-datasets"),
+    path(f"{_PULL}/checks", api.PullChecks.as_view(), name="api-pull-checks"),
+    path(f"{_PULL}/timeline", api.PullTimeline.as_view(), name="api-pull-timeline"),
+    path(f"{_DATASET}/schema", api.PullSchema.as_view(), name="api-pull-schema"),
+    path(f"{_DATASET}/rows", api.PullRows.as_view(), name="api-pull-rows"),
+    path(f"{_DATASET}/rows.csv", api.PullRowsExport.as_view(), name="api-pull-rows-csv"),
+    path(f"{_DATASET}/rows.parquet", api.PullRowsExport.as_view(kind="parquet"), name="api-pull-rows-parquet"),
+    path(f"{_DATASET}/statistics", api.PullStatistics.as_view(), name="api-pull-statistics"),
+    path(f"{_PULL}/comments", api.PullComments.as_view(), name="api-pull-comments"),
+    path(f"{_PULL}/reviews", api.PullReviews.as_view(), name="api-pull-reviews"),
+    path(f"{_PULL}/builds", api.PullBuilds.as_view(), name="api-pull-builds"),
+    path(f"{_PULL}/close", api.PullClose.as_view(), name="api-pull-close"),
+    path(f"{_PULL}/reopen", api.PullReopen.as_view(), name="api-pull-reopen"),
+    path(f"{_PULL}/merge", api.PullMerge.as_view(), name="api-pull-merge"),
+]

@@ -1,0 +1,366 @@
+"""REST endpoints of pull requests, their diffs, reviews and merge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import StreamingHttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from webapp.builds.serializers import shape_build
+from webapp.core.api import ApiView
+from webapp.core.errors import BadRequest, InvalidInput, NotFound
+from webapp.core.pagination import paginate
+from webapp.pulls import serializers, services
+from webapp.pulls.diffs import rows
+from webapp.pulls.diffs.schema import diff_artifact
+from webapp.pulls.queries import pulls as queries
+from webapp.pulls.rules import states
+from webapp.repositories import queries as repositories
+from webapp.repositories.serializers import CommitSerializer, FileDiffSerializer
+
+
+class PullEndpoint(ApiView):
+    """What the endpoints of one pull request share."""
+
+    def find(self, repo: str, number: int) -> Any:
+        """The pull request that the reader may see."""
+        return queries.get_pull(self.principal, repo, number)
+
+    def text(self, name: str, *, default: str | None = None) -> str:
+        """A text of the body.
+
+        Raises:
+            InvalidInput: it is missing or no text.
+
+        """
+        value = self.body.get(name, default)
+        if not isinstance(value, str):
+            raise InvalidInput(f"{name} is missing or no text.", errors={name: ["A text."]})
+        return value
+
+    def flag(self, name: str) -> bool:
+        """A yes or no of the body, no by default.
+
+        Raises:
+            InvalidInput: it is neither.
+
+        """
+        value = self.body.get(name, False)
+        if not isinstance(value, bool):
+            raise InvalidInput(f"{name} is true or false.", errors={name: ["true or false."]})
+        return value
+
+
+class PullList(PullEndpoint):
+    """GET and POST `/repositories/{repo}/pulls`."""
+
+    @extend_schema(
+        operation_id="listPulls",
+        parameters=[OpenApiParameter("state", str), OpenApiParameter("cursor", str)],
+        responses=OpenApiTypes.OBJECT,
+    )
+    def get(self, request: Request, repo: str) -> Response:
+        """List pull requests, newest first; `state` is open, merged, closed or all."""
+        repository = repositories.get_repository(self.principal, repo)
+        pulls = queries.list_pulls(self.principal, repository=repository, state=request.GET.get("state", ""))
+        return Response(paginate(request._request, pulls, serializers.shape_pull))  # noqa: SLF001 - DRF wraps the request
+
+    @extend_schema(operation_id="openPull", request=OpenApiTypes.OBJECT, responses={201: OpenApiTypes.OBJECT})
+    def post(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
+        """Open a pull request."""
+        repository = repositories.get_repository(self.principal, repo)
+        pull = services.open_pull(
+            repository=repository,
+            title=self.text("title"),
+            source=self.text("source"),
+            target=self.text("target", default=repository.default_branch),
+            body=self.text("body", default=""),
+            draft=self.flag("draft"),
+            by=self.principal,
+        )
+        return Response(serializers.shape_pull_detail(pull), status=201)
+
+
+class PullDetail(PullEndpoint):
+    """GET and PATCH `/repositories/{repo}/pulls/{n}`."""
+
+    @extend_schema(operation_id="getPull", responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002 - DRF's signature
+        """Return a pull request with every reason that blocks its merge."""
+        return Response(serializers.shape_pull_detail(self.find(repo, number)))
+
+    @extend_schema(operation_id="updatePull", request=OpenApiTypes.OBJECT, responses=OpenApiTypes.OBJECT)
+    def patch(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002 - DRF's signature
+        """Change title, body, draft, target or state."""
+        for name in ("title", "body", "target", "state"):
+            if name in self.body:
+                self.text(name)
+        if "draft" in self.body:
+            self.flag("draft")
+        pull = services.update_pull(pull=self.find(repo, number), by=self.principal, changes=self.body)
+        return Response(serializers.shape_pull_detail(pull))
+
+
+class PullCommits(PullEndpoint):
+    """GET `…/commits`."""
+
+    @extend_schema(operation_id="listPullCommits", responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request, repo: str, number: int) -> Response:
+        """List the commits, newest first."""
+        commits = queries.list_own_commits(self.find(repo, number))
+        return Response(paginate(request._request, commits, lambda one: CommitSerializer(one).data))  # noqa: SLF001
+
+
+class PullFiles(PullEndpoint):
+    """GET `…/files`."""
+
+    @extend_schema(operation_id="listPullFiles", responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request, repo: str, number: int) -> Response:
+        """List the changed files with their hunks."""
+        files = queries.list_file_changes(self.find(repo, number))
+        return Response(paginate(request._request, files, lambda one: FileDiffSerializer(one).data))  # noqa: SLF001
+
+
+class PullDatasets(PullEndpoint):
+    """GET `…/datasets`."""
+
+    @extend_schema(operation_id="listPullDatasets", responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request, repo: str, number: int) -> Response:
+        """List the datasets that it changes or affects."""
+        rows_ = self.find(repo, number).datasets.select_related("comparison")
+        return Response(paginate(request._request, rows_, serializers.shape_dataset))  # noqa: SLF001
+
+
+class PullChecks(PullEndpoint):
+    """GET `…/checks`."""
+
+    @extend_schema(operation_id="listPullChecks", responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request, repo: str, number: int) -> Response:
+        """List what machines say of the head."""
+        checks = queries.list_checks(self.find(repo, number))
+        return Response(paginate(request._request, checks, vars))  # noqa: SLF001
+
+
+class PullTimeline(PullEndpoint):
+    """GET `…/timeline`."""
+
+    @extend_schema(operation_id="getPullTimeline", responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request, repo: str, number: int) -> Response:
+        """List what happened, oldest first."""
+        entries = serializers.shape_timeline(self.find(repo, number))
+        return Response(paginate(request._request, entries, lambda one: one))  # noqa: SLF001
+
+
+class PullDatasetEndpoint(PullEndpoint):
+    """What the endpoints of one dataset of a pull request share."""
+
+    def find_row(self, repo: str, number: int, dataset_id: int) -> Any:
+        """The dataset of the pull request.
+
+        Raises:
+            NotFound: it has no such dataset.
+
+        """
+        row = self.find(repo, number).datasets.select_related("comparison").filter(dataset_id=dataset_id).first()
+        if row is None:
+            raise NotFound(f"Pull request #{number} of {repo} has no dataset {dataset_id}.")
+        return row
+
+    def find_ready(self, repo: str, number: int, dataset_id: int) -> Any:
+        """The folder of the finished comparison.
+
+        Raises:
+            NotFound: there is none, or not yet.
+
+        """
+        row = self.find_row(repo, number, dataset_id)
+        if row.comparison is None or row.comparison.state != states.READY:
+            state = serializers.shape_counts(row)["state"]
+            raise NotFound(f"{row.path} has no finished row diff: it is {state}.", code="not_ready")
+        return services.artifact_folder(row.comparison)
+
+
+class PullSchema(PullDatasetEndpoint):
+    """GET `…/datasets/{id}/schema`."""
+
+    @extend_schema(operation_id="getPullSchema", responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request, repo: str, number: int, dataset_id: int) -> Response:  # noqa: ARG002 - DRF's signature
+        """Return what changed in the schema."""
+        row = self.find_row(repo, number, dataset_id)
+        if row.comparison is None:
+            raise NotFound(f"{row.path} is not compared: {row.reason}", code="not_compared")
+        return Response(diff_artifact(row.comparison.schema).as_json())
+
+
+class PullRows(PullDatasetEndpoint):
+    """GET `…/datasets/{id}/rows`."""
+
+    @extend_schema(
+        operation_id="getPullRows",
+        parameters=[OpenApiParameter(name, str) for name in ("change", "column", "q", "sort", "cursor", "limit")],
+        responses=OpenApiTypes.OBJECT,
+    )
+    def get(self, request: Request, repo: str, number: int, dataset_id: int) -> Response:
+        """Return one page of the row diff from its stored artifact."""
+        row = self.find_row(repo, number, dataset_id)
+        counts = serializers.shape_counts(row)
+        if counts["state"] != states.READY:
+            return Response(
+                {"state": counts["state"], "mode": None, "key": None, "summary": counts, "rows": [], "next": None}
+            )
+        page = rows.read_page(
+            services.artifact_folder(row.comparison),
+            change=[kind for kind in request.GET.get("change", "").split(",") if kind],
+            column=request.GET.get("column") or None,
+            q=request.GET.get("q") or None,
+            sort=request.GET.get("sort") or None,
+            cursor=request.GET.get("cursor") or None,
+            limit=_read_row_limit(request.GET.get("limit", "")),
+        )
+        return Response({"state": states.READY, **page.as_json()})
+
+
+def _read_row_limit(text: str) -> int:
+    if not text:
+        return rows.DEFAULT_LIMIT
+    if not text.isdigit() or not 1 <= int(text) <= rows.MAX_LIMIT:
+        raise BadRequest(f"limit is a number from 1 to {rows.MAX_LIMIT}, not {text!r}.")
+    return int(text)
+
+
+class PullRowsExport(PullDatasetEndpoint):
+    """GET `…/rows.csv` and `…/rows.parquet`."""
+
+    kind = "csv"
+
+    @extend_schema(operation_id="exportPullRows", responses={200: OpenApiTypes.BINARY})
+    def get(self, request: Request, repo: str, number: int, dataset_id: int) -> StreamingHttpResponse:  # noqa: ARG002
+        """Return the whole diff as a file."""
+        folder = self.find_ready(repo, number, dataset_id)
+        parts = rows.export_csv(folder) if self.kind == "csv" else rows.export_parquet(folder)
+        media = "text/csv; charset=utf-8" if self.kind == "csv" else "application/vnd.apache.parquet"
+        response = StreamingHttpResponse(parts, content_type=media)
+        response["Content-Disposition"] = f'attachment; filename="{repo}-{number}-{dataset_id}.{self.kind}"'
+        return response
+
+
+class PullStatistics(PullDatasetEndpoint):
+    """GET `…/datasets/{id}/statistics`."""
+
+    @extend_schema(operation_id="getPullStatistics", responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request, repo: str, number: int, dataset_id: int) -> Response:  # noqa: ARG002
+        """Return both sides' statistics per column."""
+        from webapp.pulls.diffs import statistics
+
+        return Response(statistics.load_statistics(self.find_ready(repo, number, dataset_id)).as_json())
+
+
+class PullComments(PullEndpoint):
+    """GET and POST `…/comments`."""
+
+    @extend_schema(operation_id="listPullComments", responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request, repo: str, number: int) -> Response:
+        """List comments, oldest first."""
+        comments = self.find(repo, number).comments.select_related("author")
+        return Response(paginate(request._request, comments, serializers.shape_comment))  # noqa: SLF001
+
+    @extend_schema(operation_id="addPullComment", request=OpenApiTypes.OBJECT, responses={201: OpenApiTypes.OBJECT})
+    def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
+        """Comment on the pull request, a line of code or a cell of data."""
+        anchor = self.body.get("anchor")
+        if anchor is not None and not isinstance(anchor, dict):
+            raise InvalidInput("anchor is an object.", errors={"anchor": ["An object."]})
+        comment = services.add_comment(
+            pull=self.find(repo, number), body=self.text("body"), anchor=anchor, by=self.principal
+        )
+        return Response(serializers.shape_comment(comment), status=201)
+
+
+class PullReviews(PullEndpoint):
+    """GET and POST `…/reviews`."""
+
+    @extend_schema(operation_id="listPullReviews", responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request, repo: str, number: int) -> Response:
+        """List reviews, oldest first."""
+        reviews = self.find(repo, number).reviews.select_related("reviewer")
+        return Response(paginate(request._request, reviews, serializers.shape_review))  # noqa: SLF001
+
+    @extend_schema(operation_id="addPullReview", request=OpenApiTypes.OBJECT, responses={201: OpenApiTypes.OBJECT})
+    def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
+        """Approve, reject or comment."""
+        review = services.add_review(
+            pull=self.find(repo, number),
+            verdict=self.text("verdict"),
+            body=self.text("body", default=""),
+            by=self.principal,
+        )
+        return Response(serializers.shape_review(review), status=201)
+
+
+class PullBuilds(PullEndpoint):
+    """POST `…/builds`."""
+
+    @extend_schema(operation_id="buildPull", request=OpenApiTypes.OBJECT, responses={202: OpenApiTypes.OBJECT})
+    def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
+        """Build the branch's side. The base side on equal inputs is not there yet, and says so."""
+        sides = self.body.get("sides", ["head"])
+        if sides != ["head"]:
+            raise InvalidInput(
+                "Only the head side can be built so far: sides is [\"head\"].", code="side_unavailable", errors={"sides": ["[\"head\"]"]}
+            )
+        scope = self.text("scope", default=states.MODIFIED)
+        if scope not in (states.MODIFIED, states.AFFECTED):
+            raise InvalidInput(f"{scope!r} is no scope.", errors={"scope": ["modified or affected."]})
+        build = services.build_pull(
+            pull=self.find(repo, number), scope=scope, force=self.flag("force"), by=self.principal
+        )
+        response = Response({"builds": [shape_build(build)], **shape_build(build)}, status=202)
+        response["Location"] = f"/api/v1/builds/{build.pk}"
+        return response
+
+
+class PullClose(PullEndpoint):
+    """POST `…/close`."""
+
+    @extend_schema(operation_id="closePull", request=None, responses=OpenApiTypes.OBJECT)
+    def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
+        """Close without a merge."""
+        pull = self.find(repo, number)
+        services.close_pull(pull=pull, by=self.principal)
+        return Response(serializers.shape_pull_detail(pull))
+
+
+class PullReopen(PullEndpoint):
+    """POST `…/reopen`."""
+
+    @extend_schema(operation_id="reopenPull", request=None, responses=OpenApiTypes.OBJECT)
+    def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
+        """Open it again."""
+        pull = self.find(repo, number)
+        services.reopen_pull(pull=pull, by=self.principal)
+        return Response(serializers.shape_pull_detail(pull))
+
+
+class PullMerge(PullEndpoint):
+    """POST `…/merge`."""
+
+    @extend_schema(operation_id="mergePull", request=OpenApiTypes.OBJECT, responses={202: OpenApiTypes.OBJECT})
+    def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
+        """Merge the code and start the rebuild of the target's data."""
+        merge = services.merge_pull(
+            pull=self.find(repo, number),
+            method=self.text("method", default=states.MERGE_METHOD),
+            rebuild=self.text("rebuild", default=states.MODIFIED),
+            expected_head=self.text("expected_head", default="") or None,
+            bypass=self.flag("bypass"),
+            by=self.principal,
+        )
+        response = Response(serializers.shape_merge(merge), status=202)
+        response["Location"] = (
+            f"/api/v1/builds/{merge.build.pk}" if merge.build else f"/api/v1/repositories/{repo}/pulls/{number}"
+        )
+        return response

@@ -1,0 +1,130 @@
+"""Pull requests, reviews, comments and diffs as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webapp.pulls.models import Comment, Merge, PullDataset, PullRequest, Review, TimelineEvent
+from webapp.pulls.queries import pulls as queries
+from webapp.pulls.rules import states
+
+
+def shape_pull(pull: PullRequest) -> dict[str, Any]:
+    """Return a pull request as lists show it."""
+    return {
+        "number": pull.number,
+        "repository": pull.repository.name,
+        "title": pull.title,
+        "body": pull.body,
+        "state": pull.state,
+        "draft": pull.draft,
+        "author": pull.author.username,
+        "source": pull.source,
+        "target": pull.target,
+        "head": pull.head_sha,
+        "base": pull.base_sha,
+        "created_at": pull.created_at,
+        "updated_at": pull.updated_at,
+        "closed_at": pull.closed_at,
+    }
+
+
+def shape_pull_detail(pull: PullRequest) -> dict[str, Any]:
+    """Return a pull request with everything that decides its merge."""
+    blockers = queries.list_blockers(pull)
+    merge = Merge.objects.filter(pull=pull).exclude(state=states.ABANDONED).first()
+    return {
+        **shape_pull(pull),
+        "mergeable": not blockers,
+        "blocked_by": [one.as_json() for one in blockers] if pull.state == states.OPEN else [],
+        "stale": queries.is_stale(pull),
+        "reviews": [shape_review(one) for one in pull.reviews.select_related("reviewer")],
+        "merge": shape_merge(merge) if merge else None,
+    }
+
+
+def shape_merge(merge: Merge) -> dict[str, Any]:
+    """Return a merge with its rebuild and what became of it."""
+    return {
+        "merge_commit": merge.merge_commit,
+        "state": merge.state,
+        "method": merge.method,
+        "rebuild": merge.rebuild,
+        "targets": merge.targets,
+        "bypassed": merge.bypassed,
+        "build": {"id": merge.build.pk, "state": merge.build.state} if merge.build else None,
+        "outcome": queries.describe_outcome(merge),
+        "merged_by": merge.merged_by.username,
+    }
+
+
+def shape_dataset(row: PullDataset) -> dict[str, Any]:
+    """Return one dataset of a pull request with its counts, or why it has none."""
+    return {
+        "id": row.dataset_id,
+        "path": row.path,
+        "change": row.change,
+        "current": row.current,
+        "schema_status": row.schema_status,
+        "from": row.before_id,
+        "to": row.after_id,
+        "rows": shape_counts(row),
+    }
+
+
+def shape_counts(row: PullDataset) -> dict[str, Any]:
+    """Return the state and the counts of a row diff. Not compared is never shown as no change: counts are null then."""
+    comparison = row.comparison
+    counts: dict[str, Any] = dict.fromkeys(("inserted", "deleted", "updated", "unchanged"))
+    if comparison is None:
+        return {"state": states.NOT_COMPARED, **counts, "reason": row.reason}
+    if comparison.state == states.FAILED:
+        return {"state": states.FAILED, **counts, "reason": comparison.error}
+    known = comparison.summary if comparison.state == states.READY else comparison.progress
+    counts = {name: known.get(name) for name in counts}
+    state = states.READY if comparison.state == states.READY else states.RUNNING
+    return {"state": state, **counts, **({"reason": known["reason"]} if known.get("reason") else {})}
+
+
+def shape_review(review: Review) -> dict[str, Any]:
+    """Return a review with what it is bound to."""
+    return {
+        "id": review.pk,
+        "reviewer": review.reviewer.username,
+        "verdict": review.verdict,
+        "body": review.body,
+        "head": review.seen.get("head"),
+        "void": review.voided_at is not None,
+        "void_reason": review.void_reason or None,
+        "created_at": review.created_at,
+    }
+
+
+def shape_comment(comment: Comment) -> dict[str, Any]:
+    """Return a comment."""
+    return {
+        "id": comment.pk,
+        "author": comment.author.username,
+        "body": comment.body,
+        "anchor": comment.anchor,
+        "created_at": comment.created_at,
+    }
+
+
+def shape_event(event: TimelineEvent) -> dict[str, Any]:
+    """Return an entry of the timeline."""
+    return {"kind": event.kind, "actor": event.actor or None, "at": event.at, "data": event.data}
+
+
+def shape_timeline(pull: PullRequest) -> list[dict[str, Any]]:
+    """Return events, reviews and comments in the order in which they happened."""
+    entries = [shape_event(one) for one in pull.events.all()]
+    entries += [
+        {"kind": "review", "actor": one.reviewer.username, "at": one.created_at, "data": shape_review(one)}
+        for one in pull.reviews.select_related("reviewer")
+    ]
+    entries += [
+        {"kind": "comment", "actor": one.author.username, "at": one.created_at, "data": shape_comment(one)}
+        for one in pull.comments.select_related("author")
+    ]
+    return sorted(entries, key=lambda entry: entry["at"])
