@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib.auth import authenticate
+from django.http import HttpRequest
 from django.utils.dateparse import parse_datetime
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -21,6 +22,7 @@ from webapp.accounts.serializers import (
     TokenSerializer,
     UserSerializer,
 )
+from webapp.accounts.rules.principals import Principal
 from webapp.core.api import ApiView
 from webapp.core.errors import InvalidInput, Unauthenticated
 from webapp.core.pagination import paginate
@@ -31,12 +33,12 @@ class TokensView(ApiView):
 
     answers_secret = True
 
-    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+    def identify(self, request: HttpRequest) -> None:
         """Accept user name and password as well."""
         scheme, _, encoded = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() == "basic":
-            request._request.principal = _authenticate_basic(request, encoded)  # type: ignore[attr-defined]  # noqa: SLF001
-        super().initial(request, *args, **kwargs)
+            request.principal = _authenticate_basic(request, encoded)  # type: ignore[attr-defined]
+            request.principal_by_session = False  # type: ignore[attr-defined]
 
     @extend_schema(responses=TokenSerializer(many=True))
     def get(self, request: Request) -> Response:
@@ -61,12 +63,15 @@ class TokensView(ApiView):
         )
 
 
-def _authenticate_basic(request: Request, encoded: str) -> Any:
+def _authenticate_basic(request: HttpRequest, encoded: str) -> Principal:
     try:
         username, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
     except (binascii.Error, UnicodeDecodeError):
         raise Unauthenticated("The basic authentication header cannot be read.") from None
-    user = authenticate(request._request, username=username, password=password)  # noqa: SLF001 - DRF wraps the request
+    address = request.META.get("REMOTE_ADDR", "")
+    services.check_may_try_login(username=username, address=address)
+    user = authenticate(request, username=username, password=password)
+    services.record_login(username=username, address=address, user=user)
     if user is None:
         raise Unauthenticated("User name or password is wrong.", code="wrong_password")
     return queries.principal_for_user(user)

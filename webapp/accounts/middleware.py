@@ -7,7 +7,7 @@ from collections.abc import Callable
 from django.http import HttpRequest, HttpResponse
 
 from webapp.accounts import queries
-from webapp.core.errors import Unauthenticated
+from webapp.core.errors import AppError
 from webapp.core.problems import problem_response
 
 API_PREFIX = "/api/"
@@ -25,8 +25,8 @@ class PrincipalMiddleware:
         scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
         if request.path.startswith(API_PREFIX) and scheme.lower() == "bearer":
             try:
-                request.principal = queries.authenticate_token(secret.strip())  # type: ignore[attr-defined]
-            except Unauthenticated as error:
+                request.principal = queries.authenticate_person(secret.strip())  # type: ignore[attr-defined]
+            except AppError as error:
                 return problem_response(error)
         elif request.user.is_authenticated:
             request.principal = queries.principal_for_user(request.user)  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group
 from webapp.accounts.models import AuditEntry, Token, User
 from webapp.accounts.rules.principals import JobScope, Principal
 from webapp.core import clock
-from webapp.core.errors import NotFound, Unauthenticated
+from webapp.core.errors import NotFound, PermissionDenied, Unauthenticated
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -58,6 +58,20 @@ def authenticate_token(secret: str) -> Principal:
     )
 
 
+def authenticate_person(secret: str) -> Principal:
+    """The person behind a token. A job's token opens the catalog and nothing else.
+
+    Raises:
+        Unauthenticated: unknown, revoked or expired.
+        PermissionDenied: the token of a job.
+
+    """
+    principal = authenticate_token(secret)
+    if principal.job:
+        raise PermissionDenied("The token of a job opens the catalog only.", code="job_token")
+    return principal
+
+
 def get_user(username: str) -> User:
     """One user by name.
 
@@ -73,7 +87,7 @@ def get_user(username: str) -> User:
 
 def list_tokens(user: User) -> QuerySet[Token]:
     """The user's own tokens that were not revoked; jobs' tokens are not shown."""
-    return Token.objects.filter(user=user, revoked_at=None, job_scope=None)
+    return Token.objects.filter(user=user, revoked_at=None, job_id="")
 
 
 def get_signed_in_user(principal: Principal | None) -> User:
@@ -90,7 +104,7 @@ def get_signed_in_user(principal: Principal | None) -> User:
 
 def list_tokens_of(principal: Principal) -> QuerySet[Token]:
     """The tokens of who asks."""
-    return Token.objects.filter(user_id=principal.user_id, revoked_at=None, job_scope=None)
+    return Token.objects.filter(user_id=principal.user_id, revoked_at=None, job_id="")
 
 
 def list_users() -> QuerySet[User]:

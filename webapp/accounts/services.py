@@ -89,7 +89,7 @@ def create_token(
 
 def revoke_token(*, token_id: int, user: User) -> None:
     """End one of the user's own tokens at once."""
-    if not Token.objects.filter(pk=token_id, user=user, revoked_at=None, job_scope=None).update(revoked_at=clock.now()):
+    if not Token.objects.filter(pk=token_id, user=user, revoked_at=None, job_id="").update(revoked_at=clock.now()):
         raise NotFound(f"You have no token {token_id}.")
 
 

@@ -59,8 +59,12 @@ class ApiView(APIView):
         if getattr(request._request, "principal_by_session", False):  # noqa: SLF001 - DRF wraps the request
             SessionAuthentication().enforce_csrf(request)
 
+    def identify(self, request: HttpRequest) -> None:
+        """Find out who asks where the middleware did not; before the Idempotency-Key, which belongs to a person."""
+
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # type: ignore[override]
         """Handle the request once per Idempotency-Key."""
+        self.identify(request)
         key = request.headers.get("Idempotency-Key")
         if request.method != "POST" or key is None:
             return super().dispatch(request, *args, **kwargs)

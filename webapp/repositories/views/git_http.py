@@ -14,7 +14,7 @@ from django.db import close_old_connections
 from django.http import HttpResponse, StreamingHttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
-from webapp.accounts.queries import authenticate_token
+from webapp.accounts.queries import authenticate_person
 from webapp.core.errors import AppError, Unauthenticated
 from webapp.git.errors import GitError
 from webapp.git.http_backend import MAX_PUSH_BYTES, ROUTES, BackendRequest, Hooks, is_push, run_backend
@@ -96,7 +96,7 @@ def _authenticate(request: HttpRequest) -> Principal:
     except (binascii.Error, UnicodeDecodeError) as error:
         message = "The user name and token cannot be read."
         raise Unauthenticated(message) from error
-    principal = authenticate_token(secret)
+    principal = authenticate_person(secret)
     if principal.username.casefold() != username.casefold():
         message = f"This token does not belong to {username!r}."
         raise Unauthenticated(message, code="token_of_another_user")
