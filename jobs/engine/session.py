@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -58,6 +59,8 @@ def connect(remote: str, *, job_id: str, session_id: str | None) -> SparkSession
     """Open a session that gives up within seconds when the server is gone."""
     # Spark logs every failed query with a JVM stack trace; the job's own error says it better
     logging.getLogger("SQLQueryContextLogger").disabled = True
+    # pyspark.sql.functions asks the environment whether it builds plans for a server or calls a JVM in this process
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
     from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415 - seconds of imports
     from pyspark.sql.connect.session import SparkSession  # noqa: PLC0415
 
