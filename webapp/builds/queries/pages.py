@@ -427,10 +427,20 @@ class BuildsPage:
     branches: tuple[str, ...]
     states: tuple[str, ...]
     is_filtered: bool
-    page: int
+    number: int
     has_next: bool
     text: str
     running: int
+
+    @property
+    def previous_number(self) -> int:
+        """The page of newer builds."""
+        return self.number - 1
+
+    @property
+    def next_number(self) -> int:
+        """The page of older builds."""
+        return self.number + 1
 
 
 def read_builds_page(
@@ -467,7 +477,7 @@ def read_builds_page(
         branches=tuple(branches),
         states=tuple(BuildState),
         is_filtered=any(filters.values()),
-        page=page,
+        number=page,
         has_next=has_next,
         text=f"{start + 1}–{start + len(builds)}, newest first" if builds else "",
         running=visible.filter(state__in=[BuildState.RESOLVING, BuildState.RUNNING]).count(),
@@ -547,9 +557,17 @@ def read_jobspecs_page(*, repository: Repository, branch: str) -> JobSpecsPage:
     """Return the JobSpecs page; who asks was let into the repository by the view."""
     found = specs.list_jobspecs(repository=repository, branch=branch)
     head = specs.chains.find_head_sha(repository=repository, branch=branch)
+    chain = specs.chains.default_chain(repository=repository, branch=branch)
+    judged = specs.judge(branch_specs=found, chain=chain)
     rows = tuple(
         {
             "spec": spec,
+            "size": spec.spec.get("size", "small"),
+            "description": spec.spec.get("description", ""),
+            "state": judged[spec.spec["outputs"][0]["path"]][0],
+            "word": FRESHNESS[judged[spec.spec["outputs"][0]["path"]][0]][2].lower(),
+            "why": judged[spec.spec["outputs"][0]["path"]][1],
+            "state_kind": STATE_OF_FRESHNESS[judged[spec.spec["outputs"][0]["path"]][0]],
             "is_own": spec.branch == branch,
             "outputs": [link_dataset(each["path"], branch) for each in spec.spec["outputs"]],
             "inputs": [link_dataset(each["path"], branch) for each in spec.spec["inputs"]],
@@ -563,7 +581,7 @@ def read_jobspecs_page(*, repository: Repository, branch: str) -> JobSpecsPage:
         repository=repository,
         branch=branch,
         branches=list_branch_links(repository, f"/r/{repository.name}/jobspecs"),
-        chain=specs.chains.default_chain(repository=repository, branch=branch),
+        chain=chain,
         specs=rows,
         own=sum(row["is_own"] is True for row in rows),
         publication=repositories.get_publication(repository, branch, head) if head else None,
@@ -619,6 +637,8 @@ FRESHNESS = {
     "stale": ("wait", "history", "Stale"),
     "unknown": ("abort", "circle-slash", "Cannot be planned"),
 }
+STATE_OF_FRESHNESS = {"source": "void", "fresh": "ok", "stale": "stale", "unknown": "void"}
+"""How a state is drawn by the page's own words for states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -672,6 +692,7 @@ def _draw_node(node: specs.LineageNode, needs: Sequence[str], branch: str, folde
         "function": node.function,
         "repository": node.repository,
         "spec_branch": node.branch,
+        "state_kind": STATE_OF_FRESHNESS[node.state],
         "is_own": node.depth == 0,
         "depth": node.depth,
     }

@@ -90,6 +90,11 @@ def _filter_visible(principal: Principal, paths: Iterable[str]) -> set[str]:
     return {path for path in paths if folders is None or names.folder_of(path) in folders}
 
 
+def judge(*, branch_specs: Sequence[PublishedSpec], chain: tuple[str, ...]) -> dict[str, tuple[str, str]]:
+    """Return per output of these JobSpecs whether it is fresh (fresh, stale or unknown) and why."""
+    return _judge(planning.load_specs(branches=chain), chain, [planning.read_spec(row) for row in branch_specs])
+
+
 def _judge(specs: Sequence[Spec], chain: tuple[str, ...], makers: Sequence[Spec]) -> dict[str, tuple[str, str]]:
     """Return per output whether it is fresh and why; each job alone, so one that cannot be planned hides no other."""
     paths = {each.path for spec in makers for each in (*spec.inputs, *spec.outputs)}
