@@ -128,11 +128,11 @@ def _comparable_structs(before: StructType, after: StructType, left: str, right:
 def _comparable_maps(before: MapType, after: MapType, left: str, right: str) -> tuple[str, str]:
     keys = comparable(before.key.type, after.key.type, "x.key", "x.key")
     values = comparable(before.value.type, after.value.type, "x.value", "x.value")
-    left, right = (
-        f"list_sort(list_transform(map_entries({value}), lambda x: struct_pack(k := {keys[i]}, v := {values[i]})))"
-        for i, value in enumerate((left, right))
+    entries = [f"lambda x: struct_pack(k := {key}, v := {value})" for key, value in zip(keys, values, strict=True)]
+    return (
+        _unless_null(left, f"list_sort(list_transform(map_entries({left}), {entries[0]}))"),
+        _unless_null(right, f"list_sort(list_transform(map_entries({right}), {entries[1]}))"),
     )
-    return left, right
 
 
 def part(value: str, field: Field) -> str:

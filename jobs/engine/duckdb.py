@@ -77,7 +77,7 @@ class Embedded:
         self.progress.enter("writing", summary=summary)
         self._write_rows(mode, summary)
         self.progress.enter("statistics")
-        found = statistics.collect(self)
+        found = statistics.collect(self, rows=summary["before_rows"] + summary["after_rows"])
         artifact.write_json(self.folder / artifact.STATISTICS, found)
         self.progress.enter("ready")
         summary["timings_s"] = self.progress.timings

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
 
     from jobs.engine.columns import Pair
-    from jobs.engine.metadata import Entry, Manifest, TableMetadata
     from jobs.engine.fields import Schema
+    from jobs.engine.metadata import Entry, Manifest, TableMetadata
     from jobs.protocol import SideRef
 
 DATA, POSITIONS, EQUALITY = 0, 1, 2

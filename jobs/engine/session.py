@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -30,8 +31,12 @@ def session_url(remote: str, *, job_id: str, session_id: str | None) -> str:
     return f"{url};session_id={session_id}" if session_id else url
 
 
-def open_session(manifest: JobManifest, say: Callable[[str], None]) -> SparkSession:
+def open_session(
+    manifest: JobManifest, say: Callable[[str], None], report: Callable[[int, int], None]
+) -> SparkSession:
     """Open the job's session and configure its catalog with the job's token and branch."""
+    from pyspark.errors import SparkConnectGrpcException  # noqa: PLC0415 - seconds of imports
+
     if manifest.spark_remote is None:
         raise SparkUnavailable("there is no Spark server here: Java 17 or 21 is needed for Spark transforms")
     session = connect(manifest.spark_remote, job_id=manifest.job_id, session_id=manifest.spark_session_id)
@@ -49,9 +54,17 @@ def open_session(manifest: JobManifest, say: Callable[[str], None]) -> SparkSess
         "spark.sql.defaultCatalog": CATALOG,
         "spark.sql.session.timeZone": "UTC",
     }
-    for key, value in settings.items():
-        session.conf.set(key, value)
-    session.registerProgressHandler(_Progress(say))
+    try:
+        for key, value in settings.items():
+            session.conf.set(key, value)
+    except SparkConnectGrpcException as error:
+        text = str(error)
+        if "UNAVAILABLE" in text:
+            raise SparkUnavailable("the Spark server does not answer; it may be starting") from None
+        if "UNAUTHENTICATED" in text:
+            raise SparkUnavailable("the Spark server refuses the installation's token") from None
+        raise
+    session.registerProgressHandler(_Progress(say, report))
     return session
 
 
@@ -59,6 +72,7 @@ def connect(remote: str, *, job_id: str, session_id: str | None) -> SparkSession
     """Open a session that gives up within seconds when the server is gone."""
     # Spark logs every failed query with a JVM stack trace; the job's own error says it better
     logging.getLogger("SQLQueryContextLogger").disabled = True
+    warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")
     # pyspark.sql.functions asks the environment whether it builds plans for a server or calls a JVM in this process
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
     from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415 - seconds of imports
@@ -82,18 +96,19 @@ def close_session(session: SparkSession) -> None:
 
 
 class _Progress:
-    """Writes `progress 12 of 64 tasks` at most every two seconds."""
+    """Writes `progress 12 of 64 tasks`, at most every two seconds."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
+    def __init__(self, say: Callable[[str], None], report: Callable[[int, int], None]) -> None:
         self._say = say
-        self._last = ""
-        self._said_at = 0.0
+        self._report = report
+        self._last = (0, 0)
+        self._said_at = time.monotonic()
 
     def __call__(self, *, stages: Sequence[Any] | None = None, done: bool = False, **_more: Any) -> None:
         total = sum(stage.num_tasks for stage in stages or ())
         completed = sum(stage.num_completed_tasks for stage in stages or ())
-        line = f"progress {completed} of {total} tasks"
         is_due = time.monotonic() - self._said_at >= PROGRESS_SECONDS
-        if total and not done and is_due and line != self._last:
-            self._last, self._said_at = line, time.monotonic()
-            self._say(line)
+        if total and not done and is_due and (completed, total) != self._last:
+            self._last, self._said_at = (completed, total), time.monotonic()
+            self._say(f"progress {completed} of {total} tasks")
+            self._report(completed, total)

@@ -48,8 +48,8 @@ MOST_FILES = 65_536  # more descriptors than the callers ever hold open
 _GIB = 1024**3
 _SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = (
-    "alternatives ca-certificates group host.conf hosts java-17-openjdk java-21-openjdk ld.so.cache ld.so.conf "
-    "ld.so.conf.d localtime mime.types nsswitch.conf passwd pki protocols resolv.conf services ssl timezone"
+    "alternatives ca-certificates host.conf hosts java-17-openjdk java-21-openjdk ld.so.cache ld.so.conf "
+    "ld.so.conf.d localtime mime.types nsswitch.conf pki protocols resolv.conf services ssl timezone"
 ).split()
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 
@@ -93,8 +93,6 @@ def detect_mode() -> Mode:
     mode: Mode = "full" if os.geteuid() == 0 else "user"
     child = os.fork()
     if child == 0:
-        silence = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silence, 2)
         confine(_probe, Confinement(), Limits(memory_bytes=None), mode=mode)
     return mode if os.waitpid(child, 0)[1] == 0 else "off"
 
@@ -117,15 +115,12 @@ def confine(body: Callable[[], int], confinement: Confinement, limits: Limits, *
         alive_read, alive_write = os.pipe()
         number = os.getpid()
         child = os.fork()
-    except OSError as error:
-        _refuse(error)
-    if child:
-        _keep(child, alive_read)
-    os.close(alive_read)
-    try:
+        if child:
+            _keep(child, alive_read)
+        os.close(alive_read)
         _become_confined(confinement, limits, mode=mode, number=number)
         _die_with_keeper(alive_write)
-    except OSError as error:
+    except BaseException as error:  # noqa: BLE001 - this process must not return into its caller's code, whatever happens
         _refuse(error)
     os._exit(_run(body))
 
@@ -174,12 +169,14 @@ def _become_confined(confinement: Confinement, limits: Limits, *, mode: Mode, nu
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    if mode != "off":
-        _build_root(confinement)
-    _apply_limits(limits)
+    uid, gid = os.getuid(), os.getgid()
     if mode == "full":
         uid = confinement.uid if confinement.uid is not None else FIRST_JOB_UID + number % JOB_UIDS
         gid = confinement.gid if confinement.gid is not None else uid
+    if mode != "off":
+        _build_root(confinement, uid, gid)
+    _apply_limits(limits)
+    if mode == "full":
         os.setgroups([])
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
@@ -200,9 +197,9 @@ def _die_with_keeper(alive: int) -> None:
 def _enter_user_namespace() -> None:
     uid, gid = os.getuid(), os.getgid()
     _call("unshare", _libc.unshare(_CLONE_NEWUSER))
-    Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
-    Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1", encoding="ascii")
-    Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1", encoding="ascii")
+    Path("/proc/self/setgroups").write_bytes(b"deny")
+    Path("/proc/self/uid_map").write_bytes(f"{uid} {uid} 1".encode())
+    Path("/proc/self/gid_map").write_bytes(f"{gid} {gid} 1".encode())
 
 
 def _apply_limits(limits: Limits) -> None:
@@ -234,7 +231,7 @@ def _drop_capabilities() -> None:
 # --- the file system ------------------------------------------------------------------------------
 
 
-def _build_root(confinement: Confinement) -> None:
+def _build_root(confinement: Confinement, uid: int, gid: int) -> None:
     """Build the new root in memory, bind what may be seen, and leave the old one for good."""
     # not before the fork: leaving the old root moves everybody in the namespace, and the keeper must stay outside
     _call("unshare", _libc.unshare(_CLONE_NEWNS))
@@ -250,6 +247,7 @@ def _build_root(confinement: Confinement) -> None:
     _private_folder("/tmp", confinement.tmp_bytes)  # noqa: S108 - before the folders, which may lie below it
     for path, writable in _visible(confinement):
         _bind(path, writable=writable)
+    _make_users(uid, gid)
     _pivot("/new", "/new/old_root")
     _call("umount2", _libc.umount2(b"/old_root", _MNT_DETACH))
     os.rmdir("/old_root")
@@ -331,6 +329,20 @@ def _make_proc() -> None:
         _mount("tmpfs", "/new/proc", "tmpfs", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, "mode=0555,size=4k")
 
 
+def _make_users(uid: int, gid: int) -> None:
+    """Name the job's user, whom the machine does not know: Java wants a name for who it runs as."""
+    _make_parents("/new/etc/passwd")
+    nowhere = "/usr/sbin/nologin"
+    for name, lines in (
+        ("passwd", (f"root:x:0:0::/root:{nowhere}", f"job:x:{uid}:{gid}::/tmp:{nowhere}")),
+        ("group", ("root:x:0:", f"job:x:{gid}:")),
+    ):
+        file = os.open(f"/new/etc/{name}", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644)
+        os.write(file, "".join(f"{line}\n" for line in lines).encode())
+        os.fchmod(file, 0o644)
+        os.close(file)
+
+
 def _private_folder(path: str, size: int) -> None:
     target = f"/new{path}"
     os.mkdir(target, 0o755)
@@ -357,8 +369,9 @@ def _call(what: str, outcome: int) -> None:
         raise OSError(number, os.strerror(number), what)
 
 
-def _refuse(error: OSError) -> NoReturn:
-    os.write(2, f"sandbox: {error.strerror}: {error.filename}\n".encode())
+def _refuse(error: BaseException) -> NoReturn:
+    what = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) else repr(error)
+    os.write(2, f"sandbox: {what}\n".encode())
     os._exit(SETUP_FAILED)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ _RESERVED = frozenset({"jobs", "transforms", "webapp"})
 def prepare_imports(root: Path) -> None:
     """Let the repository's modules be imported, ours staying under their own names; its warnings go to the log."""
     sys.path[:] = [str(root), *(entry for entry in sys.path if entry not in ("", str(root)))]
+    # Spark's functions at module level, such as F.col("x"), then need no session
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
     # nothing is written into the folder with the code, which may be read-only
     sys.dont_write_bytecode = True
     jobs.transforms.install()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import ForbiddenError, NoSuchTableError
 from pyiceberg.table import Table
 
 from jobs.engine.catalog import open_catalog
-from jobs.protocol import JobManifest
+from jobs.protocol import JobManifest, Progress, write_message
 from jobs.transforms.errors import TransformError
 
 if TYPE_CHECKING:
@@ -53,8 +54,12 @@ class Connections:
 
             if self.manifest.profile != "spark":
                 raise TransformError("this transform has no Spark: declare it with @transform.spark.using")
-            self._spark = open_session(self.manifest, say)
+            self._spark = open_session(self.manifest, say, lambda done, total: self.report(done, total, "tasks"))
         return self._spark
+
+    def report(self, done: int, total: int, unit: Literal["rows", "tasks"]) -> None:
+        """Leave word of how far the job is."""
+        write_message(Path(self.manifest.result_path).with_name(Progress.FILE), Progress(done, total, unit))
 
     def close(self) -> None:
         """End the Spark session, running queries included."""
