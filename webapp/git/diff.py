@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Literal
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+from typing import Literal as OneOf
 
 from pygments import lex
 from pygments.lexers import get_lexer_for_filename
 from pygments.lexers.special import TextLexer
-from pygments.token import STANDARD_TYPES
+from pygments.token import Comment, Keyword, Literal, Name, Operator
 from pygments.util import ClassNotFound
 from pygit2.enums import DeltaStatus, FileMode
 
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FileDiff", "Hunk", "Line", "Span", "colour_lines", "decorate", "file_diff_of_patch", "limit_lines"]
 
-LineKind = Literal["context", "added", "deleted"]
-FileStatus = Literal["added", "deleted", "modified", "renamed", "copied", "retyped"]
+LineKind = OneOf["context", "added", "deleted"]
+FileStatus = OneOf["added", "deleted", "modified", "renamed", "copied", "retyped"]
 
 # Colouring reads whole files; beyond these sizes a diff is shown plain.
 MAX_COLOUR_BYTES = 400_000
@@ -32,6 +34,21 @@ MAX_LINE = 2_000
 MAX_FILE_LINES = 20_000
 _MARK_SHARE = 0.5
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
+_FAMILIES: tuple[tuple[_TokenType, str], ...] = (
+    (Comment, "c1"),
+    (Keyword, "k"),
+    (Operator.Word, "k"),
+    (Literal.String, "s2"),
+    (Literal.Number, "mi"),
+    (Name.Function, "nf"),
+    (Name.Decorator, "nf"),
+    (Name.Class, "nc"),
+    (Name.Namespace, "nc"),
+    (Name.Tag, "nc"),
+    (Name.Attribute, "nc"),
+    (Name.Builtin, "mi"),
+    (Name.Constant, "mi"),
+)
 _STATUSES: dict[DeltaStatus, FileStatus] = {
     DeltaStatus.ADDED: "added",
     DeltaStatus.DELETED: "deleted",
@@ -88,6 +105,24 @@ class Hunk:
     def header(self) -> str:
         """Return the line that a patch writes above the hunk."""
         return f"@@ -{self.old_start},{self.old_count} +{self.new_start},{self.new_count} @@"
+
+    @property
+    def pairs(self) -> list[tuple[Line | None, Line | None]]:
+        """Return the lines side by side: a run of deleted lines stands beside the added ones that follow it."""
+        rows: list[tuple[Line | None, Line | None]] = []
+        position = 0
+        while position < len(self.lines):
+            deleted = _run(self.lines, position, "deleted")
+            added = _run(self.lines, position + deleted, "added")
+            if not deleted and not added:
+                rows.append((self.lines[position], self.lines[position]))
+                position += 1
+                continue
+            left = self.lines[position : position + deleted]
+            right = self.lines[position + deleted : position + deleted + added]
+            rows.extend(zip_longest(left, right))
+            position += deleted + added
+        return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +255,11 @@ def colour_lines(path: str, content: str) -> list[tuple[Span, ...]]:
             if position:
                 lines.append(tuple(current))
                 current = []
-            if piece:
+            if not piece:
+                continue
+            if current and (current[-1].token == name or not piece.strip()):
+                current[-1] = Span(current[-1].text + piece, current[-1].token)
+            else:
                 current.append(Span(piece, name))
     if current:
         lines.append(tuple(current))
@@ -228,11 +267,10 @@ def colour_lines(path: str, content: str) -> list[tuple[Span, ...]]:
 
 
 def _token_class(token: _TokenType) -> str:
-    kind: _TokenType | None = token
-    while kind is not None:
-        if kind in STANDARD_TYPES:
-            return STANDARD_TYPES[kind]
-        kind = kind.parent
+    """Return the one class of a token's family: what shows no colour of its own needs no element of its own."""
+    for family, name in _FAMILIES:
+        if token in family:
+            return name
     return ""
 
 

@@ -100,6 +100,14 @@ class Publication(models.Model):
     def __str__(self) -> str:
         return f"{self.branch}@{self.sha[:7]}: {self.status}"
 
+    @property
+    def summary(self) -> str:
+        """Return the outcome in words."""
+        if self.status == PENDING:
+            return "publishing"
+        number, noun = (len(self.errors), "error") if self.status == FAILED else (self.jobspecs, "JobSpec")
+        return f"{number} {noun}{'' if number == 1 else 's'}"
+
 
 class Protection(models.Model):
     """What it takes to move a branch."""

@@ -7,12 +7,34 @@ from typing import TYPE_CHECKING
 from django.urls import path
 
 from webapp.repositories import api
-from webapp.repositories.views import git_http
+from webapp.repositories.views import files, git_http, history, manage
 
 if TYPE_CHECKING:
     from django.urls import URLPattern, URLResolver
 
 page_urls: list[URLPattern | URLResolver] = [
+    path("repositories", manage.repositories, name="repositories"),
+    path("repositories/new", manage.new, name="repository-new"),
+    path("r/<str:repo>", files.repository),
+    path("r/<str:repo>/", files.repository, name="repository"),
+    path("r/<str:repo>/tree/<path:rest>", files.tree, name="repository-tree"),
+    path("r/<str:repo>/blob/<path:rest>", files.blob, name="repository-blob"),
+    path("r/<str:repo>/raw/<path:rest>", files.raw, name="repository-raw"),
+    path("r/<str:repo>/find/<path:rest>", files.find, name="repository-find"),
+    path("r/<str:repo>/edit/<path:rest>", files.edit, name="repository-edit"),
+    path("r/<str:repo>/new/<path:rest>", files.new, name="repository-new-file"),
+    path("r/<str:repo>/delete/<path:rest>", files.delete, name="repository-delete-file"),
+    path("r/<str:repo>/commits", history.commits, name="repository-history"),
+    path("r/<str:repo>/commits/<path:rest>", history.commits, name="repository-commits"),
+    path("r/<str:repo>/commit/<str:sha>", history.commit, name="repository-commit"),
+    path("r/<str:repo>/compare", history.compare, name="repository-compare"),
+    path("r/<str:repo>/branches", history.branches, name="repository-branches"),
+    path("r/<str:repo>/branches/check", history.check_branch, name="repository-branch-check"),
+    path("r/<str:repo>/branches/delete", history.delete_branch, name="repository-branch-delete"),
+    path("r/<str:repo>/settings", manage.settings, name="repository-settings"),
+    path("r/<str:repo>/settings/members/remove", manage.remove_member, name="repository-member-remove"),
+    path("r/<str:repo>/settings/protections/remove", manage.remove_protection, name="repository-protection-remove"),
+    path("r/<str:repo>/settings/delete", manage.delete, name="repository-delete"),
     path("git/<str:name>.git/<path:route>", git_http.serve_git, name="git"),
 ]
 api_urls: list[URLPattern | URLResolver] = [

@@ -27,16 +27,27 @@ def check_branch_is_free(*, repository: Repository, name: str) -> None:
         raise Conflict(message, code="branch_exists", errors={"name": [message]})
 
 
-def create_branch(*, repository: Repository, name: str, start_point: str = "", by: Principal) -> str:
-    """Make a branch off another branch or a commit; return its head."""
-    permissions.check_write(by, repository)
+def check_branch_name_is_free(*, repository: Repository, name: str) -> None:
+    """Refuse a name that a new branch cannot have."""
     check_new_branch_name(name)
     check_branch_is_free(repository=repository, name=name)
+
+
+def create_branch(
+    *, repository: Repository, name: str, start_point: str = "", parent: str = "", by: Principal
+) -> str:
+    """Make a branch off another branch or a commit; return its head.
+
+    The parent is the branch of the start point; for a commit it may be named, else the nearest branch is found.
+    """
+    permissions.check_write(by, repository)
+    check_branch_name_is_free(repository=repository, name=name)
     git = repository.git
     start = start_point or repository.default_branch
     with git_refusals():
         head = git.resolve(start)
-        parent = start if git.find_head(start) is not None else ""
+        if git.find_head(start) is not None:
+            parent = start
         with transaction.atomic():
             # The row comes first: its unique name settles two requests for one name before Git is asked.
             announce(repository=repository, branch=name, before="", after=head, by=by, parent=parent)

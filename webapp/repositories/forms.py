@@ -1,0 +1,134 @@
+"""Forms of the pages of repositories. They check shape only; services decide."""
+
+from __future__ import annotations
+
+from django import forms
+
+ROLES = [
+    ("reader", "Reader: sees code, data and pull requests"),
+    ("writer", "Writer: also commits and builds on branches"),
+    ("maintainer", "Maintainer: also members, protections and master"),
+]
+_MONO = {"class": "mono", "spellcheck": "false", "autocomplete": "off", "autocapitalize": "off"}
+
+
+class NewRepositoryForm(forms.Form):
+    """What makes a repository."""
+
+    name = forms.CharField(
+        max_length=100, help_text="Letters, digits, '-' and '_'. It also names its dataset folder.", strip=True
+    )
+    description = forms.CharField(max_length=500, required=False)
+    template = forms.ChoiceField(
+        label="Start with",
+        choices=[
+            ("empty", "An empty pipeline: pipeline.toml and a README"),
+            ("nyc", "The example: flights from New York, cleaned and summed up"),
+        ],
+        widget=forms.RadioSelect,
+        initial="empty",
+    )
+
+
+class DescriptionForm(forms.Form):
+    """What a repository is about."""
+
+    description = forms.CharField(max_length=500, required=False)
+
+
+class BranchForm(forms.Form):
+    """What makes a branch."""
+
+    name = forms.CharField(max_length=300, strip=True)
+    start_point = forms.CharField(max_length=300, required=False, strip=True)
+    open_editor = forms.BooleanField(required=False)
+    path = forms.CharField(max_length=2000, required=False)
+
+
+class DeleteBranchForm(forms.Form):
+    """Whether the dataset branches of a deleted branch go too."""
+
+    name = forms.CharField(max_length=300)
+    data = forms.ChoiceField(choices=[("delete", "delete"), ("keep", "keep")])
+
+
+class EditForm(forms.Form):
+    """A file with the message and branch of its commit."""
+
+    path = forms.CharField(max_length=2000, required=False, strip=True)
+    content = forms.CharField(required=False, strip=False, widget=forms.Textarea)
+    message = forms.CharField(max_length=300, strip=True)
+    details = forms.CharField(max_length=10_000, required=False, widget=forms.Textarea)
+    target = forms.ChoiceField(choices=[("direct", "direct"), ("new", "new")])
+    branch = forms.CharField(max_length=300, required=False, strip=True)
+    head = forms.CharField(max_length=40)
+
+    def clean(self) -> dict[str, object]:
+        """Ask for the name of a new branch where one is wanted."""
+        fields = super().clean() or {}
+        if fields.get("target") == "new" and not fields.get("branch"):
+            self.add_error("branch", "Name the new branch.")
+        return fields
+
+    @property
+    def full_message(self) -> str:
+        """Return the message with its details."""
+        details = str(self.cleaned_data["details"]).replace("\r\n", "\n").strip()
+        return f"{self.cleaned_data['message']}\n\n{details}".strip()
+
+
+class MemberForm(forms.Form):
+    """What gives a role."""
+
+    user = forms.CharField(max_length=150, label="User name", strip=True)
+    role = forms.ChoiceField(choices=ROLES, initial="writer")
+
+
+class ProtectionForm(forms.Form):
+    """What it takes to move a branch."""
+
+    branch = forms.CharField(max_length=300, widget=forms.TextInput(attrs=_MONO), strip=True)
+    approvals = forms.IntegerField(
+        min_value=0, max_value=20, initial=1, label="Approvals by others", help_text="Nobody approves their own change."
+    )
+    groups = forms.CharField(
+        required=False, max_length=1000, help_text="Names of groups, separated by commas; one of each must approve."
+    )
+    paths = forms.CharField(
+        required=False,
+        max_length=5000,
+        label="Path rules",
+        widget=forms.Textarea(attrs={**_MONO, "rows": 3}),
+        help_text="One a line: pattern, group, number. For example: pipelines/finance/** finance 1",
+    )
+    checks = forms.CharField(
+        required=False, max_length=1000, label="Required checks", help_text="Names, separated by commas."
+    )
+    allow_bypass = forms.BooleanField(
+        required=False, initial=True, label="Maintainers may commit directly and merge past a requirement"
+    )
+
+    def clean_paths(self) -> list[dict[str, object]]:
+        """Read one rule a line."""
+        rules: list[dict[str, object]] = []
+        for line in str(self.cleaned_data["paths"]).splitlines():
+            words = line.split()
+            if not words:
+                continue
+            if len(words) not in {2, 3} or (len(words) == 3 and not words[2].isdigit()):  # noqa: PLR2004 - as the hint says
+                message = f"'{line}' is not a rule: write pattern, group and number."
+                raise forms.ValidationError(message)
+            rules.append({"pattern": words[0], "group": words[1], "approvals": int((*words, "1")[2])})
+        return rules
+
+    def clean_groups(self) -> list[str]:
+        """Split the names."""
+        return _split(self.cleaned_data["groups"])
+
+    def clean_checks(self) -> list[str]:
+        """Split the names."""
+        return _split(self.cleaned_data["checks"])
+
+
+def _split(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

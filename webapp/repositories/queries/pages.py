@@ -1,0 +1,612 @@
+"""What each page of a repository shows, with permissions already decided."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import date
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from webapp.accounts.models import Folder
+from webapp.core.errors import NotFound
+from webapp.git.diff import FileDiff, colour_lines, limit_lines
+from webapp.repositories import permissions
+from webapp.repositories.errors import git_refusals
+from webapp.repositories.queries import branches as branch_queries
+from webapp.repositories.queries import code
+from webapp.repositories.queries.branches import BranchInfo, publications_of_commits
+from webapp.repositories.queries.repositories import get_repository, get_role, list_members, list_repositories
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from webapp.accounts.rules.principals import Principal
+    from webapp.git.diff import Span
+    from webapp.git.repository import GitRepository
+    from webapp.git.values import Blob, CommitInfo, Entry
+    from webapp.repositories.models import Protection, Publication, Repository
+
+MAX_SHOWN_BYTES = 2_000_000
+MAX_COLOURED_BYTES = 400_000
+MAX_EDITED_BYTES = 1_000_000
+LINES_AT_ONCE = 1_500
+DIFF_LINES_AT_ONCE = 400
+DIFF_LINES_A_PAGE = 3_000
+MAX_FOUND_FILES = 5_000
+COMMITS_A_PAGE = 30
+LANGUAGES = {"py": "python", "sql": "sql", "yml": "yaml", "yaml": "yaml", "json": "json"}
+READMES = ("readme.md", "readme.markdown", "readme.txt", "readme")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crumb:
+    """One part of a path, with the address of its folder."""
+
+    name: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchOption:
+    """A line of the branch picker."""
+
+    name: str
+    url: str
+    note: str
+    default: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """What the pages on one ref of a repository have in common."""
+
+    repository: Repository
+    repo_bar: dict[str, str]
+    nav: str
+    ref: str
+    is_branch: bool
+    head: str
+    role: str
+    can_write: bool
+    can_commit: bool
+    can_maintain: bool
+    protected: bool
+    base_url: str
+    tree_url: str
+    find_url: str
+    branches: tuple[BranchOption, ...]
+    start_options: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryRow:
+    """A line of a folder with the commit that last changed it."""
+
+    entry: Entry
+    url: str
+    commit: CommitInfo | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readme:
+    """The text that introduces a folder."""
+
+    name: str
+    text: str
+    is_markdown: bool
+    edit_url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreePage:
+    """A folder."""
+
+    frame: Frame
+    path: str
+    crumbs: tuple[Crumb, ...]
+    rows: tuple[EntryRow, ...]
+    commit: CommitInfo
+    publication: Publication | None
+    commit_count: int
+    commits_url: str
+    tag_count: int
+    readme: Readme | None
+    new_file_url: str
+    folders: tuple[str, ...]
+    sidebar: bool
+    parent_url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlobPage:
+    """A file."""
+
+    frame: Frame
+    path: str
+    crumbs: tuple[Crumb, ...]
+    blob: Blob | None
+    size: int
+    lines: tuple[tuple[int, tuple[Span, ...]], ...]
+    line_count: int
+    cut: bool
+    is_text: bool
+    is_markdown: bool
+    commit: CommitInfo | None
+    publication: Publication | None
+    problems: dict[int, str]
+    raw_url: str
+    edit_url: str
+    delete_url: str
+    history_url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditPage:
+    """The editor."""
+
+    frame: Frame
+    mode: str
+    path: str
+    crumbs: tuple[Crumb, ...]
+    content: str
+    language: str
+    problems_json: str
+    default_message: str
+    suggested_branch: str
+    cancel_url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRow:
+    """A commit in a list."""
+
+    commit: CommitInfo
+    publication: Publication | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitsPage:
+    """The history of a ref."""
+
+    frame: Frame
+    path: str
+    days: tuple[tuple[date, tuple[CommitRow, ...]], ...]
+    text: str
+    previous_url: str
+    next_url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffView:
+    """Files of a comparison as a page shows them."""
+
+    files: tuple[FileDiff, ...]
+    additions: int
+    deletions: int
+    split: bool
+    ignore_whitespace: bool
+    unfolded: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitPage:
+    """One commit with its changes and publications."""
+
+    frame: Frame
+    commit: CommitInfo
+    publications: tuple[Publication, ...]
+    pending: bool
+    diff: DiffView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchesPage:
+    """All branches."""
+
+    frame: Frame
+    rows: tuple[BranchInfo, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparePage:
+    """Two refs."""
+
+    frame: Frame
+    base: str
+    compare_head: str
+    names: tuple[str, ...]
+    overview: code.CompareOverview
+    rows: tuple[CommitRow, ...]
+    diff: DiffView
+    clean: bool
+    conflicts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindPage:
+    """All files of a ref, to jump to."""
+
+    frame: Frame
+    files: tuple[tuple[str, str], ...]
+    cut: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsPage:
+    """Members and protections."""
+
+    frame: Frame
+    members: tuple[Any, ...]
+    protections: tuple[Protection, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepositoryRow:
+    """A repository in the list."""
+
+    repository: Repository
+    role: str
+    commit: CommitInfo | None
+    publication: Publication | None
+    branch_count: int
+
+
+def split_ref(repository: Repository, rest: str) -> tuple[str, str]:
+    """Split "feature/x/pipelines/a.py" into the branch (or commit) and the path.
+
+    Git allows no branch below another one, so at most one branch is a prefix.
+    """
+    parts = rest.strip("/").split("/")
+    with git_refusals():
+        git = repository.git
+        for end in range(1, len(parts) + 1):
+            name = "/".join(parts[:end])
+            if git.find_head(name) is not None:
+                return name, "/".join(parts[end:])
+        git.resolve(parts[0])
+    return parts[0], "/".join(parts[1:])
+
+
+def ref_url(repository: Repository, view: str, ref: str, path: str = "") -> str:
+    """Return the address of a ref, or of a path at it."""
+    tail = f"/{quote(path)}" if path else ""
+    return f"/r/{repository.name}/{view}/{quote(ref, safe='/')}{tail}"
+
+
+def frame(principal: Principal, name: str, ref: str = "", *, tab: str = "files", view: str = "tree") -> Frame:
+    """Collect what every page of a repository needs."""
+    repository = get_repository(principal, name)
+    with git_refusals():
+        git = repository.git
+        ref = ref or repository.default_branch
+        heads = git.list_heads()
+        head = heads.get(ref) or git.resolve(ref)
+    can_write = permissions.can_write(principal, repository)
+    protected = {item.lower() for item in repository.protections.values_list("branch", flat=True)}
+    names = sorted(heads, key=lambda item: (item != repository.default_branch, item.lower()))
+    options = tuple(
+        BranchOption(
+            name=item,
+            url=ref_url(repository, view, item),
+            note="protected" if item.lower() in protected else "",
+            default=item == repository.default_branch,
+        )
+        for item in names
+    )
+    starts = [ref, *(item for item in names if item != ref)]
+    return Frame(
+        repository=repository,
+        repo_bar={"name": repository.name, "tab": tab},
+        nav="repositories",
+        ref=ref,
+        is_branch=ref in heads,
+        head=head,
+        role=get_role(principal, repository),
+        can_write=can_write,
+        can_commit=ref in heads and permissions.can_move_branch(principal, repository, ref),
+        can_maintain=permissions.can_maintain(principal, repository),
+        protected=ref.lower() in protected,
+        base_url=f"/r/{repository.name}",
+        tree_url=ref_url(repository, "tree", ref),
+        find_url=ref_url(repository, "find", ref),
+        branches=options,
+        start_options=tuple((item, f"{item} · {heads.get(item, head)[:7]}") for item in starts),
+    )
+
+
+def tree_page(principal: Principal, name: str, ref: str = "", path: str = "") -> TreePage:
+    """Collect a folder's page."""
+    common = frame(principal, name, ref)
+    repository = common.repository
+    with git_refusals():
+        git = repository.git
+        entries = git.list_entries(common.head, path)
+        last = git.last_commits(common.head, path)
+        commit = next(git.iterate_commits(common.head, path=path), None) or git.get_commit(common.head)
+        count = git.count_commits(common.head, limit=10_000)
+        tags = len(git.list_tags())
+        readme = _readme(repository, git, common, entries)
+    rows = tuple(
+        EntryRow(
+            entry=entry,
+            url=ref_url(repository, "tree" if entry.kind == "folder" else "blob", common.ref, entry.path),
+            commit=last.get(entry.name),
+        )
+        for entry in entries
+    )
+    folders = Folder.objects.filter(repository=repository.name).order_by("name").values_list("name", flat=True)
+    return TreePage(
+        frame=common,
+        path=path,
+        crumbs=crumbs(repository, common.ref, path),
+        rows=rows,
+        commit=commit,
+        publication=publications_of_commits(repository, [commit.sha], branch=common.ref).get(commit.sha),
+        commit_count=count,
+        commits_url=ref_url(repository, "commits", common.ref) + (f"?path={quote(path)}" if path else ""),
+        tag_count=tags,
+        readme=readme,
+        new_file_url=ref_url(repository, "new", common.ref, path),
+        folders=tuple(folders),
+        sidebar=not path,
+        parent_url=ref_url(repository, "tree", common.ref, path.rpartition("/")[0]) if path else "",
+    )
+
+
+def crumbs(repository: Repository, ref: str, path: str) -> tuple[Crumb, ...]:
+    """Return the folders above a path."""
+    parts = path.split("/") if path else []
+    return tuple(
+        Crumb(name=part, url=ref_url(repository, "tree", ref, "/".join(parts[: position + 1])))
+        for position, part in enumerate(parts)
+    )
+
+
+def blob_page(principal: Principal, name: str, ref: str, path: str, *, whole: bool = False) -> BlobPage:
+    """Collect a file's page."""
+    common = frame(principal, name, ref, view="tree")
+    repository = common.repository
+    with git_refusals():
+        git = repository.git
+        size = git.blob_size(common.head, path)
+        blob = git.read_blob(common.head, path) if size <= MAX_SHOWN_BYTES else None
+        commit = next(git.iterate_commits(common.head, path=path), None)
+    publication = branch_queries.get_publication(repository, common.ref, common.head)
+    is_text = blob is not None and not blob.is_binary and blob.kind == "file"
+    lines = _lines(path, blob.text) if blob is not None and is_text else []
+    shown = lines if whole else lines[:LINES_AT_ONCE]
+    return BlobPage(
+        frame=common,
+        path=path,
+        crumbs=crumbs(repository, common.ref, path),
+        blob=blob,
+        size=size,
+        lines=tuple(enumerate(shown, start=1)),
+        line_count=len(lines),
+        cut=len(shown) < len(lines),
+        is_text=is_text,
+        is_markdown=path.lower().endswith((".md", ".markdown")),
+        commit=commit,
+        publication=publication,
+        problems={
+            int(item.get("line") or 0): str(item.get("message", "")) for item in problems_of(publication, path)
+        },
+        raw_url=ref_url(repository, "raw", common.ref, path),
+        edit_url=ref_url(repository, "edit", common.ref, path),
+        delete_url=ref_url(repository, "delete", common.ref, path),
+        history_url=ref_url(repository, "commits", common.ref) + f"?path={quote(path)}",
+    )
+
+
+def problems_of(publication: Publication | None, path: str) -> list[dict[str, Any]]:
+    """Return the errors of a publication that lie in one file."""
+    if publication is None:
+        return []
+    return [item for item in publication.errors if item.get("file") == path]
+
+
+def edit_page(principal: Principal, name: str, ref: str, path: str, *, mode: str) -> EditPage:
+    """Collect the editor's page: mode is edit, new or delete."""
+    common = frame(principal, name, ref)
+    repository = common.repository
+    permissions.check_write(principal, repository)
+    if not common.is_branch:
+        message = f"{ref[:40]} is a commit; files are edited on a branch."
+        raise NotFound(message, code="not_a_branch")
+    content = ""
+    if mode != "new":
+        blob = code.read_blob(repository, common.head, path)
+        if mode == "edit" and (blob.is_binary or blob.kind != "file" or blob.size > MAX_EDITED_BYTES):
+            message = f"{path} cannot be edited here: it is binary, a link or larger than 1 MB. Change it with Git."
+            raise NotFound(message, code="not_editable")
+        content = blob.text if mode == "edit" else ""
+    publication = branch_queries.get_publication(repository, common.ref, common.head)
+    return EditPage(
+        frame=common,
+        mode=mode,
+        path=path if mode != "new" else (f"{path.strip('/')}/" if path else ""),
+        crumbs=crumbs(repository, common.ref, path),
+        content=content,
+        language=LANGUAGES.get(path.rpartition(".")[2].lower(), "python" if mode == "new" else ""),
+        problems_json=json.dumps(problems_of(publication, path)),
+        default_message=_default_message(mode, path),
+        suggested_branch=_suggest_branch(repository, principal.username),
+        cancel_url=ref_url(repository, "tree" if mode == "new" else "blob", common.ref, path),
+    )
+
+
+def commits_page(principal: Principal, name: str, ref: str, *, path: str = "", page: int = 1) -> CommitsPage:
+    """Collect a page of the history."""
+    common = frame(principal, name, ref, view="commits")
+    repository = common.repository
+    start = (page - 1) * COMMITS_A_PAGE
+    commits = code.list_commits(repository, common.head, path=path, offset=start, limit=COMMITS_A_PAGE + 1)
+    rows = commit_rows(repository, commits[:COMMITS_A_PAGE], branch=common.ref)
+    base = ref_url(repository, "commits", common.ref)
+    tail = f"&path={quote(path)}" if path else ""
+    return CommitsPage(
+        frame=common,
+        path=path,
+        days=tuple((day, tuple(group)) for day, group in groupby(rows, lambda row: row.commit.committed_at.date())),
+        text=f"{start + 1}–{start + len(rows)}" if rows else "",
+        previous_url=f"{base}?page={page - 1}{tail}" if page > 1 else "",
+        next_url=f"{base}?page={page + 1}{tail}" if len(commits) > COMMITS_A_PAGE else "",
+    )
+
+
+def commit_rows(repository: Repository, commits: Sequence[CommitInfo], *, branch: str = "") -> tuple[CommitRow, ...]:
+    """Join commits with their publications."""
+    published = publications_of_commits(repository, [commit.sha for commit in commits], branch=branch)
+    return tuple(CommitRow(commit=commit, publication=published.get(commit.sha)) for commit in commits)
+
+
+def diff_view(
+    files: Sequence[FileDiff], *, split: bool = False, ignore_whitespace: bool = False, unfolded: str = ""
+) -> DiffView:
+    """Cut long files of a comparison; a page holds only so many lines, the rest is loaded by file."""
+    left = DIFF_LINES_A_PAGE
+    shown = []
+    for file in files:
+        limit = file.line_count if file.path == unfolded else min(DIFF_LINES_AT_ONCE, max(left, 0))
+        cut = limit_lines(file, limit=limit)
+        left -= cut.line_count
+        shown.append(cut)
+    return DiffView(
+        files=tuple(shown),
+        additions=sum(file.additions for file in files),
+        deletions=sum(file.deletions for file in files),
+        split=split,
+        ignore_whitespace=ignore_whitespace,
+        unfolded=unfolded,
+    )
+
+
+def commit_page(
+    principal: Principal, name: str, sha: str, *, split: bool = False, ignore_whitespace: bool = False, unfolded: str = ""
+) -> CommitPage:
+    """Collect a commit's page."""
+    repository = get_repository(principal, name)
+    commit = code.get_commit(repository, sha)
+    publications = branch_queries.list_publications(repository, commit.sha)
+    files = code.diff_commit(repository, commit.sha, ignore_whitespace=ignore_whitespace)
+    return CommitPage(
+        frame=frame(principal, name, publications[0].branch if publications else ""),
+        commit=commit,
+        publications=tuple(publications),
+        pending=any(item.status == "pending" for item in publications),
+        diff=diff_view(files, split=split, ignore_whitespace=ignore_whitespace, unfolded=unfolded),
+    )
+
+
+def branches_page(principal: Principal, name: str) -> BranchesPage:
+    """Collect the page of all branches."""
+    common = frame(principal, name)
+    return BranchesPage(frame=common, rows=tuple(branch_queries.list_branches(common.repository)))
+
+
+def compare_page(
+    principal: Principal,
+    name: str,
+    *,
+    base: str,
+    head: str,
+    split: bool = False,
+    ignore_whitespace: bool = False,
+    unfolded: str = "",
+) -> ComparePage:
+    """Collect the page of two refs."""
+    common = frame(principal, name)
+    repository = common.repository
+    base = base or repository.default_branch
+    head = head or repository.default_branch
+    overview = code.compare_overview(repository, base, head)
+    files = code.compare(repository, overview.base_sha, overview.head_sha, ignore_whitespace=ignore_whitespace)
+    state = code.merge_state(repository, overview.head_sha, overview.base_sha)
+    return ComparePage(
+        frame=common,
+        base=base,
+        compare_head=head,
+        names=tuple(dict.fromkeys([option.name for option in common.branches] + [base, head])),
+        overview=overview,
+        rows=commit_rows(repository, overview.commits, branch=head),
+        diff=diff_view(files, split=split, ignore_whitespace=ignore_whitespace, unfolded=unfolded),
+        clean=state.clean,
+        conflicts=state.conflicts,
+    )
+
+
+def find_page(principal: Principal, name: str, ref: str) -> FindPage:
+    """Collect all files of a ref."""
+    common = frame(principal, name, ref, view="find")
+    files = code.list_files(common.repository, common.head)
+    return FindPage(
+        frame=common,
+        files=tuple((path, ref_url(common.repository, "blob", common.ref, path)) for path in files[:MAX_FOUND_FILES]),
+        cut=len(files) > MAX_FOUND_FILES,
+    )
+
+
+def settings_page(principal: Principal, name: str) -> SettingsPage:
+    """Collect members and protections."""
+    common = frame(principal, name, tab="settings")
+    return SettingsPage(
+        frame=common,
+        members=tuple(list_members(principal, common.repository)),
+        protections=tuple(branch_queries.list_protections(common.repository)),
+    )
+
+
+def repository_rows(principal: Principal) -> list[RepositoryRow]:
+    """Collect the list of repositories."""
+    rows = []
+    for repository in list_repositories(principal):
+        with git_refusals():
+            git = repository.git
+            heads = git.list_heads()
+            head = heads.get(repository.default_branch)
+            commit = git.get_commit(head) if head else None
+        rows.append(
+            RepositoryRow(
+                repository=repository,
+                role=get_role(principal, repository),
+                commit=commit,
+                publication=(
+                    branch_queries.get_publication(repository, repository.default_branch, head) if head else None
+                ),
+                branch_count=len(heads),
+            )
+        )
+    return rows
+
+
+def _lines(path: str, text: str) -> list[tuple[Span, ...]]:
+    name = path if len(text) <= MAX_COLOURED_BYTES else "plain.txt"
+    return colour_lines(name, text.replace("\r\n", "\n"))
+
+
+def _readme(repository: Repository, git: GitRepository, common: Frame, entries: Sequence[Entry]) -> Readme | None:
+    found = {entry.name.lower(): entry for entry in entries if entry.kind == "file"}
+    entry = next((found[name] for name in READMES if name in found), None)
+    if entry is None or (entry.size or 0) > MAX_COLOURED_BYTES:
+        return None
+    blob = git.read_blob(common.head, entry.path)
+    return Readme(
+        name=entry.name,
+        text=blob.text,
+        is_markdown=entry.name.lower().endswith((".md", ".markdown")),
+        edit_url=ref_url(repository, "edit", common.ref, entry.path) if common.is_branch and common.can_write else "",
+    )
+
+
+def _default_message(mode: str, path: str) -> str:
+    name = path.rpartition("/")[2]
+    return {"new": "", "delete": f"Delete {name}", "edit": f"Change {name}"}[mode]
+
+
+def _suggest_branch(repository: Repository, username: str) -> str:
+    taken = set(repository.branches.values_list("name_lower", flat=True))
+    stem = "".join(char if char.isalnum() and char.isascii() else "-" for char in username).strip("-") or "patch"
+    names = (f"{stem}/patch-{number}" for number in range(1, 10_000))
+    return next((name for name in islice(names, 9_999) if name.lower() not in taken), "")

@@ -1,0 +1,46 @@
+"""What the pages share."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from webapp.core import pages
+from webapp.core.errors import Unauthenticated
+
+if TYPE_CHECKING:
+    from django.forms import Form
+    from django.http import HttpRequest, HttpResponse
+
+    from webapp.accounts.rules.principals import Principal
+    from webapp.core.errors import AppError
+
+
+def signed_in(request: HttpRequest) -> Principal:
+    """Return who is asking; nobody is sent to the sign-in page."""
+    principal: Principal | None = getattr(request, "principal", None)
+    if principal is None:
+        message = "Sign in to see this."
+        raise Unauthenticated(message)
+    return principal
+
+
+def show(
+    request: HttpRequest, template: str, page: Any, *, fragment: str | None = None, status: int = 200, **extra: Any
+) -> HttpResponse:
+    """Render a page of a repository from its context."""
+    fields = {field.name: getattr(page, field.name) for field in dataclasses.fields(page)}
+    context = {**fields, "page": page, "repo_bar": page.frame.repo_bar, "nav": page.frame.nav, **extra}
+    return pages.render(request, template, context, fragment=fragment, status=status)
+
+
+def add_refusal(form: Form, error: AppError) -> None:
+    """Show a refusal of a service on the field that it is about, else above the form."""
+    errors: Any = error.errors
+    if isinstance(errors, dict):
+        fields = {name: problems for name, problems in errors.items() if name in form.fields}
+        for name, problems in fields.items():
+            form.add_error(name, [str(problem) for problem in problems])
+        if fields:
+            return
+    form.add_error(None, error.detail)

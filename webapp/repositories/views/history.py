@@ -1,0 +1,129 @@
+"""Commits, comparisons and branches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from django.contrib import messages
+from django.shortcuts import redirect
+from django.views.decorators.http import require_GET, require_POST
+
+from webapp.core import pages
+from webapp.core.errors import AppError, InvalidInput
+from webapp.repositories import queries, services
+from webapp.repositories.forms import BranchForm, DeleteBranchForm
+from webapp.repositories.queries import pages as page_queries
+from webapp.repositories.views.common import add_refusal, show, signed_in
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest, HttpResponse
+
+
+@require_GET
+def commits(request: HttpRequest, repo: str, rest: str = "") -> HttpResponse:
+    """Show the history of a ref, or of one path."""
+    principal = signed_in(request)
+    repository = queries.get_repository(principal, repo)
+    ref, _ = page_queries.split_ref(repository, rest or repository.default_branch)
+    number = request.GET.get("page", "1")
+    page = page_queries.commits_page(
+        principal,
+        repo,
+        ref,
+        path=request.GET.get("path", "").strip("/"),
+        page=max(1, int(number)) if number.isdigit() and len(number) < 6 else 1,  # noqa: PLR2004 - digits of a page
+    )
+    return show(request, "repositories/commits.html", page)
+
+
+def _diff_choices(request: HttpRequest) -> dict[str, Any]:
+    return {
+        "split": request.GET.get("view") == "split",
+        "ignore_whitespace": request.GET.get("w") == "1",
+        "unfolded": request.GET.get("file", ""),
+    }
+
+
+@require_GET
+def commit(request: HttpRequest, repo: str, sha: str) -> HttpResponse:
+    """Show a commit: what it changed and what came of publishing it."""
+    page = page_queries.commit_page(signed_in(request), repo, sha, **_diff_choices(request))
+    fragment = "publications" if request.GET.get("fragment") == "publications" else None
+    response = show(request, "repositories/commit.html", page, fragment=fragment)
+    if fragment and not page.pending:
+        # Tells htmx to stop asking.
+        response.status_code = 286
+    return response
+
+
+@require_GET
+def compare(request: HttpRequest, repo: str) -> HttpResponse:
+    """Show what one ref has that another has not."""
+    page = page_queries.compare_page(
+        signed_in(request),
+        repo,
+        base=request.GET.get("base", ""),
+        head=request.GET.get("head", ""),
+        **_diff_choices(request),
+    )
+    return show(request, "repositories/compare.html", page)
+
+
+def branches(request: HttpRequest, repo: str) -> HttpResponse:
+    """List branches; POST makes one."""
+    principal = signed_in(request)
+    repository = queries.get_repository(principal, repo)
+    form = BranchForm(request.POST or None)
+    status = 200
+    if request.method == "POST":
+        status = InvalidInput.status
+        if form.is_valid():
+            fields = form.cleaned_data
+            try:
+                services.create_branch(
+                    repository=repository, name=fields["name"], start_point=fields["start_point"], by=principal
+                )
+            except AppError as error:
+                add_refusal(form, error)
+                status = error.status
+            else:
+                messages.success(request, f"Branch {fields['name']} is made. Nothing was copied.")
+                edits = fields["open_editor"] and fields["path"]
+                view = "edit" if edits else "tree"
+                return redirect(page_queries.ref_url(repository, view, fields["name"], fields["path"] if edits else ""))
+    page = page_queries.branches_page(principal, repo)
+    return show(request, "repositories/branches.html", page, status=status, form=form)
+
+
+@require_GET
+def check_branch(request: HttpRequest, repo: str) -> HttpResponse:
+    """Say whether a name is free, while it is typed."""
+    principal = signed_in(request)
+    repository = queries.get_repository(principal, repo)
+    name = request.GET.get("name", "").strip()
+    problem = ""
+    try:
+        if name:
+            services.check_branch_name_is_free(repository=repository, name=name)
+    except AppError as error:
+        problem = error.detail
+    return pages.render(request, "repositories/_branch_check.html", {"name": name, "problem": problem})
+
+
+@require_POST
+def delete_branch(request: HttpRequest, repo: str) -> HttpResponse:
+    """Delete a branch."""
+    principal = signed_in(request)
+    repository = queries.get_repository(principal, repo)
+    form = DeleteBranchForm(request.POST)
+    if not form.is_valid():
+        message = "Say which branch to delete, and whether its data goes too."
+        raise InvalidInput(message)
+    try:
+        services.delete_branch(repository=repository, by=principal, **form.cleaned_data)
+    except AppError as error:
+        messages.error(request, error.detail)
+    else:
+        messages.success(request, f"Branch {form.cleaned_data['name']} is deleted.")
+    return redirect(f"/r/{quote(repository.name)}/branches")
