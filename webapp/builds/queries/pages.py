@@ -589,7 +589,7 @@ def read_jobspecs_page(*, repository: Repository, branch: str) -> JobSpecsPage:
     )
 
 
-def list_branch_links(repository: Repository, url: str, **more: str) -> tuple[Mapping[str, Any], ...]:
+def list_branch_links(repository: Repository, url: str, /, **more: str) -> tuple[Mapping[str, Any], ...]:
     """Return the branches of a repository for the picker."""
     return tuple(
         {"name": name, "url": f"{url}?{urlencode({'branch': name, **more})}", "note": ""}

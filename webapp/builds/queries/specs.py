@@ -106,7 +106,10 @@ def _judge(specs: Sequence[Spec], chain: tuple[str, ...], makers: Sequence[Spec]
             (job,) = make_plan(specs=specs, request=Request(chain=chain, targets=(target,)), datasets=datasets).jobs
             verdict = ("fresh" if job.is_fresh else "stale", job.why)
         except AppError as error:
-            verdict = ("unknown", error.detail)
+            is_early = error.code == "input_missing"
+            verdict = (
+                ("stale", f"Input {error.extra['names'][0]} has no data yet") if is_early else ("unknown", error.detail)
+            )
         judged.update({output.path: verdict for output in spec.outputs})
     return judged
 

@@ -15,8 +15,7 @@ END = "__END__"
 _LINE = re.compile(r"(\d\d:\d\d:\d\d\.\d{3})([ #])(.*)", re.DOTALL)
 _END = re.compile(rf"{END} (\w+) rc=(-?\d+)")
 _ERROR = re.compile(
-    r"(?:^|\s)(?:\w*Error|\w*Exception|ERROR|FATAL|CRITICAL|error)\b:?|^Traceback \(|\bfailed\b",
-    re.ASCII,
+    r"(?:^|\s)(?:\w*Error|\w*Exception|ERROR|FATAL|CRITICAL|error)(?::|$|\s\[)|^Traceback \(|\bfailed\b(?!,)", re.ASCII
 )
 _WARNING = re.compile(r"(?:^|\s)(?:\w*Warning|WARN|WARNING|warning)\b", re.ASCII)
 

@@ -115,7 +115,7 @@ async def _follow_log(job: Job, *, offset: int, after: int) -> AsyncIterator[str
 
 def shape_line(line: LogLine) -> dict[str, Any]:
     """Return a line as the page draws it."""
-    return {"n": line.n, "t": line.t, "stream": line.stream, "level": line.level, "text": line.text}
+    return {"n": line.n, "t": line.t, "stream": line.stream, "level": line.level or "info", "text": line.text}
 
 
 def _is_job_over(job_id: str) -> bool:
