@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-def canon(value: Any, *, is_map: bool = False) -> Any:
-    """A hashable stand-in that is equal exactly where two values are the same."""
+def canon(value: Any) -> Any:
+    """A hashable stand-in that is equal exactly where two values are the same. Only maps hold pairs."""
     if isinstance(value, float):
         if math.isnan(value):
             return ("nan",)
@@ -22,25 +22,23 @@ def canon(value: Any, *, is_map: bool = False) -> Any:
         return ("bool", value)
     if isinstance(value, dict):
         return ("struct", tuple((name, canon(item)) for name, item in value.items()))
-    if is_map and value is not None:
+    if isinstance(value, list) and value and all(isinstance(item, tuple) for item in value):
         return ("map", frozenset((canon(k), canon(v)) for k, v in value))
     if isinstance(value, list):
         return ("list", tuple(canon(item) for item in value))
-    if isinstance(value, tuple):
-        return ("pair", tuple(canon(item) for item in value))
     return (type(value).__name__, value)
 
 
-def row_of(row: Mapping[str, Any], columns: Sequence[str], maps: frozenset[str]) -> tuple[Any, ...]:
-    return tuple(canon(row.get(name), is_map=name in maps) for name in columns)
+def row_of(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[Any, ...]:
+    return tuple(canon(row.get(name)) for name in columns)
 
 
 def by_key(
-    before: Sequence[Row], after: Sequence[Row], key: Sequence[str], columns: Sequence[str], maps: frozenset[str]
+    before: Sequence[Row], after: Sequence[Row], key: Sequence[str], columns: Sequence[str]
 ) -> Counter[tuple[Any, ...]] | None:
     """(change, row before, row after) with counts; None where a touched key has two rows at an end."""
-    net = Counter(row_of(row, columns, maps) for row in after)
-    net.subtract(Counter(row_of(row, columns, maps) for row in before))
+    net = Counter(row_of(row, columns) for row in after)
+    net.subtract(Counter(row_of(row, columns) for row in before))
     places = [columns.index(name) for name in key]
 
     def key_of(row: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -48,7 +46,7 @@ def by_key(
 
     touched = {key_of(row) for row, count in net.items() if count}
     for rows in (before, after):
-        counts = Counter(key_of(row_of(row, columns, maps)) for row in rows)
+        counts = Counter(key_of(row_of(row, columns)) for row in rows)
         if any(counts[found] > 1 for found in touched):
             return None
     gone = {key_of(row): row for row, count in net.items() if count < 0}
@@ -62,11 +60,11 @@ def by_key(
 
 
 def net(
-    before: Sequence[Row], after: Sequence[Row], columns: Sequence[str], maps: frozenset[str]
+    before: Sequence[Row], after: Sequence[Row], columns: Sequence[str]
 ) -> Counter[tuple[Any, ...]]:
     """(change, row before, row after) with counts, by the difference of multiplicities."""
-    counts = Counter(row_of(row, columns, maps) for row in after)
-    counts.subtract(Counter(row_of(row, columns, maps) for row in before))
+    counts = Counter(row_of(row, columns) for row in after)
+    counts.subtract(Counter(row_of(row, columns) for row in before))
     result: Counter[tuple[Any, ...]] = Counter()
     for row, count in counts.items():
         if count > 0:
@@ -76,13 +74,13 @@ def net(
     return result
 
 
-def stored(rows: Sequence[Row], indexes: Sequence[int], maps: Sequence[int]) -> Counter[tuple[Any, ...]]:
+def stored(rows: Sequence[Row], indexes: Sequence[int]) -> Counter[tuple[Any, ...]]:
     """An artifact's rows in the oracle's form; `indexes` are the columns of the diff in the oracle's order."""
 
     def side(row: Row, prefix: str, lacking: str) -> tuple[Any, ...] | None:
         if row["change"] == lacking:
             return None
-        return tuple(canon(row[f"{prefix}{index}"], is_map=index in maps) for index in indexes)
+        return tuple(canon(row[f"{prefix}{index}"]) for index in indexes)
 
     result: Counter[tuple[Any, ...]] = Counter()
     for row in rows:

@@ -72,7 +72,8 @@ POOLS: dict[str, tuple[IcebergType, list[Any]]] = {
     ),
     "deep": (
         ListType(95, StructType(NestedField(96, "m", MapType(97, IntegerType(), 98, StringType(), False))), False),
-        [None, [], [{"m": None}], [{"m": [(1, "a"), (2, None)]}], [{"m": [(2, None), (1, "a")]}]],
+        # no NULL here: PyIceberg 0.12 writes a NULL list of structs as an empty one
+        [[], [{"m": None}], [{"m": [(1, "a"), (2, None)]}], [{"m": [(2, None), (1, "a")]}]],
     ),
 }
 KEY_POOLS = {
@@ -144,18 +145,17 @@ def write(table: Table, rows: list[dict[str, Any]], step: str, given: list[dict[
 def delete(table: Table, rows: list[dict[str, Any]], step: str, given: list[dict[str, Any]]) -> tuple[Table, list[Any]]:
     """Delete what `given` names, by position, by deletion vector or by the first column's value."""
     first = next(iter(table.schema().column_names))
-    is_map = frozenset(f.name for f in table.schema().fields if isinstance(f.field_type, MapType))
-    unwanted = {oracle.row_of(row, [first], is_map) for row in given[:3]}
+    unwanted = {oracle.row_of(row, [first]) for row in given[:3]}
     if step == "equality":
         if isinstance(table.schema().find_field(first).field_type, (StructType, DoubleType)) or not given:
             return table, rows
         table = tables.delete_equal(table, [first], given[:3])
-        return table, [row for row in rows if oracle.row_of(row, [first], is_map) not in unwanted]
+        return table, [row for row in rows if oracle.row_of(row, [first]) not in unwanted]
     positions: dict[str, list[int]] = {}
     left: list[Any] = []
     for path, stored in live_positions(table):
         for place, row in stored:
-            if row is not None and oracle.row_of(row, [first], is_map) in unwanted:
+            if row is not None and oracle.row_of(row, [first]) in unwanted:
                 positions.setdefault(path, []).append(place)
             elif row is None:
                 positions.setdefault(path, []).append(place)
@@ -179,14 +179,13 @@ def learn(table: Table, rows: list[dict[str, Any]]) -> None:
     import pyarrow.parquet as pq
 
     columns = [f.name for f in table.schema().fields]
-    maps = frozenset(f.name for f in table.schema().fields if isinstance(f.field_type, MapType))
-    left = [oracle.row_of(row, columns, maps) for row in rows]
+    left = [oracle.row_of(row, columns) for row in rows]
     found = []
     for file in tables.data_files(table):
         content = pq.read_table(file.file_path.removeprefix("file://")).to_pylist()
         places: list[tuple[int, Any]] = []
         for place, row in enumerate(content):
-            canonical = oracle.row_of(row, columns, maps)
+            canonical = oracle.row_of(row, columns)
             if canonical in left:
                 left.remove(canonical)
                 places.append((place, row))
@@ -220,21 +219,19 @@ def check_history(root: Path, kinds: dict[str, str], keys: tuple[str, ...], step
 
 def compare(root: Path, table: Table, kinds: dict[str, str], keys: tuple[str, ...], old: Any, new: Any) -> None:
     columns = list(kinds)
-    maps = frozenset(name for name, kind in kinds.items() if kind == "map")
     indexes = list(range(len(columns)))
-    map_indexes = [columns.index(name) for name in maps]
     sides = [tables.side(table, snapshot, table.metadata.current_schema_id) for snapshot, _ in (old, new)]
     plain = tables.diff(root, *sides)
-    expected = oracle.net(old[1], new[1], columns, maps)
-    assert oracle.stored(plain["rows"], indexes, map_indexes) == expected
+    expected = oracle.net(old[1], new[1], columns)
+    assert oracle.stored(plain["rows"], indexes) == expected
     assert (plain["before_rows"], plain["after_rows"]) == (len(old[1]), len(new[1]))
     keyed = tables.diff(root, *sides, key=keys)
-    wanted = oracle.by_key(old[1], new[1], keys, columns, maps)
+    wanted = oracle.by_key(old[1], new[1], keys, columns)
     if wanted is None:
         assert keyed["mode"] == "net"
         assert keyed["key_trouble"]["kind"] == "duplicates"
         wanted = expected
     else:
         assert keyed["mode"] == "identifier", keyed["key_trouble"]
-    assert oracle.stored(keyed["rows"], indexes, map_indexes) == wanted
+    assert oracle.stored(keyed["rows"], indexes) == wanted
     assert [row["n"] for row in keyed["rows"]] == list(range(1, len(keyed["rows"]) + 1))
