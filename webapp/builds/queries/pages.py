@@ -598,35 +598,25 @@ def list_branch_links(repository: Repository, url: str, /, **more: str) -> tuple
 
 
 @dataclass(frozen=True, slots=True)
-class Sidebar:
-    """What stands beside the files of a repository: the newest build and the JobSpecs of the branch."""
+class BuildsSidebar:
+    """What stands beside the files of a repository: the newest build of the branch, and what runs elsewhere."""
 
     repository: Repository
     branch: str
     latest: BuildRow | None
-    specs: tuple[Mapping[str, Any], ...]
-    own: int
-    publication: Publication | None
-    head: str
+    running: tuple[Build, ...]
 
 
-def read_sidebar(principal: Principal, *, repository: Repository, branch: str, jobspecs: JobSpecsPage) -> Sidebar:
+def read_builds_sidebar(principal: Principal, *, repository: Repository, branch: str) -> BuildsSidebar:
     """Return the short list for the repository's page."""
-    newest = queries.list_builds(principal, repository=repository.name, branch=branch).first()
-    counts = _count_jobs([newest]) if newest else {}
+    builds = queries.list_builds(principal, repository=repository.name)
+    newest = builds.filter(branch=branch).first()
     latest = None
     if newest:
         title = newest.title or f"Build of {join_words(newest.targets[:3])}"
-        latest = BuildRow(newest, title, counts.get(newest.pk, ()))
-    return Sidebar(
-        repository=repository,
-        branch=branch,
-        latest=latest,
-        specs=jobspecs.specs,
-        own=jobspecs.own,
-        publication=jobspecs.publication,
-        head=jobspecs.head,
-    )
+        latest = BuildRow(newest, title, _count_jobs([newest]).get(newest.pk, ()))
+    running = builds.filter(state__in=[BuildState.RESOLVING, BuildState.RUNNING]).exclude(branch=branch)
+    return BuildsSidebar(repository=repository, branch=branch, latest=latest, running=tuple(running[:3]))
 
 
 # --- lineage --------------------------------------------------------------------------------------

@@ -46,6 +46,10 @@ def list_builds(request: HttpRequest) -> HttpResponse:
 def list_repository_builds(request: HttpRequest, name: str) -> HttpResponse:
     """The builds of one repository."""
     repository = repositories.get_repository(who(request), name)
+    if request.GET.get("fragment") == "sidebar":
+        branch = names.check_branch_name(request.GET.get("branch") or repository.default_branch)
+        sidebar = contexts.read_builds_sidebar(who(request), repository=repository, branch=branch)
+        return pages.render(request, "builds/_sidebar_builds.html", sidebar)
     filters = {**_read_filters(request), "repository": ""}
     page = contexts.read_builds_page(who(request), repository=repository, filters=filters, page=_read_page(request))
     return pages.render(request, "builds/repository-builds.html", page, fragment="list")
@@ -140,8 +144,7 @@ def list_jobspecs(request: HttpRequest, name: str) -> HttpResponse:
     branch = names.check_branch_name(request.GET.get("branch") or repository.default_branch)
     page = contexts.read_jobspecs_page(repository=repository, branch=branch)
     if request.GET.get("fragment") == "sidebar":
-        latest = contexts.read_sidebar(who(request), repository=repository, branch=branch, jobspecs=page)
-        return pages.render(request, "builds/_sidebar.html", latest)
+        return pages.render(request, "builds/_sidebar_jobspecs.html", page)
     return pages.render(request, "builds/repository-jobspecs.html", page)
 
 
