@@ -111,9 +111,7 @@ def _check(by: Principal, ref: TableRef, action: str, branch: str) -> None:
 
 def _has_scope(by: Principal, action: str) -> bool:
     needed = SCOPE_ORDER.index(action)
-    return not by.scopes or any(
-        scope in SCOPE_ORDER and SCOPE_ORDER.index(scope) >= needed for scope in by.scopes
-    )
+    return not by.scopes or any(scope in SCOPE_ORDER and SCOPE_ORDER.index(scope) >= needed for scope in by.scopes)
 
 
 def _is_prefix(levels: Levels, table: str) -> bool:

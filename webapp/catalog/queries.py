@@ -181,9 +181,7 @@ def list_namespaces(
     return found
 
 
-def list_tables(
-    levels: Levels, *, by: Principal | None, after: str = "", limit: int | None = None
-) -> list[str]:
+def list_tables(levels: Levels, *, by: Principal | None, after: str = "", limit: int | None = None) -> list[str]:
     """Names of the tables of a namespace that somebody may see, in order.
 
     Raises:
@@ -211,7 +209,9 @@ def _list_names(
     names = rows.objects.filter(namespace__path=SEPARATOR.join(levels), name__gt=after).order_by("name")
     if by is not None and by.job is not None:
         known = permissions.job_tables(by)
-        names = names.filter(name__in=[table.split(".")[-1] for table in known if tuple(table.split(".")[:-1]) == levels])
+        names = names.filter(
+            name__in=[table.split(".")[-1] for table in known if tuple(table.split(".")[:-1]) == levels]
+        )
     return list(names.values_list("name", flat=True)[:limit])
 
 
@@ -247,7 +247,7 @@ def _pinned(ref: TableRef, by: Principal | None) -> BranchState | None:
     return BranchState(head=pin.get("snapshot_id"), ids=ids)
 
 
-def _id(pin: Any, key: str) -> int:  # noqa: ANN401 - a mapping from JSON
+def _id(pin: Any, key: str) -> int:
     number = pin.get(key)
     return -1 if number is None else int(number)
 

@@ -10,8 +10,8 @@ from webapp.catalog.rules.endpoints import listed_endpoints
 from webapp.core.errors import Unauthenticated
 
 CLIENT_CREDENTIALS = "client_credentials"
-TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - the name of a grant
-ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - the name of a type
+TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"
 
 
 def get_config(_call: Call) -> CatalogResponse:

@@ -54,7 +54,7 @@ def handle(request: CatalogRequest) -> CatalogResponse:
         body = error_model(status=503, kind="ServiceUnavailableException", message="The database is not available")
         response = answer(body, status=503, headers=[RETRY_AFTER])
     if request.method == "HEAD":
-        return empty(status=204 if response.status == 200 else response.status)  # noqa: PLR2004 - OK
+        return empty(status=204 if response.status == 200 else response.status)
     return response
 
 
@@ -88,6 +88,6 @@ def _refuse(error: AppError) -> CatalogResponse:
     headers = []
     if error.status in (429, 503):
         headers.append(RETRY_AFTER)
-    if error.status == 401:  # noqa: PLR2004 - unauthorized
+    if error.status == 401:
         headers.append(CHALLENGE)
     return answer(error_body(error), status=error.status, headers=headers)

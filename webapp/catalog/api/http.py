@@ -87,7 +87,7 @@ class Call:
         return parsed
 
 
-def answer(body: Any, *, status: int = 200, headers: Sequence[tuple[str, str]] = ()) -> CatalogResponse:  # noqa: ANN401
+def answer(body: Any, *, status: int = 200, headers: Sequence[tuple[str, str]] = ()) -> CatalogResponse:
     """An answer in JSON."""
     return CatalogResponse(status, dump(body), (JSON_TYPE, *headers))
 
@@ -97,6 +97,6 @@ def empty(*, status: int = 204) -> CatalogResponse:
     return CatalogResponse(status)
 
 
-def dump(body: Any) -> bytes:  # noqa: ANN401 - JSON
+def dump(body: Any) -> bytes:
     """JSON without spaces."""
     return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()

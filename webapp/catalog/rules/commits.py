@@ -105,9 +105,6 @@ def touched_branches(metadata: Metadata | None, request: CommitRequest) -> set[s
 
 def commit(metadata: Metadata, request: CommitRequest, *, now_ms: int) -> Metadata:
     """The table's metadata after a commit; the same object when it changes nothing."""
-    if request.creates:
-        message = "Requirement failed: table already exists"
-        raise CommitFailed(message)
     _check_refs(metadata, request)
     if request.branch is None:
         return _commit_plainly(metadata, request, now_ms=now_ms)
@@ -165,14 +162,10 @@ def _delete_third(metadata: Metadata, after: Metadata, target: str) -> Metadata:
     return lens.forget(lens.put(metadata, after, target), {target})
 
 
-def _as_main(
-    items: Iterable[dict[str, Any]], key: str, target: str, home: str | None
-) -> list[dict[str, Any]]:
+def _as_main(items: Iterable[dict[str, Any]], key: str, target: str, home: str | None) -> list[dict[str, Any]]:
     """Requirements or updates in which every name of the target reads `main`, as in the target's view."""
     return [
-        {**item, key: MAIN_REF}
-        if isinstance(item.get(key), str) and _branch_named(item[key], home) == target
-        else item
+        {**item, key: MAIN_REF} if isinstance(item.get(key), str) and _branch_named(item[key], home) == target else item
         for item in items
     ]
 
@@ -208,7 +201,9 @@ def _check_new_ref(metadata: Metadata, name: str, kind: str, *, with_header: boo
         return
     check_ref_name(name, kind=kind, problem=find_branch_problem(name))
     branches = lens.branches_of(metadata)
-    taken = next((other for other in branches if other.lower() == name.lower() and (other != name or kind == "tag")), None)
+    taken = next(
+        (other for other in branches if other.lower() == name.lower() and (other != name or kind == "tag")), None
+    )
     if taken is not None:
         message = f"Cannot create {kind} {name}: branch {taken} exists"
         raise Malformed(message)

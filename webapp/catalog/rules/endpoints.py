@@ -72,8 +72,16 @@ ENDPOINTS = (
     Endpoint("viewExists", "HEAD", VIEW, listed=False),
     Endpoint("replaceView", "POST", VIEW, f"views are shared by all branches; {_ON_MASTER}", listed=False),
     Endpoint("dropView", "DELETE", VIEW, f"views are shared by all branches; {_ON_MASTER}", listed=False),
-    Endpoint("renameView", "POST", f"{BASE}/views/rename", f"views are shared by all branches; {_ON_MASTER}", listed=False),
-    Endpoint("registerView", "POST", f"{NAMESPACE}/register-view", f"views are shared by all branches; {_ON_MASTER}", listed=False),
+    Endpoint(
+        "renameView", "POST", f"{BASE}/views/rename", f"views are shared by all branches; {_ON_MASTER}", listed=False
+    ),
+    Endpoint(
+        "registerView",
+        "POST",
+        f"{NAMESPACE}/register-view",
+        f"views are shared by all branches; {_ON_MASTER}",
+        listed=False,
+    ),
 )
 _VARIABLE = "{"
 

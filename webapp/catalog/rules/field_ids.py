@@ -9,7 +9,7 @@ from webapp.catalog.rules.metadata import Metadata, walk_fields
 Column = tuple[str, str]  # full name, and the type or the kind of nesting
 
 
-def column(name: str, kind: Any) -> Column:  # noqa: ANN401 - JSON
+def column(name: str, kind: Any) -> Column:
     """What makes two fields the same column: full name and type; of a nested type only its kind."""
     return name, kind if isinstance(kind, str) else str(kind.get("type"))
 
@@ -68,7 +68,7 @@ class FieldIds:
             fresh["identifier-field-ids"] = [self.new_by_old.get(number, number) for number in identifiers]
         return fresh
 
-    def _type(self, kind: Any, path: str) -> Any:  # noqa: ANN401 - JSON
+    def _type(self, kind: Any, path: str) -> Any:
         if isinstance(kind, str):
             return kind
         match kind["type"]:
@@ -77,8 +77,9 @@ class FieldIds:
                             for item in kind["fields"]]  # fmt: skip
                 return {
                     **kind,
-                    "fields": [{**item, "type": self._type(item["type"], _join(path, item["name"]))}
-                               for item in numbered],  # fmt: skip
+                    "fields": [
+                        {**item, "type": self._type(item["type"], _join(path, item["name"]))} for item in numbered
+                    ],  # fmt: skip
                 }
             case "list":
                 number = self._next(kind["element-id"], path, "element", kind["element"])
@@ -94,7 +95,7 @@ class FieldIds:
                     "value": self._type(kind["value"], _join(path, "value")),
                 }
 
-    def _next(self, old: int, path: str, name: str, kind: Any) -> int:  # noqa: ANN401 - JSON
+    def _next(self, old: int, path: str, name: str, kind: Any) -> int:
         number = self._known.pop(column(_join(path, name), kind), None)
         if number is None or number in self.new_by_old.values():
             self.last_id += 1

@@ -84,7 +84,7 @@ def current_snapshot_id(metadata: Metadata) -> int | None:
 
 def no_snapshot(metadata: Metadata) -> int | None:
     """How this format version writes that there is no current snapshot."""
-    return None if metadata["format-version"] >= 3 else -1  # noqa: PLR2004 - the version that changed it
+    return None if metadata["format-version"] >= 3 else -1
 
 
 def current_ids(metadata: Metadata) -> TrackedIds:
@@ -128,7 +128,7 @@ def ancestry(metadata: Metadata, head: int | None) -> list[dict[str, Any]]:
     return line
 
 
-def walk_fields(kind: Any, *, path: str = "", depth: int = 0) -> Iterator[tuple[int, str, Any]]:  # noqa: ANN401 - JSON
+def walk_fields(kind: Any, *, path: str = "", depth: int = 0) -> Iterator[tuple[int, str, Any]]:
     """Every field of a type as (id, full name, type), outer before inner; refuses what is not a type."""
     if depth > MAX_SCHEMA_DEPTH:
         message = f"Cannot parse schema: more than {MAX_SCHEMA_DEPTH} levels"
@@ -159,7 +159,7 @@ def check_schema(schema: dict[str, Any], *, version: int) -> None:
         if name in names:
             message = f"Invalid schema: multiple fields for name {name}"
             raise Invalid(message)
-        if isinstance(kind, str) and kind.startswith(V3_TYPES) and version < 3:  # noqa: PLR2004 - v3 types
+        if isinstance(kind, str) and kind.startswith(V3_TYPES) and version < 3:
             message = f"Invalid type for v{version} schema: {name} {kind} is not supported until v3"
             raise Invalid(message)
         ids.add(number)
@@ -211,7 +211,7 @@ def blank(*, uuid: str, location: str, version: int, now_ms: int) -> Metadata:
         "metadata-log": [],
     }
     metadata["current-snapshot-id"] = no_snapshot(metadata)
-    if version >= 3:  # noqa: PLR2004 - row lineage came with v3
+    if version >= 3:
         metadata["next-row-id"] = 0
     return metadata
 
@@ -288,9 +288,7 @@ def _modern(raw: dict[str, Any]) -> dict[str, Any]:
             raise Malformed(message)
         numbered = [{"field-id": FIRST_PARTITION_FIELD_ID + n, **item} for n, item in enumerate(fields)]
         found |= {"partition-specs": [{"spec-id": 0, "fields": numbered}], "default-spec-id": 0}
-        found["last-partition-id"] = max(
-            (item["field-id"] for item in numbered), default=FIRST_PARTITION_FIELD_ID - 1
-        )
+        found["last-partition-id"] = max((item["field-id"] for item in numbered), default=FIRST_PARTITION_FIELD_ID - 1)
     if "sort-orders" not in raw:
         found |= {"sort-orders": [UNSORTED], "default-sort-order-id": 0}
     return found

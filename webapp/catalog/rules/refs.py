@@ -49,7 +49,7 @@ class TableRef:
 
     def qualified(self) -> "TableRef | None":
         """`db.table` on branch x, when the request with a header is for `db.table.branch_x`."""
-        if self.branch is None or not self.name.startswith(QUALIFIER) or len(self.namespace) < 2:  # noqa: PLR2004
+        if self.branch is None or not self.name.startswith(QUALIFIER) or len(self.namespace) < 2:
             return None
         named = self.name.removeprefix(QUALIFIER)
         branch = self.branch if named == MAIN_REF else named

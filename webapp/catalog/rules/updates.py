@@ -120,7 +120,9 @@ def _upgrade_format_version(fold: Fold, update: dict[str, Any]) -> None:
     version = field(update, "format-version", int, where="upgrade-format-version")
     current = fold.metadata["format-version"]
     if version not in SUPPORTED_VERSIONS:
-        message = f"Cannot upgrade table to unsupported format version: v{version} (supported: v{SUPPORTED_VERSIONS[-1]})"
+        message = (
+            f"Cannot upgrade table to unsupported format version: v{version} (supported: v{SUPPORTED_VERSIONS[-1]})"
+        )
         raise Invalid(message)
     if version < current and not (fold.creating and not fold.metadata["schemas"]):
         message = f"Cannot downgrade v{current} table to v{version}"

@@ -94,9 +94,13 @@ def _change_all(
     """Change the metadata of tables together. Nothing is announced: the caller knows what it does."""
     refs = [table_ref(table) for table in dict.fromkeys(tables)]
     for _attempt in range(ATTEMPTS):
-        found = [item for item in (_apply(ref, change, absent_is_fine=absent_is_fine) for ref in refs) if item is not None]
+        found = [
+            item for item in (_apply(ref, change, absent_is_fine=absent_is_fine) for ref in refs) if item is not None
+        ]
         pointers = {ref.table: lens.pointer(after, branch) for ref, _, _, after in found} if branch else {}
-        moves = [Move(ref, row, base, write_next(row, base, after)) for ref, row, base, after in found if after is not base]
+        moves = [
+            Move(ref, row, base, write_next(row, base, after)) for ref, row, base, after in found if after is not base
+        ]
         try:
             swap(moves, by=by, check=False, inside=None if on_swap is None else partial(on_swap, pointers))
         except LostRace:
@@ -106,7 +110,9 @@ def _change_all(
     raise CommitFailed(message)
 
 
-def _apply(ref: TableRef, change: Change, *, absent_is_fine: bool) -> tuple[TableRef, TableRow, Metadata, Metadata] | None:
+def _apply(
+    ref: TableRef, change: Change, *, absent_is_fine: bool
+) -> tuple[TableRef, TableRow, Metadata, Metadata] | None:
     row = find_table(ref)
     if row is None:
         if absent_is_fine:

@@ -32,7 +32,7 @@ METADATA_LOG_KEPT = 100
 _LOCKS = tuple(threading.RLock() for _ in range(64))
 
 
-class LostRace(Exception):  # noqa: N818 - not an error: the caller begins again
+class LostRace(Exception):
     """Another commit moved the pointer first; nothing has changed."""
 
 

@@ -44,7 +44,9 @@ def create_empty_table(*, table: str, by: Principal | None) -> TableView:
     return _insert(ref, metadata, by=by)
 
 
-def create_table(*, ref: TableRef, request: CreateRequest, by: Principal | None, inside: Inside | None = None) -> TableView:
+def create_table(
+    *, ref: TableRef, request: CreateRequest, by: Principal | None, inside: Inside | None = None
+) -> TableView:
     """Make a table, or with `stage` only say what it would be.
 
     Raises:
@@ -89,7 +91,9 @@ def _create_once(ref: TableRef, request: CreateRequest, *, by: Principal | None,
 def _create_new(ref: TableRef, request: CreateRequest, *, by: Principal | None, inside: Inside | None) -> TableView:
     location = _new_location(ref)
     if request.location is not None:
-        if not is_given_location(request.location.rstrip("/"), warehouse=_warehouse(), levels=ref.namespace, name=ref.name):
+        if not is_given_location(
+            request.location.rstrip("/"), warehouse=_warehouse(), levels=ref.namespace, name=ref.name
+        ):
             _check_location(request.location, location)
         location = request.location.rstrip("/")
     updates = commits.creation_updates(request, None)
@@ -133,7 +137,9 @@ def _commit_once(ref: TableRef, request: CommitRequest, *, by: Principal | None,
     return load_table(ref, by=by)
 
 
-def commit_tables(*, changes: Sequence[tuple[TableRef, CommitRequest]], by: Principal | None, inside: Inside | None = None) -> None:
+def commit_tables(
+    *, changes: Sequence[tuple[TableRef, CommitRequest]], by: Principal | None, inside: Inside | None = None
+) -> None:
     """Commit to several tables, all or none.
 
     Raises:
@@ -179,7 +185,9 @@ def _prepare(ref: TableRef, row: TableRow, request: CommitRequest, *, by: Princi
     return Move(ref, row, base, write_next(row, base, after), frozenset(touched))
 
 
-def _create_by_commit(ref: TableRef, request: CommitRequest, *, by: Principal | None, inside: Inside | None) -> TableView:
+def _create_by_commit(
+    ref: TableRef, request: CommitRequest, *, by: Principal | None, inside: Inside | None
+) -> TableView:
     check_name(ref.name, what="table")
     _check_create(ref, by=by)
     stated = next((update for update in request.updates if update.get("action") == "set-location"), None)

@@ -1,0 +1,161 @@
+"""Locations, metadata of other writers, endpoints, errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.factories.catalog import append, field, make_table, schema
+from webapp.catalog.rules import endpoints, errors, locations
+from webapp.catalog.rules.errors import Invalid, Malformed, NoSuchTable, Refused
+from webapp.catalog.rules.metadata import current_snapshot_id, normalise, placeholder, with_legacy_fields
+from webapp.catalog.rules.protection import check_protected
+from webapp.core.errors import Conflict, InvalidInput, NotFound
+
+WAREHOUSE = "file:///home/w"
+
+
+@pytest.mark.parametrize(
+    ("location", "inside"),
+    [
+        ("file:///home/w/a", True),
+        ("file:/home/w/a/b", True),
+        ("/home/w", True),
+        ("file:///home/w2/a", False),
+        ("file:///home/w/../x", False),
+        ("file:///home/w/%2e%2e/x", False),
+        ("file:///home/w/./x", False),
+        ("file://host/home/w/a", False),
+        ("s3://home/w/a", False),
+        ("file:///home/w/a?x=1", False),
+        ("file:///home/w/a\0", False),
+        ("file:///home", False),
+    ],
+)
+def test_containment_is_by_components(location: str, *, inside: bool) -> None:
+    assert locations.is_inside(location, WAREHOUSE) is inside
+
+
+def test_given_locations_are_known_letter_by_letter() -> None:
+    def given(location: str) -> bool:
+        return locations.is_given_location(location, warehouse=WAREHOUSE, levels=("a", "b c"), name="t/..")
+
+    assert given("file:///home/w/a/b_c/t_..-0123abcd")
+    assert not given("file:/home/w/a/b_c/t_..-0123abcd")
+    assert not given("file:///home/w/a/b_c/t_..-0123abcde")
+    assert locations.table_folder(warehouse=WAREHOUSE, levels=("..",), name=".") == WAREHOUSE + "/__/_"
+
+
+def test_top_folder_decides_whose_rights_hold() -> None:
+    assert locations.top_folder("file:/home/w/nyc/t/metadata/x.json", warehouse=WAREHOUSE) == "nyc"
+    assert locations.top_folder("file:///home/x", warehouse=WAREHOUSE) is None
+    assert locations.top_folder(WAREHOUSE, warehouse=WAREHOUSE) is None
+
+
+def test_version_1_metadata_is_brought_up_to_date_and_served_with_its_old_fields() -> None:
+    raw = {
+        "format-version": 1,
+        "table-uuid": "u",
+        "location": "file:///t",
+        "last-updated-ms": 5,
+        "last-column-id": 1,
+        "schema": schema(field(1, "id")),
+        "partition-spec": [{"name": "id", "transform": "identity", "source-id": 1}],
+        "current-snapshot-id": 7,
+        "snapshots": [{"snapshot-id": 7, "timestamp-ms": 1, "manifest-list": "x"}],
+        "snapshot-log": None,
+    }
+    metadata = normalise(raw)
+    assert metadata["refs"] == {"main": {"snapshot-id": 7, "type": "branch"}}
+    assert metadata["schemas"][0]["schema-id"] == metadata["current-schema-id"] == 0
+    assert metadata["partition-specs"][0]["fields"][0]["field-id"] == metadata["last-partition-id"] == 1000
+    assert metadata["sort-orders"] == [{"order-id": 0, "fields": []}]
+    assert metadata["snapshot-log"] == []
+    served = with_legacy_fields(metadata)
+    assert served["schema"] == metadata["schemas"][0]
+    assert served["partition-spec"] == metadata["partition-specs"][0]["fields"]
+    assert with_legacy_fields({**metadata, "default-spec-id": 5})["partition-spec"] == []
+    assert with_legacy_fields(make_table()) == make_table()
+
+
+def test_metadata_of_others_is_checked() -> None:
+    good = append(make_table(version=3))
+    assert normalise(good) == good
+    assert current_snapshot_id(normalise({**good, "refs": {}})) == good["current-snapshot-id"]
+    assert current_snapshot_id(normalise({**good, "refs": {}, "current-snapshot-id": None})) is None
+    bad: list[dict[str, Any]] = [
+        {},
+        {**good, "format-version": 9},
+        {**good, "schemas": [1]},
+        {**good, "schemas": [{"type": "struct", "fields": []}]},
+        {**good, "current-schema-id": 9},
+        {**good, "properties": {"a": 1}},
+        {**make_table(version=1), "partition-specs": None, "partition-spec": [1]},
+    ]
+    bad[-1].pop("partition-specs")
+    for raw in bad:
+        with pytest.raises((Malformed, Invalid)):
+            normalise(raw)
+
+
+def test_protection_names_what_points_there() -> None:
+    table = append(make_table())
+    tagged = {**table, "refs": {"v1": {"snapshot-id": 1, "type": "tag"}}}
+    with pytest.raises(Invalid, match="tag v1 points to it. Delete the tag first"):
+        check_protected(tagged)
+    unordered = {**append(table, "b"), "sort-orders": []}
+    with pytest.raises(Invalid, match="sort order 0: branch b"):
+        check_protected(unordered)
+    damaged = {**table, "properties": {"foundry.branch.x.schema-id": "?"}}
+    check_protected(damaged)
+
+
+def test_placeholders_have_nothing() -> None:
+    made = placeholder(uuid="u", location="l", version=2, now_ms=1)
+    assert made["schemas"] == [{"type": "struct", "schema-id": 0, "fields": []}]
+    assert made["partition-specs"] == [{"spec-id": 0, "fields": []}]
+
+
+def test_routes() -> None:
+    endpoint, variables = endpoints.match("GET", ("v1", "namespaces", "a\x1fb", "tables", "t/1"))
+    assert (endpoint.operation, variables) == ("loadTable", {"namespace": "a\x1fb", "table": "t/1"})
+    assert endpoints.match("POST", ("v1", "transactions", "commit"))[0].operation == "commitTransaction"
+    for method, path in (("PUT", ("v1", "config")), ("GET", ("v1",)), ("GET", ("v2", "config"))):
+        with pytest.raises(NotFound, match="No route"):
+            endpoints.match(method, path)
+
+
+def test_what_a_branch_may_not_call_says_what_to_do_instead() -> None:
+    refused = {endpoint.operation for endpoint in endpoints.ENDPOINTS if endpoint.refusal}
+    assert {
+        "dropNamespace",
+        "updateProperties",
+        "dropTable",
+        "renameTable",
+        "commitTransaction",
+        "createView",
+        "replaceView",
+        "dropView",
+        "renameView",
+        "unregisterTable",
+    } <= refused
+    for endpoint in endpoints.ENDPOINTS:
+        endpoint.check_branch(None)
+        if endpoint.refusal:
+            with pytest.raises(Refused, match="cannot be called from branch b: .+"):
+                endpoint.check_branch("b")
+
+
+def test_config_lists_what_there_is() -> None:
+    listed = endpoints.listed_endpoints()
+    assert "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}" in listed
+    assert len(listed) == len(set(listed))
+
+
+def test_errors_in_icebergs_words() -> None:
+    assert errors.error_body(NoSuchTable("x")) == {
+        "error": {"message": "x", "type": "NoSuchTableException", "code": 404}
+    }
+    assert errors.error_body(Conflict("x"))["error"]["type"] == "CommitFailedException"
+    assert errors.error_body(InvalidInput("x"))["error"]["type"] == "UnprocessableEntityException"

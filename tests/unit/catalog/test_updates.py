@@ -1,0 +1,394 @@
+"""Every update kind, with the reference implementation's numbers and the refusals that keep tables readable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.factories.catalog import (
+    LOCATION,
+    NOW,
+    add_column,
+    append,
+    change,
+    field,
+    head,
+    make_table,
+    schema,
+    set_ref,
+    set_schema,
+    snapshot,
+)
+from webapp.catalog.rules.errors import CommitFailed, Invalid, Malformed
+from webapp.catalog.rules.metadata import Metadata, current_snapshot_id
+from webapp.catalog.rules.updates import UPDATES, apply_updates
+
+
+def apply(metadata: Metadata, *updates: dict[str, Any], **options: Any) -> Metadata:
+    return apply_updates(metadata, updates, now_ms=NOW, **options)
+
+
+def spec(*fields: dict[str, Any], **extra: Any) -> dict[str, Any]:
+    return {"action": "add-spec", "spec": {"fields": list(fields), **extra}}
+
+
+def part(source: int, name: str, transform: str = "identity", **extra: Any) -> dict[str, Any]:
+    return {"source-id": source, "name": name, "transform": transform, **extra}
+
+
+def order(*fields: dict[str, Any], **extra: Any) -> dict[str, Any]:
+    return {"action": "add-sort-order", "sort-order": {"fields": list(fields), **extra}}
+
+
+BY_ID = {"source-id": 1, "transform": "identity", "direction": "asc", "null-order": "nulls-first"}
+
+
+def test_unknown_and_malformed_updates_are_refused() -> None:
+    for bad in ({"action": "dance"}, {}, {"action": 3}):
+        with pytest.raises(Malformed):
+            apply(make_table(), bad)
+
+
+def test_nothing_changed_is_the_same_object() -> None:
+    table = append(make_table(owner="me"))
+    same: list[dict[str, Any]] = [
+        {"action": "assign-uuid", "uuid": "uuid-1"},
+        {"action": "upgrade-format-version", "format-version": 2},
+        {"action": "set-location", "location": LOCATION + "/"},
+        {"action": "set-properties", "updates": {"owner": "me", "format-version": "2"}},
+        {"action": "remove-properties", "removals": ["absent"]},
+        {"action": "set-current-schema", "schema-id": 0},
+        set_ref("main", head(table) or 0),
+        {"action": "remove-encryption-key", "key-id": "k"},
+        *set_schema(schema()),
+    ]
+    assert apply(table, *same) is table
+
+
+def test_schema_ids_are_reused_or_created_whatever_the_client_says() -> None:
+    table = make_table()
+    after = apply(table, *set_schema(schema(field(1, "id"), **{"schema-id": 77})))
+    assert [item["schema-id"] for item in after["schemas"]] == [0, 1]
+    assert after["current-schema-id"] == 1
+    back = apply(after, *set_schema(schema(**{"schema-id": 99})))
+    assert back["current-schema-id"] == 0
+    assert len(back["schemas"]) == 2
+
+
+def test_identifier_fields_make_another_schema() -> None:
+    new = schema(field(1, "id", required=True), field(2, "name", "string"), **{"identifier-field-ids": [1]})
+    assert apply(make_table(), *set_schema(new))["current-schema-id"] == 1
+
+
+def test_an_explicit_number_of_a_schema_added_in_the_same_commit_follows_it() -> None:
+    new = schema(field(1, "id"), **{"schema-id": 9})
+    after = apply(
+        make_table(), {"action": "add-schema", "schema": new}, {"action": "set-current-schema", "schema-id": 9}
+    )
+    assert after["current-schema-id"] == 1
+    view = make_table()
+    made = snapshot(view, **{"schema-id": 9})
+    after = apply(view, {"action": "add-schema", "schema": new}, {"action": "add-snapshot", "snapshot": made})
+    assert after["snapshots"][0]["schema-id"] == 1
+
+
+def test_last_column_id_grows_and_never_shrinks() -> None:
+    table = apply(make_table(), *set_schema(schema(field(1, "id"), field(3, "extra"))))
+    assert table["last-column-id"] == 3
+    assert apply(table, *set_schema(schema(field(1, "id"))))["last-column-id"] == 3
+    stated = {"action": "add-schema", "schema": schema(field(1, "id"), field(4, "z")), "last-column-id": 9}
+    assert apply(table, stated)["last-column-id"] == 9
+    with pytest.raises(CommitFailed, match="Invalid last column ID"):
+        apply(table, {**stated, "last-column-id": 2})
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"type": "list"}, "a schema is a struct"),
+        (schema(field(1, "a"), field(1, "b")), "multiple fields for id 1"),
+        (schema(field(1, "a"), field(2, "a")), "multiple fields for name a"),
+        (schema(field(1, "a", "variant")), "not supported until v3"),
+        (schema(field(1, "a"), **{"identifier-field-ids": [5]}), "identifier field"),
+        (schema(field(1, "a", {"type": "tuple"})), "Cannot parse type"),
+        (schema(field(1, "a", None)), "Cannot parse type"),
+        (schema({"id": 1, "required": False, "type": "long"}), "'name' must be a string"),
+        ({"type": "struct", "fields": {}}, "'fields' must be a list"),
+        ({"type": "struct", "fields": [1]}, "list of objects"),
+        (schema({"id": True, "name": "a", "required": False, "type": "long"}), "'id' must be an integer"),
+    ],
+)
+def test_schemas_that_no_reader_could_use(bad: dict[str, Any], message: str) -> None:
+    with pytest.raises((Invalid, Malformed), match=message):
+        apply(make_table(), {"action": "add-schema", "schema": bad})
+
+
+def test_nested_types_are_checked_to_a_bounded_depth() -> None:
+    kind: Any = "long"
+    for number in range(3, 100):
+        kind = {"type": "list", "element-id": number, "element": kind, "element-required": False}
+    with pytest.raises(Malformed, match="levels"):
+        apply(make_table(), {"action": "add-schema", "schema": schema(field(1, "deep", kind))})
+    pair = {"type": "map", "key-id": 4, "key": "string", "value-id": 5, "value": "long", "value-required": False}
+    after = apply(make_table(), *set_schema(schema(field(3, "pairs", pair))))
+    assert after["last-column-id"] == 5
+
+
+def test_minus_one_needs_something_added() -> None:
+    for action, key in (
+        ("set-current-schema", "schema-id"),
+        ("set-default-spec", "spec-id"),
+        ("set-default-sort-order", "sort-order-id"),
+    ):
+        with pytest.raises(Invalid, match="no .* has been added"):
+            apply(make_table(), {"action": action, key: -1})
+        with pytest.raises(Invalid, match="unknown"):
+            apply(make_table(), {"action": action, key: 55})
+
+
+def test_spec_and_field_ids_are_reused_or_created() -> None:
+    table = apply(make_table(), spec(part(1, "id")), {"action": "set-default-spec", "spec-id": -1})
+    assert table["partition-specs"][1] == {"spec-id": 1, "fields": [part(1, "id", **{"field-id": 1000})]}
+    assert (table["default-spec-id"], table["last-partition-id"]) == (1, 1000)
+    both = apply(table, spec(part(2, "name", "bucket[4]"), part(1, "id2")))
+    assert [item["field-id"] for item in both["partition-specs"][2]["fields"]] == [1001, 1000]
+    again = apply(both, spec(part(1, "id")), {"action": "set-default-spec", "spec-id": -1})
+    assert again["default-spec-id"] == 1
+    assert len(again["partition-specs"]) == 3
+    dropped = apply(both, spec(part(1, "id", "void", **{"field-id": 1000})))
+    assert dropped["partition-specs"][3]["fields"][0]["field-id"] == 1000
+
+
+def test_partition_field_ids_of_others_are_a_conflict() -> None:
+    table = apply(make_table(), spec(part(1, "id")))
+    with pytest.raises(CommitFailed, match="already stands for another field"):
+        apply(table, spec(part(2, "name", **{"field-id": 1000})))
+    with pytest.raises(Invalid, match="one id"):
+        apply(table, spec(part(2, "a", "bucket[2]", **{"field-id": 1005}), part(2, "b", **{"field-id": 1005})))
+
+
+def test_sources_of_specs_and_orders_must_exist() -> None:
+    with pytest.raises(Invalid, match="source column"):
+        apply(make_table(), spec(part(9, "x")))
+    with pytest.raises(Invalid, match="source column"):
+        apply(make_table(), order({**BY_ID, "source-id": 9}))
+    assert apply(make_table(), spec(part(9, "x", "void")))["partition-specs"][1]["fields"]
+    many = {"source-ids": [1, 2], "name": "both", "transform": "bucket[2]"}
+    assert apply(make_table(), spec(many))["partition-specs"][1]["fields"][0]["source-ids"] == [1, 2]
+    assert apply(make_table(), order({"source-ids": [1], "transform": "identity"}))["sort-orders"][1]
+
+
+def test_sort_orders_are_reused_and_zero_is_unsorted() -> None:
+    table = apply(make_table(), order(BY_ID), {"action": "set-default-sort-order", "sort-order-id": -1})
+    assert table["sort-orders"] == [{"order-id": 0, "fields": []}, {"order-id": 1, "fields": [BY_ID]}]
+    assert table["default-sort-order-id"] == 1
+    back = apply(table, order(**{"order-id": 0}), {"action": "set-default-sort-order", "sort-order-id": -1})
+    assert back["default-sort-order-id"] == 0
+    assert back["sort-orders"] == table["sort-orders"]
+
+
+def test_files_written_for_numbers_that_another_took_are_a_conflict() -> None:
+    table = apply(make_table(), spec(part(2, "name")), order(BY_ID))
+    new = {"action": "add-snapshot", "snapshot": snapshot(table)}
+    for update in (spec(part(1, "id"), **{"spec-id": 1}), order({**BY_ID, "direction": "desc"}, **{"order-id": 1})):
+        assert apply(table, update) is not table
+        with pytest.raises(CommitFailed, match="has taken"):
+            apply(table, update, new)
+        kept = {"action": "add-spec", "spec": {"spec-id": 2, "fields": [part(1, "id")]}}
+        assert apply(table, kept, new)["snapshots"]
+
+
+def test_snapshots_move_sequence_and_clock() -> None:
+    table = append(make_table())
+    assert table["last-sequence-number"] == 1
+    with pytest.raises(CommitFailed, match="sequence number 1 older than"):
+        apply(table, {"action": "add-snapshot", "snapshot": snapshot(table, **{"sequence-number": 1})})
+    orphan = snapshot(table, **{"sequence-number": 1, "parent-snapshot-id": None})
+    assert apply(table, {"action": "add-snapshot", "snapshot": orphan})["last-sequence-number"] == 1
+    with pytest.raises(Invalid, match="already exists"):
+        apply(table, {"action": "add-snapshot", "snapshot": table["snapshots"][0]})
+    with pytest.raises(Malformed, match="in the future"):
+        apply(table, {"action": "add-snapshot", "snapshot": snapshot(table, **{"timestamp-ms": NOW + 60_001})})
+    ahead = snapshot(table, **{"timestamp-ms": NOW + 59_000})
+    assert apply(table, {"action": "add-snapshot", "snapshot": ahead})["last-updated-ms"] == NOW + 59_000
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["file:///warehouse/shop/orders-00000001/metadata/s.avro", LOCATION + "/../x", "s3://b/x", "file:///etc/passwd", 7],
+)
+def test_manifest_lists_stay_inside_the_table(path: Any) -> None:
+    table = make_table()
+    with pytest.raises(Malformed):
+        apply(table, {"action": "add-snapshot", "snapshot": snapshot(table, **{"manifest-list": path})})
+
+
+def test_version_1_has_no_sequence_and_may_list_manifests() -> None:
+    table = make_table(version=1)
+    made = snapshot(table)
+    made.pop("manifest-list")
+    after = apply(table, {"action": "add-snapshot", "snapshot": {**made, "manifests": []}})
+    assert after["last-sequence-number"] == 0
+    assert current_snapshot_id(after) is None
+
+
+def test_version_3_counts_rows() -> None:
+    table = append(make_table(version=3))
+    assert table["next-row-id"] == 1
+    with pytest.raises(CommitFailed, match="behind table next-row-id"):
+        apply(table, {"action": "add-snapshot", "snapshot": snapshot(table, **{"first-row-id": 0})})
+    with pytest.raises(Malformed, match="first-row-id"):
+        apply(table, {"action": "add-snapshot", "snapshot": snapshot(table, **{"first-row-id": None})})
+    with pytest.raises(Invalid, match="negative"):
+        apply(table, {"action": "add-snapshot", "snapshot": snapshot(table, **{"added-rows": -1})})
+    assert make_table(version=3)["current-snapshot-id"] is None
+    assert apply(table, *set_schema(schema(field(1, "id", "variant"))))["current-schema-id"] == 1
+
+
+def test_versions_only_go_up() -> None:
+    table = make_table(version=1)
+    assert table["current-snapshot-id"] == -1
+    after = apply(table, {"action": "upgrade-format-version", "format-version": 3})
+    assert (after["format-version"], after["next-row-id"], after["current-snapshot-id"]) == (3, 0, None)
+    for version in (2, 4):
+        with pytest.raises(Invalid, match="Cannot"):
+            apply(after, {"action": "upgrade-format-version", "format-version": version})
+
+
+def test_uuid_and_location_belong_to_the_server() -> None:
+    with pytest.raises(Invalid, match="Cannot reassign uuid"):
+        apply(make_table(), {"action": "assign-uuid", "uuid": "other"})
+    with pytest.raises(Malformed, match="location"):
+        apply(make_table(), {"action": "set-location", "location": "file:///elsewhere"})
+
+
+def test_refs() -> None:
+    table = append(append(make_table()))
+    first, second = (item["snapshot-id"] for item in table["snapshots"])
+    assert [entry["snapshot-id"] for entry in table["snapshot-log"]] == [first, second]
+    back = apply(table, set_ref("main", first))
+    assert current_snapshot_id(back) == first
+    assert len(back["snapshot-log"]) == 3
+    tagged = apply(table, set_ref("v1", first, "TAG", **{"max-ref-age-ms": 5}))
+    assert tagged["refs"]["v1"] == {"snapshot-id": first, "type": "tag", "max-ref-age-ms": 5}
+    for bad, message in (
+        (set_ref("main", 5), "unknown snapshot"),
+        (set_ref("main", first, "tag"), "must be a branch"),
+        (set_ref("x", first, "twig"), "unknown type"),
+    ):
+        with pytest.raises((Invalid, Malformed), match=message):
+            apply(table, bad)
+    with pytest.raises(Invalid, match="Cannot turn tag v1"):
+        apply(tagged, set_ref("v1", first))
+    gone = apply(table, {"action": "remove-snapshot-ref", "ref-name": "main"})
+    assert current_snapshot_id(gone) is None
+    assert gone["snapshot-log"] == table["snapshot-log"]
+
+
+def test_log_keeps_only_what_lasted_beyond_the_commit() -> None:
+    table = make_table()
+    one, two = snapshot(table), snapshot(table, **{"sequence-number": 2})
+    after = apply(
+        table,
+        {"action": "add-snapshot", "snapshot": one},
+        set_ref("main", one["snapshot-id"]),
+        {"action": "add-snapshot", "snapshot": two},
+        set_ref("main", two["snapshot-id"]),
+    )
+    assert [entry["snapshot-id"] for entry in after["snapshot-log"]] == [two["snapshot-id"]]
+
+
+def test_log_never_runs_backwards_when_clocks_do() -> None:
+    table = append(make_table())
+    late = append(table, **{"timestamp-ms": NOW - 10_000_000})
+    assert [entry["timestamp-ms"] for entry in late["snapshot-log"]] == [NOW, NOW]
+    assert apply_updates(table, add_column(table, "x"), now_ms=5)["last-updated-ms"] == NOW
+
+
+def test_removed_snapshots_take_their_statistics_and_cut_the_log() -> None:
+    table = append(append(append(make_table())))
+    first, second, third = (item["snapshot-id"] for item in table["snapshots"])
+    statistics = {"snapshot-id": first, "statistics-path": LOCATION + "/metadata/s.puffin"}
+    table = apply(
+        table,
+        {"action": "set-statistics", "statistics": statistics},
+        {"action": "set-partition-statistics", "partition-statistics": statistics},
+    )
+    assert table["statistics"] == table["partition-statistics"] == [statistics]
+    after = apply(table, {"action": "remove-snapshots", "snapshot-ids": [first, second]})
+    assert after["statistics"] == after["partition-statistics"] == []
+    assert [entry["snapshot-id"] for entry in after["snapshot-log"]] == [third]
+
+
+def test_statistics_are_one_per_snapshot_and_inside_the_table() -> None:
+    table = append(make_table())
+    number = head(table)
+    for key in ("statistics", "partition-statistics"):
+        one = {"snapshot-id": number, "statistics-path": LOCATION + "/metadata/1"}
+        two = {"snapshot-id": number, "statistics-path": LOCATION + "/metadata/2"}
+        after = apply(table, {"action": f"set-{key}", key: one}, {"action": f"set-{key}", key: two})
+        assert after[key] == [two]
+        assert apply(after, {"action": f"remove-{key}", "snapshot-id": number})[key] == []
+        with pytest.raises(Malformed, match="outside"):
+            apply(table, {"action": f"set-{key}", key: {**one, "statistics-path": "file:///x"}})
+
+
+def test_properties() -> None:
+    table = apply(make_table(), {"action": "set-properties", "updates": {"a": "1", "uuid": "x", "b": "2"}})
+    assert "uuid" not in table["properties"]
+    assert table["properties"]["b"] == "2"
+    after = apply(table, {"action": "remove-properties", "removals": ["a", "absent"]})
+    assert "a" not in after["properties"]
+    old_names = apply(
+        table, {"action": "set-properties", "updated": {"c": "3"}}, {"action": "remove-properties", "removed": ["a"]}
+    )
+    assert old_names["properties"]["c"] == "3"
+    for bad in (
+        {"action": "set-properties", "updates": {"foundry.branch.b.schema-id": "0"}},
+        {"action": "remove-properties", "removals": ["foundry.branch.b.schema-id"]},
+        {"action": "set-properties", "updates": {"a": 1}},
+        {"action": "remove-properties", "removals": [1]},
+        {"action": "set-properties", "updates": {"write.data.path": "file:///elsewhere"}},
+        {"action": "set-properties", "updates": {"write.metadata.path": LOCATION + "1/x"}},
+    ):
+        with pytest.raises(Malformed):
+            apply(table, bad)
+    inside = {"action": "set-properties", "updates": {"write.data.path": LOCATION + "/data2"}}
+    assert apply(table, inside)["properties"]["write.data.path"]
+
+
+def test_current_schema_and_default_spec_stay() -> None:
+    table = apply(make_table(), *set_schema(schema(field(1, "id"))), spec(part(1, "id")))
+    assert len(apply(table, {"action": "remove-schemas", "schema-ids": [0]})["schemas"]) == 1
+    assert len(apply(table, {"action": "remove-partition-specs", "spec-ids": [1]})["partition-specs"]) == 1
+    with pytest.raises(Invalid, match="current schema"):
+        apply(table, {"action": "remove-schemas", "schema-ids": [1]})
+    with pytest.raises(Invalid, match="default partition spec"):
+        apply(table, {"action": "remove-partition-specs", "spec-ids": [0]})
+    with pytest.raises(Malformed, match="list of integers"):
+        apply(table, {"action": "remove-schemas", "schema-ids": ["0"]})
+
+
+def test_encryption_keys() -> None:
+    key = {"key-id": "k", "encrypted-key-metadata": "x"}
+    table = apply(make_table(), {"action": "add-encryption-key", "encryption-key": key})
+    assert table["encryption-keys"] == [key]
+    assert apply(table, {"action": "add-encryption-key", "encryption-key": key}) is table
+    assert apply(table, {"action": "remove-encryption-key", "key-id": "k"})["encryption-keys"] == []
+
+
+def test_no_snapshot_before_there_is_a_schema() -> None:
+    bare = {**make_table(), "schemas": []}
+    with pytest.raises(Invalid, match="before schemas"):
+        apply(bare, {"action": "add-snapshot", "snapshot": snapshot(bare)})
+
+
+def test_all_kinds_of_the_specification_are_known() -> None:
+    assert len(UPDATES) == 23
+    table = make_table()
+    for action in UPDATES:
+        if action == "remove-encryption-key":
+            continue
+        with pytest.raises(Malformed):
+            change(table, {"action": action})
