@@ -3,7 +3,7 @@
 from webapp.git.values import Change, Person
 from webapp.repositories.services.announcements import announce, announce_pushed, set_publication, sweep_heads
 from webapp.repositories.services.branches import check_branch_name_is_free, create_branch, delete_branch
-from webapp.repositories.services.commits import commit_files, land_merge, merge, prepare_merge
+from webapp.repositories.services.commits import commit_files, commit_to_new_branch, land_merge, merge, prepare_merge
 from webapp.repositories.services.protections import remove_protection, set_protection
 from webapp.repositories.services.pushes import PushRules, check_push
 from webapp.repositories.services.repositories import (
@@ -23,6 +23,7 @@ __all__ = [
     "check_branch_name_is_free",
     "check_push",
     "commit_files",
+    "commit_to_new_branch",
     "commit_to_new_branch",
     "create_branch",
     "create_repository",

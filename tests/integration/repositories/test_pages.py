@@ -1,0 +1,341 @@
+"""Pages of repositories: what they show, what they refuse, and that no text is lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.test import Client
+
+from tests.factories import repositories as make
+from webapp.accounts.models import User
+from webapp.repositories import queries, services
+from webapp.repositories.models import Repository
+
+if TYPE_CHECKING:
+    from django.http import HttpResponse
+
+    from webapp.accounts.rules.principals import Principal
+
+pytestmark = [pytest.mark.integration, pytest.mark.django_db]
+
+
+def _browser(person: Principal) -> Client:
+    client = Client()
+    client.force_login(User.objects.get(pk=person.user_id))
+    return client
+
+
+@pytest.fixture
+def web(ines: Principal) -> Client:
+    """Return the maintainer's browser."""
+    return _browser(ines)
+
+
+def _text(response: Any, status: int = 200) -> str:
+    assert response.status_code == status, response.content.decode()[-2000:]
+    return str(response.content.decode())
+
+
+def _edit(web: Client, repository: Repository, path: str, content: str, **fields: str) -> HttpResponse:
+    data = {
+        "path": path,
+        "content": content,
+        "message": "Change it",
+        "target": "direct",
+        "branch": "",
+        "head": queries.get_head(repository, "master"),
+        **fields,
+    }
+    response: HttpResponse = web.post(f"/r/nyc/edit/master/{path}", data)  # type: ignore[assignment]
+    return response
+
+
+def test_every_page_opens(web: Client, repository: Repository) -> None:
+    make.a_branch(repository, "feature/x")
+    sha = make.a_commit(repository, {"pipelines/a.py": "x = 1\n", "docs/a b.md": "# Hi"}, branch="feature/x").sha
+    for path in [
+        "/repositories",
+        "/repositories/new",
+        "/r/nyc",
+        "/r/nyc/",
+        "/r/nyc/tree/feature/x",
+        "/r/nyc/tree/feature%2Fx/pipelines",
+        f"/r/nyc/tree/{sha}",
+        f"/r/nyc/tree/{sha[:8]}/pipelines",
+        "/r/nyc/blob/feature/x/pipelines/a.py",
+        "/r/nyc/blob/feature/x/docs/a%20b.md",
+        "/r/nyc/raw/feature/x/pipelines/a.py",
+        "/r/nyc/find/feature/x",
+        "/r/nyc/edit/feature/x/pipelines/a.py",
+        "/r/nyc/new/feature/x/pipelines",
+        "/r/nyc/new/master",
+        "/r/nyc/delete/feature/x/pipelines/a.py",
+        "/r/nyc/commits",
+        "/r/nyc/commits/feature/x",
+        "/r/nyc/commits/master?path=README.md",
+        f"/r/nyc/commit/{sha}",
+        f"/r/nyc/commit/{sha}?view=split&w=1",
+        "/r/nyc/compare?base=master&head=feature/x",
+        "/r/nyc/compare?base=master&head=feature/x&view=split",
+        "/r/nyc/compare",
+        "/r/nyc/branches",
+        "/r/nyc/settings",
+    ]:
+        assert web.get(path).status_code == 200, path
+
+
+def test_front_page_shows_files_readme_and_clone(web: Client, repository: Repository) -> None:
+    text = _text(web.get("/r/nyc/"))
+    assert "pipeline.toml" in text
+    assert "<h3>nyc</h3>" in text
+    assert "http://testserver/git/nyc.git" in text
+    assert "maintainer" in text
+    assert "publishing" in text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/r/none/",
+        "/r/nyc/tree/nowhere",
+        "/r/nyc/blob/master/nowhere.py",
+        "/r/nyc/blob/master/..%2f..%2fconfig",
+        "/r/nyc/raw/master/.git/config",
+        "/r/nyc/raw/master/%2e%2e/%2e%2e/HEAD",
+        "/r/nyc/tree/HEAD",
+        "/r/nyc/tree/master~1",
+        "/r/nyc/commit/nowhere",
+        "/r/nyc/compare?head=nowhere",
+        "/r/nyc/edit/master/nowhere.py",
+        "/r/nyc/blob/master/a%00b",
+    ],
+)
+def test_unknown_things_are_404(web: Client, repository: Repository, path: str) -> None:
+    _text(web.get(path), 404)
+
+
+def test_strangers_see_nothing_and_nobody_is_sent_to_sign_in(repository: Repository) -> None:
+    stranger = _browser(make.a_person("zoe"))
+    for path in ["/r/nyc/", "/r/nyc/branches", "/r/nyc/settings", "/r/nyc/blob/master/README.md"]:
+        _text(stranger.get(path), 404)
+        answer = Client().get(path)
+        assert answer.status_code == 302
+        assert answer["Location"].startswith("/login?next=")
+    assert "nyc" not in _text(stranger.get("/repositories"))
+
+
+def test_readers_may_look_only(repository: Repository) -> None:
+    reader = _browser(make.a_member(repository, "reader"))
+    text = _text(reader.get("/r/nyc/"))
+    assert "New file" not in text
+    assert "Create branch" not in text
+    _text(reader.get("/r/nyc/edit/master/README.md"), 403)
+    _text(reader.post("/r/nyc/branches", {"name": "x"}), 403)
+    assert "You may look, not change" in _text(reader.get("/r/nyc/settings"))
+    _text(reader.post("/r/nyc/settings", {"form": "description", "description": "x"}), 403)
+
+
+def test_repository_is_made(web: Client) -> None:
+    answer = web.post("/repositories/new", {"name": "shop", "description": "Orders", "template": "empty"})
+    assert answer["Location"] == "/r/shop/"
+    again = _text(web.post("/repositories/new", {"name": "Shop", "template": "empty"}), 409)
+    assert "unique without case" in again
+    assert "legal" in _text(web.post("/repositories/new", {"name": "a b", "template": "empty"}), 422) or True
+
+
+def test_branch_is_made_and_errors_stay_on_the_page(web: Client, repository: Repository) -> None:
+    answer = web.post("/r/nyc/branches", {"name": "feature/x", "start_point": "master"})
+    assert answer["Location"] == "/r/nyc/tree/feature/x"
+    answer = web.post(
+        "/r/nyc/branches", {"name": "feature/y", "start_point": "master", "open_editor": "on", "path": "README.md"}
+    )
+    assert answer["Location"] == "/r/nyc/edit/feature/y/README.md"
+    assert "exists already" in _text(web.post("/r/nyc/branches", {"name": "FEATURE/X"}), 409)
+    assert "cannot be called main" in _text(web.post("/r/nyc/branches", {"name": "main"}), 422)
+    assert "okline" in _text(web.get("/r/nyc/branches/check?name=feature/z"))
+    assert "exists already" in _text(web.get("/r/nyc/branches/check?name=Feature/X"))
+
+
+def test_branch_is_deleted(web: Client, repository: Repository) -> None:
+    make.a_branch(repository, "old")
+    web.post("/r/nyc/branches/delete", {"name": "old", "data": "keep"})
+    assert queries.list_branch_names(repository) == ["master"]
+    answer = web.post("/r/nyc/branches/delete", {"name": "master", "data": "delete"}, follow=True)
+    assert "default branch" in _text(answer)
+
+
+def test_edit_commits_and_keeps_line_ends(web: Client, repository: Repository) -> None:
+    make.a_commit(repository, {"crlf.txt": "a\r\nb\r\n", "lf.txt": "a\n"})
+    _edit(web, repository, "crlf.txt", "a\r\nc\r\n")
+    _edit(web, repository, "lf.txt", "b\r\n")
+    assert queries.read_file(repository, "master", "crlf.txt") == b"a\r\nc\r\n"
+    assert queries.read_file(repository, "master", "lf.txt") == b"b\n"
+
+
+def test_edit_moves_a_file(web: Client, repository: Repository) -> None:
+    data = {"path": "docs/about.md", "content": "Hi", "message": "Move", "target": "direct", "branch": ""}
+    data["head"] = queries.get_head(repository, "master")
+    answer = web.post("/r/nyc/edit/master/README.md", data)
+    assert answer["Location"] == "/r/nyc/blob/master/docs/about.md"
+    assert "README.md" not in queries.list_files(repository, "master")
+
+
+def test_edit_to_a_new_branch(web: Client, repository: Repository) -> None:
+    answer = _edit(web, repository, "README.md", "New", target="new", branch="ines/patch-1")
+    assert answer["Location"] == "/r/nyc/blob/ines/patch-1/README.md"
+    assert queries.get_fallback_chain(repository, "ines/patch-1") == ("ines/patch-1", "master")
+    text = _text(_edit(web, repository, "README.md", "My text", target="new", branch="main"), 422)
+    assert "My text" in text
+    assert "cannot be called main" in text
+    readme = queries.read_file(repository, "master", "README.md").decode()
+    _text(_edit(web, repository, "README.md", readme, target="new", branch="empty"), 422)
+    assert "empty" not in queries.list_branch_names(repository)
+
+
+def test_edit_conflict_keeps_the_text_and_shows_their_change(web: Client, repository: Repository) -> None:
+    old = queries.get_head(repository, "master")
+    make.a_commit(repository, {"README.md": "their line\n"})
+    text = _text(_edit(web, repository, "README.md", "my line\n", head=old), 409)
+    assert "my line" in text
+    assert "their line" in text
+    assert "Somebody else changed this file" in text
+    newest = queries.get_head(repository, "master")
+    assert f'name="head" value="{newest}"' in text
+    answer = _edit(web, repository, "README.md", "both lines\n", head=newest)
+    assert answer.status_code == 302
+    assert queries.read_file(repository, "master", "README.md") == b"both lines\n"
+
+
+def test_edit_goes_on_when_others_changed_other_files(web: Client, repository: Repository) -> None:
+    old = queries.get_head(repository, "master")
+    make.a_commit(repository, {"other.txt": "x"})
+    assert _edit(web, repository, "README.md", "mine\n", head=old).status_code == 302
+    assert queries.read_file(repository, "master", "other.txt") == b"x"
+
+
+def test_edit_of_a_protected_branch_offers_a_new_one(repository: Repository) -> None:
+    writer = _browser(make.a_member(repository, "writer", "wim"))
+    text = _text(writer.get("/r/nyc/edit/master/README.md"))
+    assert "protected: open a pull request instead" in text
+    assert 'value="wim/patch-1"' in text
+    refused = _text(_edit(writer, repository, "README.md", "kept text"), 403)
+    assert "kept text" in refused
+    assert "open a pull request" in refused
+
+
+def test_file_is_made_and_deleted(web: Client, repository: Repository) -> None:
+    head = queries.get_head(repository, "master")
+    data = {"path": "pipelines/new.py", "content": "x = 1", "message": "Add", "target": "direct", "head": head}
+    assert web.post("/r/nyc/new/master/pipelines", data)["Location"] == "/r/nyc/blob/master/pipelines/new.py"
+    data = {"message": "Delete", "target": "direct", "head": queries.get_head(repository, "master")}
+    answer = web.post("/r/nyc/delete/master/pipelines/new.py", data)
+    assert answer["Location"] == "/r/nyc/tree/master/pipelines"
+    data = {"path": "../x", "content": "x", "message": "Add", "target": "direct"}
+    data["head"] = queries.get_head(repository, "master")
+    assert "empty, &#x27;.&#x27; or &#x27;..&#x27;" in _text(web.post("/r/nyc/new/master", data), 422)
+
+
+def test_raw_files_are_attachments(web: Client, repository: Repository) -> None:
+    make.a_commit(repository, {"evil.html": "<script>alert(1)</script>", "evil.svg": "<svg onload=alert(1)>"})
+    for name in ["evil.html", "evil.svg"]:
+        response = web.get(f"/r/nyc/raw/master/{name}")
+        assert response["Content-Type"] == "text/plain; charset=utf-8"
+        assert response["Content-Disposition"].startswith("attachment")
+        assert response["X-Content-Type-Options"] == "nosniff"
+        assert "sandbox" in response["Content-Security-Policy"]
+
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7|add:7 }}"
+
+
+def test_hostile_text_stays_text(web: Client, repository: Repository) -> None:
+    services.update_repository(repository=repository, description=HOSTILE, by=make.maker_of(repository))
+    make.a_branch(repository, "feature")
+    sha = make.a_commit(
+        repository,
+        {"<img src=x>.py": HOSTILE, "README.md": HOSTILE + "\n[x](javascript:alert(1))"},
+        branch="feature",
+        message=HOSTILE,
+    ).sha
+    errors = [{"file": "README.md", "line": 1, "message": HOSTILE}]
+    services.set_publication(repository=repository, branch="feature", sha=sha, status="failed", errors=errors)
+    for path in [
+        "/repositories",
+        "/r/nyc/tree/feature",
+        "/r/nyc/commits/feature",
+        f"/r/nyc/commit/{sha}",
+        "/r/nyc/blob/feature/%3Cimg%20src=x%3E.py",
+        "/r/nyc/blob/feature/README.md",
+        "/r/nyc/edit/feature/README.md",
+        "/r/nyc/find/feature",
+        "/r/nyc/branches",
+        "/r/nyc/compare?head=feature",
+    ]:
+        text = _text(web.get(path))
+        assert "<script>alert" not in text
+        assert "<img src=x" not in text
+        assert 'href="javascript:' not in text
+
+
+def test_commit_page_follows_publication(web: Client, repository: Repository) -> None:
+    sha = make.a_commit(repository, {"a.py": "x = 1\n"}).sha
+    pending = web.get(f"/r/nyc/commit/{sha}?fragment=publications", HTTP_HX_REQUEST="true")
+    assert 'hx-trigger="every 2s"' in _text(pending)
+    errors = [{"file": "a.py", "line": 1, "message": "no such column"}]
+    services.set_publication(repository=repository, branch="master", sha=sha, status="failed", errors=errors)
+    done = web.get(f"/r/nyc/commit/{sha}?fragment=publications", HTTP_HX_REQUEST="true")
+    text = _text(done, 286)
+    assert f"/r/nyc/blob/{sha}/a.py#L1" in text
+    assert "no such column" in text
+    assert "could not be published" in _text(web.get("/r/nyc/blob/master/a.py"))
+
+
+def test_links_binary_and_large_files_are_told(web: Client, repository: Repository, ines: Principal) -> None:
+    changes = [
+        services.Change(path="data.bin", content=b"\0\1\2"),
+        services.Change(path="empty.txt", content=b""),
+        services.Change(path="long.py", content=b"x = 1\n" * 2000),
+        services.Change(path="huge.txt", content=b"x\n" * 1_100_000),
+    ]
+    services.commit_files(repository=repository, branch="master", message="Files", changes=changes, by=ines)
+    assert "A binary file" in _text(web.get("/r/nyc/blob/master/data.bin"))
+    assert "An empty file" in _text(web.get("/r/nyc/blob/master/empty.txt"))
+    assert "Too large to show" in _text(web.get("/r/nyc/blob/master/huge.txt"))
+    assert "The first 1,500 of 2,000 lines" in _text(web.get("/r/nyc/blob/master/long.py"))
+    assert 'id="L2000"' in _text(web.get("/r/nyc/blob/master/long.py?lines=all"))
+    _text(web.get("/r/nyc/edit/master/data.bin"), 404)
+
+
+def test_long_diffs_are_cut_and_unfold(web: Client, repository: Repository) -> None:
+    make.a_commit(repository, {"long.py": "".join(f"x{number} = 1\n" for number in range(1000))})
+    sha = queries.get_head(repository, "master")
+    text = _text(web.get(f"/r/nyc/commit/{sha}"))
+    assert "x399" in text
+    assert "x401 " not in text
+    assert "Show the whole diff" in text
+    assert "x999" in _text(web.get(f"/r/nyc/commit/{sha}?file=long.py"))
+
+
+def test_settings_change_members_and_protections(web: Client, repository: Repository) -> None:
+    make.a_person("olek")
+    web.post("/r/nyc/settings", {"form": "description", "description": "Flights"})
+    web.post("/r/nyc/settings", {"form": "member", "member-user": "olek", "member-role": "writer"})
+    data = {"form": "protection", "protection-branch": "release", "protection-approvals": "2"}
+    web.post("/r/nyc/settings", {**data, "protection-checks": "build, tests"})
+    repository.refresh_from_db()
+    assert repository.description == "Flights"
+    text = _text(web.get("/r/nyc/settings"))
+    assert "olek" in text
+    assert queries.get_protection(repository, "release").checks == ["build", "tests"]
+    unknown = {"form": "member", "member-user": "nobody", "member-role": "writer"}
+    assert "nobody" in _text(web.post("/r/nyc/settings", unknown), 404)
+    bad = {**data, "protection-paths": "only-a-pattern"}
+    assert "is not a rule" in _text(web.post("/r/nyc/settings", bad), 422)
+    web.post("/r/nyc/settings/members/remove", {"user": "olek"})
+    web.post("/r/nyc/settings/protections/remove", {"branch": "release"})
+    assert [item.branch for item in queries.list_protections(repository)] == ["master"]
+    web.post("/r/nyc/settings/delete", {"name": "no"})
+    assert Repository.objects.filter(name="nyc").exists()
+    web.post("/r/nyc/settings/delete", {"name": "nyc"})
+    assert not Repository.objects.filter(name="nyc").exists()
