@@ -17,6 +17,10 @@ TRIBUTARY_URL = f"http://127.0.0.1:{TRIBUTARY_PORT}"
 TRIBUTARY_WAREHOUSE = os.environ.get("TRIBUTARY_WAREHOUSE") or (TRIBUTARY_HOME / "warehouse").as_uri()
 TRIBUTARY_DEMO = os.environ.get("TRIBUTARY_DEMO", "1") != "0"
 SPARK_REMOTE = os.environ.get("SPARK_REMOTE", "")
+# Where jobs reach the catalog, when that is not this machine's loopback: several web hosts behind one name.
+TRIBUTARY_CATALOG_URI = os.environ.get("TRIBUTARY_CATALOG_URI") or f"{TRIBUTARY_URL}/iceberg"
+# How long any job may run, instead of its size's own limit.
+TRIBUTARY_JOB_SECONDS = int(os.environ.get("TRIBUTARY_JOB_SECONDS") or 0) or None
 TRIBUTARY_ADMIN_PASSWORD = os.environ.get("TRIBUTARY_ADMIN_PASSWORD", "")
 
 

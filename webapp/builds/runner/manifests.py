@@ -55,12 +55,6 @@ class Place:
         return self.folder / Progress.FILE
 
 
-def catalog_uri() -> str:
-    """Return where jobs reach the catalog."""
-    default = f"http://127.0.0.1:{settings.TRIBUTARY_PORT}/iceberg"
-    return str(getattr(settings, "TRIBUTARY_CATALOG_URI", "") or default)
-
-
 def build_job_manifest(
     *,
     job: Job,
@@ -76,7 +70,7 @@ def build_job_manifest(
         job_id=job.pk,
         root=str(root),
         function=job.function,
-        catalog_uri=catalog_uri(),
+        catalog_uri=settings.TRIBUTARY_CATALOG_URI,
         token=token,
         branch=job.staging_branch,
         build_branch=branch,
@@ -104,7 +98,7 @@ def build_upload_manifest(
         mode=upload["mode"],
         path=target.path,
         table=target.table,
-        catalog_uri=catalog_uri(),
+        catalog_uri=settings.TRIBUTARY_CATALOG_URI,
         token=token,
         branch=staging,
         build_branch=branch,

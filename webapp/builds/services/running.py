@@ -114,7 +114,7 @@ class _Attempt:
         trees.make_open_folder(place.folder)
         if self.job.attempt > 1:
             self._drop_staging()
-        allowance = profiles.allow(size=self.job.size, wall_s=getattr(settings, "TRIBUTARY_JOB_SECONDS", None))
+        allowance = profiles.allow(size=self.job.size, wall_s=settings.TRIBUTARY_JOB_SECONDS)
         handle = self._start(place, allowance)
         try:
             outcome = self._watch(handle, allowance, place)
