@@ -50,6 +50,26 @@ def get_or_create_dataset(*, path: str, by: Principal) -> Dataset:
     return dataset
 
 
+def create_dataset(*, path: str, description: str = "", by: Principal) -> Dataset:
+    """Make a dataset that must not be there yet.
+
+    Raises:
+        Conflict: it is there.
+
+    """
+    names.split_dataset_path(path)
+    with database.atomic():
+        if queries.find_dataset(path) is not None:
+            permissions.check_dataset(by, path, "read")
+            message = f"The dataset {path} is there already."
+            raise Conflict(message, code="dataset_exists", errors={"path": [message]})
+        dataset = get_or_create_dataset(path=path, by=by)
+        dataset.description = description
+        dataset.save(update_fields=["description"])
+        accounts.record_audit(by=by, verb="create_dataset", object=path)
+    return dataset
+
+
 def register_dataset(*, table: str, by: Principal | None) -> Dataset:
     """Record the dataset of a table that the catalog has, and its root branch master; once."""
     path = "/" + table.replace(".", "/")
@@ -176,6 +196,16 @@ def open_transaction(
         opened.staging_branch = staging_branch or f"{queries.STAGING_PREFIX}{job_id or opened.pk}"
         opened.save()
         _point(pointer, opened)
+    return opened
+
+
+def start_transaction(*, dataset: Dataset, branch: str, type: str, by: Principal) -> Transaction:  # noqa: A002
+    """Start a transaction that its opener writes and closes; the branch is made as a plain client's write would."""
+    names.check_branch_name(branch)
+    chain = (branch, *queries.get_fallback_chain(path=dataset.path, branch=branch))
+    with database.atomic():
+        opened = open_transaction(dataset=dataset, branch=branch, chain=chain, type=type, by=by)
+        accounts.record_audit(by=by, verb="open_transaction", object=f"{dataset.path}@{branch}#{opened.pk}")
     return opened
 
 
@@ -427,7 +457,7 @@ def _summarize_staged(row: Transaction, *, staging: str) -> dict[str, int]:
 def _find_unchanged(row: Transaction) -> tuple[Pointer, dict[str, int]]:
     """Return the pointer and summary of a transaction that wrote nothing: those of the one it stands on."""
     if row.parent is not None:
-        return pointer_of(row.parent), {**row.parent.summary, "added": 0, "deleted": 0}
+        return queries.pointer_of(row.parent), {**row.parent.summary, "added": 0, "deleted": 0}
     chain = queries.get_fallback_chain(path=row.dataset.path, branch=row.branch_name)
     view = catalog_queries.load_view(table=row.dataset.table, branch=row.branch_name, chain=chain).metadata
     empty = Pointer(
@@ -467,21 +497,8 @@ def _pin(branch: DatasetBranch, transaction: Transaction | None) -> None:
     if transaction is None:
         catalog.create_branch(table=table, branch=branch.name, pointer=_empty_pointer(branch))
         return
-    _check_not_expired(branch.dataset, transaction)
-    catalog.create_branch(table=table, branch=branch.name, pointer=pointer_of(transaction))
-
-
-def pointer_of(transaction: Transaction) -> Pointer:
-    """Return the committed transaction's place in the table."""
-    if transaction.schema_id is None or transaction.spec_id is None or transaction.order_id is None:
-        message = f"Transaction {transaction.pk} is {transaction.state}: it has no data to point to."
-        raise Conflict(message, code="not_committed")
-    return Pointer(
-        snapshot_id=transaction.snapshot_id,
-        schema_id=transaction.schema_id,
-        spec_id=transaction.spec_id,
-        order_id=transaction.order_id,
-    )
+    queries.check_not_expired(branch.dataset, transaction, catalog_queries.get_metadata(table=table))
+    catalog.create_branch(table=table, branch=branch.name, pointer=queries.pointer_of(transaction))
 
 
 def _empty_pointer(branch: DatasetBranch) -> Pointer:
@@ -503,18 +520,3 @@ def _empty_pointer(branch: DatasetBranch) -> Pointer:
 
 def _find_empty(items: Iterable[Mapping[str, Any]], key: str) -> int | None:
     return next((item[key] for item in items if not item["fields"]), None)
-
-
-def _check_not_expired(dataset: Dataset, transaction: Transaction) -> None:
-    """Refuse a transaction whose snapshot or ids maintenance has removed."""
-    metadata = catalog_queries.load_view(table=dataset.table, branch=names.MASTER).metadata
-    snapshots = {snapshot["snapshot-id"] for snapshot in metadata["snapshots"]}
-    kept = (
-        (transaction.snapshot_id is None or transaction.snapshot_id in snapshots)
-        and transaction.schema_id in {schema["schema-id"] for schema in metadata["schemas"]}
-        and transaction.spec_id in {spec["spec-id"] for spec in metadata["partition-specs"]}
-        and transaction.order_id in {order["order-id"] for order in metadata["sort-orders"]}
-    )
-    if not kept:
-        message = f"The files of transaction {transaction.pk} of {dataset.path} are gone: its snapshot has expired."
-        raise Conflict(message, code="expired", transaction=transaction.pk)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from django.db.models import Q, QuerySet
 
 from webapp.accounts import permissions
+from webapp.catalog.rules.pointers import Pointer
 from webapp.core import names
 from webapp.core.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from webapp.datasets import signals
@@ -266,6 +267,33 @@ def check_usable_base(dataset: Dataset, transaction: Transaction) -> None:
             f"Transaction {transaction.pk} of {dataset.path} was aborted: there is no data to start a branch from."
         )
         raise Conflict(message, code="transaction_aborted")
+
+
+def pointer_of(transaction: Transaction) -> Pointer:
+    """Return the committed transaction's place in the table."""
+    if transaction.schema_id is None or transaction.spec_id is None or transaction.order_id is None:
+        message = f"Transaction {transaction.pk} is {transaction.state}: it has no data to point to."
+        raise Conflict(message, code="not_committed")
+    return Pointer(
+        snapshot_id=transaction.snapshot_id,
+        schema_id=transaction.schema_id,
+        spec_id=transaction.spec_id,
+        order_id=transaction.order_id,
+    )
+
+
+def check_not_expired(dataset: Dataset, transaction: Transaction, metadata: Mapping[str, Any]) -> None:
+    """Refuse a transaction whose snapshot or ids maintenance has removed from the table."""
+    kept = (
+        transaction.snapshot_id is None
+        or any(snapshot["snapshot-id"] == transaction.snapshot_id for snapshot in metadata["snapshots"]),
+        any(schema["schema-id"] == transaction.schema_id for schema in metadata["schemas"]),
+        any(spec["spec-id"] == transaction.spec_id for spec in metadata["partition-specs"]),
+        any(order["order-id"] == transaction.order_id for order in metadata["sort-orders"]),
+    )
+    if not all(kept):
+        message = f"The files of transaction {transaction.pk} of {dataset.path} are gone: its snapshot has expired."
+        raise Conflict(message, code="expired", transaction=transaction.pk)
 
 
 def parse_view(

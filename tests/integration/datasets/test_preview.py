@@ -1,0 +1,168 @@
+"""Rows as clients wrote them, read back bounded: PyIceberg writes through the catalog's own server."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import load_catalog
+
+from tests.factories import datasets as make
+from webapp.accounts import services as accounts
+from webapp.core.errors import BadRequest, Unavailable
+from webapp.datasets import queries
+from webapp.datasets.queries import preview
+from webapp.datasets.queries.preview import Wanted, read_preview
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from webapp.accounts.models import User
+    from webapp.datasets.models import Dataset
+
+pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("home")]
+
+
+@pytest.fixture
+def user() -> User:
+    return make.a_user()
+
+
+@pytest.fixture
+def connect(live_server: Any, user: User) -> Callable[..., Any]:
+    secret = accounts.create_token(user=user, name="test")[1]
+
+    def connect(branch: str = "") -> Any:
+        header = {"header.X-PLTR-Branch": branch} if branch else {}
+        return load_catalog("t", type="rest", uri=f"{live_server.url}/iceberg", token=secret, **header)
+
+    return connect
+
+
+@pytest.fixture
+def numbers(connect: Callable[..., Any], user: User) -> Dataset:
+    """Three files of ten rows: n = 0…29, and a word."""
+    client = connect()
+    client.create_namespace("shop")
+    rows = [{"n": n, "word": f"w{n % 7}"} for n in range(30)]
+    table = client.create_table("shop.numbers", pa.Table.from_pylist(rows[:1]).schema)
+    for start in (0, 10, 20):
+        table.append(pa.Table.from_pylist(rows[start : start + 10]))
+    return queries.get_dataset(make.who(user), "/shop/numbers")
+
+
+def test_pages_follow_each_other(numbers: Dataset) -> None:
+    seen: list[Any] = []
+    start = 0
+    while True:
+        page = read_preview(numbers, wanted=Wanted(start=start, limit=8))
+        seen += [row[0] for row in page.rows]
+        start += 8
+        if not page.has_more:
+            break
+
+    assert sorted(seen) == list(range(30))
+    assert (page.total, page.scanned, page.branch) == (30, None, "master")
+
+
+def test_first_page_reads_only_the_files_it_needs(numbers: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    original = preview._take_tasks
+    monkeypatch.setattr(preview, "_take_tasks", lambda tasks, rows: read.append(len(t := original(tasks, rows))) or t)
+
+    read_preview(numbers, wanted=Wanted(limit=5))
+
+    assert read == [1]
+
+
+def test_sort_and_search(numbers: Dataset) -> None:
+    down = read_preview(numbers, wanted=Wanted(limit=3, sort="-n"))
+    found = read_preview(numbers, wanted=Wanted(limit=50, q="word = w3", sort="n"))
+    part = read_preview(numbers, wanted=Wanted(limit=50, q="W6", columns=["n"]))
+
+    assert [row[0] for row in down.rows] == [29, 28, 27]
+    assert (down.total, down.has_more) == (30, True)
+    assert [row[0] for row in found.rows] == [3, 10, 17, 24]
+    assert (found.total, found.has_more) == (4, False)
+    assert (part.rows, part.total) == ([], 0)
+    assert read_preview(numbers, wanted=Wanted(q="w6")).total == 4
+
+
+def test_search_says_when_it_did_not_look_at_all_rows(numbers: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preview, "SCANNED_ROWS", 12)
+
+    page = read_preview(numbers, wanted=Wanted(limit=5, sort="n"))
+
+    assert page.scanned == 12
+
+
+def test_branch_reads_its_own_rows_and_schema(numbers: Dataset, connect: Callable[..., Any]) -> None:
+    table = connect("feature").load_table("shop.numbers")
+    with table.update_schema() as update:
+        update.add_column("extra", pa_string())
+    table.append(pa.Table.from_pylist([{"n": 99, "word": "x", "extra": "y"}]))
+
+    branch = read_preview(numbers, branch="feature", wanted=Wanted(limit=1, q="n=99"))
+    master = read_preview(numbers, wanted=Wanted(limit=1))
+    other = read_preview(numbers, branch="other", wanted=Wanted(limit=1))
+
+    assert [column.name for column in branch.columns] == ["n", "word", "extra"]
+    assert branch.rows == [[99, "x", "y"]]
+    assert [column.name for column in master.columns] == ["n", "word"]
+    assert master.total == 30
+    assert (other.branch, other.total) == ("master", 30)
+
+
+def pa_string() -> Any:
+    from pyiceberg.types import StringType
+
+    return StringType()
+
+
+def test_old_transaction_is_read_as_it_was(numbers: Dataset) -> None:
+    first = queries.list_history(queries.get_branch(numbers, "master"))[-1]
+
+    page = read_preview(numbers, transaction=first.pk, wanted=Wanted(limit=50))
+
+    assert [row[0] for row in page.rows] == list(range(first.summary["rows"]))
+
+
+def test_values_are_encoded_without_loss(connect: Callable[..., Any], user: User) -> None:
+    client = connect()
+    client.create_namespace("shop")
+    moment = dt.datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=dt.UTC)
+    row = {
+        "big": 2**62, "small": 7, "money": decimal.Decimal("1.50"), "nan": float("nan"), "inf": float("-inf"),
+        "raw": b"\x00\xff", "at": moment, "day": dt.date(2026, 1, 2), "list": [1, None], "nested": {"a": 2**60},
+        "no": None, "yes": True,
+    }  # fmt: skip
+    data = pa.Table.from_pylist([row], schema=pa.schema({
+        "big": pa.int64(), "small": pa.int32(), "money": pa.decimal128(9, 2), "nan": pa.float64(),
+        "inf": pa.float64(), "raw": pa.binary(), "at": pa.timestamp("us", "UTC"), "day": pa.date32(),
+        "list": pa.list_(pa.int64()), "nested": pa.struct({"a": pa.int64()}), "no": pa.string(), "yes": pa.bool_(),
+    }))  # fmt: skip
+    client.create_table("shop.kinds", data.schema).append(data)
+
+    page = read_preview(queries.get_dataset(make.who(user), "/shop/kinds"), wanted=Wanted(sort="big"))
+
+    assert dict(zip((column.name for column in page.columns), page.rows[0], strict=True)) == {
+        "big": str(2**62), "small": 7, "money": "1.50", "nan": "NaN", "inf": "-Infinity", "raw": "AP8=",
+        "at": "2026-01-02T03:04:05.000006+00:00", "day": "2026-01-02", "list": [1, None],
+        "nested": {"a": str(2**60)}, "no": None, "yes": True,
+    }  # fmt: skip
+
+
+def test_missing_file_is_a_named_error(numbers: Dataset, home: Any) -> None:
+    for file in home.rglob("*.parquet"):
+        file.unlink()
+
+    with pytest.raises(Unavailable, match="/shop/numbers cannot be read"):
+        read_preview(numbers, wanted=Wanted())
+
+
+def test_depth_is_bounded(numbers: Dataset) -> None:
+    with pytest.raises(BadRequest, match="first 10,000 rows"):
+        read_preview(numbers, wanted=Wanted(start=10_000))

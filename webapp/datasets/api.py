@@ -1,0 +1,266 @@
+"""The REST API of datasets, their branches, transactions, schema and rows."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.response import Response
+
+from webapp.core.api import ApiView
+from webapp.core.errors import BadRequest
+from webapp.core.pagination import paginate, read_limit
+from webapp.datasets import permissions, queries, services
+from webapp.datasets import serializers as shapes
+from webapp.datasets.queries.details import get_schema, list_branches
+from webapp.datasets.queries.preview import Preview, Wanted, read_preview
+
+if TYPE_CHECKING:
+    from rest_framework.request import Request
+
+    from webapp.datasets.models import Dataset, Transaction
+
+BRANCH = OpenApiParameter("branch", str, description="default: master")
+TRANSACTION = OpenApiParameter("transaction", str, description="a committed one, instead of a branch")
+PATH = OpenApiParameter("path", str, description="exactly this one")
+QUERY = OpenApiParameter("q", str, description="words in path or description")
+
+
+class DatasetEndpoint(ApiView):
+    """An endpoint below one dataset that the caller may see."""
+
+    def find(self, dataset_id: int, *, action: str = "read", branch: str | None = None) -> Dataset:
+        """Return the dataset of the address, if the caller may use it so."""
+        return queries.get_dataset(self.principal, dataset_id, action=action, branch=branch)
+
+    def view_of(self, request: Request) -> dict[str, str | None]:
+        """Return the branch or the transaction asked for."""
+        return {
+            "branch": request.query_params.get("branch") or None,
+            "transaction": request.query_params.get("transaction") or None,
+        }
+
+
+class DatasetsView(ApiView):
+    """All datasets that the caller may see."""
+
+    @extend_schema(parameters=[PATH, QUERY], responses=shapes.DatasetSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        """List datasets by path."""
+        found = queries.list_datasets(
+            self.principal, path=request.query_params.get("path", ""), q=request.query_params.get("q", "")
+        )
+        return Response(paginate(request._request, found, shapes.shape_dataset))  # noqa: SLF001 - DRF wraps the request
+
+    @extend_schema(request=shapes.NewDatasetSerializer, responses={201: shapes.DatasetSerializer})
+    def post(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
+        """Make an empty dataset with its branch master. A folder that nobody claimed becomes the caller's."""
+        fields = shapes.read_input(shapes.NewDatasetSerializer, self.body)
+        dataset = services.create_dataset(**fields, by=self.principal)
+        response = Response(shapes.shape_dataset(dataset), status=201)
+        response["Location"] = f"/api/v1/datasets/{dataset.pk}"
+        return response
+
+
+class DatasetView(DatasetEndpoint):
+    """One dataset."""
+
+    @extend_schema(responses=shapes.DatasetDetailSerializer)
+    def get(self, request: Request, dataset_id: int) -> Response:  # noqa: ARG002 - DRF's signature
+        """Describe it, with its branches."""
+        dataset = self.find(dataset_id)
+        branches = [shapes.shape_branch(branch) for branch in list_branches(dataset)]
+        return Response({**shapes.shape_dataset(dataset), "branches": branches})
+
+
+class DatasetBranchesView(DatasetEndpoint):
+    """The branches of a dataset."""
+
+    @extend_schema(responses=shapes.DatasetBranchSerializer(many=True))
+    def get(self, request: Request, dataset_id: int) -> Response:
+        """List branches by name."""
+        found = list_branches(self.find(dataset_id))
+        return Response(paginate(request._request, found, shapes.shape_branch))  # noqa: SLF001 - DRF wraps the request
+
+    @extend_schema(request=shapes.NewDatasetBranchSerializer, responses={201: shapes.DatasetBranchSerializer})
+    def post(self, request: Request, dataset_id: int) -> Response:  # noqa: ARG002 - DRF's signature
+        """Make a branch off a branch, from any transaction, or as a root. Nothing is copied."""
+        fields = shapes.read_input(shapes.NewDatasetBranchSerializer, self.body)
+        dataset = self.find(dataset_id, action="write", branch=fields["name"])
+        branch = services.create_branch(dataset=dataset, **fields, by=self.principal)
+        return Response(shapes.shape_branch(branch), status=201)
+
+
+class DatasetBranchView(DatasetEndpoint):
+    """One branch of a dataset."""
+
+    @extend_schema(responses=shapes.DatasetBranchSerializer)
+    def get(self, request: Request, dataset_id: int, branch: str) -> Response:  # noqa: ARG002 - DRF's signature
+        """Describe it."""
+        return Response(shapes.shape_branch(queries.get_branch(self.find(dataset_id), branch)))
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, dataset_id: int, branch: str) -> Response:  # noqa: ARG002 - DRF's signature
+        """Delete the pointer; its transactions stay, its children hang off its parent."""
+        dataset = self.find(dataset_id, action="write", branch=branch)
+        services.delete_branch(dataset=dataset, name=branch, by=self.principal)
+        return Response(status=204)
+
+
+class TransactionsView(DatasetEndpoint):
+    """The transactions of a dataset."""
+
+    @extend_schema(parameters=[BRANCH], responses=shapes.TransactionSerializer(many=True))
+    def get(self, request: Request, dataset_id: int) -> Response:
+        """List transactions, newest first: those started on a branch, or all."""
+        dataset = self.find(dataset_id)
+        found = queries.list_transactions(dataset, branch=request.query_params.get("branch") or None)
+        return Response(paginate(request._request, found, shapes.shape_transaction))  # noqa: SLF001 - DRF wraps the request
+
+    @extend_schema(request=shapes.NewTransactionSerializer, responses={201: shapes.TransactionSerializer})
+    def post(self, request: Request, dataset_id: int) -> Response:  # noqa: ARG002 - DRF's signature
+        """Start a transaction: write into it by upload, or with its staging branch as X-PLTR-Branch."""
+        fields = shapes.read_input(shapes.NewTransactionSerializer, self.body)
+        dataset = self.find(dataset_id, action="write", branch=fields["branch"])
+        opened = services.start_transaction(dataset=dataset, **fields, by=self.principal)
+        response = Response(shapes.shape_transaction(opened), status=201)
+        response["Location"] = f"/api/v1/datasets/{dataset.pk}/transactions/{opened.pk}"
+        return response
+
+
+class TransactionEndpoint(DatasetEndpoint):
+    """An endpoint below one transaction."""
+
+    def find_own(self, dataset_id: int, transaction: str) -> Transaction:
+        """Return the transaction, if the caller may close it."""
+        found = queries.get_transaction(self.find(dataset_id), transaction)
+        self.find(dataset_id, action="write", branch=found.branch_name)
+        permissions.check_close(self.principal, found)
+        return found
+
+
+class TransactionView(TransactionEndpoint):
+    """One transaction."""
+
+    @extend_schema(responses=shapes.TransactionSerializer)
+    def get(self, request: Request, dataset_id: int, transaction: str) -> Response:  # noqa: ARG002 - DRF's signature
+        """Describe it."""
+        return Response(shapes.shape_transaction(queries.get_transaction(self.find(dataset_id), transaction)))
+
+
+class TransactionCommitView(TransactionEndpoint):
+    """The end of a transaction, with effect."""
+
+    @extend_schema(request=None, responses=shapes.TransactionSerializer)
+    def post(self, request: Request, dataset_id: int, transaction: str) -> Response:  # noqa: ARG002 - DRF's signature
+        """Make what was written visible on the branch, all at once."""
+        found = self.find_own(dataset_id, transaction)
+        committed = services.commit_transactions(
+            transactions=[found], branch=found.branch_name, staging=found.staging_branch, by=self.principal
+        )
+        return Response(shapes.shape_transaction(committed[0]))
+
+
+class TransactionAbortView(TransactionEndpoint):
+    """The end of a transaction, without effect."""
+
+    @extend_schema(request=None, responses=shapes.TransactionSerializer)
+    def post(self, request: Request, dataset_id: int, transaction: str) -> Response:  # noqa: ARG002 - DRF's signature
+        """Drop what was written; the branch points to the last committed transaction again."""
+        found = self.find_own(dataset_id, transaction)
+        aborted = services.abort_transaction(transaction=found, reason=f"Aborted by {self.principal.username}.")
+        return Response(shapes.shape_transaction(aborted))
+
+
+class DatasetSchemaView(DatasetEndpoint):
+    """The schema."""
+
+    @extend_schema(parameters=[BRANCH, TRANSACTION], responses=shapes.SchemaSerializer)
+    def get(self, request: Request, dataset_id: int) -> Response:
+        """Return the schema, partition spec and sort order of a branch or a transaction."""
+        found = get_schema(self.find(dataset_id), **self.view_of(request))
+        return Response(
+            {
+                "branch": found.branch,
+                "transaction": None if found.transaction is None else found.transaction.pk,
+                "schema": found.schema,
+                "partition_spec": found.partition_spec,
+                "sort_order": found.sort_order,
+                "columns": shapes.SchemaColumnSerializer(found.columns, many=True).data,
+            }
+        )
+
+
+class DatasetPreviewView(DatasetEndpoint):
+    """The rows."""
+
+    @extend_schema(
+        parameters=[
+            BRANCH,
+            TRANSACTION,
+            OpenApiParameter("q", str, description="a text in any column, or column=value"),
+            OpenApiParameter("sort", str, description="a column; -column in descending order"),
+            OpenApiParameter("columns", str, description="names, separated by commas"),
+            OpenApiParameter("limit", int),
+            OpenApiParameter("cursor", str),
+        ],
+        responses=shapes.PreviewSerializer,
+    )
+    def get(self, request: Request, dataset_id: int) -> Response:
+        """Return a page of rows; the first 10,000 can be paged through."""
+        dataset = self.find(dataset_id)
+        start, limit = _read_cursor(request), read_limit(request._request)  # noqa: SLF001 - DRF wraps the request
+        wanted = Wanted(
+            start=start,
+            limit=limit,
+            sort=request.query_params.get("sort", ""),
+            q=request.query_params.get("q", ""),
+            columns=[name for name in request.query_params.get("columns", "").split(",") if name],
+        )
+        page = read_preview(dataset, **self.view_of(request), wanted=wanted)
+        following = start + limit if page.has_more else None
+        return Response(
+            {
+                **_shape_preview(page),
+                "next": _page_url(request, following),
+                "previous": _page_url(request, max(0, start - limit) if start else None),
+            }
+        )
+
+
+def _shape_preview(page: Preview) -> dict[str, Any]:
+    names = [column.name for column in page.columns]
+    return {
+        "branch": page.branch,
+        "transaction": None if page.transaction is None else page.transaction.pk,
+        "columns": shapes.ColumnSerializer(page.columns, many=True).data,
+        "rows": [dict(zip(names, row, strict=True)) for row in page.rows],
+        "total": page.total,
+        "scanned": page.scanned,
+        "left_out_columns": page.left_out,
+    }
+
+
+def _page_url(request: Request, start: int | None) -> str | None:
+    if start is None:
+        return None
+    query = request.query_params.copy()
+    query["cursor"] = base64.urlsafe_b64encode(f"r{start}".encode()).decode().rstrip("=")
+    return request.build_absolute_uri(f"{request.path}?{urlencode(list(query.items()))}")
+
+
+def _read_cursor(request: Request) -> int:
+    text = request.query_params.get("cursor", "")
+    if not text:
+        return 0
+    try:
+        decoded = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
+    except (binascii.Error, ValueError):
+        decoded = ""
+    if not decoded.startswith("r") or not decoded[1:].isdigit() or len(decoded) > 10:  # noqa: PLR2004 - digits of a row
+        message = "The cursor is not one of ours. Start from the first page."
+        raise BadRequest(message, code="bad_cursor")
+    return int(decoded[1:])

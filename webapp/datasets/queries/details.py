@@ -1,0 +1,53 @@
+"""Answers of the REST API that are more than one row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from webapp.datasets import queries
+from webapp.datasets.queries.preview import current_schema, read_metadata
+from webapp.datasets.rules import schemas
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from django.db.models import QuerySet
+
+    from webapp.datasets.models import Dataset, DatasetBranch, Transaction
+
+
+@dataclass(frozen=True)
+class SchemaView:
+    """The schema, partition spec and sort order of a branch or a transaction."""
+
+    branch: str
+    transaction: Transaction | None
+    schema: Mapping[str, Any]
+    partition_spec: Mapping[str, Any]
+    sort_order: Mapping[str, Any]
+    columns: Sequence[schemas.Column]
+
+
+def get_schema(dataset: Dataset, *, branch: str | None = None, transaction: str | None = None) -> SchemaView:
+    """Return the schema that a branch tracks, or that a committed transaction had."""
+    resolved, found = queries.parse_view(dataset, branch=branch, transaction=transaction)
+    metadata = read_metadata(dataset, branch=resolved, transaction=found)
+    schema = current_schema(metadata)
+    return SchemaView(
+        branch=resolved,
+        transaction=found,
+        schema=schema,
+        partition_spec=_find(metadata["partition-specs"], "spec-id", metadata["default-spec-id"]),
+        sort_order=_find(metadata["sort-orders"], "order-id", metadata["default-sort-order-id"]),
+        columns=schemas.list_columns(schema),
+    )
+
+
+def list_branches(dataset: Dataset) -> QuerySet[DatasetBranch]:
+    """Return the branches by name, with what they point to."""
+    return dataset.branches.select_related("parent", "transaction__parent").order_by("name")
+
+
+def _find(items: Sequence[Mapping[str, Any]], key: str, number: int) -> Mapping[str, Any]:
+    return next(item for item in items if item[key] == number)

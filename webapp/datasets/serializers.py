@@ -1,0 +1,160 @@
+"""Shapes of the REST API of datasets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rest_framework import serializers
+
+from webapp.core.errors import InvalidInput
+from webapp.datasets.rules import transactions as rules
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def read_input(serializer: type[serializers.Serializer[Any]], data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the validated fields of a body.
+
+    Raises:
+        InvalidInput: a field is missing or has the wrong shape; `errors` names it.
+
+    """
+    checked = serializer(data=dict(data))
+    if not checked.is_valid():
+        errors = {name: [str(problem) for problem in problems] for name, problems in checked.errors.items()}
+        name, problems = next(iter(errors.items()))
+        message = f"{name}: {problems[0]}"
+        raise InvalidInput(message, errors=errors)
+    return dict(checked.validated_data)
+
+
+class NewDatasetSerializer(serializers.Serializer[Any]):
+    """Body of POST /datasets."""
+
+    path = serializers.CharField(max_length=400)
+    description = serializers.CharField(allow_blank=True, required=False, default="", max_length=2000)
+
+
+class NewDatasetBranchSerializer(serializers.Serializer[Any]):
+    """Body of POST …/branches."""
+
+    name = serializers.CharField(max_length=200)
+    parent = serializers.CharField(required=False, allow_null=True, default=None, max_length=200)
+    transaction = serializers.CharField(required=False, allow_null=True, default=None, max_length=12)
+
+
+class NewTransactionSerializer(serializers.Serializer[Any]):
+    """Body of POST …/transactions."""
+
+    branch = serializers.CharField(max_length=200)
+    type = serializers.ChoiceField(choices=rules.TYPE_CHOICES, default=rules.SNAPSHOT)
+
+
+class DatasetSerializer(serializers.Serializer[Any]):
+    """A dataset."""
+
+    id = serializers.IntegerField()
+    path = serializers.CharField()
+    table = serializers.CharField()
+    description = serializers.CharField()
+    created_at = serializers.DateTimeField()
+
+
+class TransactionSerializer(serializers.Serializer[Any]):
+    """A transaction."""
+
+    id = serializers.CharField()
+    branch = serializers.CharField(source="branch_name")
+    number = serializers.IntegerField()
+    parent = serializers.CharField(source="parent_id", allow_null=True)
+    type = serializers.CharField()
+    state = serializers.CharField()
+    by = serializers.CharField()
+    build = serializers.IntegerField(source="build_id", allow_null=True)
+    job = serializers.CharField(source="job_id")
+    staging_branch = serializers.CharField()
+    snapshot_id = serializers.SerializerMethodField()
+    schema_id = serializers.IntegerField(allow_null=True)
+    spec_id = serializers.IntegerField(allow_null=True)
+    order_id = serializers.IntegerField(allow_null=True)
+    summary = serializers.JSONField()
+    reason = serializers.CharField()
+    started_at = serializers.DateTimeField()
+    closed_at = serializers.DateTimeField(allow_null=True)
+
+    def get_snapshot_id(self, transaction: Any) -> int | None:  # noqa: ANN401 - a row of the layer below
+        """Return the id as Iceberg writes it: a JSON number of 64 bits, as in table metadata."""
+        number: int | None = transaction.snapshot_id
+        return number
+
+
+class DatasetBranchSerializer(serializers.Serializer[Any]):
+    """A branch of a dataset."""
+
+    name = serializers.CharField()
+    parent = serializers.CharField(source="parent.name", allow_null=True, default=None)
+    transaction = TransactionSerializer(allow_null=True)
+    created_at = serializers.DateTimeField()
+
+
+class DatasetDetailSerializer(DatasetSerializer):
+    """A dataset with its branches."""
+
+    branches = DatasetBranchSerializer(many=True)
+
+
+class ColumnSerializer(serializers.Serializer[Any]):
+    """A column."""
+
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    type = serializers.CharField()
+    required = serializers.BooleanField()
+
+
+class SchemaColumnSerializer(ColumnSerializer):
+    """A column or a field of a nested type."""
+
+    doc = serializers.CharField()
+    depth = serializers.IntegerField()
+
+
+class SchemaSerializer(serializers.Serializer[Any]):
+    """The schema of a branch or a transaction: Iceberg's own JSON, and flat for reading."""
+
+    branch = serializers.CharField()
+    transaction = serializers.CharField(allow_null=True)
+    schema = serializers.JSONField()
+    partition_spec = serializers.JSONField()
+    sort_order = serializers.JSONField()
+    columns = SchemaColumnSerializer(many=True)
+
+
+class PreviewSerializer(serializers.Serializer[Any]):
+    """A page of rows."""
+
+    branch = serializers.CharField()
+    transaction = serializers.CharField(allow_null=True)
+    columns = ColumnSerializer(many=True)
+    rows = serializers.ListField(child=serializers.DictField())
+    total = serializers.IntegerField(allow_null=True)
+    scanned = serializers.IntegerField(allow_null=True, help_text="rows sorted or searched, where not all were")
+    left_out_columns = serializers.IntegerField()
+    next = serializers.CharField(allow_null=True)
+    previous = serializers.CharField(allow_null=True)
+
+
+def shape_dataset(dataset: Any) -> dict[str, Any]:  # noqa: ANN401 - a row of the layer below
+    """Return a dataset as JSON."""
+    return dict(DatasetSerializer(dataset).data)
+
+
+def shape_branch(branch: Any) -> dict[str, Any]:  # noqa: ANN401 - a row of the layer below
+    """Return a branch as JSON."""
+    return dict(DatasetBranchSerializer(branch).data)
+
+
+def shape_transaction(transaction: Any) -> dict[str, Any]:  # noqa: ANN401 - a row of the layer below
+    """Return a transaction as JSON."""
+    return dict(TransactionSerializer(transaction).data)
