@@ -14,6 +14,7 @@ FILE = "pipeline.toml"
 _PATH = re.compile(r"(/[A-Za-z0-9_-]+){2,}")
 _FOLDER = re.compile(r"/?[A-Za-z0-9_-]+/?")
 _PLACE = re.compile(r" \(at line (\d+), column \d+\)| \(at end of document\)")
+_HEAD = r"\[pipeline\]"
 _KNOWN = ("key", "ignore", "tolerance")
 
 
@@ -32,10 +33,10 @@ class _Reader:
         self.errors: list[CodeError] = []
 
     def complain(self, message: str, *hints: str) -> None:
-        """Report at the first line that shows the innermost hint after those before it."""
+        """Report at the first line that matches the innermost hint after those before it."""
         line = 0
         for hint in hints:
-            found = next((n for n in range(line, len(self._lines)) if hint in self._lines[n]), None)
+            found = next((n for n in range(line, len(self._lines)) if re.search(hint, self._lines[n])), None)
             line = line if found is None else found
         self.errors.append(CodeError(FILE, line + 1, message))
 
@@ -47,7 +48,7 @@ class _Reader:
         return tuple(dict.fromkeys(value))
 
     def rules(self, path: str, table: Any) -> DatasetRules | None:
-        where, hint = f'[datasets."{path}"]', f'"{path}"'
+        where, hint = f'[datasets."{path}"]', rf"""["']{re.escape(path)}["']"""
         if not _PATH.fullmatch(path):
             self.complain(f"{where}: this is no dataset path; one looks like '/nyc/delays/daily'", hint)
             return None
@@ -56,7 +57,7 @@ class _Reader:
             return None
         for name in table:
             if name not in _KNOWN:
-                self.complain(f"{where}: unknown rule {name!r}; there are {', '.join(_KNOWN)}", hint, name)
+                self.complain(f"{where}: unknown rule {name!r}; there are {', '.join(_KNOWN)}", hint, re.escape(name))
         tolerance = table.get("tolerance", {})
         if not isinstance(tolerance, dict) or not all(_is_tolerance(value) for value in tolerance.values()):
             self.complain(f"{where}: tolerance must give a number of at least 0 for each column", hint, "tolerance")
@@ -94,19 +95,19 @@ def read_pipeline(root: Path) -> tuple[Pipeline, list[CodeError]]:
 def _read(parsed: dict[str, Any], reader: _Reader) -> Pipeline:
     for name in parsed:
         if name not in ("pipeline", "datasets"):
-            reader.complain(f"unknown table [{name}]; there are [pipeline] and [datasets]", name)
+            reader.complain(f"unknown table [{name}]; there are [pipeline] and [datasets]", re.escape(name))
     pipeline = parsed.get("pipeline", {})
     if not isinstance(pipeline, dict):
         reader.complain("[pipeline] must be a table", "pipeline")
         pipeline = {}
     for name in pipeline:
         if name not in ("packages", "folders"):
-            reader.complain(f"[pipeline]: unknown key {name!r}; there are packages and folders", "[pipeline]", name)
-    packages = reader.texts(pipeline, "packages", "[pipeline]", "[pipeline]") or Pipeline.packages
-    folders = reader.texts(pipeline, "folders", "[pipeline]", "[pipeline]")
+            reader.complain(f"[pipeline]: unknown key {name!r}; there are packages and folders", _HEAD, re.escape(name))
+    packages = reader.texts(pipeline, "packages", "[pipeline]", _HEAD) or Pipeline.packages
+    folders = reader.texts(pipeline, "folders", "[pipeline]", _HEAD)
     for folder in folders:
         if not _FOLDER.fullmatch(folder):
-            reader.complain(f"[pipeline]: {folder!r} is no folder; one looks like '/nyc'", "[pipeline]", folder)
+            reader.complain(f"[pipeline]: {folder!r} is no folder; one looks like '/nyc'", _HEAD, re.escape(folder))
     datasets = parsed.get("datasets", {})
     if not isinstance(datasets, dict):
         reader.complain("[datasets] must be a table", "datasets")

@@ -1,0 +1,135 @@
+"""Repositories in a folder, and running what imports them in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from jobs.engine.writer import write_table
+from jobs.entrypoints.publish import publish
+from jobs.entrypoints.run import run
+from jobs.protocol import JobManifest, JobResult, OutputTarget, PinnedInput, PublishResult
+from jobs.transforms.context import Connections
+from tests.fakes.jobs_catalog import MemoryCatalog
+
+Answer = TypeVar("Answer")
+HEAD = """
+from transforms.api import transform, incremental, configure, Check
+from transforms import expectations as E
+from transforms.tables import TableInput, TableOutput, IcebergInput, IcebergOutput
+"""
+
+
+def in_child(function: Callable[[], Answer]) -> Answer:
+    """Call a function in a fork: what it imports and changes stays there."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        try:
+            answer = (True, function())
+        except BaseException as error:  # noqa: BLE001 - told in the parent
+            answer = (False, repr(error))  # type: ignore[assignment]
+        with os.fdopen(write, "wb") as pipe:
+            pickle.dump(answer, pipe)
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        is_good, value = pickle.load(pipe)  # noqa: S301 - our own bytes
+    os.waitpid(child, 0)
+    assert is_good, value
+    return value  # type: ignore[no-any-return]
+
+
+def make_repository(folder: Path, files: Mapping[str, str]) -> Path:
+    """Write the files of a repository."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def publish_files(folder: Path, files: Mapping[str, str]) -> PublishResult:
+    """Publish a repository with these files."""
+    root = make_repository(folder, files)
+    return in_child(lambda: publish(root))
+
+
+class LocalJob:
+    """Runs transforms against tables in memory, without sandbox and server."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "code"
+        self.catalog = MemoryCatalog(folder / "warehouse")
+        self.result_path = folder / "result.json"
+
+    def write(self, path: str, data: pa.Table, *, is_append: bool = False) -> int:
+        """Fill a dataset; return its snapshot."""
+        table = self.catalog.load_table(table_of(path))
+        return write_table(table, data.schema, data.to_batches(), is_append=is_append).snapshot_id
+
+    def read(self, path: str) -> pa.Table:
+        """Read a dataset."""
+        return self.catalog.load_table(table_of(path)).scan().to_arrow()
+
+    def run(
+        self,
+        source: str,
+        *,
+        inputs: Mapping[str, str],
+        outputs: Mapping[str, str],
+        function: str = "compute",
+        since: Mapping[str, int] | None = None,
+        profile: Any = "light",
+    ) -> JobResult:
+        """Run one transform of one module."""
+        make_repository(self.root, {"pipelines/__init__.py": "", "pipelines/module.py": HEAD + source})
+        manifest = JobManifest(
+            job_id="job1",
+            root=str(self.root),
+            function=f"pipelines.module:{function}",
+            catalog_uri="http://localhost/none",
+            token="none",
+            branch="_job/job1",
+            build_branch="feature",
+            inputs=tuple(self._pin(name, path, since) for name, path in inputs.items()),
+            outputs=tuple(OutputTarget(name, path, table_of(path)) for name, path in outputs.items()),
+            result_path=str(self.result_path),
+            profile=profile,
+            is_incremental=since is not None,
+        )
+
+        def work() -> tuple[JobResult, dict[Any, Any]]:
+            return run(manifest, _Local(manifest, self.catalog)), self.catalog.tables
+
+        result, self.catalog.tables = in_child(work)
+        return result
+
+    def _pin(self, name: str, path: str, since: Mapping[str, int] | None) -> PinnedInput:
+        snapshot = self.catalog.load_table(table_of(path)).current_snapshot()
+        return PinnedInput(
+            name,
+            path,
+            table_of(path),
+            "master",
+            "a61b08ffffff",
+            snapshot.snapshot_id if snapshot else None,
+            (since or {}).get(path),
+        )
+
+
+def table_of(path: str) -> str:
+    """The table behind a dataset."""
+    return path[1:].replace("/", ".")
+
+
+class _Local(Connections):
+    def __init__(self, manifest: JobManifest, catalog: MemoryCatalog) -> None:
+        super().__init__(manifest)
+        self.__dict__["catalog"] = catalog

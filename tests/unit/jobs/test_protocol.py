@@ -1,0 +1,102 @@
+"""Messages survive the way there and back, and everything else is refused by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from jobs import protocol
+from jobs.protocol import (
+    CheckResult,
+    JobError,
+    JobManifest,
+    JobResult,
+    OutputResult,
+    OutputTarget,
+    PinnedInput,
+    ProtocolError,
+    dump,
+    load,
+    read_message,
+    write_message,
+)
+
+MANIFEST = JobManifest(
+    job_id="5f2a",
+    root="/code",
+    function="pipelines.delays:compute",
+    catalog_uri="http://localhost:8000/iceberg",
+    token="secret",
+    branch="_job/5f2a",
+    build_branch="feature",
+    inputs=(PinnedInput("flights", "/nyc/flights", "nyc.flights", "master", "a61b08", 5, None),),
+    outputs=(OutputTarget("daily", "/nyc/delays/daily", "nyc.delays.daily"),),
+    result_path="/job/result.json",
+)
+RESULT = JobResult(
+    "failed",
+    outputs={"/nyc/delays/daily": OutputResult(3, 7)},
+    checks=(CheckResult("/nyc/delays/daily", "one row a day", passed=False, on_error="FAIL", message="3 rows"),),
+    error=JobError("ValueError: no", "pipelines/delays.py", 41),
+)
+
+
+@pytest.mark.parametrize("message", [MANIFEST, RESULT])
+def test_messages_come_back_as_they_were(message: object) -> None:
+    assert load(type(message), dump(message)) == message
+
+
+def change(**body: object) -> str:
+    envelope = json.loads(dump(RESULT))
+    envelope["body"].update(body)
+    return json.dumps(envelope)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("{", "not JSON"),
+        ("[]", "no 'protocol'"),
+        (dump(RESULT).replace(f'"protocol":{protocol.VERSION}', '"protocol":99'), "speaks protocol 99"),
+        (dump(MANIFEST), "expected a JobResult, got 'JobManifest'"),
+        (change(status="fine"), "JobResult.status: 'fine' is none of"),
+        (change(checks={}), "JobResult.checks: expected a list"),
+        (change(more=1), "unknown field 'more'"),
+        (change(outputs={"/x": {"rows": True, "snapshot_id": 1}}), r"JobResult.outputs./x.rows: expected int, got bool"),
+        (change(outputs={"/x": {"rows": 1}}), "field 'snapshot_id' is missing"),
+        (change(error=5), "JobResult.error"),
+        (change(outputs=[]), "expected an object"),
+    ],
+)
+def test_what_is_wrong_is_said(text: str, complaint: str) -> None:
+    with pytest.raises(ProtocolError, match=complaint):
+        load(JobResult, text)
+
+
+def test_only_messages_are_dumped() -> None:
+    with pytest.raises(ProtocolError, match="dict is not a message"):
+        dump({})
+
+
+def test_files_are_written_whole_and_read_with_care(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    write_message(path, RESULT)
+    assert read_message(JobResult, path) == RESULT
+    assert [entry.name for entry in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_links_and_large_files_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    link = tmp_path / "result.json"
+    link.symlink_to(secret)
+    with pytest.raises(ProtocolError, match="no message to read"):
+        read_message(JobResult, link)
+    with pytest.raises(ProtocolError, match="no message to read"):
+        read_message(JobResult, tmp_path / "absent")
+    monkeypatch.setattr(protocol, "MAX_MESSAGE_BYTES", 10)
+    with pytest.raises(ProtocolError, match="larger than 10 bytes"):
+        write_message(secret, RESULT)
+        read_message(JobResult, secret)

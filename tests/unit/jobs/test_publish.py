@@ -1,0 +1,209 @@
+"""What a commit publishes, and what it says about code that cannot be published."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobs.protocol import DatasetRules
+from tests.factories.jobs import HEAD, publish_files
+
+pytestmark = pytest.mark.slow
+GOOD = (
+    HEAD
+    + '''
+@transform.using(
+    flights=TableInput("/nyc/flights"),
+    daily=TableOutput("/nyc/delays/daily", checks=[Check(E.primary_key("day"), "one row a day", on_error="WARN")]),
+)
+def compute(flights, daily):
+    """Delays of every day.
+
+    And more.
+    """
+'''
+)
+
+
+def test_a_transform_becomes_a_jobspec(tmp_path: Path) -> None:
+    result = publish_files(tmp_path, {"pipelines/delays.py": GOOD})
+    assert result.errors == ()
+    (spec,) = result.jobspecs
+    assert (spec.function, spec.file, spec.line) == ("pipelines.delays:compute", "pipelines/delays.py", 6)
+    assert (spec.profile, spec.size, spec.incremental) == ("light", "small", False)
+    assert spec.description == "Delays of every day."
+    assert [(given.name, given.path, given.branch) for given in spec.inputs] == [("flights", "/nyc/flights", None)]
+    (output,) = spec.outputs
+    (check,) = output.checks
+    assert (output.path, check.name, check.on_error) == ("/nyc/delays/daily", "one row a day", "WARN")
+    assert check.expectation == "day is unique and not null"
+
+
+def test_options_are_taken_above_and_below(tmp_path: Path) -> None:
+    result = publish_files(
+        tmp_path,
+        {
+            "pipelines/a.py": HEAD
+            + """
+@incremental()
+@configure(profile="medium")
+@transform.spark.using(out=TableOutput("/x/a"))
+def above(ctx, out): ...
+
+@transform.using(source=TableInput("/x/a", branch="feature"), out=TableOutput("/x/b"))
+@configure(profile=["large"])
+@incremental(require_incremental=True)
+def below(source, out): ...
+"""
+        },
+    )
+    above, below = result.jobspecs
+    assert (above.profile, above.size, above.incremental) == ("spark", "medium", True)
+    assert (below.profile, below.size, below.incremental) == ("light", "large", True)
+    assert below.inputs[0].branch == "feature"
+
+
+def test_transforms_made_in_a_loop_are_told_apart(tmp_path: Path) -> None:
+    result = publish_files(
+        tmp_path,
+        {
+            "pipelines/a.py": HEAD
+            + """
+def make(name):
+    @transform.using(out=TableOutput(f"/x/{name}"))
+    def compute(out):
+        print(name)
+    return compute
+
+ALL = [make(name) for name in ("one", "two")]
+"""
+        },
+    )
+    assert [(spec.function, spec.outputs[0].path) for spec in result.jobspecs] == [
+        ("pipelines.a:compute", "/x/one"),
+        ("pipelines.a:compute#2", "/x/two"),
+    ]
+    assert len({spec.digest for spec in result.jobspecs}) == 2
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "message"),
+    [
+        ("import os\n\ndef f(:\n    pass\n", 3, "SyntaxError: invalid syntax"),
+        ("import os\n\nimport no_such_library\n", 3, "ModuleNotFoundError: No module named 'no_such_library'"),
+        ("\ndef inner():\n    return 1 / 0\n\ninner()\n", 3, "ZeroDivisionError: division by zero"),
+        ("raise SystemExit(3)", 1, "SystemExit: 3"),
+        (HEAD + "@transform.using(a=TableInput('/x/a'))\ndef f(a): ...", 5, "f: a transform needs at least one TableOutput"),
+        (HEAD + "@transform.using(a=TableOutput('x'))\ndef f(a): ...", 5, "'x' is no dataset path"),
+        (HEAD + "@transform.using(a=TableOutput('/x/a'))\ndef f(b): ...", 5, "has no parameter 'a'"),
+        (HEAD + "@transform.using(a=TableOutput('/x/a'))\ndef f(a, b): ...", 5, "nothing is declared for parameter 'b'"),
+        (HEAD + "@transform.using(a=TableOutput('/x/a'), b=TableInput('/x/a'))\ndef f(a, b): ...", 5, "both an input and"),
+        (HEAD + "@transform.using(a=TableOutput('/x/a'), b=TableOutput('/x/a'))\ndef f(a, b): ...", 5, "two outputs write"),
+        (HEAD + "@transform.using(a=5)\ndef f(a): ...", 5, "a transform needs at least one TableOutput"),
+        (HEAD + "@transform(a=TableOutput('/x/a'))\ndef f(a): ...", 5, "Write @transform.using"),
+        (HEAD + "@configure(profile='huge')\ndef f(a): ...", 5, "one of 'small', 'medium', 'large'"),
+        (HEAD + "Check(E.primary_key('a'), 'x', on_error='MAYBE')", 5, "on_error is 'FAIL' or 'WARN'"),
+        (HEAD + "Check('a', 'x')", 5, "is not an expectation"),
+    ],
+)
+def test_errors_carry_file_and_line(tmp_path: Path, source: str, line: int, message: str) -> None:
+    result = publish_files(tmp_path, {"pipelines/good.py": GOOD, "pipelines/bad.py": source})
+    assert result.jobspecs == ()
+    (error,) = result.errors
+    assert (error.file, error.line) == ("pipelines/bad.py", line)
+    assert message in error.message
+
+
+def test_every_broken_module_is_named(tmp_path: Path) -> None:
+    result = publish_files(tmp_path, {"pipelines/a.py": "import nope", "pipelines/b.py": "1/0", "pipelines/c.py": GOOD})
+    assert [error.file for error in result.errors] == ["pipelines/a.py", "pipelines/b.py"]
+
+
+def test_an_error_in_an_imported_module_is_placed_there(tmp_path: Path) -> None:
+    result = publish_files(tmp_path, {"pipelines/a.py": "import helpers.b", "helpers/b.py": "\n\nboom()"})
+    assert [(error.file, error.line) for error in result.errors] == [("helpers/b.py", 3)]
+
+
+def test_two_transforms_of_one_dataset_are_refused(tmp_path: Path) -> None:
+    result = publish_files(tmp_path, {"pipelines/a.py": GOOD, "pipelines/b.py": GOOD})
+    (error,) = result.errors
+    assert (error.file, error.line) == ("pipelines/b.py", 6)
+    assert "two transforms write /nyc/delays/daily: compute (pipelines/a.py:6) and compute" in error.message
+
+
+def test_a_cycle_is_refused(tmp_path: Path) -> None:
+    source = HEAD + "".join(
+        f"\n@transform.using(i=TableInput('/x/{given}'), o=TableOutput('/x/{made}'))\ndef make_{made}(i, o): ...\n"
+        for given, made in (("c", "a"), ("a", "b"), ("b", "c"), ("c", "d"))
+    )
+    (error,) = publish_files(tmp_path, {"pipelines/a.py": source}).errors
+    assert "cycle: /x/a needs /x/c needs /x/b needs /x/a" in error.message
+    assert error.line
+
+
+def test_rules_of_review_are_read(tmp_path: Path) -> None:
+    text = """
+[pipeline]
+packages = ["pipelines"]
+folders = ["/nyc"]
+[datasets."/nyc/delays/daily"]
+key = ["day", "carrier"]
+ignore = ["built_at"]
+tolerance = { mean_delay = 1e-9, count = 1 }
+"""
+    result = publish_files(tmp_path, {"pipeline.toml": text, "pipelines/a.py": GOOD})
+    assert result.folders == ("/nyc",)
+    assert result.datasets == (
+        DatasetRules("/nyc/delays/daily", ("day", "carrier"), ("built_at",), {"mean_delay": 1e-9, "count": 1.0}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("[pipeline]\npackages = [", 2, "Invalid value"),
+        ("[pipeline]\n\npackages = 5\n", 3, "packages must be a list of texts"),
+        ("[pipeline]\npackages = ['pipelines', 'nope']\n", 2, "there is no package 'nope'"),
+        ("[pipeline]\npackages = ['os']\n", 2, "that name is taken"),
+        ("[pipeline]\npackages = ['a b']\n", 2, "is no package name"),
+        ("[pipeline]\nfolders = ['/nyc/deep']\n", 2, "'/nyc/deep' is no folder"),
+        ("[pipeline]\ncolour = 'red'\n", 2, "unknown key 'colour'"),
+        ("\n[pipelines]\n", 2, "unknown table [pipelines]"),
+        ("\n[datasets.'nyc']\nkey = ['a']\n", 2, "this is no dataset path"),
+        ('[datasets."/a/b"]\n\nkey = "day"\n', 3, "key must be a list of texts"),
+        ('[datasets."/a/b"]\nkeys = ["day"]\n', 2, "unknown rule 'keys'"),
+        ('[datasets."/a/b"]\ntolerance = { a = -1 }\n', 2, "at least 0"),
+    ],
+)
+def test_a_bad_pipeline_file_is_placed(tmp_path: Path, text: str, line: int, message: str) -> None:
+    result = publish_files(tmp_path, {"pipeline.toml": text, "pipelines/a.py": GOOD})
+    assert result.jobspecs == ()
+    assert result.errors[0].file == "pipeline.toml"
+    assert message in result.errors[0].message
+    assert result.errors[0].line == line
+
+
+def test_a_repository_without_transforms_publishes_nothing(tmp_path: Path) -> None:
+    result = publish_files(tmp_path, {"README.md": "hello"})
+    assert (result.jobspecs, result.errors) == ((), ())
+
+
+def test_the_starters_publish(tmp_path: Path) -> None:
+    starters = Path(__file__).parents[3] / "webapp" / "repositories" / "starters"
+    files = {str(path.relative_to(starters / "nyc")): path.read_text() for path in (starters / "nyc").rglob("*.*")}
+    change = {
+        str(path.relative_to(starters / "nyc_change")): path.read_text()
+        for path in (starters / "nyc_change").rglob("*.py")
+    }
+    before = publish_files(tmp_path / "a", files)
+    after = publish_files(tmp_path / "b", files | change)
+    assert (before.errors, after.errors) == ((), ())
+    assert len(before.jobspecs) == 7
+    old = {spec.function: spec.digest for spec in before.jobspecs}
+    new = {spec.function: spec.digest for spec in after.jobspecs}
+    assert {name for name in old if old[name] != new[name]} == {
+        "pipelines.clean:clean_flights",
+        "pipelines.delays:compute",
+        "pipelines.delays:by_carrier",
+    }
