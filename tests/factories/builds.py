@@ -114,7 +114,7 @@ class Stack:
         """Whether the web part answers and the fork server listens."""
         try:
             requests.get(f"{self.url}/builds", timeout=5)
-        except requests.ConnectionError:
+        except (requests.ConnectionError, requests.Timeout):
             return False
         return (self.home / "run" / "fork.sock").exists()
 
