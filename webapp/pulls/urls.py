@@ -5,10 +5,32 @@ from __future__ import annotations
 from django.urls import URLPattern, path
 
 from webapp.pulls import api
-from webapp.pulls.views import guide
+from webapp.pulls.views import data, guide, home, pull
 
+_PAGE = "r/<str:repo>/pulls/<int:number>"
 page_urls: list[URLPattern] = [
+    path("", home.show_home, name="home"),
+    path("home/server", home.show_server, name="home-server"),
+    path("search", home.search, name="search"),
     path("styleguide", guide.show_guide, name="styleguide"),
+    path("pulls", pull.list_pulls, name="pulls"),
+    path("r/<str:repo>/pulls", pull.list_pulls, name="repository-pulls"),
+    path("r/<str:repo>/pulls/new", pull.new_pull, name="pull-new"),
+    path(_PAGE, pull.show_conversation, name="pull"),
+    path(f"{_PAGE}/merge-box", pull.show_merge_box, name="pull-merge-box"),
+    path(f"{_PAGE}/commits", pull.show_commits, name="pull-commits"),
+    path(f"{_PAGE}/code", pull.show_code, name="pull-code"),
+    path(f"{_PAGE}/schema", data.show_schema, name="pull-schema"),
+    path(f"{_PAGE}/data", data.show_data, name="pull-data"),
+    path(f"{_PAGE}/builds", pull.show_builds, name="pull-builds"),
+    path(f"{_PAGE}/comment", pull.comment, name="pull-comment"),
+    path(f"{_PAGE}/review", pull.review, name="pull-review"),
+    path(f"{_PAGE}/merge", pull.merge, name="pull-merge"),
+    path(f"{_PAGE}/edit", pull.edit, name="pull-edit"),
+    path(f"{_PAGE}/close", pull.close, name="pull-close"),
+    path(f"{_PAGE}/reopen", pull.reopen, name="pull-reopen"),
+    path(f"{_PAGE}/build", pull.build, name="pull-build"),
+    path(f"{_PAGE}/compare-again", pull.compare_again, name="pull-compare-again"),
 ]
 _PULL = "repositories/<str:repo>/pulls/<int:number>"
 _DATASET = f"{_PULL}/datasets/<int:dataset_id>"

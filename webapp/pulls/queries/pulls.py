@@ -304,3 +304,9 @@ def _judge(comparison: Comparison | None) -> dict[str, Any]:
     same_schema = comparison.schema.get("status") == states.UNCHANGED
     return {"state": "equal" if not any(counts.values()) and same_schema else "different", **counts}
 
+
+
+def find_comparison(pull: PullRequest, path: str) -> Comparison | None:
+    """The row diff that a pull request shows of a dataset."""
+    row = pull.datasets.filter(path=path).select_related("comparison").first()
+    return row.comparison if row else None

@@ -1,0 +1,47 @@
+"""Forms of pull requests. Fields are declared here; services write."""
+
+from __future__ import annotations
+
+from django import forms
+
+from webapp.pulls.rules import states
+
+
+class NewPullForm(forms.Form):
+    """Title and text of a new pull request; the branches are chosen above it."""
+
+    title = forms.CharField(max_length=250, help_text="What it changes, in a few words.")
+    body = forms.CharField(
+        label="Description", required=False, widget=forms.Textarea(attrs={"rows": 6}), help_text="Markdown."
+    )
+    draft = forms.BooleanField(required=False, label="A draft: not ready for review yet")
+
+
+class EditPullForm(forms.Form):
+    """Title, text and draft of a pull request; what is not sent stays."""
+
+    title = forms.CharField(max_length=250, required=False)
+    body = forms.CharField(required=False, widget=forms.Textarea(attrs={"rows": 8}))
+    draft = forms.CharField(required=False)
+
+
+class CommentForm(forms.Form):
+    """A remark."""
+
+    body = forms.CharField(widget=forms.Textarea)
+
+
+class ReviewForm(forms.Form):
+    """A verdict with an optional remark."""
+
+    verdict = forms.ChoiceField(choices=states.VERDICT_CHOICES)
+    body = forms.CharField(required=False, widget=forms.Textarea)
+
+
+class MergeForm(forms.Form):
+    """How to merge."""
+
+    method = forms.ChoiceField(choices=states.METHOD_CHOICES)
+    rebuild = forms.ChoiceField(choices=states.REBUILD_CHOICES)
+    expected_head = forms.CharField(required=False)
+    bypass = forms.BooleanField(required=False)

@@ -1,0 +1,210 @@
+"""The tabs Commits, Code and Builds of a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from django.urls import reverse
+
+from webapp.builds.models import Build
+from webapp.git.diff import FileDiff, limit_lines
+from webapp.pulls.models import Merge
+from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.conversation import frame
+from webapp.pulls.queries.head import PullHead, load, read_head
+from webapp.repositories import queries as repositories
+from webapp.repositories.queries.pages import ref_url
+
+if TYPE_CHECKING:
+    from webapp.accounts.rules.principals import Principal
+    from webapp.git.values import CommitInfo
+    from webapp.repositories.models import Publication, Repository
+
+LINES = 400
+"""Lines of one file that are drawn at once."""
+FILES = 100
+
+
+@dataclass(frozen=True)
+class CommitRow:
+    """One commit with its publication."""
+
+    commit: CommitInfo
+    url: str
+    publication: Publication | None
+
+
+@dataclass(frozen=True)
+class CommitsPage:
+    """Context of the Commits tab."""
+
+    nav: str
+    repo_bar: dict[str, str]
+    head: PullHead
+    tab: str
+    commits: list[CommitRow]
+
+
+@dataclass(frozen=True)
+class FileView:
+    """One file of the diff with its addresses."""
+
+    file: FileDiff
+    id: str
+    url: str
+    edit_url: str
+    more_url: str
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder of the tree: its name and files, folders of one child joined."""
+
+    name: str
+    files: list[FileView]
+
+
+@dataclass(frozen=True)
+class CodePage:
+    """Context of the Code tab."""
+
+    nav: str
+    repo_bar: dict[str, str]
+    head: PullHead
+    tab: str
+    files: list[FileView]
+    folders: list[Folder]
+    additions: int
+    deletions: int
+    ignore_whitespace: bool
+    left_out: int
+
+
+@dataclass(frozen=True)
+class BuildRow:
+    """One build of the branch."""
+
+    build: Build
+    url: str
+    done: int
+    total: int
+    fresh: int
+    role: str
+
+
+@dataclass(frozen=True)
+class BuildsPage:
+    """Context of the Builds tab."""
+
+    nav: str
+    repo_bar: dict[str, str]
+    head: PullHead
+    tab: str
+    builds: list[BuildRow]
+    build_url: str
+    is_moving: bool
+
+
+def read_commits(principal: Principal, repository: str, number: int) -> CommitsPage:
+    """Return what the Commits tab shows."""
+    loaded = load(principal, repository, number)
+    commits = queries.list_own_commits(loaded.pull)
+    published = repositories.publications_of_commits(
+        loaded.pull.repository, [one.sha for one in commits], branch=loaded.pull.source
+    )
+    return CommitsPage(
+        **frame(repository),
+        head=read_head(principal, loaded),
+        tab="Commits",
+        commits=[
+            CommitRow(one, reverse("repository-commit", args=[repository, one.sha]), published.get(one.sha))
+            for one in commits
+        ],
+    )
+
+
+def read_code(principal: Principal, repository: str, number: int, *, parameters: Mapping[str, Any]) -> CodePage:
+    """Return what the Code tab shows."""
+    loaded = load(principal, repository, number)
+    pull = loaded.pull
+    head = read_head(principal, loaded)
+    ignore = parameters.get("whitespace") == "ignore"
+    base = loaded_base(pull)
+    files = repositories.compare(pull.repository, base, pull.head_sha, ignore_whitespace=ignore)
+    whole = parameters.get("whole", "")
+    may_edit = head.may_write and head.is_open and loaded.facts.source_exists
+    shown = [
+        view_file(pull.repository, pull.source if loaded.facts.source_exists else pull.head_sha, file, may_edit=may_edit, whole=whole, here=f"{head.url}/code")
+        for file in files[:FILES]
+    ]
+    return CodePage(
+        **frame(repository),
+        head=head,
+        tab="Code",
+        files=shown,
+        folders=group_files(shown),
+        additions=sum(file.additions for file in files),
+        deletions=sum(file.deletions for file in files),
+        ignore_whitespace=ignore,
+        left_out=max(0, len(files) - FILES),
+    )
+
+
+def loaded_base(pull: Any) -> str:
+    """Return the commit to compare with: the target's, or what it was before the merge."""
+    merge = Merge.objects.filter(pull=pull, landed_at__isnull=False).first()
+    return merge.target_sha if merge else pull.base_sha
+
+
+def view_file(
+    repository: Repository, ref: str, file: FileDiff, *, may_edit: bool, whole: str, here: str
+) -> FileView:
+    """Return a file of a diff with its addresses, long ones cut."""
+    is_there = file.status != "deleted"
+    return FileView(
+        file=file if whole == file.path else limit_lines(file, limit=LINES),
+        id=f"file-{file.path}",
+        url=ref_url(repository, "blob", ref, file.path) if is_there else "",
+        edit_url=ref_url(repository, "edit", ref, file.path) if is_there and may_edit and not file.is_binary else "",
+        more_url=f"{here}?whole={file.path}#file-{file.path}",
+    )
+
+
+def group_files(files: list[FileView]) -> list[Folder]:
+    """Group files by folder for the tree beside the diff."""
+    folders: dict[str, list[FileView]] = {}
+    for one in files:
+        folders.setdefault(one.file.path.rpartition("/")[0], []).append(one)
+    return [Folder(name, folders[name]) for name in sorted(folders)]
+
+
+def read_builds(principal: Principal, repository: str, number: int) -> BuildsPage:
+    """Return what the Builds tab shows."""
+    loaded = load(principal, repository, number)
+    pull = loaded.pull
+    found = [_describe_build(one, "") for one in Build.objects.filter(repository=pull.repository, branch=pull.source, kind="run").select_related("by").order_by("-pk")[:50]]
+    merge = Merge.objects.filter(pull=pull).exclude(build=None).select_related("build__by").first()
+    if merge is not None and merge.build is not None:
+        found.insert(0, _describe_build(merge.build, "rebuild of the merge"))
+    return BuildsPage(
+        **frame(repository),
+        head=read_head(principal, loaded),
+        tab="Builds",
+        builds=found,
+        build_url=reverse("pull-build", args=[repository, number]),
+        is_moving=any(one.build.state in ("RESOLVING", "RUNNING") for one in found),
+    )
+
+
+def _describe_build(build: Build, role: str) -> BuildRow:
+    jobs = list(build.jobs.values_list("state", "skipped"))
+    return BuildRow(
+        build=build,
+        url=reverse("build", args=[build.pk]),
+        done=sum(state in ("COMPLETED", "FAILED", "ABORTED") for state, _ in jobs),
+        total=len(jobs),
+        fresh=sum(skipped for _, skipped in jobs),
+        role=role or ("hidden base side" if build.trigger == "review" else ""),
+    )

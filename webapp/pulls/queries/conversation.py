@@ -1,0 +1,579 @@
+"""The Conversation tab: timeline, merge box, side column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from django.urls import reverse
+
+from webapp.core.templatetags.ui import duration
+from webapp.pulls.models import Comment, Merge, Review, TimelineEvent
+from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.head import Loaded, PullHead, load, read_head
+from webapp.pulls.queries.lines import BUILD_KINDS
+from webapp.pulls.rules import approvals, states
+from webapp.repositories.queries import publications_of_commits
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from webapp.accounts.rules.principals import Principal
+    from webapp.pulls.models import PullDataset, PullRequest
+
+SHORT = 7
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A label beside an entry."""
+
+    text: str
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class CommitLine:
+    """A commit in an entry about a push."""
+
+    sha: str
+    subject: str
+    url: str
+    state: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """What a comment is about."""
+
+    text: str
+    url: str
+    dataset: bool
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of the timeline; cards are what people wrote."""
+
+    id: str
+    at: datetime
+    actor: str = ""
+    text: str = ""
+    card: str = ""
+    icon: str = "dot-fill"
+    badge: str = ""
+    url: str = ""
+    link: str = ""
+    tail: str = ""
+    note: str = ""
+    body: str = ""
+    labels: tuple[Mark, ...] = ()
+    commits: tuple[CommitLine, ...] = ()
+    anchor: Anchor | None = None
+
+
+@dataclass(frozen=True)
+class ShownBlocker:
+    """A reason against the merge, with what mends it."""
+
+    code: str
+    title: str
+    message: str
+    severity: str
+    icon: str
+    fix: str = ""
+    fix_url: str = ""
+    fix_post: str = ""
+    fields: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the rebuild on the target made of one dataset."""
+
+    path: str
+    url: str
+    kind: str
+    icon: str
+    word: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What merging would rebuild."""
+
+    datasets: int
+    affected: int
+    target: str
+
+    @property
+    def total(self) -> int:
+        """With everything downstream."""
+        return self.datasets + self.affected
+
+
+@dataclass(frozen=True)
+class MergeBox:
+    """The state of the merge."""
+
+    state: str
+    title: str
+    text: str
+    post_url: str
+    head: str
+    effect: Effect
+    blockers: list[ShownBlocker] = field(default_factory=list)
+    met: list[str] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+    may_write: bool = False
+    may_merge: bool = False
+    may_bypass: bool = False
+    foot: str = ""
+    moving: bool = False
+    """Whether the page should keep asking."""
+
+
+@dataclass(frozen=True)
+class Reviewer:
+    """Somebody whose verdict counts, or is asked for."""
+
+    name: str
+    kind: str
+    word: str
+
+
+@dataclass(frozen=True)
+class DatasetLine:
+    """A dataset in the side column."""
+
+    path: str
+    url: str
+    added: int | None
+    removed: int | None
+    changed: int | None
+    mark: Mark | None
+    note: str
+
+
+@dataclass(frozen=True)
+class DatasetGroup:
+    """Datasets that are changed in the same way."""
+
+    name: str
+    lines: list[DatasetLine]
+
+
+@dataclass(frozen=True)
+class ConversationPage:
+    """Context of the Conversation tab."""
+
+    nav: str
+    repo_bar: dict[str, str]
+    head: PullHead
+    tab: str
+    entries: list[Entry]
+    merge: MergeBox
+    reviewers: list[Reviewer]
+    groups: list[DatasetGroup]
+    checks: list[queries.CheckResult]
+    rules: list[str]
+
+
+def frame(name: str) -> dict[str, Any]:
+    """Return what every page of pull requests of a repository has around it."""
+    return {"nav": "pulls", "repo_bar": {"name": name, "tab": "pulls"}}
+
+
+def read_conversation(principal: Principal, repository: str, number: int) -> ConversationPage:
+    """Return what the Conversation tab shows."""
+    loaded = load(principal, repository, number)
+    head = read_head(principal, loaded)
+    return ConversationPage(
+        **frame(repository),
+        head=head,
+        tab="Conversation",
+        entries=_list_entries(loaded),
+        merge=_describe_merge(loaded, head),
+        reviewers=_list_reviewers(loaded),
+        groups=_group_datasets(loaded),
+        checks=queries.list_checks(loaded.pull),
+        rules=_list_rules(loaded),
+    )
+
+
+# ---- timeline ------------------------------------------------------------------------------------------------------
+
+
+def _list_entries(loaded: Loaded) -> list[Entry]:
+    pull = loaded.pull
+    events = list(pull.events.all())
+    shas = [one["sha"] for event in events for one in event.data.get("commits", ())]
+    published = publications_of_commits(pull.repository, shas, branch=pull.source)
+    entries = [Entry(id="opened", at=pull.created_at, actor=pull.author.username, text="opened this pull request", card="opened", body=pull.body)]
+    entries += [_describe_event(pull, event, published) for event in events if event.kind != "opened"]
+    entries += [_describe_comment(loaded, one) for one in pull.comments.select_related("author")]
+    entries += [_describe_review(one) for one in pull.reviews.select_related("reviewer")]
+    return sorted(entries, key=lambda one: (one.at, one.id != "opened"))
+
+
+def _describe_comment(loaded: Loaded, comment: Comment) -> Entry:
+    anchor = _describe_anchor(loaded, comment.anchor or {})
+    return Entry(
+        id=f"comment-{comment.pk}",
+        at=comment.created_at,
+        actor=comment.author.username,
+        text="commented on" if anchor else "commented",
+        card="comment",
+        body=comment.body,
+        anchor=anchor,
+    )
+
+
+def _describe_anchor(loaded: Loaded, anchor: dict[str, Any]) -> Anchor | None:
+    if anchor.get("dataset"):
+        path = anchor["dataset"]
+        key = anchor.get("key") or {}
+        words = ", ".join(f"{name} = {value}" for name, value in key.items()) if isinstance(key, dict) else str(key)
+        where = " · ".join(part for part in (words, anchor.get("column") and f"column {anchor['column']}") if part)
+        return Anchor(path, f"{loaded.url}/data?dataset={path}", dataset=True, where=where)
+    if anchor.get("path"):
+        text = f"{anchor['path']}:{anchor.get('line', '')}"
+        return Anchor(text, f"{loaded.url}/code#file-{anchor['path']}", dataset=False)
+    return None
+
+
+def _describe_review(review: Review) -> Entry:
+    labels = (Mark("Void now", "bad"),) if review.voided_at else ()
+    words = {states.APPROVE: "approved", states.REJECT: "asked for changes to", states.COMMENT: "reviewed"}
+    badge = {states.APPROVE: "ok", states.REJECT: "bad"}.get(review.verdict, "") if not review.voided_at else ""
+    seen = review.seen or {}
+    count = len(seen.get("transactions", {}))
+    text = f"{words.get(review.verdict, review.verdict)} commit {str(seen.get('head', ''))[:SHORT]}"
+    if count:
+        text += f" with {count} transaction{'s' if count != 1 else ''}"
+    note = f"Void: {review.void_reason}." if review.voided_at and review.void_reason else ""
+    if review.body:
+        return Entry(
+            id=f"review-{review.pk}", at=review.created_at, actor=review.reviewer.username, text=text, card="review",
+            badge=badge, body=review.body, labels=labels, note=note,
+        )  # fmt: skip
+    icon = {states.APPROVE: "check", states.REJECT: "x", states.COMMENT: "comment"}.get(review.verdict, "comment")
+    return Entry(
+        id=f"review-{review.pk}", at=review.created_at, actor=review.reviewer.username, text=text, icon=icon, badge=badge, labels=labels
+    )
+
+
+_PLAIN: dict[str, tuple[str, str, str]] = {
+    "ready": ("eye", "", "marked it ready for review"),
+    "drafted": ("git-pull-request-draft", "", "made it a draft"),
+    "source_deleted": ("trash", "warn", "deleted the source branch"),
+    "closed": ("git-pull-request-closed", "bad", "closed this pull request"),
+    "reopened": ("git-pull-request", "ok", "opened it again"),
+}
+
+
+def _describe_event(pull: PullRequest, event: TimelineEvent, published: Any) -> Entry:
+    data = event.data
+    made = {"id": f"event-{event.pk}", "at": event.at, "actor": event.actor}
+    if event.kind in _PLAIN:
+        icon, badge, text = _PLAIN[event.kind]
+        return Entry(**made, icon=icon, badge=badge, text=text)
+    if event.kind == "pushed":
+        return _describe_push(pull, made, data, published)
+    if event.kind in ("built", "rebuilt"):
+        return _describe_build(made, data, rebuilt=event.kind == "rebuilt")
+    if event.kind == "approval_void":
+        return Entry(
+            **made, icon="circle-slash", badge="void", text=f"The approval of {data.get('reviewer', 'somebody')} became void",
+            note=str(data.get("reason", "")),
+        )  # fmt: skip
+    if event.kind == "target_moved":
+        text = f"{data.get('branch', pull.target)} moved from {str(data.get('before'))[:SHORT]} to {str(data.get('after'))[:SHORT]}"
+        return Entry(**made, icon="history", badge="warn", text=text)
+    if event.kind == "retitled":
+        return Entry(**made, icon="pencil", text=f"changed the title from “{data.get('before')}” to “{data.get('after')}”")
+    if event.kind == "retargeted":
+        return Entry(**made, icon="git-branch", text=f"changed the target from {data.get('before')} to {data.get('after')}")
+    if event.kind == "merged":
+        return _describe_merged(pull, made, data)
+    return Entry(**made, text=event.get_kind_display())
+
+
+def _describe_push(pull: PullRequest, made: dict[str, Any], data: dict[str, Any], published: Any) -> Entry:
+    count = int(data.get("count") or len(data.get("commits", ())))
+    found = []
+    for one in data.get("commits", ()):
+        publication = published.get(one["sha"])
+        status = publication.status if publication else "pending"
+        note = f"{publication.jobspecs} JobSpecs published" if publication and status == "published" else f"publication {status}"
+        state = {"published": "ok", "failed": "bad"}.get(status, "wait")
+        url = reverse("repository-commit", args=[pull.repository.name, one["sha"]])
+        found.append(CommitLine(one["sha"], one["subject"], url, state, note))
+    text = f"pushed {count} commit{'s' if count != 1 else ''}"
+    return Entry(**made, icon="git-commit", text=text, commits=tuple(found))
+
+
+def _describe_build(made: dict[str, Any], data: dict[str, Any], *, rebuilt: bool) -> Entry:
+    kind, word = BUILD_KINDS.get(str(data.get("state")), ("wait", str(data.get("state")).lower()))
+    icon = {"ok": "check", "bad": "x"}.get(kind, "stop")
+    badge = {"ok": "ok", "bad": "bad"}.get(kind, "void")
+    where = " on the target" if rebuilt else ""
+    seconds = data.get("seconds")
+    text = f"{word}{where}" + (f" in {duration(seconds)}" if seconds is not None else "")
+    tail = f"{data['jobs']} jobs run, {data.get('fresh', 0)} fresh" if "jobs" in data else ""
+    build = data.get("build")
+    made = {**made, "actor": ""}
+    return Entry(
+        **made, icon=icon, badge=badge, url=reverse("build", args=[build]) if build else "", link=f"Build {build}",
+        text=text, tail=tail, note=str(data.get("reason") or ""),
+    )  # fmt: skip
+
+
+def _describe_merged(pull: PullRequest, made: dict[str, Any], data: dict[str, Any]) -> Entry:
+    bypassed = [one.get("message", "") for one in data.get("bypassed", ())]
+    commit = str(data.get("commit", ""))
+    return Entry(
+        **made, icon="git-merge", badge="done", text=f"merged this into {data.get('target', pull.target)} as {commit[:SHORT]}",
+        labels=(Mark("past the requirements", "bad"),) if bypassed else (),
+        note=" ".join(bypassed),
+    )  # fmt: skip
+
+
+# ---- merge box -----------------------------------------------------------------------------------------------------
+
+
+_TITLES: dict[str, tuple[str, str, str]] = {
+    "draft": ("This is a draft", "warn", "git-pull-request-draft"),
+    "source_missing": ("The source branch is gone", "bad", "git-branch"),
+    "target_missing": ("The target branch is gone", "bad", "git-branch"),
+    "nothing_to_merge": ("There is nothing to merge", "warn", "git-merge"),
+    "conflict": ("The code conflicts with the target", "bad", "alert"),
+    "publication_failed": ("The code of the head does not publish", "bad", "x-circle-fill"),
+    "publication_pending": ("The code of the head is being published", "warn", "clock"),
+    "build_running": ("A build is running", "warn", "sync"),
+    "build_failed": ("The newest build failed", "bad", "x-circle-fill"),
+    "build_missing": ("The data is not built with the newest code", "warn", "workflow"),
+    "check_failed": ("A required check is not green", "bad", "x-circle-fill"),
+    "approval_missing": ("An approval is missing", "bad", "shield-lock"),
+    "group_approval_missing": ("A group has to approve", "bad", "people"),
+    "path_approval_missing": ("Those responsible have to approve", "bad", "people"),
+    "rejected": ("A reviewer asked for changes", "bad", "x-circle-fill"),
+}
+
+
+def _describe_merge(loaded: Loaded, head: PullHead) -> MergeBox:
+    pull = loaded.pull
+    merge = Merge.objects.filter(pull=pull).exclude(state=states.ABANDONED).select_related("build").first()
+    made = {
+        "post_url": reverse("pull-merge", args=[pull.repository.name, pull.number]),
+        "head": pull.head_sha,
+        "effect": Effect(
+            datasets=sum(row.change in (states.MODIFIED, states.ADDED) for row in loaded.rows),
+            affected=sum(row.change == states.AFFECTED for row in loaded.rows),
+            target=pull.target,
+        ),
+    }
+    if merge is not None:
+        return _describe_done(loaded, merge, made)
+    if pull.state == states.CLOSED:
+        return MergeBox("closed", "Closed without a merge", "The branch and its data are untouched. It may be opened again.", **made)
+    if loaded.blockers:
+        return _describe_blocked(loaded, head, made)
+    text = f"Code, data and reviews are as the rules of {pull.target} ask for."
+    return MergeBox(
+        "ready", "Ready to merge", text, **made, met=_list_met(loaded), may_write=head.may_write, may_merge=True,
+        foot="" if head.may_write else "Merging needs the role writer.",
+    )  # fmt: skip
+
+
+def _describe_blocked(loaded: Loaded, head: PullHead, made: dict[str, Any]) -> MergeBox:
+    count = len(loaded.blockers)
+    passable = all(one.code in approvals.BYPASSABLE for one in loaded.blockers)
+    may_bypass = passable and head.may_maintain and loaded.facts.protection.allow_bypass
+    return MergeBox(
+        "blocked",
+        f"Merging is blocked for {count} reason{'s' if count != 1 else ''}",
+        "This is all of them. The box updates by itself." if count > 1 else "It is the only one. The box updates by itself.",
+        **made,
+        blockers=[_show_blocker(loaded, head, one) for one in loaded.blockers],
+        met=_list_met(loaded),
+        may_write=head.may_write,
+        may_bypass=may_bypass,
+        moving=True,
+    )
+
+
+def _show_blocker(loaded: Loaded, head: PullHead, one: approvals.Blocker) -> ShownBlocker:
+    title, severity, icon = _TITLES.get(one.code, (one.code.replace("_", " ").capitalize(), "bad", "alert"))
+    return ShownBlocker(one.code, title, one.message, severity, icon, **_find_fix(loaded, head, one.code))
+
+
+def _find_fix(loaded: Loaded, head: PullHead, code: str) -> dict[str, Any]:
+    pull = loaded.pull
+    arguments = [pull.repository.name, pull.number]
+    if code == "draft" and head.may_edit:
+        return {"fix": "Ready for review", "fix_post": head.edit_url, "fields": (("draft", "0"),)}
+    if code in ("build_missing", "build_failed") and head.may_write:
+        if code == "build_failed" and loaded.build:
+            return {"fix": "Open build", "fix_url": reverse("build", args=[loaded.build.pk])}
+        return {"fix": "Build the branch", "fix_post": reverse("pull-build", args=arguments)}
+    if code == "build_running" and loaded.build:
+        return {"fix": "Follow it", "fix_url": reverse("build", args=[loaded.build.pk])}
+    if code in ("publication_failed", "publication_pending"):
+        return {"fix": "Open commit", "fix_url": reverse("repository-commit", args=[pull.repository.name, pull.head_sha])}
+    if code in ("approval_missing", "group_approval_missing", "path_approval_missing") and head.may_approve:
+        return {"fix": "Review", "fix_url": f"{loaded.url}/data"}
+    if code == "conflict":
+        return {"fix": "See the code", "fix_url": f"{loaded.url}/code"}
+    if code == "source_missing" and head.may_edit:
+        return {"fix": "Close it", "fix_post": reverse("pull-close", args=arguments)}
+    if code == "check_failed":
+        return {"fix": "See the checks", "fix_url": "#checks"}
+    return {}
+
+
+def _list_met(loaded: Loaded) -> list[str]:
+    facts = loaded.facts
+    codes = {one.code for one in loaded.blockers}
+    met = []
+    if facts.source_exists and facts.target_exists and "conflict" not in codes:
+        met.append(f"No code conflict with {facts.target}")
+    if facts.publication == "published":
+        met.append("The JobSpecs of the head are published")
+    if facts.build_state == "COMPLETED" and "build_missing" not in codes:
+        met.append(f"Build {facts.build_id} is green and current")
+    if facts.protection.approvals and "approval_missing" not in codes:
+        met.append(f"{facts.protection.approvals} approval{'s' if facts.protection.approvals != 1 else ''} given")
+    if "rejected" not in codes:
+        met.append("No standing rejection")
+    troubles = [row for row in loaded.rows if row.comparison and (row.comparison.summary or {}).get("key_trouble")]
+    if not troubles and any(row.comparison and row.comparison.state == states.READY for row in loaded.rows):
+        met.append("No duplicate or null keys in what changed")
+    return met
+
+
+def _describe_done(loaded: Loaded, merge: Merge, made: dict[str, Any]) -> MergeBox:
+    who = merge.merged_by.username
+    commit = merge.merge_commit[:SHORT]
+    if merge.state in (states.PREPARED, states.LANDED):
+        return MergeBox("merging", "Merging", f"{who} merged the code as {commit}; the rebuild starts at once.", **made, moving=True)
+    build = merge.build
+    if merge.state == states.BUILDING and build:
+        done = build.jobs.filter(state__in=("COMPLETED", "FAILED", "ABORTED")).count()
+        total = build.jobs.count()
+        text = f"The code is on {loaded.pull.target} as {commit}. Build {build.pk} rebuilds the data: {done} of {total} jobs settled."
+        outcome = Outcome(f"Build {build.pk}", reverse("build", args=[build.pk]), "run", "sync", build.state.capitalize(), build.reason or "Follow its jobs and logs there.")
+        return MergeBox("merging", "Merged, the rebuild is running", text, **made, outcomes=[outcome], moving=True)
+    return _describe_ended(loaded, merge, made, who)
+
+
+def _describe_ended(loaded: Loaded, merge: Merge, made: dict[str, Any], who: str) -> MergeBox:
+    build = merge.build
+    failed = build is not None and build.state != "COMPLETED"
+    described = queries.describe_outcome(merge)
+    outcomes = [_describe_outcome(path, one) for path, one in sorted(described.items())]
+    title = "Merged, but the rebuild failed" if failed else "Merged"
+    commit = merge.merge_commit[:SHORT]
+    text = f"{who} merged it into {loaded.pull.target} as {commit}"
+    if build is not None:
+        outcomes.insert(
+            0,
+            Outcome(
+                f"Build {build.pk}",
+                reverse("build", args=[build.pk]),
+                "bad" if failed else "ok",
+                "x-circle-fill" if failed else "workflow",
+                build.state.capitalize(),
+                build.reason or f"rebuilt {len(merge.targets)} dataset{'s' if len(merge.targets) != 1 else ''} on {loaded.pull.target}",
+            ),
+        )
+    equal = sum(one["state"] == "equal" for one in described.values())
+    if described and equal == len(described):
+        text += f"; all {equal} rebuilt datasets are equal to what was reviewed" if equal > 1 else "; the rebuilt dataset is equal to what was reviewed"
+    moving = any(one["state"] == "comparing" for one in described.values())
+    return MergeBox("failed" if failed else "merged", title, f"{text}.", **made, outcomes=outcomes, moving=moving)
+
+
+def _describe_outcome(path: str, one: dict[str, Any]) -> Outcome:
+    url = f"/d{path}"
+    if one["state"] == "equal":
+        return Outcome(path, url, "ok", "check-circle-fill", "Equal", "Equal to what was reviewed: the same rows and the same schema.")
+    if one["state"] == "comparing":
+        return Outcome(path, url, "run", "sync", "Comparing", "Rebuilt; being compared with what was reviewed.")
+    if one["state"] == "different":
+        counts = f"+{one.get('inserted', 0):,} −{one.get('deleted', 0):,} ~{one.get('updated', 0):,} rows"
+        text = f"Not what was reviewed: {counts}. Newer inputs on the target are the usual reason."
+        return Outcome(path, url, "warn", "alert", "Different", text)
+    return Outcome(path, url, "void", "circle-slash", "Not compared", one.get("reason") or "There was nothing reviewed to compare with.")
+
+
+# ---- side column ---------------------------------------------------------------------------------------------------
+
+
+def _list_reviewers(loaded: Loaded) -> list[Reviewer]:
+    words = {states.APPROVE: ("ok", "approved"), states.REJECT: ("bad", "asked for changes"), states.COMMENT: ("open", "commented")}
+    found: dict[str, Reviewer] = {}
+    for fact in loaded.facts.reviews:
+        if fact.void:
+            found[fact.reviewer] = Reviewer(fact.reviewer, "void", "approval void")
+        elif fact.verdict != states.COMMENT or fact.reviewer not in found:
+            kind, word = words.get(fact.verdict, ("open", fact.verdict))
+            found[fact.reviewer] = Reviewer(fact.reviewer, kind, word)
+    asked = [
+        Reviewer(group, "warn", "required")
+        for group, members in sorted(loaded.facts.protection.groups.items())
+        if not any(found.get(name, Reviewer("", "", "")).kind == "ok" for name in members)
+    ]
+    return [*found.values(), *asked]
+
+
+def _group_datasets(loaded: Loaded) -> list[DatasetGroup]:
+    groups = [("Code or data changed", (states.MODIFIED, states.ADDED, states.REMOVED)), ("Downstream only", (states.AFFECTED,))]
+    found = []
+    for name, changes in groups:
+        lines = [_describe_dataset(loaded, row) for row in loaded.rows if row.change in changes]
+        if lines:
+            found.append(DatasetGroup(name, lines))
+    return found
+
+
+def _describe_dataset(loaded: Loaded, row: PullDataset) -> DatasetLine:
+    comparison = row.comparison
+    ready = comparison is not None and comparison.state == states.READY
+    summary = comparison.summary if ready and comparison else {}
+    return DatasetLine(
+        path=row.path,
+        url=f"{loaded.url}/data?dataset={row.path}",
+        added=summary.get("inserted"),
+        removed=summary.get("deleted"),
+        changed=summary.get("updated"),
+        mark=_mark_dataset(row),
+        note="" if ready else comparison.get_state_display().split(":")[0].lower() if comparison else "not compared",
+    )
+
+
+def _mark_dataset(row: PullDataset) -> Mark | None:
+    if row.schema_status == states.BREAKING:
+        return Mark("breaking", "bad")
+    if row.change == states.ADDED:
+        return Mark("new", "ok")
+    if row.change == states.REMOVED:
+        return Mark("removed", "bad")
+    if not row.current and row.change == states.MODIFIED:
+        return Mark("not current", "warn")
+    return None
+
+
+def _list_rules(loaded: Loaded) -> list[str]:
+    protection = loaded.facts.protection
+    rules = []
+    if protection.approvals:
+        rules.append(f"{protection.approvals} approval{'s' if protection.approvals != 1 else ''} by others")
+    rules += [f"approval of {name}" for name in sorted(protection.groups)]
+    rules += [f"approval for {path}" for path in sorted(protection.paths)]
+    if protection.allow_bypass and rules:
+        rules.append("maintainers may merge past them")
+    return rules

@@ -1,0 +1,249 @@
+"""What stands above every tab of a pull request: title, state, verdict line, tabs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from django.urls import reverse
+
+from webapp.accounts.permissions import can_repository
+from webapp.builds.models import Build
+from webapp.pulls.queries import counts
+from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.lines import BUILD_KINDS
+from webapp.pulls.rules import approvals, states
+from webapp.repositories.queries.pages import ref_url
+
+if TYPE_CHECKING:
+    from webapp.accounts.rules.principals import Principal
+    from webapp.pulls.models import PullDataset, PullRequest
+
+
+@dataclass(frozen=True)
+class Tab:
+    """One tab, a real address."""
+
+    name: str
+    url: str
+    icon: str
+    count: int | None
+    hotkey: str
+
+
+@dataclass(frozen=True)
+class VerdictItem:
+    """One part of the verdict line."""
+
+    kind: str
+    icon: str
+    text: str
+    note: str
+    url: str
+    delta: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True)
+class PullHead:
+    """What every tab shows of a pull request."""
+
+    repository: str
+    number: int
+    title: str
+    body: str
+    state: str
+    draft: bool
+    author: str
+    source: str
+    source_url: str
+    target: str
+    target_url: str
+    head_sha: str
+    url: str
+    commits: int
+    verdict: list[VerdictItem]
+    tabs: list[Tab]
+    diff: counts.DiffSum
+    may_edit: bool
+    may_write: bool
+    may_maintain: bool
+    may_approve: bool
+    is_stale: bool
+    edit_url: str
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may still change."""
+        return self.state == states.OPEN
+
+    @property
+    def word(self) -> str:
+        """Its state in one word."""
+        return "Draft" if self.draft and self.is_open else self.state.capitalize()
+
+    @property
+    def icon(self) -> str:
+        """The octicon of its state."""
+        return {
+            "Draft": "git-pull-request-draft", "Merged": "git-merge", "Closed": "git-pull-request-closed"
+        }.get(self.word, "git-pull-request")  # fmt: skip
+
+    @property
+    def tone(self) -> str:
+        """The colour class of its state."""
+        return {"Draft": "s-draft", "Merged": "s-merged", "Closed": "s-closed"}.get(self.word, "")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A pull request with what several parts of a page need, loaded once."""
+
+    pull: PullRequest
+    rows: list[PullDataset]
+    facts: approvals.MergeFacts
+    blockers: list[approvals.Blocker]
+    build: Build | None
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return reverse("pull", args=[self.pull.repository.name, self.pull.number])
+
+
+def load(principal: Principal, repository: str, number: int) -> Loaded:
+    """Load a pull request that the reader may see."""
+    pull = queries.get_pull(principal, repository, number)
+    rows = pull.datasets.select_related("comparison", "dataset", "before", "after").order_by("change", "path")
+    order = {states.MODIFIED: 0, states.ADDED: 0, states.REMOVED: 0, states.AFFECTED: 1}
+    facts = queries.collect_facts(pull)
+    return Loaded(
+        pull=pull,
+        rows=sorted(rows, key=lambda row: (order.get(row.change, 2), row.path)),
+        facts=facts,
+        blockers=approvals.list_blockers(facts),
+        build=queries.find_latest_build(pull),
+    )
+
+
+def read_head(principal: Principal, loaded: Loaded) -> PullHead:
+    """Return what stands above the tabs."""
+    pull = loaded.pull
+    name = pull.repository.name
+    diff = counts.sum_rows(loaded.rows)
+    stale = queries.is_stale(pull)
+    commits = len(queries.list_own_commits(pull))
+    may_write = can_repository(principal, name, "write")
+    may_maintain = can_repository(principal, name, "maintain")
+    return PullHead(
+        repository=name,
+        number=pull.number,
+        title=pull.title,
+        body=pull.body,
+        state=pull.state,
+        draft=pull.draft,
+        author=pull.author.username,
+        source=pull.source,
+        source_url=ref_url(pull.repository, "tree", pull.source) if loaded.facts.source_exists else "",
+        target=pull.target,
+        target_url=ref_url(pull.repository, "tree", pull.target) if loaded.facts.target_exists else "",
+        head_sha=pull.head_sha,
+        url=loaded.url,
+        commits=commits,
+        verdict=_list_verdict(loaded, diff, stale=stale),
+        tabs=_list_tabs(loaded, diff, commits),
+        diff=diff,
+        may_edit=may_maintain or principal.user_id == pull.author_id,
+        may_write=may_write,
+        may_maintain=may_maintain,
+        may_approve=may_write and principal.user_id != pull.author_id,
+        is_stale=stale,
+        edit_url=reverse("pull-edit", args=[name, pull.number]),
+    )
+
+
+def _list_tabs(loaded: Loaded, diff: counts.DiffSum, commits: int) -> list[Tab]:
+    pull, url = loaded.pull, loaded.url
+    talk = pull.comments.count() + pull.reviews.count()
+    builds = Build.objects.filter(repository=pull.repository, branch=pull.source, kind="run").count()
+    files = len(queries.list_file_changes(pull))
+    return [
+        Tab("Conversation", url, "comment", talk, "g o"),
+        Tab("Commits", f"{url}/commits", "git-commit", commits, "g m"),
+        Tab("Code", f"{url}/code", "code", files, "g c"),
+        Tab("Schema", f"{url}/schema", "rows", diff.schemas, "g s"),
+        Tab("Data", f"{url}/data", "table", diff.total, "g d"),
+        Tab("Builds", f"{url}/builds", "workflow", builds, "g b"),
+    ]
+
+
+def _list_verdict(loaded: Loaded, diff: counts.DiffSum, *, stale: bool) -> list[VerdictItem]:
+    items = [_judge_build(loaded), _judge_reviews(loaded), _judge_rows(loaded, diff), _judge_schemas(loaded, diff)]
+    if diff.failed:
+        items.append(VerdictItem("bad", "x-circle-fill", f"{diff.failed} of {diff.total} not compared", "a diff failed", f"{loaded.url}/data"))
+    elif diff.running:
+        items.append(VerdictItem("run", "sync", f"{diff.running} of {diff.compared} diffs running", "the page follows", f"{loaded.url}/data"))
+    elif stale:
+        items.append(VerdictItem("warn", "history", "Stale", f"{loaded.pull.target} has moved since the branch began", f"{loaded.url}/data"))
+    elif loaded.facts.conflicts:
+        items.append(VerdictItem("bad", "alert", "Conflicts", f"in {len(loaded.facts.conflicts)} file(s)", f"{loaded.url}#merge-title"))
+    else:
+        items.append(VerdictItem("ok", "check-circle-fill", "No conflict", f"with {loaded.pull.target}", f"{loaded.url}/code"))
+    return items
+
+
+def _judge_build(loaded: Loaded) -> VerdictItem:
+    build = loaded.build
+    if build is None:
+        return VerdictItem("wait", "circle", "Not built", "no build of the branch yet", f"{loaded.url}/builds")
+    kind, word = BUILD_KINDS.get(build.state, ("wait", build.state.lower()))
+    icon = {"ok": "check-circle-fill", "bad": "x-circle-fill", "abort": "stop", "run": "sync"}.get(kind, "clock")
+    jobs = list(build.jobs.values_list("state", "skipped"))
+    done = sum(state == "COMPLETED" for state, _ in jobs)
+    modified = [row for row in loaded.rows if row.change in (states.MODIFIED, states.ADDED)]
+    current = "current" if all(row.current for row in modified) else "not of the newest code"
+    kind = {"abort": "bad", "wait": "wait"}.get(kind, kind)
+    note = f"{done} of {len(jobs)} jobs, {current}" if jobs else build.reason or current
+    return VerdictItem(kind, icon, f"Build {build.pk} {word}", note, reverse("build", args=[build.pk]))
+
+
+def _judge_reviews(loaded: Loaded) -> VerdictItem:
+    facts = loaded.facts
+    standing = approvals.list_standing(facts.reviews)
+    approved = sum(verdict == states.APPROVE and who != facts.author for who, verdict in standing.items())
+    rejecting = [who for who, verdict in standing.items() if verdict == states.REJECT]
+    void = sum(one.void and one.verdict == states.APPROVE for one in facts.reviews)
+    wanted = facts.protection.approvals
+    note = f"{void} became void" if void else f"by the rules of {facts.target}" if wanted else "none needed"
+    if rejecting:
+        return VerdictItem("bad", "x-circle-fill", "Changes asked for", f"by {', '.join(rejecting)}", loaded.url)
+    text = f"{approved} of {wanted} approvals" if wanted else f"{approved} approval{'s' if approved != 1 else ''}"
+    if approved >= wanted:
+        kind = "ok" if approved else "info"
+        return VerdictItem(kind, "check-circle-fill" if approved else "person", text, note, loaded.url)
+    return VerdictItem("bad", "x-circle-fill", text, note, f"{loaded.url}#merge-title")
+
+
+def _judge_rows(loaded: Loaded, diff: counts.DiffSum) -> VerdictItem:
+    url = f"{loaded.url}/data"
+    if diff.delta is None:
+        text = "Comparing rows" if diff.running else "Rows not compared"
+        note = f"{diff.total} dataset{'s' if diff.total != 1 else ''}" if diff.total else "no dataset is changed"
+        return VerdictItem("run" if diff.running else "wait", "rows", text, note, url)
+    note = f"rows in {diff.ready} dataset{'s' if diff.ready != 1 else ''}"
+    if diff.ready < diff.total:
+        note = f"rows in {diff.ready} of {diff.total} datasets"
+    return VerdictItem("info", "rows", "", note, url, diff.delta)
+
+
+def _judge_schemas(loaded: Loaded, diff: counts.DiffSum) -> VerdictItem:
+    url = f"{loaded.url}/schema"
+    if diff.breaking:
+        text = f"{diff.breaking} breaking schema{'s' if diff.breaking != 1 else ''}"
+        return VerdictItem("bad", "alert", text, f"of {diff.schemas} changed", url)
+    if diff.schemas:
+        text = f"{diff.schemas} schema{'s' if diff.schemas != 1 else ''} changed"
+        return VerdictItem("warn", "rows", text, "nothing breaks", url)
+    unknown = sum(row.schema_status == states.NOT_COMPARED for row in loaded.rows)
+    if unknown == len(loaded.rows) and loaded.rows:
+        return VerdictItem("wait", "rows", "Schemas not compared", "nothing is built yet", url)
+    return VerdictItem("ok", "check-circle-fill", "No schema change", f"in {len(loaded.rows) - unknown} datasets", url)

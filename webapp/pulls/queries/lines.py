@@ -1,0 +1,156 @@
+"""Pull requests as lines of a list: what a reader needs to choose one, in a fixed number of queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from django.urls import reverse
+
+from webapp.builds.models import Build
+from webapp.pulls.models import Review
+from webapp.pulls.queries import counts
+from webapp.pulls.rules import approvals, states
+from webapp.repositories.models import Protection
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from webapp.pulls.models import PullRequest
+
+
+@dataclass(frozen=True)
+class PullLine:
+    """One pull request in a list."""
+
+    id: int
+    number: int
+    repository: str
+    title: str
+    author: str
+    source: str
+    target: str
+    state: str
+    draft: bool
+    url: str
+    created_at: datetime
+    updated_at: datetime
+    diff: counts.DiffSum
+    build: Build | None
+    build_kind: str
+    build_text: str
+    approved: int
+    wanted: int
+    void: int
+    rejected: int
+
+    @property
+    def icon(self) -> str:
+        """The octicon of its state."""
+        if self.state == states.MERGED:
+            return "git-merge"
+        if self.state == states.CLOSED:
+            return "git-pull-request-closed"
+        return "git-pull-request-draft" if self.draft else "git-pull-request"
+
+    @property
+    def tone(self) -> str:
+        """The colour class of that icon."""
+        if self.state == states.MERGED:
+            return "donec"
+        if self.state == states.CLOSED:
+            return "badc"
+        return "" if self.draft else "okc"
+
+    @property
+    def review_kind(self) -> str:
+        """The kind of state that its reviews are in."""
+        if self.rejected:
+            return "bad"
+        if self.approved >= self.wanted and (self.approved or not self.wanted):
+            return "ok" if self.approved else "open"
+        return "bad" if self.void else "wait"
+
+    @property
+    def review_text(self) -> str:
+        """Its reviews in a few words."""
+        if self.rejected:
+            return "changes asked for"
+        if not self.wanted:
+            return f"{self.approved} approved" if self.approved else "none asked"
+        return f"{self.approved} of {self.wanted}"
+
+
+BUILD_KINDS = {
+    "COMPLETED": ("ok", "passed"),
+    "FAILED": ("bad", "failed"),
+    "ABORTED": ("abort", "aborted"),
+    "RUNNING": ("run", "running"),
+    "RESOLVING": ("wait", "resolving"),
+}
+
+
+def describe_pulls(pulls: Sequence[PullRequest]) -> list[PullLine]:
+    """Turn loaded pull requests into lines."""
+    diffs = counts.sum_by_pull([pull.pk for pull in pulls])
+    builds = _newest_builds(pulls)
+    reviews: dict[int, list[Review]] = {}
+    for review in Review.objects.filter(pull__in=pulls).select_related("reviewer"):
+        reviews.setdefault(review.pull_id, []).append(review)
+    protections = {
+        (one.repository_id, one.branch): one.approvals
+        for one in Protection.objects.filter(repository__in={pull.repository_id for pull in pulls})
+    }
+    return [
+        _describe(
+            pull,
+            diffs.get(pull.pk, counts.DiffSum()),
+            builds.get((pull.repository_id, pull.source)),
+            reviews.get(pull.pk, []),
+            protections.get((pull.repository_id, pull.target), 0),
+        )
+        for pull in pulls
+    ]
+
+
+def _newest_builds(pulls: Sequence[PullRequest]) -> dict[tuple[int | None, str], Build]:
+    found: dict[tuple[int | None, str], Build] = {}
+    builds = Build.objects.filter(
+        repository__in={pull.repository_id for pull in pulls}, branch__in={pull.source for pull in pulls}, kind="run"
+    ).exclude(trigger="review")
+    for build in builds.order_by("pk"):
+        found[(build.repository_id, build.branch)] = build
+    return found
+
+
+def _describe(
+    pull: PullRequest, diff: counts.DiffSum, build: Build | None, reviews: Sequence[Review], wanted: int
+) -> PullLine:
+    facts = [approvals.ReviewFact(one.reviewer.username, one.verdict, one.voided_at is not None) for one in reviews]
+    standing = approvals.list_standing(facts)
+    kind, word = BUILD_KINDS.get(build.state, ("open", build.state)) if build else ("open", "")
+    return PullLine(
+        id=pull.pk,
+        number=pull.number,
+        repository=pull.repository.name,
+        title=pull.title,
+        author=pull.author.username,
+        source=pull.source,
+        target=pull.target,
+        state=pull.state,
+        draft=pull.draft,
+        url=reverse("pull", args=[pull.repository.name, pull.number]),
+        created_at=pull.created_at,
+        updated_at=pull.updated_at,
+        diff=diff,
+        build=build,
+        build_kind=kind,
+        build_text=f"{build.pk} {word}" if build else "not built",
+        approved=sum(
+            verdict == states.APPROVE and who != pull.author.username for who, verdict in standing.items()
+        ),
+        wanted=wanted,
+        void=sum(fact.void and fact.verdict == states.APPROVE for fact in facts),
+        rejected=sum(verdict == states.REJECT for verdict in standing.values()),
+    )

@@ -1,0 +1,205 @@
+"""Lists of pull requests, and the page that opens one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import Q
+from django.urls import reverse
+
+from webapp.accounts.permissions import can_repository
+from webapp.builds.models import Build
+from webapp.core.names import MASTER
+from webapp.datasets import queries as datasets
+from webapp.pulls.models import PullRequest
+from webapp.pulls.queries import lines, waiting
+from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.code import FileView, Folder, group_files, view_file
+from webapp.pulls.queries.conversation import frame
+from webapp.pulls.rules import states
+from webapp.pulls.rules.datasets import classify_datasets
+from webapp.repositories import queries as repositories
+
+if TYPE_CHECKING:
+    from webapp.accounts.rules.principals import Principal
+    from webapp.git.values import CommitInfo
+    from webapp.repositories.models import Repository
+
+SIZE = 25
+
+
+@dataclass(frozen=True)
+class StateTab:
+    """One choice of the state filter."""
+
+    name: str
+    value: str
+    count: int
+
+
+@dataclass(frozen=True)
+class ListPage:
+    """Context of a list of pull requests."""
+
+    nav: str
+    repository: str
+    pulls: list[lines.PullLine]
+    states: list[StateTab]
+    state: str
+    q: str
+    author: str
+    page_number: int
+    total: int
+    may_open: bool
+    repo_bar: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def first(self) -> int:
+        """Position of the first line."""
+        return (self.page_number - 1) * SIZE + 1 if self.pulls else 0
+
+    @property
+    def text(self) -> str:
+        """What is shown, in words."""
+        return f"{self.first}–{self.first + len(self.pulls) - 1} of {self.total}" if self.pulls else "none"
+
+    @property
+    def previous(self) -> int | None:
+        """The page before."""
+        return self.page_number - 1 if self.page_number > 1 else None
+
+    @property
+    def next(self) -> int | None:
+        """The page after."""
+        return self.page_number + 1 if self.page_number * SIZE < self.total else None
+
+
+def read_list(principal: Principal, *, repository: str, parameters: Mapping[str, Any]) -> ListPage:
+    """Return one page of pull requests, filtered as the address says."""
+    pulls = waiting.list_visible(principal)
+    if repository:
+        pulls = pulls.filter(repository=repositories.get_repository(principal, repository))
+    q, author = str(parameters.get("q", "")).strip(), str(parameters.get("author", "")).strip()
+    if q:
+        wanted = Q(title__icontains=q) | Q(source__icontains=q)
+        if q.removeprefix("#").isdigit():
+            wanted |= Q(number=int(q.removeprefix("#")))
+        pulls = pulls.filter(wanted)
+    if author:
+        pulls = pulls.filter(author__username=author)
+    state = str(parameters.get("state", states.OPEN))
+    state = state if state in (states.OPEN, states.MERGED, states.CLOSED) else states.OPEN
+    tabs = [
+        StateTab(word, value, pulls.filter(state=value).count())
+        for word, value in (("Open", states.OPEN), ("Merged", states.MERGED), ("Closed", states.CLOSED))
+    ]
+    chosen = pulls.filter(state=state).order_by("-updated_at", "-pk")
+    number = int(parameters["page"]) if str(parameters.get("page", "")).isdigit() else 1
+    number = max(1, number)
+    made: dict[str, Any] = frame(repository) if repository else {"nav": "pulls"}
+    return ListPage(
+        **made,
+        repository=repository,
+        pulls=lines.describe_pulls(list(chosen[(number - 1) * SIZE : number * SIZE])),
+        states=tabs,
+        state=state,
+        q=q,
+        author=author,
+        page_number=number,
+        total=next(tab.count for tab in tabs if tab.value == state),
+        may_open=bool(repository) and can_repository(principal, repository, "write"),
+    )
+
+
+@dataclass(frozen=True)
+class NewPage:
+    """Context of the page that opens a pull request."""
+
+    nav: str
+    repo_bar: dict[str, str]
+    repository: Repository
+    branches: list[str]
+    source: str
+    target: str
+    problem: str
+    existing: PullRequest | None
+    existing_url: str
+    commits: list[CommitInfo]
+    files: list[FileView]
+    folders: list[Folder]
+    datasets: dict[str, str]
+    build: Build | None
+    conflicts: list[str]
+    suggested_title: str
+    suggested_body: str
+    may_open: bool
+
+
+def read_new(principal: Principal, *, repository: str, parameters: Mapping[str, Any]) -> NewPage:
+    """Return the comparison of two branches, from which a pull request can be opened."""
+    found = repositories.get_repository(principal, repository)
+    branches = repositories.list_branch_names(found)
+    target = str(parameters.get("target") or parameters.get("base") or found.default_branch)
+    source = str(parameters.get("source") or parameters.get("head") or "")
+    problem = _find_problem(branches, source, target)
+    made: dict[str, Any] = {"commits": [], "files": [], "datasets": {}, "conflicts": []}
+    if not problem:
+        made = _compare(found, source, target)
+        if not made["commits"]:
+            problem = f"{target} already has every commit of {source}: there is nothing to merge."
+    existing = PullRequest.objects.filter(repository=found, source=source, target=target, state=states.OPEN).first()
+    commits = made["commits"]
+    return NewPage(
+        **frame(repository),
+        repository=found,
+        branches=branches,
+        source=source,
+        target=target,
+        problem=problem,
+        existing=existing,
+        existing_url=reverse("pull", args=[repository, existing.number]) if existing else "",
+        folders=group_files(made["files"]),
+        build=Build.objects.filter(repository=found, branch=source, kind="run").order_by("-pk").first() if source else None,
+        suggested_title=commits[0].subject if len(commits) == 1 else _title_of(source),
+        suggested_body=commits[0].body if len(commits) == 1 else "",
+        may_open=can_repository(principal, repository, "write"),
+        **made,
+    )
+
+
+def _title_of(source: str) -> str:
+    words = source.rpartition("/")[2].replace("-", " ").replace("_", " ").strip()
+    return words[:1].upper() + words[1:]
+
+
+def _find_problem(branches: list[str], source: str, target: str) -> str:
+    if target not in branches:
+        return f"There is no branch {target}."
+    if not source:
+        return "Choose the branch to merge."
+    if source not in branches:
+        return f"There is no branch {source}."
+    return "Choose two branches that differ." if source == target else ""
+
+
+def _compare(repository: Repository, source: str, target: str) -> dict[str, Any]:
+    head, base = repositories.get_head(repository, source), repositories.get_head(repository, target)
+    files = repositories.compare(repository, base, head)
+    here = reverse("pull-new", args=[repository.name])
+    specs = {name: queries.describe_published(repository=repository, branch=name) for name in (source, target)}
+    known = {*specs[source], *specs[target]}
+    own = datasets.list_transactions_made_on(branch=source, folder_paths=known)
+    changes = classify_datasets(
+        head={path: one["digest"] for path, one in (specs[source] or specs[target]).items()},
+        base={path: one["digest"] for path, one in specs[target].items()},
+        built=set(own),
+        inputs={path: frozenset(one["inputs"]) for path, one in specs[source].items()},
+    )
+    return {
+        "commits": repositories.list_commits(repository, head, not_in=base, limit=100),
+        "files": [view_file(repository, source, file, may_edit=False, whole="", here=here) for file in files[:50]],
+        "datasets": changes if MASTER in (source, target) or changes else {},
+        "conflicts": list(repositories.merge_state(repository, head, base).conflicts),
+    }

@@ -1,0 +1,83 @@
+"""Search over everything that has a name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from django.db.models import Q
+from django.urls import reverse
+
+from webapp.builds import queries as builds
+from webapp.datasets import queries as datasets
+from webapp.pulls.queries import lines, waiting
+from webapp.repositories import queries as repositories
+
+if TYPE_CHECKING:
+    from webapp.accounts.rules.principals import Principal
+    from webapp.builds.models import Build
+    from webapp.datasets.models import Dataset
+    from webapp.repositories.models import Repository
+
+SHOWN = 20
+BUILD = re.compile(r"^(?:build\s*)?(\d+)$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class SearchPage:
+    """Context of the search page."""
+
+    nav: str
+    q: str
+    datasets: list[Dataset]
+    repositories: list[Repository]
+    pulls: list[lines.PullLine]
+    builds: list[Build]
+    jump: str = ""
+
+    @property
+    def total(self) -> int:
+        """How much was found."""
+        return len(self.datasets) + len(self.repositories) + len(self.pulls) + len(self.builds)
+
+
+def search(principal: Principal, q: str) -> SearchPage:
+    """Find what has these words in its name."""
+    words = q.strip()
+    if not words:
+        return SearchPage("", "", [], [], [], [])
+    found_datasets = list(datasets.list_datasets(principal, q=words)[:SHOWN])
+    found_repositories = list(repositories.list_repositories(principal).filter(name__icontains=words)[:SHOWN])
+    return SearchPage(
+        nav="",
+        q=words,
+        datasets=found_datasets,
+        repositories=found_repositories,
+        pulls=_find_pulls(principal, words),
+        builds=_find_builds(principal, words),
+        jump=_find_exact(words, found_datasets, found_repositories),
+    )
+
+
+def _find_pulls(principal: Principal, words: str) -> list[lines.PullLine]:
+    wanted = Q(title__icontains=words) | Q(source__icontains=words)
+    if words.removeprefix("#").isdigit():
+        wanted |= Q(number=int(words.removeprefix("#")))
+    return lines.describe_pulls(list(waiting.list_visible(principal).filter(wanted)[:SHOWN]))
+
+
+def _find_builds(principal: Principal, words: str) -> list[Build]:
+    number = BUILD.match(words)
+    found = builds.list_builds(principal)
+    return list(found.filter(pk=int(number[1])) if number else found.filter(title__icontains=words)[:5])
+
+
+def _find_exact(words: str, found: list[Dataset], repos: list[Repository]) -> str:
+    for one in found:
+        if one.path == words:
+            return f"/d{one.path}"
+    for repository in repos:
+        if repository.name.lower() == words.lower() and len(found) == 0:
+            return reverse("repository", args=[repository.name])
+    return ""

@@ -1,0 +1,33 @@
+"""The home page, the state of this server, and search."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+
+from webapp.core import pages
+from webapp.core import queries as health
+from webapp.pulls.queries import home as queries
+from webapp.pulls.queries import search as search_queries
+from webapp.pulls.views.common import signed_in
+
+
+def show_home(request: HttpRequest) -> HttpResponse:
+    """Show what waits for the reader."""
+    if not request.user.is_authenticated:
+        return redirect("login")
+    return pages.render(request, "pulls/home.html", queries.read_home(signed_in(request)))
+
+
+def show_server(request: HttpRequest) -> HttpResponse:
+    """Show the state of the parts of this server, which takes a moment to ask for."""
+    signed_in(request)
+    return pages.render(request, "pulls/_server.html", {"parts": health.check_parts()})
+
+
+def search(request: HttpRequest) -> HttpResponse:
+    """Find datasets, repositories, pull requests and builds; an exact name goes there at once."""
+    found = search_queries.search(signed_in(request), request.GET.get("q", ""))
+    if found.jump:
+        return redirect(found.jump)
+    return pages.render(request, "pulls/search.html", found)

@@ -1,0 +1,216 @@
+"""The tabs of a pull request, and what its forms do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import messages
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from webapp.core import pages
+from webapp.core.errors import AppError
+from webapp.pulls import services
+from webapp.pulls.forms import CommentForm, EditPullForm, MergeForm, NewPullForm, ReviewForm
+from webapp.pulls.queries import code, conversation, listing
+from webapp.pulls.queries import pulls as queries
+from webapp.pulls.views.common import act, signed_in
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest, HttpResponse
+
+
+def list_pulls(request: HttpRequest, repo: str = "") -> HttpResponse:
+    """List pull requests, of one repository or of all."""
+    page = listing.read_list(signed_in(request), repository=repo, parameters=request.GET)
+    template = "pulls/repository_pulls.html" if repo else "pulls/pulls.html"
+    return pages.render(request, template, page)
+
+
+def new_pull(request: HttpRequest, repo: str) -> HttpResponse:
+    """Compare two branches and open a pull request."""
+    principal = signed_in(request)
+    page = listing.read_new(principal, repository=repo, parameters=request.GET)
+    form = NewPullForm(request.POST or None, initial={"title": page.suggested_title, "body": page.suggested_body})
+    status = 200
+    if request.method == "POST" and form.is_valid():
+        try:
+            pull = services.open_pull(
+                repository=page.repository, source=page.source, target=page.target, by=principal, **form.cleaned_data
+            )
+        except AppError as error:
+            form.add_error(None, error.detail)
+            status = 422
+        else:
+            messages.success(request, "Opened. The diffs of its datasets are being computed.")
+            return redirect(reverse("pull", args=[repo, pull.number]))
+    fields = {name: getattr(page, name) for name in page.__dataclass_fields__}
+    return pages.render(request, "pulls/pull-new.html", {**fields, "page": page, "form": form}, status=status)
+
+
+def show_conversation(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+    """Show what was said and done, and what stands against the merge."""
+    return pages.render(request, "pulls/pull.html", conversation.read_conversation(signed_in(request), repo, number))
+
+
+def show_merge_box(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+    """Show the merge box alone, for the page that keeps asking."""
+    page = conversation.read_conversation(signed_in(request), repo, number)
+    # htmx stops asking at 286; what the reader needs then is the whole page with its new entries.
+    response = pages.render(request, "pulls/_merge.html", page)
+    if not page.merge.moving:
+        response.status_code = 286
+        response["HX-Refresh"] = "true"
+    return response
+
+
+def show_commits(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+    """Show its commits with what came of publishing them."""
+    return pages.render(request, "pulls/pull-commits.html", code.read_commits(signed_in(request), repo, number))
+
+
+def show_code(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+    """Show the difference in code."""
+    page = code.read_code(signed_in(request), repo, number, parameters=request.GET)
+    return pages.render(request, "pulls/pull-code.html", page)
+
+
+def show_builds(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+    """Show the builds of the source branch, and of the merge."""
+    return pages.render(request, "pulls/pull-builds.html", code.read_builds(signed_in(request), repo, number))
+
+
+# ---- forms ---------------------------------------------------------------------------------------------------------
+
+
+def _url(repo: str, number: int) -> str:
+    return reverse("pull", args=[repo, number])
+
+
+def _read(form: Any) -> dict[str, Any]:
+    """Return the cleaned form, with what is wrong left for the service to refuse in its own words."""
+    form.is_valid()
+    return {name: form.cleaned_data.get(name, "") for name in form.fields}
+
+
+@require_POST
+def comment(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+    """Add a remark."""
+    principal = signed_in(request)
+    pull = queries.get_pull(principal, repo, number)
+    body = _read(CommentForm(request.POST))["body"]
+
+    def action() -> str:
+        services.add_comment(pull=pull, body=body, by=principal)
+        return ""
+
+    return act(request, action, back=f"{_url(repo, number)}#merge-title")
+
+
+@require_POST
+def review(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+    """Give a verdict."""
+    principal = signed_in(request)
+    pull = queries.get_pull(principal, repo, number)
+    given = _read(ReviewForm(request.POST))
+
+    def action() -> str:
+        services.add_review(pull=pull, verdict=given["verdict"] or "", body=given["body"], by=principal)
+        return "Your review is recorded. It holds for exactly this code and these transactions."
+
+    return act(request, action, back=_url(repo, number))
+
+
+@require_POST
+def merge(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+    """Merge the code and start the rebuild."""
+    principal = signed_in(request)
+    pull = queries.get_pull(principal, repo, number)
+    given = _read(MergeForm(request.POST))
+
+    def action() -> str:
+        services.merge_pull(
+            pull=pull,
+            by=principal,
+            method=given["method"] or "",
+            rebuild=given["rebuild"] or "",
+            expected_head=given["expected_head"] or None,
+            bypass=bool(given["bypass"]),
+        )
+        return ""
+
+    return act(request, action, back=f"{_url(repo, number)}#merge-title")
+
+
+@require_POST
+def edit(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+    """Change the title, the text or the draft mark."""
+    principal = signed_in(request)
+    pull = queries.get_pull(principal, repo, number)
+    given = _read(EditPullForm(request.POST))
+    changes = {name: given[name] for name in ("title", "body") if name in request.POST}
+    if "draft" in request.POST:
+        changes["draft"] = given["draft"] == "1"
+
+    def action() -> str:
+        services.update_pull(pull=pull, by=principal, changes=changes)
+        return "Saved."
+
+    return act(request, action, back=_url(repo, number))
+
+
+@require_POST
+def close(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+    """Close without a merge."""
+    principal = signed_in(request)
+    pull = queries.get_pull(principal, repo, number)
+
+    def action() -> str:
+        services.close_pull(pull=pull, by=principal)
+        return ""
+
+    return act(request, action, back=_url(repo, number))
+
+
+@require_POST
+def reopen(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+    """Open again."""
+    principal = signed_in(request)
+    pull = queries.get_pull(principal, repo, number)
+
+    def action() -> str:
+        services.reopen_pull(pull=pull, by=principal)
+        return ""
+
+    return act(request, action, back=_url(repo, number))
+
+
+@require_POST
+def build(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+    """Build what the pull request modifies."""
+    principal = signed_in(request)
+    pull = queries.get_pull(principal, repo, number)
+    scope = "affected" if request.POST.get("scope") == "affected" else "modified"
+
+    def action() -> str:
+        made = services.build_pull(pull=pull, by=principal, scope=scope)
+        return f"Build {made.pk} is started."
+
+    return act(request, action, back=f"{_url(repo, number)}/builds")
+
+
+@require_POST
+def compare_again(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+    """Run a failed comparison again."""
+    principal = signed_in(request)
+    pull = queries.get_pull(principal, repo, number)
+    path = request.POST.get("dataset", "")
+
+    def action() -> str:
+        comparison = queries.find_comparison(pull, path)
+        if comparison is not None:
+            services.rerun_comparison(comparison=comparison)
+        return ""
+
+    return act(request, action, back=f"{_url(repo, number)}/data?dataset={path}")
