@@ -392,3 +392,20 @@ def test_all_kinds_of_the_specification_are_known() -> None:
             continue
         with pytest.raises(Malformed):
             change(table, {"action": action})
+
+
+@pytest.mark.parametrize("kind", ["spec", "order"])
+def test_the_current_schema_keeps_what_the_default_spec_and_order_need(kind: str) -> None:
+    added, default = (
+        (spec(part(1, "p")), {"action": "set-default-spec", "spec-id": -1})
+        if kind == "spec"
+        else (order(BY_ID), {"action": "set-default-sort-order", "sort-order-id": -1})
+    )
+    without = set_schema(schema(field(2, "name", "string")))
+    with pytest.raises(Invalid, match="needs column 1"):
+        apply(apply(make_table(), added, default), *without)
+    stale = {key: 1 if value == -1 else value for key, value in default.items()}
+    with pytest.raises(Invalid, match="needs column 1"):
+        apply(apply(make_table(), added, *without), stale)
+    voided = apply(make_table(), spec(part(1, "p", "void")), {"action": "set-default-spec", "spec-id": -1})
+    assert apply(voided, *without)["current-schema-id"] == 1

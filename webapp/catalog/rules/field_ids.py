@@ -73,13 +73,14 @@ class FieldIds:
             return kind
         match kind["type"]:
             case "struct":
-                numbered = [{**item, "id": self._next(item["id"], path, item["name"], item["type"])}
-                            for item in kind["fields"]]  # fmt: skip
+                numbered = [
+                    {**item, "id": self._next(item["id"], path, item["name"], item["type"])} for item in kind["fields"]
+                ]
                 return {
                     **kind,
                     "fields": [
                         {**item, "type": self._type(item["type"], _join(path, item["name"]))} for item in numbered
-                    ],  # fmt: skip
+                    ],
                 }
             case "list":
                 number = self._next(kind["element-id"], path, "element", kind["element"])

@@ -19,6 +19,7 @@ from webapp.catalog.rules.metadata import (
     UNSTORED_PROPERTIES,
     Metadata,
     check_schema,
+    current_ids,
     current_snapshot_id,
     field,
     find,
@@ -73,7 +74,26 @@ def apply_updates(
         raise CommitFailed(message)
     if fold.metadata == metadata:
         return metadata
+    if current_ids(fold.metadata) != current_ids(metadata):
+        _check_bound(fold.metadata)
     return _finish(fold)
+
+
+def _check_bound(metadata: Metadata) -> None:
+    """Refuse a current schema that lacks a column of the default spec or order: no Java reader could open the table.
+
+    Clients check this themselves, but on what they saw: the spec may be newer than that.
+    """
+    schema = find(metadata["schemas"], "schema-id", metadata["current-schema-id"])
+    spec = find(metadata["partition-specs"], "spec-id", metadata["default-spec-id"])
+    order = find(metadata["sort-orders"], "order-id", metadata["default-sort-order-id"])
+    columns = _column_ids(schema) if schema is not None else set()
+    for what, used in (("partition spec", spec), ("sort order", order)):
+        for item in used["fields"] if used is not None else ():
+            missing = set(_sources(item)) - columns
+            if missing and item["transform"] != "void":
+                message = f"The default {what} needs column {min(missing)}, which the current schema does not have"
+                raise Invalid(message)
 
 
 def last_updated(metadata: Metadata, *, now_ms: int) -> int:
