@@ -1,0 +1,75 @@
+"""Uploads: one transaction each, all or nothing, and a broken file names its line."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.factories.builds import Stack
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+
+
+def test_upload_replaces_and_appends(stack: Stack) -> None:
+    first = stack.upload("/shop/up/plain", "a,b\n1,x\n")
+    assert first.status_code == 201, first.text
+    assert first.headers["Location"] == f"/api/v1/builds/{first.json()['id']}"
+    assert stack.upload("/shop/up/plain", "a,b\n2,y\n", mode="append").status_code == 201
+    assert sorted(row["a"] for row in stack.rows("/shop/up/plain")) == [1, 2]
+    assert stack.upload("/shop/up/plain", '{"a": 9, "c": 1.5}\n', name="rows.jsonl").status_code == 201
+    assert stack.rows("/shop/up/plain") == [{"a": 9, "c": 1.5}]
+
+
+def test_upload_on_a_branch_leaves_master_alone(stack: Stack) -> None:
+    stack.upload("/shop/up/branched", "a\n1\n")
+    assert stack.upload("/shop/up/branched", "a\n2\n", branch="trial").status_code == 201
+    assert [row["a"] for row in stack.rows("/shop/up/branched")] == [1]
+    assert [row["a"] for row in stack.rows("/shop/up/branched", branch="trial")] == [2]
+
+
+def test_broken_row_is_a_422_that_names_its_line_and_nothing_is_visible(stack: Stack) -> None:
+    stack.upload("/shop/up/broken", "a,b\n1,x\n")
+    answer = stack.upload("/shop/up/broken", 'a,b\n1,x\n2,"y\n3,z,too,many\n4,"w"\n')
+    assert answer.status_code == 422, answer.text
+    problem = answer.json()
+    assert "line" in problem["detail"]
+    assert problem["line"]
+    assert stack.rows("/shop/up/broken") == [{"a": 1, "b": "x"}]
+    assert stack.open_transactions() == []
+    assert not list((stack.home / "uploads").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "query", "code"),
+    [
+        ("", "empty.csv", {}, "empty_file"),
+        ("a\n1\n", "what.xlsx", {}, "file_format"),
+        ("a\n1\n", "file.csv", {"mode": "merge"}, "invalid_input"),
+        ("PAR1 this is not parquet", "file.parquet", {}, None),
+    ],
+)
+def test_unusable_file_is_a_422(stack: Stack, content: str, name: str, query: dict[str, str], code: str | None) -> None:
+    answer = stack.upload("/shop/up/unusable", content, name=name, **query)
+    assert answer.status_code == 422, answer.text
+    assert code in (None, answer.json()["code"])
+    assert answer.json()["detail"]
+    assert stack.open_transactions() == []
+
+
+def test_missing_file_field_is_a_422(stack: Stack) -> None:
+    dataset = stack.call("GET", "/datasets?path=/shop/raw")["results"][0]
+    answer = stack.request("POST", f"/datasets/{dataset['id']}/upload", files={"other": ("a.csv", "a\n1\n")})
+    assert (answer.status_code, answer.json()["errors"]) == (422, {"file": ["Required."]})
+
+
+def test_upload_into_an_open_transaction_becomes_visible_at_its_commit(stack: Stack) -> None:
+    stack.upload("/shop/up/held", "a\n1\n")
+    dataset = stack.call("GET", "/datasets?path=/shop/up/held")["results"][0]
+    held = stack.call(
+        "POST", f"/datasets/{dataset['id']}/transactions", json={"branch": "master", "type": "SNAPSHOT"}, expect=201
+    )
+    assert stack.upload("/shop/up/held", "a\n7\n", transaction=held["id"]).status_code == 201
+    assert [row["a"] for row in stack.rows("/shop/up/held")] == [1]
+    refused = stack.upload("/shop/up/held", "a\n8\n")
+    assert refused.status_code == 409, refused.text
+    stack.call("POST", f"/datasets/{dataset['id']}/transactions/{held['id']}/commit")
+    assert [row["a"] for row in stack.rows("/shop/up/held")] == [7]
