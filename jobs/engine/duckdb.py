@@ -138,7 +138,7 @@ class Embedded:
     def whole(self, side: str, pairs: Iterable[Pair]) -> str:
         """Every row of one end, chosen columns only."""
         rows, columns = ("before_rows" if side == "b" else "after_rows"), self.columns(side, pairs)
-        names = ", ".join(column.alias for column in columns)
+        names = ", ".join(column.alias for column in columns) or "1 AS nothing"
         return f"SELECT {names} FROM {rows} UNION ALL {self.untouched(side, columns)}"
 
     def untouched(self, side: str, columns: Sequence[Column]) -> str:
@@ -236,8 +236,8 @@ class Embedded:
         """Key columns that a side with rows lacks, or that cannot be compared."""
         known = {name for pair in self.plan.pairs for name in self._names(pair)}
         lost: dict[str, list[str]] = {"before": [], "after": []}
-        for side, end in (("before", self.plan.before), ("after", self.plan.after)):
-            if not end.exists:
+        for side in ("before", "after"):
+            if not self._has_rows(side):
                 continue
             lost[side] = [name for name in self.request.key or () if name not in known]
             lost[side] += [p.name for p in self.key_pairs if getattr(p, side) is None or p.unreadable]
@@ -267,9 +267,14 @@ class Embedded:
             values.append(pairwise[0] if side == "b" else pairwise[1])
         return values
 
+    def _has_rows(self, side: str) -> bool:
+        """Whether an end lists any data: a new dataset's other end may lack even the columns."""
+        own = self.plan.left if side == "before" else self.plan.came
+        return bool(own or self.plan.shifted or self.plan.shared_records)
+
     def _sides(self) -> list[tuple[str, str]]:
-        ends = (("b", "before_rows", self.plan.before), ("a", "after_rows", self.plan.after))
-        return [(side, rows) for side, rows, end in ends if end.exists]
+        """The ends that have data, with the view of the rows to compare."""
+        return [(side[0], f"{side}_rows") for side in ("before", "after") if self._has_rows(side)]
 
     def _has_repeats(self) -> bool:
         """Whether two of the rows to compare may have one key: equal hashes, which equal keys always have."""
@@ -283,8 +288,8 @@ class Embedded:
     def _join_rows(self, before: str, after: str) -> None:
         """Pair rows by key; keep those without a partner and those whose values differ."""
         columns = artifact.stored_columns(self.plan.pairs)
-        if not self.plan.before.exists or not self.plan.after.exists:
-            source, change = (after, "inserted") if self.plan.after.exists else (before, "deleted")
+        if not self._has_rows("before") or not self._has_rows("after"):
+            source, change = (before, "deleted") if self._has_rows("before") else (after, "inserted")
             have = "a" if change == "inserted" else "b"
             values = self._outputs(columns, have)
             self.connection.execute(

@@ -102,9 +102,8 @@ def read_metadata(location: str, *, io_properties: Mapping[str, str]) -> TableMe
     try:
         if content[:2] == b"\x1f\x8b":
             content = gzip.decompress(content)
-        raw = json.loads(content)
-        return _metadata(location, raw)
-    except (ValueError, KeyError, TypeError, OSError, EOFError) as error:
+        return _metadata(location, json.loads(content))
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, EOFError) as error:
         raise UnreadableTableError(f"{location} is not the metadata of an Iceberg table: {error!r}.") from error
 
 

@@ -108,13 +108,15 @@ class _Scope:
     def _basics(self, side: str) -> dict[str, Any]:
         rows = self.diff.one(f"SELECT count(*) FROM ({self.sources[side]})")[0]
         is_exact = rows <= _EXACT_DISTINCT_ROWS
-        names, tests = ["rows"], [str(rows)]
+        basics: dict[str, Any] = {"rows": rows, "distinct_exact": is_exact}
+        names, tests = [], []
         for _pair, found, value in self._fields(side):
             for name, test in _basic_tests(found, value, is_exact=is_exact):
                 names.append(f"{value}_{name}")
                 tests.append(test)
-        row = self.diff.one(f"SELECT {', '.join(tests)} FROM ({self.sources[side]})")
-        basics = dict(zip(names, row, strict=True)) | {"distinct_exact": is_exact}
+        if tests:
+            row = self.diff.one(f"SELECT {', '.join(tests)} FROM ({self.sources[side]})")
+            basics |= dict(zip(names, row, strict=True))
         if is_exact:
             for _pair, _found, value in self._fields(side):
                 groups = f"SELECT {value} FROM ({self.sources[side]}) GROUP BY {value}"
