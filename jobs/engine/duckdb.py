@@ -189,6 +189,9 @@ class Embedded:
         """Fill the table `changes`; returns the mode and what is wrong with the key."""
         self._check_rules()
         missing = self._missing_keys()
+        if not self._sides():
+            self._net_changes("changes")
+            return ("identifier" if self.key_pairs else "net"), None
         if not self.request.key or missing is not None:
             self._net_changes("changes")
             return "net", missing
