@@ -70,7 +70,7 @@ class IcebergOutput:
                 self._load(), schema, batches, is_append=self._is_append(), job_id=self._connections.manifest.job_id
             )
         except SchemaError as error:
-            raise TransformError(f"{self.path}: {error}") from error
+            raise TransformError(f"{self.path}: {error}") from None
         size = f"{written.files} {'file' if written.files == 1 else 'files'}, {_size(written.bytes)}"
         self._note(f"wrote {written.rows:,} rows to {self.path} on the staging branch in {size}", written.rows)
 
@@ -88,7 +88,7 @@ class IcebergOutput:
         try:
             data = pa.Table.from_pandas(frame, preserve_index=False)
         except pa.ArrowException as error:
-            raise TransformError(f"{self.path}: {error}") from error
+            raise TransformError(f"{self.path}: {error}") from None
         self.write_table(data.replace_schema_metadata(None))
 
     def write_dataframe(self, frame: DataFrame) -> None:
@@ -101,7 +101,7 @@ class IcebergOutput:
                 self._connections.spark, frame, table, name=self._target.table, is_append=self._is_append()
             )
         except SchemaError as error:
-            raise TransformError(f"{self.path}: {error}") from error
+            raise TransformError(f"{self.path}: {error}") from None
         snapshot = table.refresh().current_snapshot()
         summary = dict(snapshot.summary.additional_properties) if snapshot and snapshot.summary else {}
         rows, files = int(summary.get("added-records", 0)), int(summary.get("added-data-files", 0))

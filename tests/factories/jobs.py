@@ -26,7 +26,10 @@ from transforms.tables import TableInput, TableOutput, IcebergInput, IcebergOutp
 
 
 def in_child(function: Callable[[], Answer]) -> Answer:
-    """Call a function in a fork: what it imports and changes stays there."""
+    """Call a function in a fork: what it imports and changes stays there.
+
+    Whatever uses threads of Arrow, PyIceberg or polars belongs in here: a fork made afterwards would wait for them.
+    """
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -71,12 +74,18 @@ class LocalJob:
 
     def write(self, path: str, data: pa.Table, *, is_append: bool = False) -> int:
         """Fill a dataset; return its snapshot."""
-        table = self.catalog.load_table(table_of(path))
-        return write_table(table, data.schema, data.to_batches(), is_append=is_append).snapshot_id
+
+        def work() -> tuple[int, dict[Any, Any]]:
+            table = self.catalog.load_table(table_of(path))
+            written = write_table(table, data.schema, data.to_batches(), is_append=is_append)
+            return written.snapshot_id, self.catalog.tables
+
+        snapshot_id, self.catalog.tables = in_child(work)
+        return snapshot_id
 
     def read(self, path: str) -> pa.Table:
         """Read a dataset."""
-        return self.catalog.load_table(table_of(path)).scan().to_arrow()
+        return in_child(lambda: self.catalog.load_table(table_of(path)).scan().to_arrow())
 
     def run(
         self,
