@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 def list_pulls(request: HttpRequest, repo: str = "") -> HttpResponse:
     """List pull requests, of one repository or of all."""
     page = listing.read_list(signed_in(request), repository=repo, parameters=request.GET)
+    if repo and request.GET.get("fragment") == "sidebar":
+        return pages.render(request, "pulls/_sidebar.html", page)
     template = "pulls/repository_pulls.html" if repo else "pulls/pulls.html"
     return pages.render(request, template, page)
 
