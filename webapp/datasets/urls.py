@@ -6,14 +6,21 @@ from typing import TYPE_CHECKING
 
 from django.urls import path
 
-from webapp.datasets import api
+from webapp.datasets import api, views
 
 if TYPE_CHECKING:
     from django.urls import URLPattern, URLResolver
 
 _DATASET = "datasets/<int:dataset_id>"
 _TRANSACTION = f"{_DATASET}/transactions/<str:transaction>"
-page_urls: list[URLPattern | URLResolver] = []
+page_urls: list[URLPattern | URLResolver] = [
+    path("datasets", views.list_datasets, name="datasets"),
+    path("datasets/new", views.new_dataset, name="dataset-new"),
+    path(f"{_DATASET}/branches", views.create_branch, name="dataset-branch-new"),
+    path(f"{_DATASET}/branches/delete", views.delete_branch, name="dataset-branch-delete"),
+    path("d/<path:path>", views.show_dataset, name="dataset"),
+    path("r/<str:name>/datasets", views.list_repository_datasets, name="repository-datasets"),
+]
 api_urls: list[URLPattern | URLResolver] = [
     path("datasets", api.DatasetsView.as_view(), name="api-datasets"),
     path(_DATASET, api.DatasetView.as_view(), name="api-dataset"),

@@ -58,10 +58,13 @@ def list_datasets(principal: Principal, *, path: str = "", q: str = "", folder: 
 def path_is_visible(principal: Principal) -> Q:
     """Return the condition that the reader may see a dataset: by the rights on its top folder."""
     folders = permissions.visible_folders(principal)
-    if folders is None:
-        return Q()
+    return Q() if folders is None else path_in_folders(sorted(folders))
+
+
+def path_in_folders(folders: Iterable[str]) -> Q:
+    """Return the condition that a dataset is in one of these top folders."""
     condition = Q(pk__in=[])
-    for folder in sorted(folders):
+    for folder in folders:
         condition |= Q(path__istartswith=f"/{folder}/")
     return condition
 

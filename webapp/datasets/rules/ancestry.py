@@ -68,3 +68,20 @@ def arrange_tree(parents: Parents, *, first: str) -> list[tuple[str, int]]:
     for root in roots:
         walk(root, 0)
     return rows
+
+
+def draw_rails(tree: Sequence[tuple[str, int]]) -> list[tuple[str, ...]]:
+    """Return, for each row of a tree, what stands before its name on each level.
+
+    `pass` goes on to a later sibling of an ancestor, `mid` branches off and goes on, `end` branches off for the last
+    time, the empty text is nothing.
+    """
+    rails: list[tuple[str, ...]] = []
+    goes_on: set[int] = set()
+    for _, depth in reversed(tree):
+        goes_on = {level for level in goes_on if level <= depth}
+        before = tuple("pass" if level in goes_on else "" for level in range(1, depth))
+        own = ("mid" if depth in goes_on else "end",) if depth else ()
+        rails.append(before + own)
+        goes_on.add(depth)
+    return rails[::-1]

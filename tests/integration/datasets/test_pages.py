@@ -1,0 +1,251 @@
+"""The pages of datasets: every tab, its states, its forms, and who may see them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.factories import datasets as make
+from webapp.accounts import services as accounts
+from webapp.datasets import queries, services
+
+if TYPE_CHECKING:
+    from django.test import Client
+
+    from webapp.accounts.models import User
+    from webapp.datasets.models import Dataset
+
+pytestmark = [pytest.mark.integration, pytest.mark.django_db, pytest.mark.usefixtures("home")]
+TABS = ("preview", "schema", "history", "branches", "lineage", "compare")
+
+
+@pytest.fixture
+def user() -> User:
+    return make.a_user("ines", is_admin=False)
+
+
+@pytest.fixture
+def dataset(user: User) -> Dataset:
+    return make.a_dataset("/shop/orders", by=user)
+
+
+@pytest.fixture
+def signed(client: Client, user: User) -> Client:
+    client.force_login(user)
+    return client
+
+
+def add_columns(client: Any, dataset: Dataset, *names: str) -> None:
+    fields = [{"id": n, "name": name, "type": "long", "required": False} for n, name in enumerate(names, 1)]
+    answer = client.commit(
+        dataset.table,
+        {"action": "add-schema", "schema": {"type": "struct", "fields": fields}},
+        {"action": "set-current-schema", "schema-id": -1},
+    )
+    assert answer.status == 200
+
+
+def text(response: Any) -> str:
+    return " ".join(response.content.decode().split())
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_every_tab_of_an_empty_dataset(signed: Client, dataset: Dataset, tab: str) -> None:
+    response = signed.get(f"/d/shop/orders?tab={tab}")
+
+    assert response.status_code == 200
+    assert "<title>/shop/orders" in text(response)
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_every_tab_with_a_history(signed: Client, dataset: Dataset, user: User, tab: str) -> None:
+    add_columns(make.a_client(user), dataset, "id", "amount")
+    services.abort_transaction(transaction=make.a_transaction(dataset, user), reason="Expectation failed")
+    add_columns(make.a_client(user, "feature/a"), dataset, "id", "amount", "extra")
+    make.a_transaction(dataset, user, branch="feature/b", chain=("feature/a", "master"))
+
+    for branch in ("master", "feature/a", "feature/b", "unheard-of"):
+        response = signed.get("/d/shop/orders", {"tab": tab, "branch": branch})
+        assert response.status_code == 200, branch
+
+
+def test_branches_are_shown_as_a_tree_with_fallback(signed: Client, dataset: Dataset, user: User) -> None:
+    add_columns(make.a_client(user), dataset, "id")
+    add_columns(make.a_client(user, "feature/a"), dataset, "id", "extra")
+
+    page = text(signed.get("/d/shop/orders?tab=branches&branch=feature/weather"))
+
+    assert "and 1 that reads by fallback" in page
+    assert "it reads master" in page
+    assert page.index("master</") < page.index("feature/a</a>")
+    assert "schema 1 and <code>extra</code>" in page
+    assert "Protected" in page
+
+
+def test_history_hides_aborted_on_request(signed: Client, dataset: Dataset, user: User) -> None:
+    services.abort_transaction(transaction=make.a_transaction(dataset, user), reason="Expectation failed")
+
+    assert "Expectation failed" in text(signed.get("/d/shop/orders?tab=history"))
+    hidden = text(signed.get("/d/shop/orders?tab=history&aborted=0"))
+    assert "Expectation failed" not in hidden
+    assert "No transactions yet" in hidden
+
+
+def test_history_goes_on_where_the_branch_began(signed: Client, dataset: Dataset, user: User) -> None:
+    make.write(make.a_client(user), dataset)
+    make.write(make.a_client(user, "feature"), dataset)
+    make.write(make.a_client(user), dataset)
+
+    page = signed.get("/d/shop/orders?tab=history&branch=feature").context["history"]
+
+    assert [(group.title, len(group.rows)) for group in page.groups] == [
+        ("On feature, 1 ahead", 1),
+        ("From master, up to where the branch began", 1),
+    ]
+
+
+def test_transaction_is_shown_as_it_was(signed: Client, dataset: Dataset, user: User) -> None:
+    add_columns(make.a_client(user), dataset, "id")
+    first = queries.latest_committed(dataset, "master")
+    assert first is not None
+    add_columns(make.a_client(user), dataset, "id", "amount")
+
+    page = text(signed.get(f"/d/shop/orders?tab=schema&transaction={first.pk}"))
+
+    assert "schema 1" in page
+    assert ">amount</th>" not in page
+
+
+def test_snippets_name_branch_and_host(signed: Client, dataset: Dataset) -> None:
+    page = signed.get("/d/shop/orders?branch=feature/a")
+
+    for snippet in page.context["snippets"]:
+        assert "http://testserver/iceberg" in snippet.code
+        assert "feature/a" in snippet.code
+        assert "TRIBUTARY_TOKEN" in snippet.code
+
+
+def test_make_and_delete_a_branch(signed: Client, dataset: Dataset) -> None:
+    made = signed.post(f"/datasets/{dataset.pk}/branches", {"name": "feature/a", "start": "branch:master"})
+
+    assert made.status_code == 302
+    assert queries.list_parents(dataset) == {"master": None, "feature/a": "master"}
+    page = text(signed.get(made["Location"]))
+    assert "Branch feature/a is made" in page
+
+    gone = signed.post(f"/datasets/{dataset.pk}/branches/delete", {"name": "feature/a"}, follow=True)
+    assert "Branch feature/a is deleted" in text(gone)
+    assert queries.list_parents(dataset) == {"master": None}
+
+
+def test_refused_branches_say_why(signed: Client, dataset: Dataset) -> None:
+    for name, words in (("main", "Iceberg&#x27;s name of the branch master"), ("", "required"), ("master", "already has")):
+        response = signed.post(f"/datasets/{dataset.pk}/branches", {"name": name, "start": ""})
+        assert response.status_code == 422
+        assert words in text(response)
+
+    refused = signed.post(f"/datasets/{dataset.pk}/branches/delete", {"name": "master"}, follow=True)
+    assert "cannot be deleted" in text(refused)
+
+
+def test_make_a_dataset(signed: Client, user: User) -> None:
+    made = signed.post("/datasets/new", {"path": "/lab/fish", "description": "From the lake"})
+
+    assert made.status_code == 302
+    assert made["Location"] == "/d/lab/fish"
+    assert "Load a file" in text(signed.get("/d/lab/fish"))
+    again = signed.post("/datasets/new", {"path": "/lab/fish"})
+    assert again.status_code == 422
+    assert "is there already" in text(again)
+    assert "two or more parts" in text(signed.post("/datasets/new", {"path": "fish"})).lower()
+
+
+def test_list_searches_and_groups(signed: Client, dataset: Dataset, user: User) -> None:
+    make.a_dataset("/lab/fish", by=user)
+
+    everything = text(signed.get("/datasets"))
+    found = text(signed.get("/datasets?q=fish"))
+    nothing = text(signed.get("/datasets?q=whale"))
+    folder = text(signed.get("/datasets?folder=shop"))
+
+    assert "<span>fish</span>" in everything
+    assert "<span>orders</span>" in everything
+    assert "<span>orders</span>" not in found
+    assert "No dataset matches" in nothing
+    assert "<span>fish</span>" not in folder
+    fragment = text(signed.get("/datasets?q=fish", headers={"HX-Request": "true"}))
+    assert fragment.startswith('<div id="dataset-list">')
+
+
+def test_empty_list_offers_the_next_step(client: Client) -> None:
+    client.force_login(make.a_user(is_admin=False))
+
+    assert "No datasets yet" in text(client.get("/datasets"))
+
+
+def test_list_has_pages(signed: Client, user: User) -> None:
+    for number in range(52):
+        services.register_dataset(table=f"bulk.t{number:02}", by=make.who(user))
+    accounts.claim_folder(folder="bulk", creator=make.who(user))
+
+    first, second = signed.get("/datasets").context["page"], signed.get("/datasets?page=2").context["page"]
+
+    assert (first.total, first.first, first.last, first.next_url) == (52, 1, 50, "?page=2")
+    assert (second.first, second.last, second.next_url) == (51, 52, "")
+
+
+def test_strangers_find_nothing(client: Client, dataset: Dataset) -> None:
+    client.force_login(make.a_user(is_admin=False))
+
+    assert client.get("/d/shop/orders").status_code == 404
+    assert client.post(f"/datasets/{dataset.pk}/branches", {"name": "x"}).status_code == 404
+    assert client.post(f"/datasets/{dataset.pk}/branches/delete", {"name": "x"}).status_code == 404
+    assert queries.list_parents(dataset) == {"master": None}
+
+
+def test_nobody_is_sent_to_sign_in(client: Client, dataset: Dataset) -> None:
+    response = client.get("/d/shop/orders")
+
+    assert response.status_code == 302
+    assert response["Location"].startswith("/login")
+
+
+def test_readers_see_no_buttons(client: Client, dataset: Dataset) -> None:
+    accounts.claim_folder(folder="shop", repository="shop")
+    reader = make.a_user("reader", is_admin=False)
+    accounts.grant_role(repository="shop", user=reader, role="reader", by=None)
+    client.force_login(reader)
+
+    page = text(client.get("/d/shop/orders?tab=branches"))
+
+    assert "New branch" not in page
+    assert "Those on repository" in page
+    refused = client.post(f"/datasets/{dataset.pk}/branches", {"name": "x", "start": ""})
+    assert "reader" in text(refused)
+    assert queries.list_parents(dataset) == {"master": None}
+
+
+def test_unreadable_rows_are_an_error_with_a_retry(signed: Client, dataset: Dataset, user: User) -> None:
+    make.write(make.a_client(user), dataset)
+    add_columns(make.a_client(user), dataset, "id")
+
+    page = text(signed.get("/d/shop/orders"))
+
+    assert "The rows cannot be shown" in page
+    assert "Try again" in page
+
+
+def test_unknown_tab_is_not_found(signed: Client, dataset: Dataset) -> None:
+    assert signed.get("/d/shop/orders?tab=magic").status_code == 404
+
+
+def test_long_history_has_pages(signed: Client, dataset: Dataset, user: User) -> None:
+    client = make.a_client(user)
+    for _ in range(52):
+        make.write(client, dataset)
+
+    first, second = (signed.get(f"/d/shop/orders?tab=history&page={page}").context["history"] for page in (0, 1))
+
+    assert (first.shown, first.total, first.has_more) == (50, 52, True)
+    assert (second.shown, second.has_more) == (2, False)

@@ -1,0 +1,39 @@
+"""Forms of the pages of datasets. They check shape only; services decide."""
+
+from __future__ import annotations
+
+from django import forms
+
+_MONO = {"class": "mono", "spellcheck": "false", "autocomplete": "off", "autocapitalize": "off"}
+
+
+class NewDatasetForm(forms.Form):
+    """What makes a dataset."""
+
+    path = forms.CharField(
+        max_length=400,
+        strip=True,
+        help_text="Two or more parts, such as /nyc/delays/daily. The first part decides whose rights hold.",
+        widget=forms.TextInput(attrs={**_MONO, "placeholder": "/folder/name"}),
+    )
+    description = forms.CharField(max_length=2000, required=False, widget=forms.Textarea(attrs={"rows": 3}))
+
+
+class NewBranchForm(forms.Form):
+    """What makes a branch of a dataset."""
+
+    name = forms.CharField(max_length=300, strip=True)
+    start = forms.CharField(max_length=300, required=False, strip=True)
+
+    def read_start(self) -> dict[str, str]:
+        """Return the parent or the transaction that the branch starts from."""
+        kind, _, value = self.cleaned_data["start"].partition(":")
+        if not value:
+            return {}
+        return {"transaction": value} if kind == "transaction" else {"parent": value}
+
+
+class DeleteBranchForm(forms.Form):
+    """Which branch to delete."""
+
+    name = forms.CharField(max_length=300)

@@ -1,0 +1,205 @@
+"""What the Branches and History tabs show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from webapp.catalog import queries as catalog_queries
+from webapp.catalog.rules import lens
+from webapp.core.names import MASTER
+from webapp.datasets import queries
+from webapp.datasets.queries.details import list_branches
+from webapp.datasets.rules import ancestry, schemas
+from webapp.datasets.rules import transactions as rules
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from webapp.datasets.models import Dataset, DatasetBranch, Transaction
+
+PAGE_SIZE = 50
+MOST_TRACKERS = 3
+
+
+@dataclass(frozen=True)
+class TreeRow:
+    """A branch in the tree."""
+
+    branch: DatasetBranch
+    depth: int
+    rails: Sequence[str]
+    """What is drawn before the name, per level: pass, mid, end or nothing."""
+    committed: Transaction | None
+    is_writing: bool
+    """Whether a transaction is open on it."""
+    is_sharing: bool
+    """Whether it was made off an open transaction of another branch."""
+    ahead: int
+    base: Transaction | None
+    """Where it left its parent."""
+    rows: int | None
+    schema_id: int | None
+    spec_id: int | None
+    order_id: int | None
+
+
+@dataclass(frozen=True)
+class ProtectedId:
+    """A schema, partition spec or sort order, and who tracks it."""
+
+    anchor: str
+    name: str
+    parts: Sequence[schemas.Part]
+    trackers: Sequence[str]
+    more: int
+    is_protected: bool
+
+
+@dataclass(frozen=True)
+class HistoryGroup:
+    """Transactions of one branch within a history."""
+
+    title: str
+    rows: Sequence[Transaction]
+
+
+@dataclass(frozen=True)
+class History:
+    """A page of what led to a branch, newest first."""
+
+    groups: Sequence[HistoryGroup]
+    shown: int
+    total: int
+    page: int
+    has_more: bool
+
+
+def branch_tree(dataset: Dataset) -> list[TreeRow]:
+    """Return the branches in the order of the tree, each with what it adds to its parent."""
+    branches = {branch.name: branch for branch in list_branches(dataset)}
+    parents = {name: None if branch.parent is None else branch.parent.name for name, branch in branches.items()}
+    committed = {row.pk: row for row in dataset.transactions.filter(state=rules.COMMITTED)}
+    arranged = ancestry.arrange_tree(parents, first=MASTER)
+    rails = ancestry.draw_rails(arranged)
+    return [
+        _make_row(branches[name], depth, rail, committed) for (name, depth), rail in zip(arranged, rails, strict=True)
+    ]
+
+
+def _make_row(branch: DatasetBranch, depth: int, rails: Sequence[str], committed: Mapping[str, Transaction]) -> TreeRow:
+    latest = branch.transaction
+    head = queries.committed_of(branch)
+    ahead, base = 0, head
+    while base is not None and base.dataset_branch_id == branch.pk:
+        ahead += 1
+        base = committed.get(base.parent_id or "")
+    is_open = latest is not None and latest.state == rules.OPEN
+    return TreeRow(
+        branch=branch,
+        depth=depth,
+        rails=rails,
+        committed=head,
+        is_writing=is_open and latest is not None and latest.dataset_branch_id == branch.pk,
+        is_sharing=is_open and latest is not None and latest.dataset_branch_id != branch.pk,
+        ahead=ahead,
+        base=base,
+        rows=None if head is None else head.summary.get("rows"),
+        schema_id=None if head is None else head.schema_id,
+        spec_id=None if head is None else head.spec_id,
+        order_id=None if head is None else head.order_id,
+    )
+
+
+def list_protected_ids(dataset: Dataset) -> list[ProtectedId]:
+    """Return every schema, spec and sort order of the table with the branches that track it."""
+    metadata = catalog_queries.get_metadata(table=dataset.table)
+    pointers = {
+        branch: pointer
+        for branch in (MASTER, *sorted(lens.branches_of(metadata)))
+        for pointer in [lens.pointer(metadata, branch)]
+        if pointer is not None
+    }
+    names = schemas.name_fields(metadata["schemas"])
+    found: list[ProtectedId] = []
+    for place, schema in enumerate(metadata["schemas"]):
+        number = schema["schema-id"]
+        trackers = [branch for branch, pointer in pointers.items() if pointer.schema_id == number]
+        parts = schemas.describe_schema(schema, metadata["schemas"][:place])
+        found.append(_protected("schema", number, parts, trackers))
+    for spec in metadata["partition-specs"]:
+        number = spec["spec-id"]
+        trackers = [branch for branch, pointer in pointers.items() if pointer.spec_id == number]
+        found.append(_protected("spec", number, [schemas.Part(schemas.describe_spec(spec, names))], trackers))
+    for order in metadata["sort-orders"]:
+        number = order["order-id"]
+        trackers = [branch for branch, pointer in pointers.items() if pointer.order_id == number]
+        found.append(_protected("order", number, [schemas.Part(schemas.describe_order(order, names))], trackers))
+    return found
+
+
+def _protected(kind: str, number: int, parts: Sequence[schemas.Part], trackers: Sequence[str]) -> ProtectedId:
+    shown = [branch for branch in trackers if not branch.startswith("_")]
+    return ProtectedId(
+        anchor=f"{kind}-{number}",
+        name=f"{kind.capitalize()} {number}",
+        parts=parts,
+        trackers=shown[:MOST_TRACKERS],
+        more=len(trackers) - len(shown[:MOST_TRACKERS]),
+        is_protected=bool(trackers),
+    )
+
+
+def read_history(dataset: Dataset, *, branch: str, aborted: bool, page: int) -> History:
+    """Return what led to what the branch shows, in groups: its own transactions, then its parents' up to there."""
+    rows = _list_line(dataset, branch=branch)
+    kept = [row for row in rows if aborted or row.state != rules.ABORTED]
+    start = page * PAGE_SIZE
+    shown = kept[start : start + PAGE_SIZE]
+    return History(
+        groups=_group(shown, kept, branch),
+        shown=len(shown),
+        total=len(kept),
+        page=page,
+        has_more=start + PAGE_SIZE < len(kept),
+    )
+
+
+def count_history(dataset: Dataset, *, branch: str) -> int:
+    """Return how many transactions the branch's history has, aborted ones left out."""
+    return sum(row.state != rules.ABORTED for row in _list_line(dataset, branch=branch))
+
+
+def _list_line(dataset: Dataset, *, branch: str) -> list[Transaction]:
+    """Return the transactions of a branch and those of its parents up to where it began, newest first."""
+    pointer = queries.find_branch(dataset, branch)
+    if pointer is None:
+        return []
+    rows = list(dataset.transactions.select_related("parent").order_by("-number"))
+    by_id = {row.pk: row for row in rows}
+    own: dict[tuple[int | None, str], list[Transaction]] = {}
+    for row in rows:
+        own.setdefault((row.dataset_branch_id, row.branch_name), []).append(row)
+    line: list[Transaction] = []
+    key: tuple[int | None, str] = (pointer.pk, pointer.name)
+    limit: int | None = None
+    latest = pointer.transaction
+    while True:
+        mine = [row for row in own.get(key, []) if limit is None or row.number <= limit]
+        line += mine
+        before = mine[-1].parent if mine else latest
+        current = None if before is None else by_id.get(before.pk)
+        if current is None or current in line:
+            return line
+        key, limit = (current.dataset_branch_id, current.branch_name), current.number
+
+
+def _group(shown: Sequence[Transaction], all_rows: Sequence[Transaction], branch: str) -> list[HistoryGroup]:
+    ahead = sum(row.branch_name == branch and row.state == rules.COMMITTED for row in all_rows)
+    groups: list[HistoryGroup] = []
+    for name in dict.fromkeys(row.branch_name for row in shown):
+        title = f"On {branch}" if name == branch else f"From {name}, up to where the branch began"
+        if name == branch and ahead < len(all_rows) and any(row.branch_name != branch for row in all_rows):
+            title = f"On {branch}, {ahead} ahead"
+        groups.append(HistoryGroup(title, [row for row in shown if row.branch_name == name]))
+    return groups

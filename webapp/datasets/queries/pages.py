@@ -1,0 +1,400 @@
+"""Contexts of the pages, with permissions already decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from django.db.models import Count
+
+from webapp.accounts import permissions
+from webapp.accounts.models import Folder
+from webapp.core.errors import AppError
+from webapp.core.names import MASTER
+from webapp.datasets import queries
+from webapp.datasets.models import DatasetBranch
+from webapp.datasets.queries import history
+from webapp.datasets.queries.details import SchemaView, get_schema
+from webapp.datasets.queries.preview import Preview, Wanted, read_preview
+from webapp.datasets.rules import schemas, snippets
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from webapp.accounts.rules.principals import Principal
+    from webapp.datasets.models import Dataset, Transaction
+
+PAGE_SIZE = 50
+TABS = (
+    ("preview", "Preview", "table", "g d"),
+    ("schema", "Schema", "rows", "g s"),
+    ("history", "History", "history", "g c"),
+    ("branches", "Branches", "git-branch", "g b"),
+    ("lineage", "Lineage", "workflow", "g l"),
+    ("compare", "Compare", "git-compare", ""),
+)
+TAB_NAMES = tuple(name for name, *_ in TABS)
+
+
+@dataclass(frozen=True)
+class DatasetRow:
+    """A dataset in the list."""
+
+    dataset: Dataset
+    newest: Transaction | None
+    """What master shows."""
+    branches: int
+
+    @property
+    def name(self) -> str:
+        """The path below its top folder."""
+        return self.dataset.path.split("/", 2)[2]
+
+
+@dataclass(frozen=True)
+class FolderGroup:
+    """The datasets of one top folder on this page of the list."""
+
+    folder: str
+    repository: str
+    rows: Sequence[DatasetRow]
+
+
+@dataclass(frozen=True)
+class DatasetsPage:
+    """The list of datasets."""
+
+    nav: str
+    repo_bar: Mapping[str, str] | None
+    groups: Sequence[FolderGroup]
+    q: str
+    folder: str
+    folders: Sequence[str]
+    total: int
+    first: int
+    last: int
+    previous_url: str
+    next_url: str
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a panel shows no data."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The strip of facts about a branch."""
+
+    rows: int | None
+    difference: int | None
+    """Rows more or fewer than master, on another branch."""
+    bytes: int | None
+    files: int | None
+    columns: int
+    schema_id: int
+    newest: Transaction | None
+
+
+@dataclass(frozen=True)
+class DatasetPage:
+    """The page of a dataset; of the panels only the chosen tab's is filled."""
+
+    nav: str
+    repo_bar: Mapping[str, str] | None
+    dataset: Dataset
+    folder_path: str
+    name: str
+    branch: str
+    transaction: Transaction | None
+    """The one asked for in place of a branch."""
+    resolved: str
+    exists: bool
+    """Whether the branch is on this dataset; else it reads by fallback."""
+    branches: Sequence[Mapping[str, Any]]
+    facts: Facts
+    tab: str
+    tabs: Sequence[Mapping[str, Any]]
+    current_tab: str
+    can_write: bool
+    can_delete: bool
+    rights: str
+    snippets: Sequence[snippets.Snippet]
+    open_transaction: Transaction | None
+    problem: Problem | None = None
+    preview: Preview | None = None
+    preview_pages: Mapping[str, str] | None = None
+    q: str = ""
+    sort: str = ""
+    schema: SchemaView | None = None
+    spec_text: str = ""
+    order_text: str = ""
+    tree: Sequence[history.TreeRow] = ()
+    protected: Sequence[history.ProtectedId] = ()
+    history: history.History | None = None
+    aborted: bool = True
+    starts: Sequence[tuple[str, str]] = ()
+
+
+def read_datasets_page(
+    principal: Principal, *, q: str = "", folder: str = "", page: int = 1, repository: str = ""
+) -> DatasetsPage:
+    """Return a page of the list, of all datasets or of a repository's."""
+    found = queries.list_datasets(principal, q=q, folder=folder)
+    folders = _list_folders(principal)
+    if repository:
+        permissions.check_repository(principal, repository, "read")
+        mine = [name for name, owner in folders.items() if owner == repository]
+        found = found.filter(queries.path_in_folders(mine))
+        folders = {name: repository for name in mine}
+    total = found.count()
+    page = min(page, max(1, -(-total // PAGE_SIZE)))
+    start = (page - 1) * PAGE_SIZE
+    rows = _make_rows(list(found.annotate(number_of_branches=Count("branches"))[start : start + PAGE_SIZE]))
+    tops = dict.fromkeys(row.dataset.path.split("/")[1] for row in rows)
+    return DatasetsPage(
+        nav="repositories" if repository else "datasets",
+        repo_bar={"name": repository, "tab": "datasets"} if repository else None,
+        groups=[
+            FolderGroup(top, folders.get(top, ""), [row for row in rows if row.dataset.path.split("/")[1] == top])
+            for top in tops
+        ],
+        q=q,
+        folder=folder,
+        folders=sorted(folders),
+        total=total,
+        first=start + 1 if rows else 0,
+        last=start + len(rows),
+        previous_url=_list_url(q, folder, page - 1) if page > 1 else "",
+        next_url=_list_url(q, folder, page + 1) if start + PAGE_SIZE < total else "",
+    )
+
+
+def _list_url(q: str, folder: str, page: int) -> str:
+    return "?" + urlencode({name: value for name, value in {"q": q, "folder": folder, "page": page}.items() if value})
+
+
+def _list_folders(principal: Principal) -> dict[str, str]:
+    """Return the top folders that the reader sees, each with its repository or an empty text."""
+    visible = permissions.visible_folders(principal)
+    folders = Folder.objects.all() if visible is None else Folder.objects.filter(name__in=visible)
+    return dict(folders.order_by("name").values_list("name", "repository"))
+
+
+def _make_rows(datasets: Sequence[Any]) -> list[DatasetRow]:
+    masters = {
+        branch.dataset_id: branch
+        for branch in DatasetBranch.objects.filter(dataset__in=datasets, name=MASTER).select_related(
+            "transaction__parent"
+        )
+    }
+    return [
+        DatasetRow(
+            dataset=dataset,
+            newest=queries.committed_of(masters[dataset.pk]) if dataset.pk in masters else None,
+            branches=dataset.number_of_branches,
+        )
+        for dataset in datasets
+    ]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the address of a dataset's page asks for."""
+
+    branch: str = MASTER
+    transaction: str = ""
+    tab: str = "preview"
+    q: str = ""
+    sort: str = ""
+    page: int = 0
+    aborted: bool = True
+    host: str = ""
+
+
+def read_dataset_page(principal: Principal, *, path: str, asked: Asked) -> DatasetPage:
+    """Return the page of a dataset."""
+    dataset = queries.get_dataset(principal, path)
+    pinned = queries.get_transaction(dataset, asked.transaction) if asked.transaction else None
+    branch = pinned.branch_name if pinned else asked.branch
+    view = _view_of(asked)
+    schema = get_schema(dataset, **view)
+    pointer = queries.find_branch(dataset, branch)
+    folder = Folder.objects.filter(name__iexact=dataset.path.split("/")[1]).first()
+    repository = folder.repository if folder else ""
+    can_write = _can_write(principal, dataset, branch)
+    folder_path, name = dataset.path.rsplit("/", 1)
+    latest = pointer.transaction if pointer else None
+    return DatasetPage(
+        nav="datasets",
+        repo_bar={"name": repository, "tab": "datasets"} if repository else None,
+        dataset=dataset,
+        folder_path=f"{folder_path}/",
+        name=name,
+        branch=branch,
+        transaction=pinned,
+        resolved=schema.branch,
+        exists=pointer is not None,
+        branches=_list_choices(dataset, asked, branch),
+        facts=_read_facts(dataset, branch, schema),
+        tab=asked.tab,
+        tabs=_make_tabs(dataset, asked, branch, schema),
+        current_tab=next(title for tab, title, *_ in TABS if tab == asked.tab),
+        can_write=can_write,
+        can_delete=_can_write(principal, dataset, None),
+        rights=_describe_rights(principal, dataset, repository),
+        snippets=snippets.write_snippets(host=asked.host, table=dataset.table, branch=branch),
+        open_transaction=latest if latest is not None and latest.is_open else None,
+        **_read_panel(dataset, branch, asked, schema),
+    )
+
+
+def _view_of(asked: Asked) -> dict[str, str | None]:
+    if asked.transaction:
+        return {"branch": None, "transaction": asked.transaction}
+    return {"branch": asked.branch, "transaction": None}
+
+
+def _read_panel(dataset: Dataset, branch: str, asked: Asked, schema: SchemaView) -> dict[str, Any]:
+    if asked.tab == "preview":
+        return _read_preview_panel(dataset, asked)
+    if asked.tab == "schema":
+        names = {column.id: column.name for column in schema.columns}
+        return {
+            "schema": schema,
+            "spec_text": schemas.describe_spec(schema.partition_spec, names),
+            "order_text": schemas.describe_order(schema.sort_order, names),
+            "protected": history.list_protected_ids(dataset),
+        }
+    if asked.tab == "history":
+        found = history.read_history(dataset, branch=branch, aborted=asked.aborted, page=asked.page)
+        return {"history": found, "aborted": asked.aborted}
+    if asked.tab == "branches":
+        return {
+            "tree": history.branch_tree(dataset),
+            "protected": history.list_protected_ids(dataset),
+            "history": history.read_history(dataset, branch=branch, aborted=asked.aborted, page=asked.page),
+            "aborted": asked.aborted,
+            "starts": list_starts(dataset),
+        }
+    return {}
+
+
+def _read_preview_panel(dataset: Dataset, asked: Asked) -> dict[str, Any]:
+    wanted = Wanted(start=asked.page * PAGE_SIZE, limit=PAGE_SIZE, sort=asked.sort, q=asked.q)
+    panel: dict[str, Any] = {"q": asked.q, "sort": asked.sort}
+    try:
+        found = read_preview(dataset, **_view_of(asked), wanted=wanted)
+    except AppError as error:
+        return {**panel, "problem": Problem("The rows cannot be shown", error.detail)}
+    last = asked.page - 1 if asked.page else None
+    following = asked.page + 1 if found.has_more else None
+    return {
+        **panel,
+        "preview": found,
+        "preview_pages": {
+            "text": _describe_rows(found),
+            "previous_url": _page_url(asked, last),
+            "next_url": _page_url(asked, following),
+        },
+    }
+
+
+def _describe_rows(found: Preview) -> str:
+    if not found.rows:
+        return "No rows"
+    text = f"{found.start + 1:,}–{found.start + len(found.rows):,}"
+    if found.total is not None:
+        text += f" of {found.total:,}"
+    if found.scanned is not None:
+        text += f", among the first {found.scanned:,} rows"
+    return text
+
+
+def _page_url(asked: Asked, page: int | None) -> str:
+    if page is None:
+        return ""
+    values = {"tab": asked.tab, "q": asked.q, "sort": asked.sort, "page": page or ""}
+    return "?" + urlencode({**_address_of(asked), **{name: value for name, value in values.items() if value}})
+
+
+def _address_of(asked: Asked) -> dict[str, str]:
+    return {"transaction": asked.transaction} if asked.transaction else {"branch": asked.branch}
+
+
+def _list_choices(dataset: Dataset, asked: Asked, branch: str) -> list[Mapping[str, Any]]:
+    names = [row.branch.name for row in history.branch_tree(dataset)]
+    listed = names if branch in names else [*names, branch]
+    return [
+        {
+            "name": name,
+            "url": "?" + urlencode({"branch": name, "tab": asked.tab}),
+            "note": "" if name in names else "reads by fallback",
+        }
+        for name in listed
+    ]
+
+
+def _make_tabs(dataset: Dataset, asked: Asked, branch: str, schema: SchemaView) -> list[Mapping[str, Any]]:
+    counts = {
+        "schema": sum(column.depth == 0 for column in schema.columns),
+        "history": history.count_history(dataset, branch=branch),
+        "branches": dataset.branches.count(),
+    }
+    return [
+        {
+            "name": title,
+            "url": "?" + urlencode({**_address_of(asked), "tab": tab}),
+            "icon": icon,
+            "count": counts.get(tab),
+            "hotkey": hotkey,
+        }
+        for tab, title, icon, hotkey in TABS
+    ]
+
+
+def _read_facts(dataset: Dataset, branch: str, schema: SchemaView) -> Facts:
+    shown = schema.transaction
+    summary = {} if shown is None else shown.summary
+    master = queries.latest_committed(dataset, MASTER) if branch != MASTER else None
+    rows = summary.get("rows", 0)
+    return Facts(
+        rows=rows,
+        difference=rows - master.summary.get("rows", 0) if master is not None and shown is not None else None,
+        bytes=summary.get("bytes", 0),
+        files=summary.get("files", 0),
+        columns=sum(column.depth == 0 for column in schema.columns),
+        schema_id=schema.schema["schema-id"],
+        newest=shown,
+    )
+
+
+def list_starts(dataset: Dataset) -> list[tuple[str, str]]:
+    """Return what a new branch may start from: the branches, then the newest transactions."""
+    branches = [(f"branch:{row.branch.name}", f"branch {row.branch.name}") for row in history.branch_tree(dataset)]
+    recent = queries.list_transactions(dataset, aborted=False)[:20]
+    return [
+        *branches,
+        *((f"transaction:{row.pk}", f"transaction {row.pk[:7]} on {row.branch_name}") for row in recent),
+        ("", "nothing: a root without rows"),
+    ]
+
+
+def _can_write(principal: Principal, dataset: Dataset, branch: str | None) -> bool:
+    try:
+        permissions.check_dataset(principal, dataset.path, "write", branch)
+    except AppError:
+        return False
+    return True
+
+
+def _describe_rights(principal: Principal, dataset: Dataset, repository: str) -> str:
+    if _can_write(principal, dataset, MASTER):
+        return "you may read and write on every branch, master included."
+    if _can_write(principal, dataset, None):
+        return "you may read and write on branches; master is written by builds and maintainers."
+    return "you may read."

@@ -1,0 +1,161 @@
+"""The pages of datasets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from webapp.core import names, pages
+from webapp.core.errors import AppError, NotFound, Unauthenticated
+from webapp.datasets import forms, queries, services
+from webapp.datasets.queries import pages as contexts
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest, HttpResponse
+
+    from webapp.accounts.rules.principals import Principal
+    from webapp.datasets.models import Dataset
+
+
+def signed_in(request: HttpRequest) -> Principal:
+    """Return who is asking; nobody is sent to the sign-in page."""
+    principal: Principal | None = getattr(request, "principal", None)
+    if principal is None:
+        message = "Sign in to see this."
+        raise Unauthenticated(message)
+    return principal
+
+
+@require_GET
+def list_datasets(request: HttpRequest) -> HttpResponse:
+    """All datasets that the reader may see, by folder."""
+    page = contexts.read_datasets_page(
+        signed_in(request),
+        q=request.GET.get("q", "").strip(),
+        folder=request.GET.get("folder", ""),
+        page=_number(request, "page", 1),
+    )
+    return pages.render(request, "datasets/datasets.html", page, fragment="list")
+
+
+@require_GET
+def list_repository_datasets(request: HttpRequest, name: str) -> HttpResponse:
+    """The datasets of a repository's folders."""
+    page = contexts.read_datasets_page(
+        signed_in(request),
+        q=request.GET.get("q", "").strip(),
+        page=_number(request, "page", 1),
+        repository=name,
+    )
+    return pages.render(request, "datasets/datasets.html", page, fragment="list")
+
+
+@require_http_methods(["GET", "POST"])
+def new_dataset(request: HttpRequest) -> HttpResponse:
+    """Make an empty dataset; its page then takes a file."""
+    principal = signed_in(request)
+    folder = request.GET.get("folder", "").strip("/")
+    form = forms.NewDatasetForm(request.POST or None, initial={"path": f"/{folder}/" if folder else ""})
+    if request.method == "POST" and form.is_valid():
+        try:
+            dataset = services.create_dataset(**form.cleaned_data, by=principal)
+        except AppError as error:
+            _add_refusal(form, error)
+        else:
+            return redirect("dataset", dataset.path[1:])
+    context = {"nav": "datasets", "form": form}
+    return pages.render(request, "datasets/dataset-new.html", context, status=422 if form.errors else 200)
+
+
+@require_GET
+def show_dataset(request: HttpRequest, path: str) -> HttpResponse:
+    """A dataset on a branch, or as a transaction left it."""
+    return _show(request, path)
+
+
+@require_POST
+def create_branch(request: HttpRequest, dataset_id: int) -> HttpResponse:
+    """Make a branch of a dataset from its page."""
+    principal = signed_in(request)
+    form = forms.NewBranchForm(request.POST)
+    dataset = queries.get_dataset(principal, dataset_id)
+    if form.is_valid():
+        try:
+            queries.get_dataset(principal, dataset_id, action="write", branch=form.cleaned_data["name"])
+            branch = services.create_branch(
+                dataset=dataset, name=form.cleaned_data["name"], **form.read_start(), by=principal
+            )
+        except AppError as error:
+            _add_refusal(form, error)
+        else:
+            messages.success(request, f"Branch {branch.name} is made. Nothing was copied.")
+            return redirect(_address(dataset, branch=branch.name, tab="branches"))
+    return _show(request, dataset.path[1:], form=form, tab="branches", status=422)
+
+
+@require_POST
+def delete_branch(request: HttpRequest, dataset_id: int) -> HttpResponse:
+    """Delete a branch of a dataset from its page; its transactions stay."""
+    principal = signed_in(request)
+    form = forms.DeleteBranchForm(request.POST)
+    dataset = queries.get_dataset(principal, dataset_id)
+    name = form.cleaned_data["name"] if form.is_valid() else ""
+    try:
+        queries.get_dataset(principal, dataset_id, action="write", branch=name)
+        services.delete_branch(dataset=dataset, name=name, by=principal)
+    except AppError as error:
+        messages.error(request, error.detail)
+    else:
+        messages.success(request, f"Branch {name} is deleted. Its transactions stay in the history.")
+    return redirect(_address(dataset, tab="branches"))
+
+
+def _show(
+    request: HttpRequest, path: str, *, form: forms.NewBranchForm | None = None, tab: str = "", status: int = 200
+) -> HttpResponse:
+    principal = signed_in(request)
+    branch = request.GET.get("branch") or names.MASTER
+    asked = contexts.Asked(
+        branch=branch,
+        transaction=request.GET.get("transaction", ""),
+        tab=tab or _choose_tab(request),
+        q=request.GET.get("q", "").strip(),
+        sort=request.GET.get("sort", ""),
+        page=_number(request, "page", 0),
+        aborted=request.GET.get("aborted", "1") != "0",
+        host=request.build_absolute_uri("/").rstrip("/"),
+    )
+    page = contexts.read_dataset_page(principal, path=f"/{path.strip('/')}", asked=asked)
+    context: dict[str, Any] = {**vars(page), "page": page, "form": form or forms.NewBranchForm()}
+    return render(request, "datasets/dataset.html", context, status=status)
+
+
+def _choose_tab(request: HttpRequest) -> str:
+    tab = request.GET.get("tab", "preview")
+    if tab not in contexts.TAB_NAMES:
+        message = f"A dataset's page has no tab {tab}."
+        raise NotFound(message)
+    return tab
+
+
+def _address(dataset: Dataset, **query: str) -> str:
+    return f"/d{dataset.path}?{urlencode(query)}"
+
+
+def _number(request: HttpRequest, name: str, default: int) -> int:
+    text = request.GET.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else default  # noqa: PLR2004 - no page is that far
+
+
+def _add_refusal(form: Any, error: AppError) -> None:  # noqa: ANN401 - any form
+    """Show a refusal of a service on the field that it is about, else above the form."""
+    errors: Any = error.errors
+    fields = {name: found for name, found in errors.items() if name in form.fields} if isinstance(errors, dict) else {}
+    for name, found in fields.items():
+        form.add_error(name, [str(problem) for problem in found])
+    if not fields:
+        form.add_error(None, error.detail)
