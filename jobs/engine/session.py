@@ -35,7 +35,7 @@ def open_session(
     manifest: JobManifest, say: Callable[[str], None], report: Callable[[int, int], None]
 ) -> SparkSession:
     """Open the job's session and configure its catalog with the job's token and branch."""
-    from pyspark.errors import SparkConnectGrpcException  # noqa: PLC0415 - seconds of imports
+    from pyspark.errors.exceptions.connect import SparkConnectGrpcException  # noqa: PLC0415 - seconds of imports
 
     if manifest.spark_remote is None:
         raise SparkUnavailable("there is no Spark server here: Java 17 or 21 is needed for Spark transforms")
