@@ -63,8 +63,9 @@ def test_path_segments_are_split_before_they_are_decoded() -> None:
 
 def test_namespace_levels() -> None:
     assert refs.read_namespace("a\x1fb") == ("a", "b")
-    assert refs.read_parent("a%1Fb%20c") == ("a", "b c")
-    assert refs.read_parent("a") == ("a",)
+    assert refs.read_parents("a%1Fb%20c") == (("a", "b c"),)
+    assert refs.read_parents("a\x1fb%20c") == (("a", "b%20c"), ("a", "b c"))
+    assert refs.read_parents("a") == (("a",),)
     for bad in ("", "a\x1f", "\x00", "x" * 256):
         with pytest.raises(Malformed):
             refs.read_namespace(bad)

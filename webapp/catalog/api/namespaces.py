@@ -5,12 +5,12 @@ from webapp.catalog.api.http import Call, CatalogResponse, answer, empty
 from webapp.catalog.api.pages import paged
 from webapp.catalog.rules.errors import Malformed
 from webapp.catalog.rules.metadata import texts
-from webapp.catalog.rules.refs import SEPARATOR, Levels, check_levels, read_parent
+from webapp.catalog.rules.refs import SEPARATOR, Levels, check_levels, read_parents
 
 
 def list_namespaces(call: Call) -> CatalogResponse:
     """The namespaces below a parent."""
-    parent = read_parent(call.query["parent"]) if call.query.get("parent") else None
+    parent = _parent(call.query.get("parent", ""))
 
     def fetch(after: str, limit: int | None) -> list[Levels]:
         return queries.list_namespaces(parent, by=call.by, after=after, limit=limit)
@@ -56,3 +56,10 @@ def update_properties(call: Call) -> CatalogResponse:
         raise Malformed(message)
     updates = texts(body, "updates") if body.get("updates") is not None else {}
     return answer(services.update_properties(levels=call.namespace, removals=removals, updates=updates, by=call.by))
+
+
+def _parent(text: str) -> Levels | None:
+    if not text:
+        return None
+    meant = read_parents(text)
+    return next((levels for levels in meant if queries.namespace_exists(levels)), meant[-1])

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from webapp.catalog.rules import lens
-from webapp.catalog.rules.branch_properties import MAIN_REF, MASTER, branch_of_ref, tracked_branches
+from webapp.catalog.rules.branch_properties import MAIN_REF, MASTER, branch_of_ref, is_reserved, tracked_branches
 from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, Malformed, Refused
 from webapp.catalog.rules.field_ids import FieldIds
 from webapp.catalog.rules.metadata import (
@@ -18,6 +18,7 @@ from webapp.catalog.rules.metadata import (
     no_snapshot,
     objects,
     optional_field,
+    schema_of,
     texts,
 )
 from webapp.catalog.rules.pointers import BranchState
@@ -309,6 +310,24 @@ def create_on_branch(metadata: Metadata, request: CommitRequest, *, now_ms: int)
     view = _commit_view(metadata, request, branch)
     after = apply_updates(view, _as_main(updates, "ref-name", branch, branch), now_ms=now_ms)
     return lens.put(metadata, after, branch)
+
+
+def staged(view: Metadata) -> Metadata:
+    """What a client gets that stages a table: only what it will send back to make it, none of the table's history.
+
+    Clients repeat all they are given, properties included, and take the highest number for the one added last.
+    """
+    return {
+        **view,
+        "schemas": [schema_of(view, view["current-schema-id"])],
+        "partition-specs": [spec for spec in view["partition-specs"] if spec["spec-id"] == view["default-spec-id"]],
+        "sort-orders": [order for order in view["sort-orders"] if order["order-id"] == view["default-sort-order-id"]],
+        "properties": {key: value for key, value in view["properties"].items() if not is_reserved(key)},
+        "snapshots": [],
+        "refs": {},
+        "snapshot-log": [],
+        "metadata-log": [],
+    }
 
 
 def placeholder_for(metadata: Metadata, branch: str | None, chain: Iterable[str]) -> str:

@@ -98,11 +98,14 @@ def read_namespace(text: str) -> Levels:
     return check_levels(text.split(SEPARATOR))
 
 
-def read_parent(text: str) -> Levels:
-    """The levels of a namespace in a query parameter; older clients encode it twice."""
-    if SEPARATOR not in text and "%1f" in text.lower():
-        return check_levels(_decode(part) for part in re.split("%1f", text, flags=re.IGNORECASE))
-    return read_namespace(text)
+def read_parents(text: str) -> tuple[Levels, ...]:
+    """The namespaces that a query parameter may mean, the literal reading first.
+
+    Some clients encode each level before the whole is encoded as a parameter, some even the separator; others do not.
+    """
+    parts = re.split("\x1f|%1f", text, flags=re.IGNORECASE)
+    literal = [check_levels(text.split(SEPARATOR))] if SEPARATOR in text or "%1f" not in text.lower() else []
+    return tuple(dict.fromkeys([*literal, check_levels(_decode(part) for part in parts)]))
 
 
 def check_levels(levels: Iterable[object]) -> Levels:

@@ -82,7 +82,7 @@ def _create_once(ref: TableRef, request: CreateRequest, *, by: Principal | None,
     commit = CommitRequest(requirements=(), updates=updates, branch=ref.branch, chain=chain)
     after = commits.create_on_branch(base, commit, now_ms=now_ms())
     if request.stage:
-        return TableView(lens.get(after, ref.branch), None, ref.branch)
+        return TableView(commits.staged(lens.get(after, ref.branch)), None, ref.branch)
     move = Move(ref, row, base, write_next(row, base, after), frozenset({ref.branch}))
     swap([move], by=by, inside=inside)
     return load_table(ref, by=by)

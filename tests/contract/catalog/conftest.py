@@ -1,0 +1,114 @@
+"""A real server in a process of its own, with its own home, for clients that know nothing of Django."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+from uuid import uuid4
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+SETUP = """
+import json, sys, django
+django.setup()
+from webapp.accounts.models import User
+from webapp.accounts.services import create_token, claim_folder, grant_role
+admin = User.objects.create(username="admin", is_superuser=True)
+json.dump({"admin": create_token(user=admin, name="tests")[1]}, sys.stdout)
+"""
+
+
+@dataclass
+class Server:
+    """A running installation."""
+
+    port: int
+    home: Path
+    token: str
+    process: subprocess.Popen[bytes]
+
+    @property
+    def uri(self) -> str:
+        """The catalog's base."""
+        return f"http://127.0.0.1:{self.port}/iceberg"
+
+    def pyiceberg(self, branch: str | None = None, **extra: str) -> Any:
+        """A PyIceberg catalog, with a branch header or without."""
+        from pyiceberg.catalog import load_catalog
+
+        header = {} if branch is None else {"header.X-PLTR-Branch": branch}
+        return load_catalog("t", **{"type": "rest", "uri": self.uri, "token": self.token, **header, **extra})
+
+
+def start_server(home: Path) -> Server:
+    """Start an installation and wait until it answers."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = {
+        **{key: value for key, value in os.environ.items() if not key.startswith(("TRIBUTARY_", "DATABASE_URL"))},
+        "TRIBUTARY_HOME": str(home),
+        "TRIBUTARY_PORT": str(port),
+        "TRIBUTARY_DEMO": "0",
+        "DJANGO_SETTINGS_MODULE": "webapp.config.settings",
+    }
+    run = {"cwd": ROOT, "env": environment, "check": True}
+    subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], **run)  # type: ignore[call-overload]
+    made = subprocess.run([sys.executable, "-c", SETUP], stdout=subprocess.PIPE, **run)  # type: ignore[call-overload]
+    command = [
+        str(Path(sys.executable).with_name("granian")),
+        *("--interface", "asginl", "--workers", "1", "--host", "127.0.0.1", "--port", str(port)),
+        "webapp.config.asgi:application",
+    ]
+    with (home / "server.log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+    token = __import__("json").loads(made.stdout)["admin"]
+    server = Server(port=port, home=home, token=token, process=process)
+    _wait(server)
+    return server
+
+
+def _wait(server: Server) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            urlopen(f"http://127.0.0.1:{server.port}/iceberg/v1/config", timeout=2)
+        except URLError as error:
+            if getattr(error, "code", None) == 401:
+                return
+            time.sleep(0.2)
+    message = (server.home / "server.log").read_text()
+    raise AssertionError(message)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server for all contract tests of the catalog."""
+    running = start_server(tmp_path_factory.mktemp("server"))
+    yield running
+    running.process.terminate()
+    running.process.wait(20)
+
+
+@pytest.fixture
+def namespace(server: Server) -> str:
+    """A namespace of this test alone."""
+    name = f"n{uuid4().hex[:8]}"
+    server.pyiceberg().create_namespace(name)
+    return name
+
+
+@pytest.fixture
+def on(server: Server) -> Callable[..., Any]:
+    """PyIceberg on a branch; without an argument a client that sends no header."""
+    return server.pyiceberg
