@@ -82,10 +82,11 @@ def _check_blockers(pull: PullRequest, by: Principal, *, bypass: bool) -> list[a
     if not blockers:
         return []
     if not bypass or any(one.code not in approvals.BYPASSABLE for one in blockers):
-        raise MergeBlocked(blockers)
+        raise MergeBlocked([one.as_json() for one in blockers])
     check_repository(by, pull.repository.name, "maintain")
     if not facts.protection.allow_bypass:
-        raise MergeBlocked([*blockers, approvals.Blocker("bypass_forbidden", f"The rules of {pull.target} forbid a bypass.")])
+        forbidden = approvals.Blocker("bypass_forbidden", f"The rules of {pull.target} forbid a bypass.")
+        raise MergeBlocked([one.as_json() for one in (*blockers, forbidden)])
     record_audit(
         by=by,
         verb="bypass_merge_rules",
@@ -179,7 +180,7 @@ def _land(merge: Merge, by: Principal) -> None:
 
 def _is_landed(merge: Merge) -> bool:
     head = queries.find_head(merge.pull.repository, merge.pull.target)
-    return bool(head) and merge.pull.repository.git.is_ancestor(merge.merge_commit, head)
+    return head is not None and merge.pull.repository.git.is_ancestor(merge.merge_commit, head)
 
 
 def _record_landed(merge: Merge) -> None:

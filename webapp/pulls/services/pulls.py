@@ -352,7 +352,7 @@ def _follow_dataset(
             "change": change,
             "before": before,
             "after": after,
-            "current": bool(after) and (not digest or builds.find_digest(transaction=after) in ("", digest)),
+            "current": after is not None and (not digest or builds.find_digest(transaction=after) in ("", digest)),
         },
     )
     comparisons.attach_comparison(row=row, rules=rules)

@@ -38,7 +38,8 @@ class Command(BaseCommand):
         self._prepare_spark_folders()
         self._check_port()
         call_command("migrate", interactive=False, verbosity=0)
-        password = self._prepare_admin()
+        call_command("prepare_admin")
+        password = (self.home / "admin-password").read_text().strip()
         supervisor = Supervisor(self._make_parts(password), status=self.run_folder / "parts.json", say=self._say)
         supervisor.run()
 
@@ -64,11 +65,6 @@ class Command(BaseCommand):
         warehouse = settings.TRIBUTARY_WAREHOUSE
         if warehouse.startswith("file:"):
             Path(warehouse.removeprefix("file://")).mkdir(parents=True, exist_ok=True)
-
-    def _prepare_admin(self) -> str:
-        from webapp.accounts.services import prepare_admin  # noqa: PLC0415 - the composition of the whole installation
-
-        return prepare_admin()
 
     def _make_parts(self, password: str) -> list[Part]:
         environment = dict(os.environ)
