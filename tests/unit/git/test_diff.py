@@ -1,0 +1,112 @@
+"""Code differences as values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from webapp.git.diff import Span, colour_lines, decorate, limit_lines
+from webapp.git.repository import GitRepository
+from webapp.git.values import Change, Person
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from webapp.git.diff import FileDiff
+
+ME = Person(name="Ines", email="ines@example.org")
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> GitRepository:
+    """Return a repository with three files."""
+    git = GitRepository.init(tmp_path / "a.git", branch="master")
+    files = {
+        "a.py": b"import os\nx = 1\ny = 2\n",
+        "b.txt": "".join(f"line {number}\n" for number in range(50)).encode(),
+        "c.bin": b"\0\1",
+    }
+    git.create_root_commit(branch="master", message="First", files=files, author=ME)
+    return git
+
+
+def _diff(git: GitRepository, *changes: Change, **options: object) -> dict[str, FileDiff]:
+    base = git.get_head("master")
+    head = git.commit_changes(branch="master", message="m", changes=changes, author=ME).sha
+    files = git.diff(base, head, **options)  # type: ignore[arg-type]
+    return {
+        file.path: decorate(file, old=git.read_object(file.old_blob), new=git.read_object(file.new_blob))
+        for file in files
+    }
+
+
+def test_diff_numbers_colours_and_marks_lines(repo: GitRepository) -> None:
+    file = _diff(repo, Change(path="a.py", content=b"import os\nx = 10\ny = 2\n"))["a.py"]
+    assert (file.status, file.additions, file.deletions) == ("modified", 1, 1)
+    [hunk] = file.hunks
+    assert hunk.header == "@@ -1,3 +1,3 @@"
+    assert [(line.kind, line.old, line.new, line.text) for line in hunk.lines] == [
+        ("context", 1, 1, "import os"),
+        ("deleted", 2, None, "x = 1"),
+        ("added", None, 2, "x = 10"),
+        ("context", 3, 3, "y = 2"),
+    ]
+    assert [span.text for span in hunk.lines[2].pieces if span.marked] == ["10"]
+    assert hunk.lines[0].pieces[0].token == "k"
+    assert [(left and left.old, right and right.new) for left, right in hunk.pairs] == [(1, 1), (2, 2), (3, 3)]
+
+
+def test_diff_follows_a_rename(repo: GitRepository) -> None:
+    content = repo.read_blob(repo.get_head("master"), "b.txt").content.replace(b"line 7\n", b"line seven\n")
+    file = _diff(repo, Change(path="b.txt", move_to="docs/b.txt", content=content))["docs/b.txt"]
+    assert (file.status, file.old_path) == ("renamed", "b.txt")
+    assert file.similarity > 90
+    assert (file.additions, file.deletions) == (1, 1)
+
+
+def test_diff_of_binary_new_and_deleted_files(repo: GitRepository) -> None:
+    files = _diff(
+        repo, Change(path="c.bin", content=b"\0\2"), Change(path="b.txt", delete=True), Change(path="n", content=b"x")
+    )
+    assert files["c.bin"].is_binary
+    assert files["c.bin"].hunks == ()
+    assert (files["b.txt"].status, files["b.txt"].deletions) == ("deleted", 50)
+    assert files["n"].status == "added"
+    assert files["n"].hunks[0].lines[0].no_newline
+
+
+def test_diff_may_ignore_whitespace(repo: GitRepository) -> None:
+    files = _diff(repo, Change(path="a.py", content=b"import os\nx  =  1\ny = 2\n"), ignore_whitespace=True)
+    assert files["a.py"].hunks == () if files else True
+
+
+def test_diff_of_hostile_lines_keeps_every_character(repo: GitRepository) -> None:
+    lines = ["\t<b>", "\x1b[31mred", "'''", "\u202e reversed", "\ufeff", "a" * 5000, "\r", "x\x0cy", "é" * 3]
+    file = _diff(repo, Change(path="h.py", content="\n".join(lines).encode()))["h.py"]
+    shown = ["".join(piece.text for piece in line.pieces) for line in file.hunks[0].lines]
+    assert shown == [line.rstrip("\r") for line in lines]
+
+
+def test_diff_of_bytes_that_are_no_text(repo: GitRepository) -> None:
+    file = _diff(repo, Change(path="latin.txt", content=b"caf\xe9\n"))["latin.txt"]
+    assert file.hunks[0].lines[0].text == "caf\ufffd"
+
+
+def test_limit_lines_keeps_the_first(repo: GitRepository) -> None:
+    file = _diff(repo, Change(path="b.txt", delete=True))["b.txt"]
+    cut = limit_lines(file, limit=10)
+    assert (cut.line_count, cut.truncated) == (10, True)
+    assert limit_lines(file, limit=50) is file
+
+
+def test_colour_lines_are_the_text(repo: GitRepository) -> None:
+    text = 'def f(a):\n    """Doc\n    two"""\n    return "x"  # why\n\n\nlast'
+    lines = colour_lines("f.py", text)
+    assert "\n".join("".join(span.text for span in line) for line in lines) == text
+    assert lines[1][0] == Span('    """Doc', "s2") or lines[1][-1].token == "s2"
+
+
+@pytest.mark.parametrize("name", ["x", "Makefile", "x.unknown", "..", "x.py.exe", ""])
+def test_colour_lines_of_any_name(name: str) -> None:
+    assert colour_lines(name, "a\nb") == [(Span("a", colour_lines(name, "a")[0][0].token),), colour_lines(name, "b")[0]]

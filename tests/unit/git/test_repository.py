@@ -1,0 +1,223 @@
+"""A bare repository: compare-and-swap, merges, hostile trees."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+import pygit2
+import pytest
+
+from webapp.git.errors import BranchExists, GitError, HeadMoved, MergeConflict, UnknownPath, UnknownRef
+from webapp.git.repository import GitRepository
+from webapp.git.values import Change, Person
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ME = Person(name="Ines", email="ines@example.org")
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> GitRepository:
+    """Return a repository with one commit."""
+    git = GitRepository.init(tmp_path / "a.git", branch="master")
+    git.create_root_commit(
+        branch="master", message="First", files={"a.txt": b"1\n2\n3\n4\n5\n", "d/b.txt": b"x\n"}, author=ME
+    )
+    return git
+
+
+def _commit(git: GitRepository, path: str, text: str, branch: str = "master", **options: str) -> str:
+    change = Change(path=path, content=text.encode())
+    return git.commit_changes(branch=branch, message="m", changes=[change], author=ME, **options).sha  # type: ignore[arg-type]
+
+
+def test_concurrent_commits_are_all_in_the_history_or_told(repo: GitRepository) -> None:
+    done: list[str] = []
+    lost: list[str] = []
+
+    def work(name: str) -> None:
+        git = GitRepository(repo.path)
+        for number in range(15):
+            head = git.get_head("master")
+            try:
+                done.append(_commit(git, f"{name}{number}.txt", "x", expected_head=head))
+            except HeadMoved as error:
+                lost.append(error.head)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    history = [commit.sha for commit in repo.iterate_commits(repo.get_head("master"))]
+    assert len(done) + len(lost) == 60
+    assert sorted(history[:-1]) == sorted(done)
+
+
+def test_concurrent_commits_without_expectation_all_land(repo: GitRepository) -> None:
+    def work(name: str) -> None:
+        for number in range(8):
+            _commit(GitRepository(repo.path), f"{name}{number}.txt", "x")
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(repo.list_files(repo.get_head("master"))) == 2 + 24
+    assert repo.count_commits(repo.get_head("master")) == 25
+
+
+def test_branches_by_compare_and_swap(repo: GitRepository) -> None:
+    first = repo.get_head("master")
+    repo.create_branch("f", first)
+    with pytest.raises(BranchExists):
+        repo.create_branch("f", first)
+    with pytest.raises(BranchExists):
+        repo.create_branch("f/x", first)
+    second = _commit(repo, "n", "1", branch="f")
+    with pytest.raises(HeadMoved):
+        repo.delete_branch("f", expected=first)
+    with pytest.raises(HeadMoved):
+        repo.move_branch("f", expected=first, sha=first)
+    repo.delete_branch("f", expected=second)
+    with pytest.raises(UnknownRef):
+        repo.delete_branch("f", expected=second)
+    with pytest.raises(UnknownRef):
+        repo.move_branch("f", expected=second, sha=second)
+    assert repo.has_commit(second)
+
+
+@pytest.mark.parametrize(
+    "ref", ["HEAD", "master~0", "master^", "@{-1}", ":/First", "master:a.txt", "refs/heads/none", "", "--all", "a" * 40]
+)
+def test_resolve_knows_branches_and_commits_only(repo: GitRepository, ref: str) -> None:
+    with pytest.raises(UnknownRef):
+        repo.resolve(ref)
+
+
+def test_resolve_takes_short_names_of_commits_never_of_trees(repo: GitRepository) -> None:
+    head = repo.get_head("master")
+    assert repo.resolve(head[:7]) == head
+    with pytest.raises(UnknownRef):
+        repo.resolve(repo.get_commit(head).tree)
+    repo.create_branch(head[:8], head)
+    second = _commit(repo, "n", "1")
+    assert repo.resolve(second) == second
+
+
+def test_a_tag_named_like_a_branch_changes_nothing(repo: GitRepository) -> None:
+    head = repo.get_head("master")
+    newer = _commit(repo, "n", "1")
+    pygit2.Repository(str(repo.path)).references.create("refs/tags/master", head)
+    assert repo.resolve("master") == newer
+    assert repo.list_heads() == {"master": newer}
+
+
+def test_merge_names_conflicts_and_checks_the_head(repo: GitRepository) -> None:
+    base = repo.get_head("master")
+    repo.create_branch("f", base)
+    theirs = _commit(repo, "a.txt", "1\n2\nthree\n4\n5\n", branch="f")
+    ours = _commit(repo, "a.txt", "1\n2\nTHREE\n4\n5\n")
+    assert repo.merge_state(source=theirs, target=ours).conflicts == ("a.txt",)
+    with pytest.raises(MergeConflict):
+        repo.merge(source=theirs, branch="master", expected_head=ours, method="merge", message="m", author=ME)
+    with pytest.raises(HeadMoved):
+        repo.merge(source=theirs, branch="master", expected_head=base, method="merge", message="m", author=ME)
+    assert repo.get_head("master") == ours
+
+
+def test_merge_and_squash_have_the_same_tree(repo: GitRepository) -> None:
+    base = repo.get_head("master")
+    repo.create_branch("f", base)
+    source = _commit(repo, "new.txt", "1", branch="f")
+    merged = repo.merge(source=source, branch="master", expected_head=base, method="merge", message="m", author=ME)
+    assert merged.parents == (base, source)
+    repo.create_branch("g", base)
+    squashed = repo.merge(source=source, branch="g", expected_head=base, method="squash", message="m", author=ME)
+    assert squashed.parents == (base,)
+    assert squashed.tree == merged.tree
+
+
+def test_hostile_trees_are_never_followed(repo: GitRepository, tmp_path: Path) -> None:
+    raw = pygit2.Repository(str(repo.path))
+    secret = tmp_path / "secret"
+    secret.write_text("canary")
+    link = raw.create_blob(str(secret).encode())
+    up = raw.create_blob(b"..")
+    builder = raw.TreeBuilder()
+    builder.insert("link", link, pygit2.enums.FileMode.LINK)
+    builder.insert("up", up, pygit2.enums.FileMode.LINK)
+    builder.insert("module", pygit2.Oid(hex="1" * 40), pygit2.enums.FileMode.COMMIT)
+    builder.insert("ok.py", raw.create_blob(b"x = 1\n"), pygit2.enums.FileMode.BLOB_EXECUTABLE)
+    signature = pygit2.Signature("a", "b")
+    sha = str(raw.create_commit(None, signature, signature, "m", builder.write(), []))
+    repo.create_branch("evil", sha)
+    out = tmp_path / "out"
+    assert sorted(repo.export(sha, out)) == ["link", "module", "up"]
+    assert [path.name for path in out.iterdir()] == ["ok.py"]
+    assert os.access(out / "ok.py", os.X_OK)
+    assert repo.read_blob(sha, "link").content == str(secret).encode()
+    assert repo.read_blob(sha, "link").kind == "symlink"
+    with pytest.raises(UnknownPath):
+        repo.read_blob(sha, "up/secret")
+    with pytest.raises(GitError):
+        repo.commit_changes(branch="evil", message="m", changes=[Change(path="link", content=b"x")], author=ME)
+    assert {entry.name: entry.kind for entry in repo.list_entries(sha)} == {
+        "link": "symlink",
+        "module": "submodule",
+        "ok.py": "file",
+        "up": "symlink",
+    }
+
+
+def test_names_that_are_no_text_still_open(repo: GitRepository) -> None:
+    raw = pygit2.Repository(str(repo.path))
+    data = b"100644 caf\xe9.txt\0" + bytes.fromhex(str(raw.create_blob(b"x")))
+    tree = raw.odb.write(pygit2.enums.ObjectType.TREE, data) if hasattr(raw, "odb") else raw.write(2, data)
+    signature = pygit2.Signature("a", "b")
+    sha = str(raw.create_commit(None, signature, signature, "m", tree, []))
+    assert [entry.name for entry in repo.list_entries(sha)] == ["caf\ufffd.txt"]
+    assert repo.list_files(sha) == ["caf\ufffd.txt"]
+    assert repo.last_commits(sha).keys() == {"caf\ufffd.txt"}
+    assert [file.path for file in repo.diff(None, sha)] == ["caf\ufffd.txt"]
+
+
+def test_odd_identities_make_valid_commits(repo: GitRepository) -> None:
+    author = Person(name="<>\n evil\0", email="")
+    change = Change(path="n", content=b"1")
+    commit = repo.commit_changes(branch="master", message="m", changes=[change], author=author)
+    assert commit.author.name == "evil"
+    assert commit.author.email == "unknown@localhost"
+
+
+def test_log_of_a_path_and_last_commits(repo: GitRepository) -> None:
+    first = repo.get_head("master")
+    second = _commit(repo, "d/b.txt", "y")
+    third = _commit(repo, "a.txt", "z")
+    assert [commit.sha for commit in repo.iterate_commits(third, path="d/b.txt")] == [second, first]
+    assert {name: commit.sha for name, commit in repo.last_commits(third).items()} == {"a.txt": third, "d": second}
+    assert [commit.sha for commit in repo.iterate_commits(third, exclude=first)] == [third, second]
+    assert repo.ahead_behind(third, first) == (2, 0)
+    assert repo.is_ancestor(first, third)
+    assert not repo.is_ancestor(third, first)
+
+
+def test_nothing_of_the_users_configuration_is_read(
+    repo: GitRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    canary = tmp_path / "canary"
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".gitconfig").write_text(f'[core]\n  fsmonitor = "touch {canary}"\n[merge]\n  renames = false\n')
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", "core.fsmonitor")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", f"touch {canary}")
+    head = repo.get_head("master")
+    assert repo.merge_state(source=head, target=head).clean
+    assert not canary.exists()
