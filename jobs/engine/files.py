@@ -207,7 +207,10 @@ def _suit(
             suited.append(kind)
             continue
         value = _value(name, missing)
-        query = f"SELECT count(*) FROM {source} WHERE {value} IS NOT NULL AND TRY_CAST({value} AS {wanted}) IS NULL"
+        misfit = f"TRY_CAST({value} AS {wanted}) IS NULL"
+        if wanted in {"INTEGER", "BIGINT"}:  # casting would round
+            misfit = f"CAST(TRY_CAST({value} AS {wanted}) AS VARCHAR) IS DISTINCT FROM {value}"
+        query = f"SELECT count(*) FROM {source} WHERE {value} IS NOT NULL AND {misfit}"
         misfits = connection.execute(query).fetchall()[0]
         # a text column takes anything; a date is not read from '5', nor a number from 'true'
         fits = misfits[0] == 0 and (wanted == "VARCHAR" or kind == "VARCHAR" or {wanted, kind} <= _NUMBERS)

@@ -1,0 +1,199 @@
+"""Uploaded files: types over the whole file, broken rows by line, nothing lost."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, StringType
+
+from jobs.engine.files import FileError, read_csv, read_json_lines, read_parquet
+from tests.factories.jobs import in_child
+
+pytestmark = pytest.mark.slow
+NOTHING = Schema()
+
+
+def read(path: Path, content: str | bytes, *, kind: str = "csv", known: Schema = NOTHING) -> pa.Table:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    readers = {"csv": read_csv, "jsonl": read_json_lines, "parquet": read_parquet}
+
+    def work() -> pa.Table:
+        with readers[kind](path, known) as source:
+            table = pa.Table.from_batches(list(source.batches()), schema=source.schema)
+            assert source.rows == table.num_rows
+            return table
+
+    return in_child(work)
+
+
+def refuse(path: Path, content: str | bytes, *, kind: str = "csv") -> tuple[str, str, int]:
+    """What is said about a file that cannot be read."""
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    readers = {"csv": read_csv, "jsonl": read_json_lines, "parquet": read_parquet}
+
+    def work() -> tuple[str, str, int]:
+        try:
+            with readers[kind](path, NOTHING) as source:
+                list(source.batches())
+        except FileError as error:
+            return str(error), error.code, error.line
+        return "it was read", "", 0
+
+    return in_child(work)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "upload"
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "first"),
+    [
+        (["1", "-2", ""], pa.int64(), 1),
+        (["1", "2.5", "1e3"], pa.float64(), 1.0),
+        (["1", "-inf"], pa.float64(), 1.0),
+        (["true", "FALSE"], pa.bool_(), True),
+        (["2013-01-02", "2013-12-31"], pa.date32(), datetime.date(2013, 1, 2)),
+        (["2013-01-02 10:00", "2013-01-02T10:00:05.5"], pa.timestamp("us"), datetime.datetime(2013, 1, 2, 10)),
+        (
+            ["2013-01-02T10:00:00Z", "2013-01-02 10:00+02:00"],
+            pa.timestamp("us", "UTC"),
+            datetime.datetime(2013, 1, 2, 10, tzinfo=datetime.UTC),
+        ),
+        (["00123", "45"], pa.string(), "00123"),
+        (["12345678901234567890", "1"], pa.string(), "12345678901234567890"),
+        (["2013-02-30"], pa.string(), "2013-02-30"),
+        (["1", "x"], pa.string(), "1"),
+        (["", ""], pa.string(), None),
+        (["NA", "5"], pa.int64(), None),
+        (["NA", "Namibia"], pa.string(), "NA"),
+        (["+5", "6"], pa.float64(), 5.0),
+        (["0x10"], pa.string(), "0x10"),
+        (["yes", "no"], pa.string(), "yes"),
+    ],
+)
+def test_types_are_what_all_values_are(path: Path, values: list[str], kind: pa.DataType, first: object) -> None:
+    table = read(path, "id,value\n" + "".join(f"{number},{value}\n" for number, value in enumerate(values)))
+    assert table.schema.field("value").type == kind
+    assert table["value"][0].as_py() == first
+
+
+def test_a_late_value_decides(path: Path) -> None:
+    lines = "".join(f"{number},{number}\n" for number in range(50_000))
+    table = read(path, f"a,b\n{lines}1,late\n")
+    assert [str(field.type) for field in table.schema] == ["int64", "string"]
+
+
+def test_the_word_for_missing_holds_in_the_whole_file(path: Path) -> None:
+    table = read(path, "speed,tailnum\nNA,NA\n5,N1\n")
+    assert table.to_pylist() == [{"speed": None, "tailnum": None}, {"speed": 5, "tailnum": "N1"}]
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_separators_quotes_and_line_ends(path: Path, separator: str) -> None:
+    text = f'\ufeffa{separator}"b ""x"""\r\n1{separator}"two{separator} lines\r\nhere"\r\n'
+    assert read(path, text).to_pylist() == [{"a": 1, 'b "x"': f"two{separator} lines\r\nhere"}]
+
+
+def test_one_column_is_enough(path: Path) -> None:
+    assert read(path, "a\n1\n2\n")["a"].to_pylist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("content", "message", "code", "line"),
+    [
+        ("", "the file is empty", "empty_file", 0),
+        ("\n \n", "the file is empty", "empty_file", 0),
+        ("a,b\n", "a header and no rows", "empty_file", 0),
+        ("a,b\n1,2\n3\n4,5\n", "expected 2 values, found 1 value", "broken_row", 3),
+        ("a,b\n1,2\n3,4,5\n", "expected 2 values, found 3 values", "broken_row", 3),
+        ('a,b\n1,"x\ny"\n3,"open\n', "a quoted value is never closed", "broken_row", 4),
+        (b"a,b\n1,2\n3,\xff\xfe\n", "not UTF-8", "broken_row", 3),
+        (b"\xff\xfea\n1\n", "not UTF-8", "broken_row", 1),
+        ("a,a\n1,2\n", "the header names column 'a' twice", "bad_header", 1),
+        ("a,A\n1,2\n", "the header names column 'A' twice", "bad_header", 1),
+        ("a,,c\n1,2,3\n", "column 2 has no name", "bad_header", 1),
+        (b"PK\x03\x04\0\0\0\n", "not a CSV file", "broken_file", 1),
+    ],
+)
+def test_a_broken_csv_is_named_by_its_line(
+    path: Path, content: str | bytes, message: str, code: str, line: int
+) -> None:
+    said = refuse(path, content)
+    assert message in said[0]
+    assert said[1:] == (code, line)
+
+
+def test_a_broken_row_far_down_is_found(path: Path) -> None:
+    lines = "".join(f"{number},x\n" for number in range(100_000))
+    assert refuse(path, f"a,b\n{lines}only one\n")[2] == 100_002
+
+
+KNOWN = Schema(
+    NestedField(1, "a", StringType(), required=False),
+    NestedField(2, "b", DoubleType(), required=False),
+    NestedField(3, "c", LongType(), required=False),
+    NestedField(4, "d", IntegerType(), required=False),
+)
+
+
+def test_appending_reads_values_as_the_table_has_them(path: Path) -> None:
+    table = read(path, "a,b,c,d,e\n007,1,1,1,1\n8,2,2,2,2\n", known=KNOWN)
+    assert [str(field.type) for field in table.schema] == ["string", "double", "int64", "int32", "int64"]
+    assert table["a"].to_pylist() == ["007", "8"]
+
+
+def test_appending_what_does_not_fit_keeps_its_own_type(path: Path) -> None:
+    table = read(path, "a,b,c,d\n1,x,2.5,99999999999\n", known=KNOWN)
+    assert [str(field.type) for field in table.schema] == ["string", "string", "double", "int64"]
+
+
+def test_json_lines(path: Path) -> None:
+    text = """{"a": 1, "b": "x", "c": {"d": 1.5}, "e": [1], "f": "2013-01-02", "g": null, "h": 1}
+
+{"b": "y", "a": 2.5, "late": true, "h": "mixed"}
+"""
+    table = read(path, text, kind="jsonl")
+    assert table.num_rows == 2
+    assert table.to_pylist()[0] == {
+        "a": 1.0,
+        "b": "x",
+        "c": {"d": 1.5},
+        "e": [1],
+        "f": datetime.date(2013, 1, 2),
+        "g": None,
+        "h": "1",
+        "late": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "message", "line"),
+    [
+        ("", "the file is empty", 0),
+        ('{"a": 1}\n{"a": \n{"a": 3}\n', "this is not JSON", 2),
+        ('{"a": 1}\n[1]\n', "expected one JSON object on each line", 2),
+        ('{"a": 1}\n5\n', "expected one JSON object on each line", 2),
+        (b'{"a": "\xff"}\n', "not UTF-8", 1),
+    ],
+)
+def test_broken_json_is_named_by_its_line(path: Path, content: str | bytes, message: str, line: int) -> None:
+    said = refuse(path, content, kind="jsonl")
+    assert message in said[0]
+    assert said[2] == line
+
+
+def test_parquet(path: Path, tmp_path: Path) -> None:
+    data = pa.table({"a": [1, None], "b": pa.array(["x", "y"]).dictionary_encode()})
+    pq.write_table(data, tmp_path / "in.parquet")
+    content = (tmp_path / "in.parquet").read_bytes()
+    assert read(path, content, kind="parquet")["a"].to_pylist() == [1, None]
+    assert "not a Parquet file" in refuse(path, content[:-20], kind="parquet")[0]
+    assert "not a Parquet file" in refuse(path, b"PAR1 nonsense PAR1", kind="parquet")[0]
+    assert refuse(path, b"", kind="parquet")[1] == "empty_file"
