@@ -1,0 +1,201 @@
+"""Tables that Spark wrote, copy-on-write and merge-on-read, versions 2 and 3, against the brute-force oracle.
+
+The rows of each snapshot are read back through Spark itself, so nothing of the engine takes part in the expectation.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from jobs.protocol import SideRef
+from tests.factories import engine as tables
+from tests.property import engine_oracle as oracle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+JAR = Path(sys.prefix) / "jars" / "iceberg-spark-runtime-4.1_2.13-1.12.0.jar"
+COLUMNS = ["id", "part", "v", "d", "b", "s", "l", "m"]
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    if not JAR.exists():
+        pytest.skip("Spark's Iceberg jar is not there: make setup fetches it")
+    from pyspark.sql import SparkSession
+
+    root = tmp_path_factory.mktemp("engine-spark")
+    session = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.jars", str(JAR))
+        .config("spark.sql.extensions", "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
+        .config("spark.sql.catalog.c", "org.apache.iceberg.spark.SparkCatalog")
+        .config("spark.sql.catalog.c.type", "hadoop")
+        .config("spark.sql.catalog.c.warehouse", f"file://{root}")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.driver.memory", "1g")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    session.root = root
+    yield session
+    session.stop()
+
+
+def create(spark: Any, name: str, *, version: int, mode: str, partitioned: bool) -> str:
+    table = f"c.n.{name}"
+    how = "PARTITIONED BY (part)" if partitioned else ""
+    spark.sql(f"DROP TABLE IF EXISTS {table}")
+    spark.sql(
+        f"CREATE TABLE {table} (id BIGINT, part STRING, v DOUBLE, d DECIMAL(9,2), b BINARY, "
+        f"s STRUCT<x: DOUBLE, y: STRING>, l ARRAY<STRUCT<z: INT>>, m MAP<STRING, DOUBLE>) USING iceberg {how} "
+        f"TBLPROPERTIES ('format-version'='{version}', 'write.delete.mode'='{mode}', 'write.update.mode'='{mode}', "
+        f"'write.merge.mode'='{mode}')"
+    )
+    return table
+
+
+def insert(spark: Any, table: str, first: int, last: int) -> None:
+    spark.sql(
+        f"INSERT INTO {table} SELECT id, concat('p', id % 3), IF(id % 7 = 0, double('NaN'), id / 4), "
+        "CAST(id / 10 AS DECIMAL(9,2)), encode(concat('b', id), 'UTF-8'), "
+        "IF(id % 5 = 0, NULL, named_struct('x', CAST(id AS DOUBLE), 'y', IF(id % 2 = 0, '', 'odd'))), "
+        "IF(id % 4 = 0, NULL, array(named_struct('z', CAST(id AS INT)))), "
+        "map('k', CAST(id AS DOUBLE), 'j', IF(id % 6 = 0, NULL, 0.5D)) "
+        f"FROM range({first}, {last})"
+    )
+
+
+def change(spark: Any, table: str) -> None:
+    """Some of everything, in several commits."""
+    spark.sql(f"UPDATE {table} SET v = v + 1 WHERE id % 10 = 3")
+    spark.sql(f"DELETE FROM {table} WHERE id % 10 = 5")
+    insert(spark, table, 200, 215)
+    spark.sql(
+        f"MERGE INTO {table} t USING (SELECT id, 'p1' AS part FROM range(190, 230)) s ON t.id = s.id "
+        "WHEN MATCHED AND t.id % 2 = 0 THEN UPDATE SET t.s = named_struct('x', -1D, 'y', CAST(NULL AS STRING)), "
+        "t.part = s.part WHEN MATCHED THEN DELETE "
+        "WHEN NOT MATCHED THEN INSERT (id, part, v, d, b, s, l, m) "
+        "VALUES (s.id, s.part, -0.0D, NULL, NULL, NULL, NULL, NULL)"
+    )
+
+
+def metadata_of(spark: Any, table: str) -> str:
+    folder = Path(spark.root) / "n" / table.rsplit(".", 1)[1] / "metadata"
+    version = (folder / "version-hint.text").read_text().strip()
+    return f"file://{folder}/v{version}.metadata.json"
+
+
+def snapshots(spark: Any, table: str) -> list[int]:
+    rows = spark.sql(f"SELECT snapshot_id FROM {table}.snapshots ORDER BY committed_at").collect()
+    return [row[0] for row in rows]
+
+
+def rows_of(spark: Any, table: str, snapshot_id: int | None) -> list[dict[str, Any]]:
+    if snapshot_id is None:
+        return []
+    rows = spark.sql(f"SELECT * FROM {table} VERSION AS OF {snapshot_id}").collect()
+    return [plain(row.asDict(recursive=True)) for row in rows]
+
+
+def plain(row: dict[str, Any]) -> dict[str, Any]:
+    """A Spark row in the form in which Arrow reads Parquet."""
+    found = dict(row)
+    found["b"] = None if row["b"] is None else bytes(row["b"])
+    found["m"] = None if row["m"] is None else list(row["m"].items())
+    return found
+
+
+def check(spark: Any, folder: Path, table: str, before: int | None, after: int | None) -> dict[str, Any]:
+    location = metadata_of(spark, table)
+    old, new = rows_of(spark, table, before), rows_of(spark, table, after)
+    sides = SideRef(location, before, 0), SideRef(location, after, 0)
+    wanted = oracle.by_key(old, new, ["id"], COLUMNS)
+    keyed = tables.diff(folder, *sides, key=["id"])
+    indexes = list(range(len(COLUMNS)))
+    assert wanted is not None
+    assert keyed["mode"] == "identifier"
+    assert oracle.stored(keyed["rows"], indexes) == wanted
+    net = tables.diff(folder, *sides)
+    assert oracle.stored(net["rows"], indexes) == oracle.net(old, new, COLUMNS)
+    assert (net["before_rows"], net["after_rows"]) == (len(old), len(new))
+    return keyed
+
+
+@pytest.mark.parametrize(
+    ("version", "mode", "partitioned"),
+    [
+        (1, "copy-on-write", False),
+        (2, "copy-on-write", True),
+        (2, "merge-on-read", False),
+        (2, "merge-on-read", True),
+        (3, "copy-on-write", False),
+        (3, "merge-on-read", True),
+    ],
+)
+def test_diff_of_a_spark_history(spark: Any, tmp_path: Path, version: int, mode: str, partitioned: bool) -> None:
+    name = f"t{version}{mode[0]}{partitioned:d}"
+    table = create(spark, name, version=version, mode=mode, partitioned=partitioned)
+    insert(spark, table, 0, 100)
+    insert(spark, table, 100, 200)
+    change(spark, table)
+    found = snapshots(spark, table)
+    start, end = found[1], found[-1]
+    keyed = check(spark, tmp_path, table, start, end)
+    assert min(keyed["inserted"], keyed["deleted"], keyed["updated"]) > 0
+    check(spark, tmp_path, table, end, start)
+    check(spark, tmp_path, table, None, found[-2])
+    for before, after in zip(found[1:], found[2:], strict=False):
+        check(spark, tmp_path, table, before, after)
+
+
+def test_compaction_and_an_equal_overwrite_change_nothing(spark: Any, tmp_path: Path) -> None:
+    table = create(spark, "compacted", version=2, mode="merge-on-read", partitioned=False)
+    insert(spark, table, 0, 100)
+    spark.sql(f"DELETE FROM {table} WHERE id % 10 = 5")
+    start = snapshots(spark, table)[-1]
+    spark.sql(f"CALL c.system.rewrite_data_files(table => 'n.compacted', options => map('rewrite-all', 'true'))")
+    spark.sql(f"INSERT OVERWRITE {table} SELECT * FROM {table}")
+    keyed = check(spark, tmp_path, table, start, snapshots(spark, table)[-1])
+    assert keyed["stored_rows"] == 0
+    assert keyed["unchanged"] == 90
+
+
+def test_a_branch_without_ancestry_to_the_other_end(spark: Any, tmp_path: Path) -> None:
+    table = create(spark, "branched", version=2, mode="merge-on-read", partitioned=False)
+    insert(spark, table, 0, 60)
+    spark.sql(f"ALTER TABLE {table} CREATE BRANCH x")
+    spark.sql(f"UPDATE {table}.branch_x SET v = 0 WHERE id = 1")
+    spark.sql(f"DELETE FROM {table} WHERE id = 2")
+    refs = {row[0]: row[1] for row in spark.sql(f"SELECT name, snapshot_id FROM {table}.refs").collect()}
+    keyed = check(spark, tmp_path, table, refs["main"], refs["x"])
+    assert (keyed["inserted"], keyed["deleted"], keyed["updated"]) == (1, 0, 1)
+
+
+def test_initial_defaults_of_version_3(spark: Any, tmp_path: Path) -> None:
+    table = create(spark, "defaulted", version=3, mode="copy-on-write", partitioned=False)
+    insert(spark, table, 0, 10)
+    start = snapshots(spark, table)[-1]
+    location = metadata_of(spark, table)
+    raw = json.loads(Path(location.removeprefix("file://")).read_text())
+    schema = raw["schemas"][0]
+    newer = {**schema, "schema-id": 1, "fields": [*schema["fields"]]}
+    newer["fields"].append(
+        {"id": 90, "name": "flag", "type": "string", "required": False, "initial-default": "it's old"}
+    )
+    raw["schemas"].append(newer)
+    target = tmp_path / "evolved.metadata.json"
+    target.write_text(json.dumps(raw))
+    keyed = tables.diff(tmp_path, None, SideRef(f"file://{target}", start, 1), key=["id"])
+    assert {row["a8"] for row in keyed["rows"]} == {"it's old"}
