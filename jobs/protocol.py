@@ -427,7 +427,7 @@ def _decode_union(arguments: tuple[Any, ...], value: Any, where: str) -> Any:
 def _decode_tuple(arguments: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
     if not isinstance(value, list):
         raise ProtocolError(f"{where}: expected a list, got {type(value).__name__}")
-    if len(arguments) == 2 and arguments[1] is Ellipsis:  # noqa: PLR2004 - tuple[x, ...]
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
         return tuple(_decode(arguments[0], item, f"{where}[{index}]") for index, item in enumerate(value))
     if len(arguments) != len(value):
         raise ProtocolError(f"{where}: expected {len(arguments)} values, got {len(value)}")

@@ -1,9 +1,9 @@
-"""Reading files that people upload: CSV, JSON lines, Parquet. Types come from the whole file, memory stays bounded.
+r"""Reading files that people upload: CSV, JSON lines, Parquet. Types come from the whole file, memory stays bounded.
 
 Text files are scanned twice by DuckDB: once to find broken rows and the type of every column, once to read. A column is
 what all of its values are: boolean, whole number, number, date, timestamp, else text. Numbers with leading zeros or too
 many digits stay text, so that nothing is lost. An empty CSV field is NULL; `NA`, `N/A`, `NULL`, `null`, `NaN`, `nan` and
-`\\N` are NULL too in a column of numbers, dates or booleans, and then in the whole file.
+`\N` are NULL too in a column of numbers, dates or booleans, and then in the whole file.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def read_csv(path: Path, known: Schema) -> Source:
         raise _csv_error(path, separator, len(names), error) from None
     if rows == 0:
         raise FileError("the file has a header and no rows", code="empty_file")
-    kinds = _suit(connection, source, names, kinds, missing, known)
+    kinds = _suit(connection, source, names=names, kinds=kinds, missing=missing, known=known)
     cast = ", ".join(_cast(name, kind, missing) for name, kind in zip(names, kinds, strict=True))
     return _stream(connection, f"SELECT {cast} FROM {source}", rows)
 
@@ -193,6 +193,7 @@ def _fits(value: str, kind: str, pattern: str) -> str:
 def _suit(
     connection: duckdb.DuckDBPyConnection,
     source: str,
+    *,
     names: Sequence[str],
     kinds: Sequence[str],
     missing: Sequence[str],

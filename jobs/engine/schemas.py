@@ -68,7 +68,7 @@ def _storable_type(kind: pa.DataType, where: str) -> pa.DataType:
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", tz="UTC" if kind.tz else None)
     if pa.types.is_decimal(kind):
-        if kind.precision > 38:  # noqa: PLR2004 - Iceberg's limit
+        if kind.precision > 38:
             raise SchemaError(f"column {where!r} has type {kind}; decimals hold at most 38 digits")
         return pa.decimal128(kind.precision, kind.scale)
     if pa.types.is_null(kind):
@@ -98,7 +98,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 
 _STORED_AS = (
-    (lambda kind: pa.types.is_integer(kind) and (kind.bit_width < 32 or kind == pa.int32()), pa.int32()),  # noqa: PLR2004
+    (lambda kind: pa.types.is_integer(kind) and (kind.bit_width < 32 or kind == pa.int32()), pa.int32()),
     (pa.types.is_integer, pa.int64()),
     (lambda kind: pa.types.is_float16(kind) or pa.types.is_float32(kind), pa.float32()),
     (pa.types.is_float64, pa.float64()),
@@ -127,7 +127,7 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
 
 def wanted_fields(schema: pa.Schema) -> tuple[NestedField, ...]:
     """Return storable Arrow columns as Iceberg fields without ids, all optional."""
-    return _pyarrow_to_schema_without_ids(schema, downcast_ns_timestamp_to_us=True, format_version=2).fields
+    return tuple(_pyarrow_to_schema_without_ids(schema, downcast_ns_timestamp_to_us=True, format_version=2).fields)
 
 
 # --- the next schema of a branch ------------------------------------------------------------------
@@ -193,9 +193,7 @@ def _appended(current: Schema, wanted: Sequence[NestedField], ids: Iterator[int]
             fields.append(known)
         elif can_promote(known.field_type, field.field_type):
             fields.append(
-                NestedField(
-                    known.field_id, known.name, field.field_type, required=known.required, doc=known.doc
-                )
+                NestedField(known.field_id, known.name, field.field_type, required=known.required, doc=known.doc)
             )
         else:
             raise SchemaError(
@@ -233,20 +231,19 @@ def same_type(one: IcebergType, other: IcebergType) -> bool:
     """Compare two types without their ids."""
     if isinstance(one, StructType) and isinstance(other, StructType):
         return [field.name for field in one.fields] == [field.name for field in other.fields] and all(
-            same_type(left.field_type, right.field_type)
-            for left, right in zip(one.fields, other.fields, strict=True)
+            same_type(left.field_type, right.field_type) for left, right in zip(one.fields, other.fields, strict=True)
         )
     if isinstance(one, ListType) and isinstance(other, ListType):
         return same_type(one.element_type, other.element_type)
     if isinstance(one, MapType) and isinstance(other, MapType):
         return same_type(one.key_type, other.key_type) and same_type(one.value_type, other.value_type)
-    return one == other
+    return bool(one == other)
 
 
 def can_promote(one: IcebergType, other: IcebergType) -> bool:
     """Whether Iceberg reads old values of type `one` as `other`."""
     if isinstance(one, DecimalType) and isinstance(other, DecimalType):
-        return one.scale == other.scale and one.precision <= other.precision
+        return bool(one.scale == other.scale and one.precision <= other.precision)
     return (isinstance(one, IntegerType) and isinstance(other, LongType)) or (
         isinstance(one, FloatType) and isinstance(other, DoubleType)
     )

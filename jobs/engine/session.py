@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PROGRESS_SECONDS = 2.0
 
 
-class SparkUnavailable(RuntimeError):  # noqa: N818 - reads as what happened
+class SparkUnavailable(RuntimeError):
     """There is no Spark server, or it does not answer."""
 
 
@@ -31,11 +31,9 @@ def session_url(remote: str, *, job_id: str, session_id: str | None) -> str:
     return f"{url};session_id={session_id}" if session_id else url
 
 
-def open_session(
-    manifest: JobManifest, say: Callable[[str], None], report: Callable[[int, int], None]
-) -> SparkSession:
+def open_session(manifest: JobManifest, say: Callable[[str], None], report: Callable[[int, int], None]) -> SparkSession:
     """Open the job's session and configure its catalog with the job's token and branch."""
-    from pyspark.errors.exceptions.connect import SparkConnectGrpcException  # noqa: PLC0415 - seconds of imports
+    from pyspark.errors.exceptions.connect import SparkConnectGrpcException
 
     if manifest.spark_remote is None:
         raise SparkUnavailable("there is no Spark server here: Java 17 or 21 is needed for Spark transforms")
@@ -75,8 +73,8 @@ def connect(remote: str, *, job_id: str, session_id: str | None) -> SparkSession
     warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")
     # pyspark.sql.functions asks the environment whether it builds plans for a server or calls a JVM in this process
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
-    from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415 - seconds of imports
-    from pyspark.sql.connect.session import SparkSession  # noqa: PLC0415
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+    from pyspark.sql.connect.session import SparkSession
 
     session = SparkSession.builder.remote(session_url(remote, job_id=job_id, session_id=session_id)).create()
     session.client.set_retry_policies([DefaultPolicy(max_retries=4, initial_backoff=200, max_backoff=2000)])
@@ -85,8 +83,8 @@ def connect(remote: str, *, job_id: str, session_id: str | None) -> SparkSession
 
 def close_session(session: SparkSession) -> None:
     """Interrupt what still runs and release the session: a query outlives the client that asked for it."""
-    import grpc  # noqa: PLC0415 - comes with Spark Connect
-    from pyspark.errors import PySparkException  # noqa: PLC0415
+    import grpc
+    from pyspark.errors import PySparkException
 
     for act in (session.interruptAll, session.stop):
         try:

@@ -35,8 +35,8 @@ def read(session: Any, table: str, *, since: int | None = None, until: int | Non
 
 def write(session: SparkSession, frame: DataFrame, table: Table, *, name: str, is_append: bool) -> None:
     """Evolve the branch's schema to the frame's, then write it as one snapshot."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's own habit; only Spark jobs
-    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
+    from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit; only Spark jobs
+    from pyspark.sql.pandas.types import to_arrow_schema
 
     _ = session
     stored = storable_schema(to_arrow_schema(frame.schema))
@@ -45,7 +45,7 @@ def write(session: SparkSession, frame: DataFrame, table: Table, *, name: str, i
     if is_append:
         writer.append()
     else:
-        writer.overwrite(F.lit(True))  # noqa: FBT003 - a condition that holds for every row
+        writer.overwrite(F.lit(True))
 
 
 def from_arrow(session: Any, data: pa.Table) -> Any:

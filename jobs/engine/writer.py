@@ -41,7 +41,7 @@ class Written:
     snapshot_id: int
 
 
-class _ReplaceAll(_SnapshotProducer["_ReplaceAll"]):
+class _ReplaceAll(_SnapshotProducer["_ReplaceAll"]):  # type: ignore[misc]
     """An overwrite that removes everything: PyIceberg's own makes two snapshots of it and keeps delete files."""
 
     def _live_entries(self) -> list[ManifestEntry]:
@@ -113,9 +113,9 @@ def evolve_schema(table: Table, wanted: Sequence[NestedField], *, is_append: boo
         )
         if known is None:
             updates = (AddSchemaUpdate(schema=schema), SetCurrentSchemaUpdate(schema_id=-1))
-            transaction._stage(updates, requirements)  # noqa: SLF001 - update_schema() cannot reuse ids
+            transaction._stage(updates, requirements)
         else:
-            transaction._stage((SetCurrentSchemaUpdate(schema_id=known),), requirements[:1])  # noqa: SLF001
+            transaction._stage((SetCurrentSchemaUpdate(schema_id=known),), requirements[:1])
         try:
             transaction.commit_transaction()
         except CommitFailedException:

@@ -51,6 +51,7 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn
@@ -269,10 +270,8 @@ class ForkServer:
         pid, connection.pid = connection.pid, None
         self._forget_process(connection)
         # whatever ran outside a process namespace (mode off) and stayed in the group
-        try:
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         self._answer(connection, {"exit": code if code >= 0 else 128 - code})
         self._close(connection)
@@ -285,10 +284,8 @@ class ForkServer:
 
     @staticmethod
     def _answer(connection: _Connection, message: Mapping[str, Any]) -> None:
-        try:
+        with suppress(OSError):  # the caller is gone, which the next read of its socket shows
             connection.socket.sendall(json.dumps(message).encode() + b"\n")
-        except OSError:
-            pass  # the caller is gone, which the next read of its socket shows
 
     def _close(self, connection: _Connection) -> None:
         """Forget a caller; its job, if it still runs, is killed and reaped."""

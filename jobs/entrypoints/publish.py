@@ -29,8 +29,8 @@ def main(manifest: str) -> int:
     request = read_message(PublishRequest, manifest)
     result = publish(Path(request.root).resolve(), request.packages)
     for error in result.errors:
-        print(f"{error.file}:{error.line} error: {error.message}")  # noqa: T201 - the log is stdout
-    print(f"{len(result.jobspecs)} JobSpecs, {len(result.errors)} errors")  # noqa: T201
+        print(f"{error.file}:{error.line} error: {error.message}")
+    print(f"{len(result.jobspecs)} JobSpecs, {len(result.errors)} errors")
     write_message(request.result_path, result)
     return 0
 
@@ -105,7 +105,7 @@ def _line_of(path: Path, text: str) -> int:
 def _import(module: str, path: Path, root: Path) -> CodeError | None:
     try:
         importlib.import_module(module)
-    except BaseException as error:  # noqa: BLE001 - the repository's code may raise anything, SystemExit included
+    except BaseException as error:
         return describe_failure(error, root, fallback=str(path.relative_to(root)))
     loaded = Path(getattr(sys.modules[module], "__file__", None) or "")
     if loaded.resolve() != path.resolve():

@@ -56,7 +56,7 @@ def run(manifest: JobManifest, connections: Connections) -> JobResult:
         transform = load_transform(manifest, root)
         outputs = _call(transform, manifest, connections)
         _say_unwritten(outputs)
-        checks = _check(transform, outputs, manifest, connections)
+        checks = _check(transform, outputs, connections)
         results = {output.path: output.result() for output in outputs.values()}
     except _Stopped:
         raise
@@ -66,7 +66,7 @@ def run(manifest: JobManifest, connections: Connections) -> JobResult:
         placed = describe_job_error(error, root)
         message = f"out of memory: profile {manifest.size!r} allows no more; see @configure(profile=...)"
         return JobResult("failed", error=JobError(message, placed.file, placed.line, placed.traceback, "MemoryError"))
-    except BaseException as error:  # noqa: BLE001 - the repository's code may raise anything, SystemExit included
+    except BaseException as error:
         failure = describe_job_error(error, root)
         place = f"{failure.file}:{failure.line} " if failure.file else ""
         say(f"Error: {place}{failure.message}")
@@ -132,9 +132,7 @@ def _say_unwritten(outputs: dict[str, IcebergOutput]) -> None:
             say(f"warning: the transform wrote nothing to {output.path}, its rows stay as they are")
 
 
-def _check(
-    transform: Transform, outputs: dict[str, IcebergOutput], manifest: JobManifest, connections: Connections
-) -> list[CheckResult]:
+def _check(transform: Transform, outputs: dict[str, IcebergOutput], connections: Connections) -> list[CheckResult]:
     results: list[CheckResult] = []
     for name, declared in transform.outputs.items():
         if declared.checks:

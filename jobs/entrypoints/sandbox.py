@@ -35,6 +35,7 @@ import signal
 import stat
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NoReturn
@@ -47,10 +48,26 @@ JOB_UIDS = 100_000
 MOST_FILES = 65_536  # more descriptors than the callers ever hold open
 _GIB = 1024**3
 _SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-_ETC = (
-    "alternatives ca-certificates host.conf hosts java-17-openjdk java-21-openjdk ld.so.cache ld.so.conf "
-    "ld.so.conf.d localtime mime.types nsswitch.conf pki protocols resolv.conf services ssl timezone"
-).split()
+_ETC = [
+    "alternatives",
+    "ca-certificates",
+    "host.conf",
+    "hosts",
+    "java-17-openjdk",
+    "java-21-openjdk",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "mime.types",
+    "nsswitch.conf",
+    "pki",
+    "protocols",
+    "resolv.conf",
+    "services",
+    "ssl",
+    "timezone",
+]
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 
 _CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x08000000, 0x10000000, 0x20000000
@@ -98,7 +115,7 @@ def detect_mode() -> Mode:
 
 
 def _probe() -> int:
-    return 0 if os.listdir("/usr") and not os.path.exists("/root/.ssh") else 1  # noqa: PTH110, PTH208 - no imports after the fork
+    return 0 if os.listdir("/usr") and not os.path.exists("/root/.ssh") else 1
 
 
 def confine(body: Callable[[], int], confinement: Confinement, limits: Limits, *, mode: Mode) -> NoReturn:
@@ -120,7 +137,7 @@ def confine(body: Callable[[], int], confinement: Confinement, limits: Limits, *
         os.close(alive_read)
         _become_confined(confinement, limits, mode=mode, number=number)
         _die_with_keeper(alive_write)
-    except BaseException as error:  # noqa: BLE001 - this process must not return into its caller's code, whatever happens
+    except BaseException as error:
         _refuse(error)
     os._exit(_run(body))
 
@@ -130,15 +147,13 @@ def _run(body: Callable[[], int]) -> int:
         code = body()
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-    except BaseException:  # noqa: BLE001 - the process ends here, and its log must say why
+    except BaseException:
         sys.excepthook(*sys.exc_info())
         code = 1
     finally:
         for stream in (sys.stdout, sys.stderr):
-            try:
+            with suppress(OSError, ValueError):  # the reader of the log is gone or the code closed its output
                 stream.flush()
-            except (OSError, ValueError):  # the reader of the log is gone or the code closed its output
-                pass
     return code & 0xFF
 
 
@@ -259,10 +274,10 @@ def _visible(confinement: Confinement) -> list[tuple[str, bool]]:
     """Every path to bind, parents before children, with whether it may be written."""
     here = Path(__file__).resolve().parents[1]
     paths = {path: False for path in _SYSTEM_FOLDERS if os.path.lexists(f"/old{path}")}
-    paths |= {f"/etc/{name}": False for name in _ETC if os.path.exists(f"/old/etc/{name}")}  # noqa: PTH110
+    paths |= {f"/etc/{name}": False for name in _ETC if os.path.exists(f"/old/etc/{name}")}
     paths |= {str(path): False for path in _python_folders() | {here}}
-    paths |= {os.path.abspath(path): False for path in confinement.readonly}  # noqa: PTH100 - links must stay links
-    paths |= {os.path.abspath(path): True for path in confinement.writable}  # noqa: PTH100
+    paths |= {os.path.abspath(path): False for path in confinement.readonly}
+    paths |= {os.path.abspath(path): True for path in confinement.writable}
     return sorted(paths.items(), key=lambda item: item[0].count("/"))
 
 
@@ -273,15 +288,15 @@ def _python_folders() -> set[Path]:
 
 def _bind(path: str, *, writable: bool) -> None:
     source, target = f"/old{path}", f"/new{path}"
-    if os.path.islink(source):  # noqa: PTH114 - /bin -> usr/bin and the like
+    if os.path.islink(source):
         _make_parents(target)
-        os.symlink(os.readlink(source), target)  # noqa: PTH115, PTH211
+        os.symlink(os.readlink(source), target)
         return
-    if not os.path.exists(source):  # noqa: PTH110
+    if not os.path.exists(source):
         raise FileNotFoundError(errno.ENOENT, "the sandbox should show it, but it does not exist", path)
-    if not os.path.exists(target):  # noqa: PTH110
+    if not os.path.exists(target):
         _make_parents(target)
-        if stat.S_ISDIR(os.stat(source).st_mode):  # noqa: PTH116
+        if stat.S_ISDIR(os.stat(source).st_mode):
             os.mkdir(target, 0o755)
             os.chmod(target, 0o755)
         else:
@@ -300,10 +315,10 @@ def _locked_flags(target: str) -> int:
 
 def _make_parents(target: str) -> None:
     missing = []
-    parent = os.path.dirname(target)  # noqa: PTH120
-    while not os.path.isdir(parent):  # noqa: PTH112
+    parent = os.path.dirname(target)
+    while not os.path.isdir(parent):
         missing.append(parent)
-        parent = os.path.dirname(parent)  # noqa: PTH120
+        parent = os.path.dirname(parent)
     for folder in reversed(missing):
         os.mkdir(folder, 0o755)
         os.chmod(folder, 0o755)
@@ -317,7 +332,7 @@ def _make_devices() -> None:
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o666))
         _mount(f"/old/dev/{name}", target, None, _MS_BIND)
     for name, link in (("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
-        os.symlink(link, f"/new/dev/{name}")  # noqa: PTH211
+        os.symlink(link, f"/new/dev/{name}")
     _private_folder("/dev/shm", 256 * 1024**2)  # noqa: S108
 
 
@@ -350,7 +365,7 @@ def _private_folder(path: str, size: int) -> None:
 
 
 def _pivot(new_root: str, put_old: str) -> None:
-    if not os.path.isdir(put_old):  # noqa: PTH112
+    if not os.path.isdir(put_old):
         os.mkdir(put_old, 0o755)
     number = _SYS_PIVOT_ROOT[os.uname().machine]
     _call("pivot_root", _libc.syscall(number, os.fsencode(new_root), os.fsencode(put_old)))
@@ -358,8 +373,8 @@ def _pivot(new_root: str, put_old: str) -> None:
 
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
-    encode = lambda text: None if text is None else os.fsencode(text)  # noqa: E731
-    outcome = _libc.mount(encode(source), encode(target), encode(kind), ctypes.c_ulong(flags), encode(data))
+    texts = [None if text is None else os.fsencode(text) for text in (source, target, kind, data)]
+    outcome = _libc.mount(*texts[:3], ctypes.c_ulong(flags), texts[3])
     _call(f"mount {source or ''} {target}", outcome)
 
 

@@ -55,8 +55,12 @@ def upload(manifest: UploadManifest) -> JobResult:
     say(f"wrote {written.rows:,} rows to {manifest.path} on the staging branch")
     snapshot = table.current_snapshot()
     total = int((snapshot.summary or {}).get("total-records") or 0) if snapshot is not None else 0
-    mode = "append" if is_append else "replace"
-    output = OutputResult(rows=total, snapshot_id=written.snapshot_id, added_rows=written.rows, mode=mode)
+    output = OutputResult(
+        rows=total,
+        snapshot_id=written.snapshot_id,
+        added_rows=written.rows,
+        mode="append" if is_append else "replace",
+    )
     return JobResult("ok", outputs={manifest.path: output})
 
 
@@ -73,7 +77,7 @@ def _watch(batches: Iterator[pa.RecordBatch], manifest: UploadManifest, total: i
 
 def _columns(schema: pa.Schema) -> str:
     shown = [f"{field.name} {field.type}" for field in schema]
-    return ", ".join(shown[:30]) + (f" and {len(shown) - 30} more" if len(shown) > 30 else "")  # noqa: PLR2004
+    return ", ".join(shown[:30]) + (f" and {len(shown) - 30} more" if len(shown) > 30 else "")
 
 
 def _failed(message: str, *, code: str, line: int = 0) -> JobResult:

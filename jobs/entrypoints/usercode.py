@@ -53,7 +53,7 @@ def check_package_name(name: str) -> str | None:
     """Return why a package name cannot be used, if so."""
     if not all(part.isidentifier() for part in name.split(".")):
         return f"{name!r} is no package name"
-    top = name.split(".")[0]
+    top = name.split(".", maxsplit=1)[0]
     if top in _RESERVED or top in sys.stdlib_module_names:
         return f"a package cannot be named {top!r}: that name is taken"
     return None

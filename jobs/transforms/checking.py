@@ -56,7 +56,7 @@ class ArrowSource:
 
     @staticmethod
     def _connect() -> Any:
-        import duckdb  # noqa: PLC0415 - only where something is checked
+        import duckdb
 
         connection = duckdb.connect(
             config={"memory_limit": MEMORY_LIMIT, "temp_directory": "/tmp/checks", "threads": "2"}  # noqa: S108 - private

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def say(line: str) -> None:
     """Write one line of the job's log."""
-    print(re.sub(r"[\r\n]+", " ", line), flush=True)  # noqa: T201 - the log is stdout
+    print(re.sub(r"[\r\n]+", " ", line), flush=True)
 
 
 class Connections:
@@ -50,7 +50,7 @@ class Connections:
     def spark(self) -> SparkSession:
         """The job's Spark session."""
         if self._spark is None:
-            from jobs.engine.session import open_session  # noqa: PLC0415 - light jobs never need it
+            from jobs.engine.session import open_session
 
             if self.manifest.profile != "spark":
                 raise TransformError("this transform has no Spark: declare it with @transform.spark.using")
@@ -64,7 +64,7 @@ class Connections:
     def close(self) -> None:
         """End the Spark session, running queries included."""
         if self._spark is not None:
-            from jobs.engine.session import close_session  # noqa: PLC0415 - as above
+            from jobs.engine.session import close_session
 
             close_session(self._spark)
             self._spark = None

@@ -29,7 +29,9 @@ class Check:
 
     def __init__(self, expectation: Expectation, name: str, on_error: OnError = "FAIL", description: str = "") -> None:
         if not isinstance(expectation, Expectation):
-            raise DeclarationError(f"Check {name!r}: {expectation!r} is not an expectation, see transforms.expectations")
+            raise DeclarationError(
+                f"Check {name!r}: {expectation!r} is not an expectation, see transforms.expectations"
+            )
         if not isinstance(name, str) or not name.strip():
             raise DeclarationError("A Check needs a name: Check(expectation, 'what must hold')")
         if on_error not in ("FAIL", "WARN"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
 import types
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from jobs.transforms.declare import Transform
 
 FORMAT = "1"
 _BLOCKS = (ast.AugAssign, ast.If, ast.For, ast.While, ast.With, ast.Try)
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -136,10 +138,8 @@ class _Parts:
                 value = cell.cell_contents
             except ValueError:  # not bound yet
                 continue
-            if isinstance(value, str | int | float | bool | bytes | tuple | frozenset | type(None)):
-                self.add(f"closure {name}", repr(value))
-            elif isinstance(value, list | dict):
-                self.add(f"closure {name}", repr(value))
+            if isinstance(value, str | int | float | bool | bytes | tuple | frozenset | list | dict | type(None)):
+                self.add(f"closure {name}", _ADDRESS.sub("", repr(value)))
 
     def _add_effects(self, module: Module) -> None:
         for index, statement in enumerate(module.effects):
@@ -273,9 +273,11 @@ class _Plain(ast.NodeTransformer):
     def generic_visit(self, node: ast.AST) -> ast.AST:
         super().generic_visit(node)
         body = getattr(node, "body", None)
-        if isinstance(body, list) and isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(body, list) and isinstance(
+            node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+        ):
             kept = [statement for statement in body if not _is_text(statement)]
-            node.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
+            node.body = kept or [ast.Pass()]
         return node
 
 

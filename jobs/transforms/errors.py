@@ -9,5 +9,5 @@ class TransformError(RuntimeError):
     """A transform asked for something that its inputs or outputs cannot give."""
 
 
-class CheckFailed(TransformError):  # noqa: N818 - reads as what happened
+class CheckFailed(TransformError):
     """An expectation with `on_error="FAIL"` does not hold on the written data."""

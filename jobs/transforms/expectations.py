@@ -14,7 +14,7 @@ that the same check runs embedded or on a cluster.
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import decimal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from typing import Protocol
 
 from jobs.transforms.errors import DeclarationError
 
-Literal = str | int | float | bool | decimal.Decimal | datetime.date | datetime.datetime
+Literal = str | int | float | bool | decimal.Decimal | dt.date | dt.datetime
 __all__ = [
     "Column",
     "Expectation",
@@ -118,7 +118,9 @@ class RowExpectation(Expectation):
     def judge(self, source: Source) -> Verdict:
         """Count the rows where it is false, and show one."""
         broken = f"({self.condition(source)}) {source.same} FALSE"
-        counts = source.query(f"SELECT count(*) AS total, sum(CASE WHEN {broken} THEN 1 ELSE 0 END) AS bad FROM {{data}}")
+        counts = source.query(
+            f"SELECT count(*) AS total, sum(CASE WHEN {broken} THEN 1 ELSE 0 END) AS bad FROM {{data}}"
+        )
         total, bad = _number(counts[0]["total"]), _number(counts[0]["bad"])
         if bad == 0:
             return Verdict(passed=True, message=f"{total:,} rows")
@@ -433,7 +435,7 @@ def regex(column: str, pattern: str) -> Expectation:
     return _Matches(column, pattern)
 
 
-def row_count(min: int | None = None, max: int | None = None) -> Expectation:  # noqa: A002 - what users write
+def row_count(min: int | None = None, max: int | None = None) -> Expectation:
     """Expect a number of rows."""
     if min is None and max is None:
         raise DeclarationError("row_count: give min, max or both")
@@ -490,9 +492,9 @@ def _literal(source: Source, value: Literal) -> str:
         return str(value)
     if isinstance(value, float):
         return f"CAST('{value!r}' AS DOUBLE)"
-    if isinstance(value, datetime.datetime):
+    if isinstance(value, dt.datetime):
         return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
-    if isinstance(value, datetime.date):
+    if isinstance(value, dt.date):
         return f"DATE '{value.isoformat()}'"
     if isinstance(value, str):
         return source.text(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
@@ -55,7 +55,7 @@ class IcebergInput:
     def arrow(
         self,
         columns: Sequence[str] | None = None,
-        filter: str | BooleanExpression | None = None,  # noqa: A002 - what users write
+        filter: str | BooleanExpression | None = None,
         *,
         mode: Mode | None = None,
     ) -> pa.Table:
@@ -69,7 +69,7 @@ class IcebergInput:
     def batches(
         self,
         columns: Sequence[str] | None = None,
-        filter: str | BooleanExpression | None = None,  # noqa: A002
+        filter: str | BooleanExpression | None = None,
         *,
         mode: Mode | None = None,
     ) -> pa.RecordBatchReader:
@@ -79,12 +79,12 @@ class IcebergInput:
     def polars(
         self,
         columns: Sequence[str] | None = None,
-        filter: str | BooleanExpression | None = None,  # noqa: A002
+        filter: str | BooleanExpression | None = None,
         *,
         mode: Mode | None = None,
     ) -> pl.DataFrame:
         """Read as a polars DataFrame; see `arrow`."""
-        import polars as pl  # noqa: PLC0415 - only where it is used
+        import polars as pl
 
         frame = pl.from_arrow(self.arrow(columns, filter, mode=mode))
         assert isinstance(frame, pl.DataFrame)  # noqa: S101 - a table never becomes a Series
@@ -93,7 +93,7 @@ class IcebergInput:
     def pandas(
         self,
         columns: Sequence[str] | None = None,
-        filter: str | BooleanExpression | None = None,  # noqa: A002
+        filter: str | BooleanExpression | None = None,
         *,
         mode: Mode | None = None,
     ) -> pd.DataFrame:
@@ -104,12 +104,12 @@ class IcebergInput:
     def dataframe(
         self,
         columns: Sequence[str] | None = None,
-        filter: str | Column | None = None,  # noqa: A002
+        filter: str | Column | None = None,
         *,
         mode: Mode | None = None,
     ) -> DataFrame:
         """Read as a Spark DataFrame (transforms declared with `@transform.spark.using`)."""
-        from jobs.engine import tables  # noqa: PLC0415 - light jobs have no Spark
+        from jobs.engine import tables
 
         _ = self._table  # says in the log what is read
         since = self._since(mode)
@@ -127,7 +127,7 @@ class IcebergInput:
         images: Images = "first",
     ) -> DataFrame:
         """Return the changes of a range as a Spark DataFrame; see `changelog_arrow`."""
-        from jobs.engine import tables  # noqa: PLC0415
+        from jobs.engine import tables
 
         changes = self.changelog_arrow(keys, start=start, end=end, images=images)
         return tables.from_arrow(self._connections.spark, changes)
@@ -151,7 +151,7 @@ class IcebergInput:
         adding the afters turns the rows at the start into the rows at the end. `images="latest"` gives the last change
         alone, UPDATE_BEFORE 2 and UPDATE_AFTER 3.
         """
-        from jobs.changelog import read_changelog  # noqa: PLC0415 - DuckDB only where it is used
+        from jobs.changelog import read_changelog
 
         if start is None and end is None:
             first: int | None = self._pinned.since_snapshot_id

@@ -76,7 +76,7 @@ class IcebergOutput:
 
     def write_polars(self, frame: pl.DataFrame | pl.LazyFrame) -> None:
         """Write a polars frame; a LazyFrame is collected first."""
-        import polars as pl  # noqa: PLC0415 - only where it is used
+        import polars as pl
 
         collected = frame.collect() if isinstance(frame, pl.LazyFrame) else frame
         if not isinstance(collected, pl.DataFrame):
@@ -93,13 +93,11 @@ class IcebergOutput:
 
     def write_dataframe(self, frame: DataFrame) -> None:
         """Write a Spark DataFrame as one snapshot (transforms declared with `@transform.spark.using`)."""
-        from jobs.engine import tables  # noqa: PLC0415 - light jobs have no Spark
+        from jobs.engine import tables
 
         table = self._load()
         try:
-            tables.write(
-                self._connections.spark, frame, table, name=self._target.table, is_append=self._is_append()
-            )
+            tables.write(self._connections.spark, frame, table, name=self._target.table, is_append=self._is_append())
         except SchemaError as error:
             raise TransformError(f"{self.path}: {error}") from None
         snapshot = table.refresh().current_snapshot()
@@ -113,7 +111,7 @@ class IcebergOutput:
 
         One snapshot; none where there is nothing to apply. On a first or full build the destination is emptied first.
         """
-        from jobs.changelog import apply_changelog  # noqa: PLC0415 - DuckDB only where it is used
+        from jobs.changelog import apply_changelog
 
         table = self._load()
         data = changes if isinstance(changes, pa.Table) else changes.toArrow()
@@ -181,7 +179,7 @@ def _read_arrow(data: object, path: str) -> tuple[pa.Schema, Iterable[pa.RecordB
 def _size(number: int) -> str:
     size = float(number)
     for unit in ("bytes", "kB", "MB"):
-        if size < 1000:  # noqa: PLR2004 - as people count
+        if size < 1000:
             return f"{size:.0f} {unit}" if unit != "MB" else f"{size:.1f} MB"
         size /= 1000
     return f"{size:.1f} GB"

@@ -177,7 +177,9 @@ def test_endless_computing_is_ended(home: Home) -> None:
 
 
 def test_code_that_ignores_sigterm_is_killed(home: Home) -> None:
-    running = home.start("import signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint('deaf', flush=True)\ntime.sleep(600)")
+    running = home.start(
+        "import signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint('deaf', flush=True)\ntime.sleep(600)"
+    )
     time.sleep(0.5)
     running.send({"kill": "TERM"})
     time.sleep(0.3)

@@ -89,7 +89,12 @@ def test_what_does_not_compute_changes_nothing(tmp_path: Path, file: str, old: s
         ("pipelines/constants.py", "SEED = 1", "SEED = 2", {"first"}),
         ("pipelines/module.py", "LIMIT = 5", "LIMIT = 5\nprint('at import')", {"first", "second"}),
         ("pipelines/__init__.py", "", "import os\nos.environ['A'] = 'b'\n", {"first", "second"}),
-        ("pipelines/module.py", "@transform.using(out=TableOutput(\"/x/b\"", "@configure('large')\n@transform.using(out=TableOutput(\"/x/b\"", {"second"}),
+        (
+            "pipelines/module.py",
+            '@transform.using(out=TableOutput("/x/b"',
+            "@configure('large')\n@transform.using(out=TableOutput(\"/x/b\"",
+            {"second"},
+        ),
         ("pipelines/module.py", "LIMIT = 5", "LIMIT = 5\nif True:\n    LIMIT = 6", {"first", "second"}),
         ("pipelines/shared.py", "FACTOR = 3", "FACTOR = 3\nfrom pipelines.constants import *", {"first"}),
     ],
@@ -99,7 +104,9 @@ def test_what_computes_changes_what_uses_it(tmp_path: Path, file: str, old: str,
 
 
 def test_values_of_a_closure_count(tmp_path: Path) -> None:
-    source = HEAD + """
+    source = (
+        HEAD
+        + """
 def make(factor):
     @transform.using(out=TableOutput("/x/a"))
     def compute(out):
@@ -108,6 +115,7 @@ def make(factor):
 
 MADE = make(1)
 """
+    )
     before = digests(tmp_path / "a", {"pipelines/a.py": source})
     after = digests(tmp_path / "b", {"pipelines/a.py": source.replace("make(1)", "make(2)")})
     assert before != after

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from pathlib import Path
 
 import pyarrow as pa
@@ -59,12 +59,12 @@ def path(tmp_path: Path) -> Path:
         (["1", "2.5", "1e3"], pa.float64(), 1.0),
         (["1", "-inf"], pa.float64(), 1.0),
         (["true", "FALSE"], pa.bool_(), True),
-        (["2013-01-02", "2013-12-31"], pa.date32(), datetime.date(2013, 1, 2)),
-        (["2013-01-02 10:00", "2013-01-02T10:00:05.5"], pa.timestamp("us"), datetime.datetime(2013, 1, 2, 10)),
+        (["2013-01-02", "2013-12-31"], pa.date32(), dt.date(2013, 1, 2)),
+        (["2013-01-02 10:00", "2013-01-02T10:00:05.5"], pa.timestamp("us"), dt.datetime(2013, 1, 2, 10)),
         (
             ["2013-01-02T10:00:00Z", "2013-01-02 10:00+02:00"],
             pa.timestamp("us", "UTC"),
-            datetime.datetime(2013, 1, 2, 10, tzinfo=datetime.UTC),
+            dt.datetime(2013, 1, 2, 10, tzinfo=dt.UTC),
         ),
         (["00123", "45"], pa.string(), "00123"),
         (["12345678901234567890", "1"], pa.string(), "12345678901234567890"),
@@ -166,7 +166,7 @@ def test_json_lines(path: Path) -> None:
         "b": "x",
         "c": {"d": 1.5},
         "e": [1],
-        "f": datetime.date(2013, 1, 2),
+        "f": dt.date(2013, 1, 2),
         "g": None,
         "h": "1",
         "late": None,

@@ -64,7 +64,10 @@ def change(**body: object) -> str:
         (change(status="fine"), "JobResult.status: 'fine' is none of"),
         (change(checks={}), "JobResult.checks: expected a list"),
         (change(more=1), "unknown field 'more'"),
-        (change(outputs={"/x": {"rows": True, "snapshot_id": 1}}), r"JobResult.outputs./x.rows: expected int, got bool"),
+        (
+            change(outputs={"/x": {"rows": True, "snapshot_id": 1}}),
+            r"JobResult.outputs./x.rows: expected int, got bool",
+        ),
         (change(outputs={"/x": {"rows": 1}}), "field 'snapshot_id' is missing"),
         (change(error=5), "JobResult.error"),
         (change(outputs=[]), "expected an object"),

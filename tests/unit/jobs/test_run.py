@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from pathlib import Path
 
 import pyarrow as pa
@@ -43,7 +43,10 @@ def compute(ctx, source, out):
         ("out.write_table(source.arrow(columns=['id'], filter='id > 1'))", [2, 3]),
         ("out.write_table(source.arrow(columns=['value', 'id'], filter=\"name = 'a'\"))", [1]),
         ("out.write_table(source.arrow().slice(0, 0))", []),
-        ("out.write_table(source.arrow()); out.set_mode('append'); out.write_table(source.arrow())", [1, 2, 3, 1, 2, 3]),
+        (
+            "out.write_table(source.arrow()); out.set_mode('append'); out.write_table(source.arrow())",
+            [1, 2, 3, 1, 2, 3],
+        ),
         ("out.write_table(source.arrow()); out.write_table(source.arrow().slice(1))", [2, 3]),
     ],
 )
@@ -198,7 +201,9 @@ def test_a_warning_does_not_fail(job: LocalJob, capfd: pytest.CaptureFixture[str
 
 
 def test_all_checks_are_told_when_one_fails(job: LocalJob) -> None:
-    checks = "[Check(E.row_count(min=9), 'many'), Check(E.primary_key('name'), 'key'), Check(E.row_count(min=1), 'some')]"
+    checks = (
+        "[Check(E.row_count(min=9), 'many'), Check(E.primary_key('name'), 'key'), Check(E.row_count(min=1), 'some')]"
+    )
     result = job.run(declare("out.write_table(source.arrow())", checks), inputs=ONE, outputs=OUT)
     assert [check.passed for check in result.checks] == [False, False, True]
     assert result.error is not None
@@ -293,5 +298,5 @@ def test_types_survive(job: LocalJob) -> None:
     assert list(types.values())[:8] == ["boolean", "int", "long", "float", "date", "timestamp", "timestamptz", "string"]
     assert types["money"] == "decimal(10, 2)"
     first = job.read("/x/out").to_pylist()[0]
-    assert first["zoned"] == datetime.datetime(2013, 1, 1, 10, tzinfo=datetime.UTC)
+    assert first["zoned"] == dt.datetime(2013, 1, 1, 10, tzinfo=dt.UTC)
     assert (first["many"], first["pair"], first["raw"]) == ([1, 2], {"a": 1, "b": "x"}, b"\x00")
