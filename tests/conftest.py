@@ -88,3 +88,14 @@ def api_client(db: None) -> Callable[..., APIClient]:
         return client
 
     return make
+
+
+@pytest.fixture(scope="session")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The whole product with its demo, as a user starts it; shared by browser and Spark tests."""
+    from tests.factories.installation import running_installation
+
+    home = tmp_path_factory.mktemp("installation") / "home"
+    home.mkdir(mode=0o700)
+    with running_installation(home) as running:
+        yield running

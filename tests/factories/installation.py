@@ -1,0 +1,124 @@
+"""The whole product as a user starts it: `manage.py run` with the demo, in a home and on a port of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from tests.factories.builds import ROOT, find_free_port, wait_until
+
+PASSWORD = "a-password-of-tests-1"
+PATIENCE_S = 300
+
+
+@dataclass
+class Installation:
+    """A running Tributary with its demo loaded."""
+
+    home: Path
+    port: int
+    process: subprocess.Popen[bytes]
+
+    @property
+    def url(self) -> str:
+        """Where pages are."""
+        return f"http://localhost:{self.port}"
+
+    @property
+    def api(self) -> str:
+        """Where the REST API is."""
+        return f"{self.url}/api/v1"
+
+    @property
+    def catalog(self) -> str:
+        """Where the Iceberg catalog is."""
+        return f"{self.url}/iceberg"
+
+    def make_token(self, username: str = "admin") -> str:
+        """Make a token of one of the demo's people."""
+        answer = requests.post(f"{self.api}/tokens", json={"name": "tests"}, auth=(username, PASSWORD), timeout=10)
+        answer.raise_for_status()
+        token: str = answer.json()["token"]
+        return token
+
+    def get(self, path: str, *, token: str) -> Any:
+        """Ask the REST API."""
+        answer = requests.get(f"{self.api}{path}", headers={"Authorization": f"Bearer {token}"}, timeout=60)
+        answer.raise_for_status()
+        return answer.json()
+
+
+@contextlib.contextmanager
+def running_installation(home: Path) -> Iterator[Installation]:
+    """Start it as a user does, wait for the demo and for Spark, and stop it with Ctrl-C."""
+    port = find_free_port()
+    environment = {
+        **os.environ,
+        "TRIBUTARY_HOME": str(home),
+        "TRIBUTARY_PORT": str(port),
+        "TRIBUTARY_DEMO": "1",
+        "TRIBUTARY_ADMIN_PASSWORD": PASSWORD,
+    }
+    output = (home / "run.out").open("wb")
+    process = subprocess.Popen(
+        [sys.executable, "manage.py", "run"],
+        cwd=ROOT,
+        env=environment,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        installation = Installation(home=home, port=port, process=process)
+        wait_until(lambda: _is_up(installation), seconds=60, every=0.5)
+        token = installation.make_token()
+        wait_until(lambda: _is_loaded(installation, token), seconds=PATIENCE_S, every=1)
+        yield installation
+    except AssertionError as error:
+        logs = "\n".join(f"--- {path.name}\n{path.read_text()[-3000:]}" for path in (home / "logs").glob("*.log"))
+        raise AssertionError(f"{error}\n{(home / 'run.out').read_text()}\n{logs}") from None
+    finally:
+        _stop(process)
+        output.close()
+
+
+def _is_up(installation: Installation) -> bool:
+    assert installation.process.poll() is None, "manage.py run ended"
+    try:
+        return requests.get(f"{installation.url}/healthz", timeout=5).status_code == 200
+    except requests.ConnectionError:
+        return False
+
+
+def _is_loaded(installation: Installation, token: str) -> bool:
+    if requests.get(f"{installation.url}/readyz", timeout=10).status_code != 200:
+        return False
+    answer = requests.get(
+        f"{installation.api}/repositories/nyc/pulls/1/datasets",
+        headers={"Authorization": f"Bearer {token}"},
+        timeout=30,
+    )
+    if answer.status_code != 200:
+        return False
+    states = [row["rows"]["state"] for row in answer.json()["results"]]
+    return "ready" in states and "running" not in states
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGINT)
+    deadline = time.monotonic() + 20
+    while process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    if process.poll() is None:
+        process.kill()
+        process.wait()

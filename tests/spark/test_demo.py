@@ -1,0 +1,108 @@
+"""Every dataset of the demo, read by real Spark and real PyIceberg, with and without the branch header."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.factories.installation import Installation
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+BRANCH = "feature/cancelled-flights"
+ROWS = {
+    "nyc.raw.flights": (336_776, 336_776),
+    "nyc.raw.weather": (26_115, 26_115),
+    "nyc.raw.planes": (3_322, 3_322),
+    "nyc.raw.airports": (1_458, 1_458),
+    "nyc.raw.airlines": (16, 16),
+    "nyc.clean.weather": (26_115, 26_115),
+    "nyc.delays.daily": (5_420, 5_432),
+    "nyc.delays.by_carrier": (16, 16),
+}
+"""Table → rows on master and on the branch; the others only have to agree between the clients."""
+
+
+@pytest.fixture(scope="module")
+def token(installation: Installation) -> str:
+    return installation.make_token()
+
+
+@pytest.fixture(scope="module")
+def tables(installation: Installation, token: str) -> list[str]:
+    found = installation.get("/datasets?limit=100", token=token)["results"]
+    return sorted(one["path"].strip("/").replace("/", ".") for one in found)
+
+
+@pytest.fixture(scope="module")
+def spark(installation: Installation, token: str) -> Any:
+    from pyspark.sql import SparkSession
+
+    from webapp.core.spark_server import JAR_PATH
+
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.jars", str(JAR_PATH))
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+    )
+    for name, branch in (("plain", None), ("branch", BRANCH)):
+        at = f"spark.sql.catalog.{name}"
+        builder = (
+            builder.config(at, "org.apache.iceberg.spark.SparkCatalog")
+            .config(f"{at}.type", "rest")
+            .config(f"{at}.uri", installation.catalog)
+            .config(f"{at}.token", token)
+        )
+        if branch:
+            builder = builder.config(f"{at}.header.X-PLTR-Branch", branch)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
+
+
+def pyiceberg_catalog(installation: Installation, token: str, branch: str | None) -> Any:
+    from pyiceberg.catalog.rest import RestCatalog
+
+    header = {"header.X-PLTR-Branch": branch} if branch else {}
+    return RestCatalog("t", uri=installation.catalog, token=token, **header)
+
+
+def describe_with_pyiceberg(installation: Installation, token: str, table: str, branch: str | None) -> tuple[int, list[str]]:
+    loaded = pyiceberg_catalog(installation, token, branch).load_table(table)
+    read = loaded.scan().to_arrow()
+    return read.num_rows, read.column_names
+
+
+def test_every_dataset_reads_equal_in_both_clients(
+    installation: Installation, token: str, tables: list[str], spark: Any
+) -> None:
+    assert len(tables) == 12
+    for table in tables:
+        for number, (catalog, branch) in enumerate((("plain", None), ("branch", BRANCH))):
+            rows, columns = describe_with_pyiceberg(installation, token, table, branch)
+            frame = spark.table(f"{catalog}.{table}")
+            assert frame.columns == columns, (table, branch)
+            assert frame.count() == rows, (table, branch)
+            if table in ROWS:
+                assert rows == ROWS[table][number], (table, branch)
+
+
+def test_the_branch_has_its_own_schema_and_rows(installation: Installation, token: str, spark: Any) -> None:
+    assert "cancelled" not in spark.table("plain.nyc.delays.daily").columns
+    assert "cancelled" in spark.table("branch.nyc.delays.daily").columns
+    master = describe_with_pyiceberg(installation, token, "nyc.clean.flights", None)
+    branch = describe_with_pyiceberg(installation, token, "nyc.clean.flights", BRANCH)
+    assert branch[0] > master[0]
+    assert "cancelled" in branch[1]
+    assert "cancelled" not in master[1]
+
+
+def test_a_branch_qualifier_reads_that_branch(spark: Any) -> None:
+    wanted = spark.table("branch.nyc.delays.daily")
+    other = spark.sql("SELECT * FROM branch.nyc.delays.daily.branch_master")
+    assert "cancelled" not in other.columns
+    assert other.count() == 5_420
+    assert wanted.count() == 5_432
