@@ -325,6 +325,29 @@ def test_sweep_repeats_what_was_lost(repository: Repository, announced: list[dic
     assert services.sweep_heads() == 0
 
 
+def test_sweep_leaves_a_move_that_is_being_announced(
+    repository: Repository, announced: list[dict[str, Any]]
+) -> None:
+    git = repository.git
+    head = git.get_head("master")
+    git.commit_changes(
+        branch="master", message="x", changes=[Change(path="a", content=b"1")], author=git.get_commit(head).author
+    )
+    assert services.sweep_settled_heads() == {}
+    assert announced == []
+    assert services.sweep_settled_heads() == {"heads announced again": 1}
+    assert services.sweep_settled_heads() == {}
+    assert len(announced) == 1
+
+
+def test_a_commit_is_announced_once(repository: Repository, announced: list[dict[str, Any]]) -> None:
+    commit = make.a_commit(repository, {"a.txt": "1"})
+    services.announce(
+        repository=repository, branch="master", before=commit.parents[0], after=commit.sha, by=None
+    )
+    assert len(announced) == 1
+
+
 def test_export_leaves_links_out(repository: Repository, tmp_path: Path) -> None:
     left_out = queries.export_tree(repository, queries.get_head(repository, "master"), tmp_path / "out")
     assert left_out == []

@@ -1,7 +1,13 @@
 """Everything that changes a repository; keyword-only, `by` is the actor."""
 
 from webapp.git.values import Change, Person
-from webapp.repositories.services.announcements import announce, announce_pushed, set_publication, sweep_heads
+from webapp.repositories.services.announcements import (
+    announce,
+    announce_pushed,
+    set_publication,
+    sweep_heads,
+    sweep_settled_heads,
+)
 from webapp.repositories.services.branches import check_branch_name_is_free, create_branch, delete_branch
 from webapp.repositories.services.commits import commit_files, commit_to_new_branch, land_merge, merge, prepare_merge
 from webapp.repositories.services.protections import remove_protection, set_protection
@@ -38,5 +44,6 @@ __all__ = [
     "set_protection",
     "set_publication",
     "sweep_heads",
+    "sweep_settled_heads",
     "update_repository",
 ]

@@ -19,7 +19,7 @@ from webapp.repositories.rules.ancestry import Candidate, choose_parent
 from webapp.repositories.rules.pipeline import read_folders
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from webapp.accounts.rules.principals import Principal
     from webapp.git.repository import GitRepository
@@ -58,6 +58,30 @@ def announce_pushed(*, repository: Repository, updates: Iterable[RefUpdate], by:
 def sweep_heads() -> int:
     """Announce again what a crash between Git and the database lost; return how many branches that were."""
     repeated = 0
+    for repository, name, before, after in _find_unannounced():
+        announce(repository=repository, branch=name, before=before, after=after, by=None)
+        repeated += 1
+    return repeated
+
+
+def sweep_settled_heads() -> dict[str, int]:
+    """Announce what was found unannounced by the call before as well: a move that is just being announced is left."""
+    global _seen_before  # noqa: PLW0603 - what this process saw last time, worthless to any other
+    found = {(repository.pk, name, after): (repository, before) for repository, name, before, after in _find_unannounced()}
+    repeated = 0
+    for (_, name, after), (repository, before) in found.items():
+        if (repository.pk, name, after) in _seen_before:
+            announce(repository=repository, branch=name, before=before, after=after, by=None)
+            repeated += 1
+    _seen_before = set(found)
+    return {"heads announced again": repeated} if repeated else {}
+
+
+_seen_before: set[tuple[int, str, str]] = set()
+
+
+def _find_unannounced() -> Iterator[tuple[Repository, str, str, str]]:
+    """Yield repository, branch, announced head and present head ("" for a deleted branch) where they differ."""
     for repository in Repository.objects.all():
         try:
             heads = repository.git.list_heads()
@@ -70,9 +94,7 @@ def sweep_heads() -> int:
             before, after = known.get(name, ""), heads.get(name, "")
             if after and _clashes(known, heads, name):
                 continue
-            announce(repository=repository, branch=name, before=before, after=after, by=None)
-            repeated += 1
-    return repeated
+            yield repository, name, before, after
 
 
 def set_publication(
@@ -110,6 +132,9 @@ def _announce_head(
 ) -> None:
     git = repository.git
     record = repository.branches.select_for_update().filter(name_lower=branch.lower()).first()
+    if record is not None and record.announced_head == after:
+        # Announced already: by the sweep, or twice by a client that asked twice.
+        return
     is_new = record is None
     if record is None:
         record = BranchRecord(
