@@ -58,18 +58,20 @@ class FolderCatalog(NoopCatalog):
         super().__init__("folder")
         self.root = root
         self.current: dict[str, str] = {}
+        self.io: dict[str, dict[str, str]] = {}
 
     def create_table(  # type: ignore[override]
         self,
         identifier: str,
         schema: Schema | pa.Schema,
         *,
+        location: str | None = None,
         partition_spec: PartitionSpec = UNPARTITIONED_PARTITION_SPEC,
         properties: Mapping[str, str] | None = None,
     ) -> Table:
         version = int((properties or {}).get("format-version", "2"))
         metadata = new_table_metadata(
-            location=f"file://{self.root}/{identifier}",
+            location=location or f"file://{self.root}/{identifier}",
             schema=self._convert_schema_if_needed(schema, version),  # type: ignore[arg-type]
             partition_spec=partition_spec,
             sort_order=UNSORTED_SORT_ORDER,
@@ -79,14 +81,16 @@ class FolderCatalog(NoopCatalog):
 
     def _store(self, identifier: str, metadata: Any) -> Table:
         location = f"{metadata.location}/metadata/{uuid.uuid4()}.metadata.json"
-        ToOutputFile.table_metadata(metadata, load_file_io({}, location).new_output(location))
+        io = load_file_io(dict(metadata.properties), location)
+        ToOutputFile.table_metadata(metadata, io.new_output(location))
+        self.io[identifier] = dict(metadata.properties)
         self.current[identifier] = location
         return self.load_table(identifier)
 
     def load_table(self, identifier: str | tuple[str, ...]) -> Table:
         name = identifier if isinstance(identifier, str) else ".".join(identifier)
         location = self.current[name]
-        io = load_file_io({}, location)
+        io = load_file_io(self.io[name], location)
         metadata = FromInputFile.table_metadata(io.new_input(location))
         return Table(tuple(name.split(".")), metadata, location, io, self)
 

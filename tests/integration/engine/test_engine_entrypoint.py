@@ -1,0 +1,161 @@
+"""The diff process: its answer in every ending, its limits, and object storage."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from jobs.entrypoints import diff as entrypoint
+from jobs.protocol import DiffRequest, DiffResult, SideRef, read_message, write_message
+from tests.factories import engine as tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.integration
+
+
+def big_table(root: Path, rows: int) -> tuple[SideRef, SideRef]:
+    numbers = np.arange(rows)
+    content = pa.table({"k": numbers, "v": numbers * 0.5, "t": pa.array([f"text {n}" for n in numbers])})
+    table = tables.make_table(root, content.schema)
+    table.append(content)
+    old = tables.snapshot_of(table)
+    table.overwrite(content.set_column(1, "v", pa.array(numbers * 0.5 + (numbers % 3 == 0))))
+    return tables.side(table, old), tables.side(table, tables.snapshot_of(table))
+
+
+def request_for(folder: Path, sides: tuple[SideRef | None, SideRef | None], **options: Any) -> Path:
+    folder.mkdir()
+    path = folder / "request.json"
+    options = {"key": ("k",)} | options
+    write_message(path, DiffRequest(*sides, folder=str(folder), result_path=str(folder / "result.json"), **options))
+    return path
+
+
+def answer_of(request: Path) -> DiffResult:
+    return read_message(DiffResult, request.parent / "result.json")
+
+
+def assert_no_artifact(request: Path) -> None:
+    assert not (request.parent / "summary.json").exists()
+    assert not (request.parent / "rows.parquet").exists()
+
+
+def test_an_answer_and_an_artifact(tmp_path: Path) -> None:
+    request = request_for(tmp_path / "out", big_table(tmp_path, 3000))
+    assert entrypoint.main(str(request)) == 0
+    answer = answer_of(request)
+    assert (answer.status, answer.summary["updated"]) == ("ok", 1000)
+    assert json.loads((request.parent / "summary.json").read_text())["updated"] == 1000
+    assert not (request.parent / ".spill").exists()
+
+
+def test_an_expired_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before, after = big_table(tmp_path, 10)
+    request = request_for(tmp_path / "out", (before, SideRef(after.metadata_location, 1)))
+    assert entrypoint.main(str(request)) == 1
+    assert (answer_of(request).code, answer_of(request).status) == ("expired", "failed")
+    assert "has expired" in capsys.readouterr().err
+    assert_no_artifact(request)
+
+
+def test_a_broken_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "request.json"
+    path.write_text("{}")
+    assert entrypoint.main(str(path)) == 2
+    assert "not a message" in capsys.readouterr().err
+
+
+def test_the_memory_limit_is_a_named_failure(tmp_path: Path) -> None:
+    request = request_for(tmp_path / "out", big_table(tmp_path, 200_000), memory_bytes=10 * 2**20)
+    assert entrypoint.main(str(request)) == 1
+    assert answer_of(request).code == "memory_limit"
+    assert "10 MiB" in answer_of(request).message
+    assert_no_artifact(request)
+
+
+def test_little_memory_spills_and_gives_the_same(tmp_path: Path) -> None:
+    sides = big_table(tmp_path, 200_000)
+    found = []
+    for name, memory in (("small", 48), ("large", 512)):
+        request = request_for(tmp_path / name, sides, memory_bytes=memory * 2**20)
+        assert entrypoint.main(str(request)) == 0
+        summary = dict(answer_of(request).summary)
+        summary.pop("timings_s")
+        found.append(summary)
+    assert found[0] == found[1]
+
+
+def test_the_time_limit_is_a_named_failure(tmp_path: Path) -> None:
+    request = request_for(tmp_path / "out", big_table(tmp_path, 200_000), time_limit_s=0.01)
+    assert entrypoint.main(str(request)) == 1
+    assert answer_of(request).code == "time_limit"
+    assert_no_artifact(request)
+
+
+def test_sigterm_cancels_in_the_middle(tmp_path: Path) -> None:
+    request = request_for(tmp_path / "out", big_table(tmp_path, 600_000), key=None, threads=1)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "jobs.entrypoints.diff", str(request)], stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while '"comparing"' not in read_text(request.parent / "progress.json") and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 1, errors
+    assert answer_of(request).code == "cancelled"
+    assert_no_artifact(request)
+
+
+def read_text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[dict[str, str]]:
+    """An S3 stand-in on the loopback address."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    _, port = server.get_host_and_port()
+    properties = {
+        "s3.endpoint": f"http://127.0.0.1:{port}",
+        "s3.access-key-id": "key",
+        "s3.secret-access-key": "secret",
+        "s3.region": "us-east-1",
+    }
+    import boto3
+
+    client = boto3.client(
+        "s3",
+        endpoint_url=properties["s3.endpoint"],
+        aws_access_key_id="key",
+        aws_secret_access_key="secret",  # noqa: S106 - the stand-in takes any
+        region_name="us-east-1",
+    )
+    client.create_bucket(Bucket="lake")
+    yield properties
+    server.stop()
+
+
+def test_tables_in_object_storage(tmp_path: Path, bucket: dict[str, str]) -> None:
+    content = pa.table({"k": [1, 2, 3], "v": ["a", "b", "c"]})
+    table = tables.make_table(tmp_path, content.schema, location="s3://lake/n/t", properties=bucket)
+    table.append(content)
+    old = tables.snapshot_of(table)
+    table.overwrite(pa.table({"k": [1, 2, 4], "v": ["a", "B", "d"]}))
+    sides = tables.side(table, old), tables.side(table, tables.snapshot_of(table))
+    summary = tables.diff(tmp_path, *sides, key=["k"], io=bucket)
+    assert (summary["inserted"], summary["deleted"], summary["updated"]) == (1, 1, 1)
