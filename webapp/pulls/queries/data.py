@@ -214,6 +214,16 @@ class SchemaView:
     same: list[ColumnDiff]
     reason: str
 
+    @property
+    def changes_caption(self) -> str:
+        """What a screen reader calls the table of changes."""
+        return f"Schema changes of {self.path}"
+
+    @property
+    def same_caption(self) -> str:
+        """What it calls the table of the rest."""
+        return f"Unchanged columns of {self.path}"
+
 
 @dataclass(frozen=True)
 class SchemaPage:
@@ -491,9 +501,14 @@ class _RowsBuilder:
         return len(self.page.columns) > MANY_COLUMNS
 
     def _shown_columns(self) -> list[stored.Column]:
-        columns = self.page.shown_columns if self._only_changed else self.page.columns
-        columns = columns if len(columns) > len(self.page.key) or not self._only_changed else self.page.columns
+        columns = [one for one in self.page.columns if not self._only_changed or self._is_telling(one)]
+        # Where only the key is left, the rows themselves are the news: then every column tells something.
+        columns = columns if len(columns) > len(self.page.key) else list(self.page.columns)
         return sorted(columns, key=lambda one: not one.is_key)
+
+    def _is_telling(self, column: stored.Column) -> bool:
+        """Whether any row of the whole diff differs in it, so that columns stay while the reader pages."""
+        return column.is_key or bool(column.changed) or column.state != "same" or self.page.mode == "net"
 
     def _url(self, **changes: object) -> str:
         asked = self.asked
@@ -587,4 +602,12 @@ class _RowsBuilder:
             marks.append("none")
         elif cell.state == "same":
             marks.append("same")
-        return Cell(cell.state, cell.before, cell.after, cell.delta, " ".join(marks), column.is_key, column.is_number)
+        before, after = _write(cell.before, column.before_type), _write(cell.after, column.after_type)
+        return Cell(cell.state, before, after, cell.delta, " ".join(marks), column.is_key, column.is_number)
+
+
+def _write(value: Any, kind: str | None) -> Any:
+    """Times as people write them; the API and the exports keep ISO 8601."""
+    if isinstance(value, str) and kind and kind.startswith("timestamp"):
+        return value.replace("T", " ", 1).replace("+00:00", "Z")
+    return value
