@@ -34,6 +34,7 @@ TABS = (
     ("lineage", "Lineage", "workflow", "g l"),
     ("compare", "Compare", "git-compare", ""),
 )
+NUMERIC = frozenset({"int", "long", "float", "double", "decimal"})
 TAB_NAMES = tuple(name for name, *_ in TABS)
 
 
@@ -127,6 +128,8 @@ class DatasetPage:
     open_transaction: Transaction | None
     problem: Problem | None = None
     preview: Preview | None = None
+    preview_rows: Sequence[Sequence[tuple[Any, bool]]] = ()
+    """Cells with whether they are set flush right."""
     preview_pages: Mapping[str, str] | None = None
     q: str = ""
     sort: str = ""
@@ -224,6 +227,8 @@ def read_dataset_page(principal: Principal, *, path: str, asked: Asked) -> Datas
     view = _view_of(asked)
     schema = get_schema(dataset, **view)
     pointer = queries.find_branch(dataset, branch)
+    # A branch that is not here reads another one, and what led to that is its history too.
+    line = branch if pointer else schema.branch
     folder = Folder.objects.filter(name__iexact=dataset.path.split("/")[1]).first()
     repository = folder.repository if folder else ""
     can_write = _can_write(principal, dataset, branch)
@@ -240,16 +245,16 @@ def read_dataset_page(principal: Principal, *, path: str, asked: Asked) -> Datas
         resolved=schema.branch,
         exists=pointer is not None,
         branches=_list_choices(dataset, asked, branch),
-        facts=_read_facts(dataset, branch, schema),
+        facts=_read_facts(dataset, line, schema),
         tab=asked.tab,
-        tabs=_make_tabs(dataset, asked, branch, schema),
+        tabs=_make_tabs(dataset, asked, line, schema),
         current_tab=next(title for tab, title, *_ in TABS if tab == asked.tab),
         can_write=can_write,
         can_delete=_can_write(principal, dataset, None),
         rights=_describe_rights(principal, dataset, repository),
         snippets=snippets.write_snippets(host=asked.host, table=dataset.table, branch=branch),
         open_transaction=latest if latest is not None and latest.is_open else None,
-        **_read_panel(dataset, branch, asked, schema),
+        **_read_panel(dataset, line, asked, schema),
     )
 
 
@@ -296,12 +301,18 @@ def _read_preview_panel(dataset: Dataset, asked: Asked) -> dict[str, Any]:
     return {
         **panel,
         "preview": found,
+        "preview_rows": _align(found),
         "preview_pages": {
             "text": _describe_rows(found),
             "previous_url": _page_url(asked, last),
             "next_url": _page_url(asked, following),
         },
     }
+
+
+def _align(found: Preview) -> list[list[tuple[Any, bool]]]:
+    numeric = [column.type.split("(")[0] in NUMERIC for column in found.columns]
+    return [list(zip(row, numeric, strict=True)) for row in found.rows]
 
 
 def _describe_rows(found: Preview) -> str:
