@@ -41,7 +41,7 @@ class BuildList(ApiView):
         return Response(paginate(request._request, builds, serializers.shape_build))
 
     @extend_schema(operation_id="startBuild", request=OpenApiTypes.OBJECT, responses={202: OpenApiTypes.OBJECT})
-    def post(self, request: Request) -> Response:
+    def post(self, _request: Request) -> Response:
         """Start a build, or with `dry_run` only plan it."""
         order = read_order(self.body)
         return self._plan(order) if order.dry_run else self._start(order)
@@ -78,7 +78,7 @@ class BuildDetail(ApiView):
     """GET `/builds/{id}`."""
 
     @extend_schema(operation_id="getBuild", responses=OpenApiTypes.OBJECT)
-    def get(self, request: Request, build_id: int) -> Response:
+    def get(self, _request: Request, build_id: int) -> Response:
         """Return a build with its plan and jobs."""
         build = queries.get_build(self.principal, build_id)
         return Response(serializers.shape_build(build, jobs=queries.list_jobs(build)))
@@ -88,7 +88,7 @@ class BuildCancel(ApiView):
     """POST `/builds/{id}/cancel`."""
 
     @extend_schema(operation_id="cancelBuild", request=None, responses={202: OpenApiTypes.OBJECT})
-    def post(self, request: Request, build_id: int) -> Response:
+    def post(self, _request: Request, build_id: int) -> Response:
         """Cancel a build."""
         build = queries.get_build(self.principal, build_id)
         services.cancel_build(build=build, by=self.principal)
@@ -99,7 +99,7 @@ class BuildRetry(ApiView):
     """POST `/builds/{id}/retry`."""
 
     @extend_schema(operation_id="retryBuild", request=None, responses={202: OpenApiTypes.OBJECT})
-    def post(self, request: Request, build_id: int) -> Response:
+    def post(self, _request: Request, build_id: int) -> Response:
         """Build again what did not complete."""
         build = queries.get_build(self.principal, build_id)
         return answer_build(services.retry_build(build=build, by=self.principal).pk, self)
@@ -116,7 +116,7 @@ class JobDetail(ApiView):
     """GET `/jobs/{id}`."""
 
     @extend_schema(operation_id="getJob", responses=OpenApiTypes.OBJECT)
-    def get(self, request: Request, job_id: str) -> Response:
+    def get(self, _request: Request, job_id: str) -> Response:
         """Return a job with its inputs and outputs."""
         return Response(serializers.shape_job(queries.get_job(self.principal, job_id)))
 

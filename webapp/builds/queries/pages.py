@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from webapp.builds import permissions
 from webapp.builds.models import UPLOAD, Build, Job, PublishedSpec
 from webapp.builds.queries import builds as queries
-from webapp.builds.queries import specs
+from webapp.builds.queries import chains, specs
 from webapp.builds.rules import timeline
 from webapp.builds.rules.log_lines import LogLine
 from webapp.builds.rules.plan import join_words
@@ -196,7 +196,7 @@ def read_build_page(principal: Principal, build_id: int, *, job: str = "") -> Bu
         problem_job=failed[0].number if failed else None,
         aborted=_explain_aborted(rows),
         jobs=rows,
-        sources=sources[:MAX_SOURCES],
+        sources=tuple(sources[:MAX_SOURCES]),
         hidden_sources=max(0, len(sources) - MAX_SOURCES),
         timeline=_draw_timeline(build, rows),
         log=_open_log(build, jobs, rows, wanted=job),
@@ -209,7 +209,9 @@ def read_build_page(principal: Principal, build_id: int, *, job: str = "") -> Bu
 
 def _common_folder(jobs: Sequence[Job], build: Build) -> str:
     """Return "/nyc/" when every dataset of the build lies in that folder: names are shorter without it."""
-    paths = {each.path for job in jobs for each in (*job.inputs.all(), *job.outputs.all())} | set(build.targets)
+    read = {each.path for job in jobs for each in job.inputs.all()}
+    made = {each.path for job in jobs for each in job.outputs.all()}
+    paths = read | made | set(build.targets)
     tops = {path.split("/")[1] for path in paths}
     return f"/{tops.pop()}/" if len(tops) == 1 else "/"
 
@@ -556,8 +558,8 @@ class JobSpecsPage:
 def read_jobspecs_page(*, repository: Repository, branch: str) -> JobSpecsPage:
     """Return the JobSpecs page; who asks was let into the repository by the view."""
     found = specs.list_jobspecs(repository=repository, branch=branch)
-    head = specs.chains.find_head_sha(repository=repository, branch=branch)
-    chain = specs.chains.default_chain(repository=repository, branch=branch)
+    head = chains.find_head_sha(repository=repository, branch=branch)
+    chain = chains.default_chain(repository=repository, branch=branch)
     judged = specs.judge(branch_specs=found, chain=chain)
     rows = tuple(
         {

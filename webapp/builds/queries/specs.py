@@ -97,7 +97,7 @@ def judge(*, branch_specs: Sequence[PublishedSpec], chain: tuple[str, ...]) -> d
 
 def _judge(specs: Sequence[Spec], chain: tuple[str, ...], makers: Sequence[Spec]) -> dict[str, tuple[str, str]]:
     """Return per output whether it is fresh and why; each job alone, so one that cannot be planned hides no other."""
-    paths = {each.path for spec in makers for each in (*spec.inputs, *spec.outputs)}
+    paths = {path for spec in makers for path in spec.paths}
     datasets = planning.load_datasets(paths=paths, branches=chain)
     judged: dict[str, tuple[str, str]] = {}
     for spec in makers:

@@ -75,7 +75,7 @@ def list_involved_paths(*, specs: Iterable[Spec], request: Request) -> frozenset
     """Return every dataset whose state the plan of this request looks at."""
     book = SpecBook(specs, request.chain)
     selected = _select(book, request)
-    paths = {each.path for spec in selected for each in (*spec.inputs, *spec.outputs)}
+    paths = {path for spec in selected for path in spec.paths}
     return frozenset(paths | set(request.targets))
 
 
@@ -86,7 +86,7 @@ def make_plan(*, specs: Iterable[Spec], request: Request, datasets: Mapping[str,
     selected = _select(book, request)
     _check_no_cycle(book, request.targets)
     _check_declared_branches(selected, request.branch)
-    for path in sorted({each.path for spec in selected for each in (*spec.inputs, *spec.outputs)}):
+    for path in sorted({path for spec in selected for path in spec.paths}):
         state = datasets.get(path, DatasetState(path))
         fallback.check_chain(path=path, chain=request.chain, parents=state.parents)
     planner = _Planner(request=request, datasets=datasets, book=book)

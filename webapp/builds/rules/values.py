@@ -43,6 +43,11 @@ class Spec:
     is_incremental: bool = False
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """Every dataset that it reads or makes."""
+        return (*(each.path for each in self.inputs), *(each.path for each in self.outputs))
+
+    @property
     def place(self) -> str:
         """Name the transform so that its author finds it."""
         return f"{self.function} ({self.repository}, branch {self.branch})"

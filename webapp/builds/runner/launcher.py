@@ -163,7 +163,7 @@ def _base_environment() -> dict[str, str]:
         "LANG": "C.UTF-8",
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",
-        "HOME": "/tmp",
+        "HOME": "/tmp",  # noqa: S108 - in the sandbox a memory file system of the job's own
         "PYTHONUNBUFFERED": "1",
     }
 

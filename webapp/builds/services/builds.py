@@ -228,7 +228,7 @@ def _let_older_builds_pass(build: Build, plan: BuildPlan) -> None:
     paths = set(plan.written_paths)
     older = Build.objects.filter(state=BuildState.RESOLVING, branch=build.branch, pk__lt=build.pk, plan__isnull=False)
     for other in older.order_by("pk"):
-        wanted = paths & set(BuildPlan.from_json(other.plan).written_paths)
+        wanted = paths & set(BuildPlan.from_json(other.plan or {}).written_paths)
         if wanted:
             message = f"Waits for build {other.pk}, which is before it in the queue for {join_words(sorted(wanted))}."
             raise Conflict(message, code="queued", build=other.pk)
@@ -245,10 +245,8 @@ def _create_jobs(build: Build, plan: BuildPlan) -> dict[int, Job]:
 
 
 def _describe_job(build: Build, planned: PlannedJob) -> Job:
-    if planned.is_fresh:
-        state = JobState.COMPLETED
-    else:
-        state = JobState.WAITING if planned.after else JobState.RUN_PENDING
+    ready = JobState.WAITING if planned.after else JobState.RUN_PENDING
+    state = JobState.COMPLETED if planned.is_fresh else ready
     return Job(
         build=build,
         number=planned.number,
@@ -454,7 +452,7 @@ def advance_build(*, build: Build) -> None:
         build.refresh_from_db()
         ended = states.summarise_build(_list_states(build), cancelled=build.cancel_requested)
         if ended is not None and build.state == BuildState.RUNNING:
-            end_build(build=build, state=ended, code=_name_end(build, ended), reason=_explain_end(build, ended))
+            end_build(build=build, state=ended, code=_name_end(ended), reason=_explain_end(build, ended))
 
 
 def _list_states(build: Build) -> list[str]:
@@ -488,7 +486,7 @@ def _explain_missing_input(inputs: Iterable[JobInput]) -> str:
     return f"Not run: job {first.from_job.number} {word}, so {first.path} was not built"
 
 
-def _name_end(build: Build, ended: BuildState) -> str:
+def _name_end(ended: BuildState) -> str:
     if ended == BuildState.COMPLETED:
         return ""
     return "cancelled" if ended == BuildState.ABORTED else "job_failed"

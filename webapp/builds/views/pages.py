@@ -76,23 +76,24 @@ def show_build(request: HttpRequest, build_id: int) -> HttpResponse:
 def new_build(request: HttpRequest) -> HttpResponse:
     """Choose targets, look at the plan, start."""
     data = request.POST if request.method == "POST" else request.GET
-    wanted = {
-        "repository": data.get("repository", ""),
-        "branch": data.get("branch", ""),
-        "targets": tuple(dict.fromkeys(each for each in data.getlist("target") if each)),
-        "upstream": bool(data.get("upstream")),
-        "force": bool(data.get("force")),
-    }
-    page = read_new_build_page(who(request), **wanted)
+    targets = tuple(dict.fromkeys(each for each in data.getlist("target") if each))
+    page = read_new_build_page(
+        who(request),
+        repository=data.get("repository", ""),
+        branch=data.get("branch", ""),
+        targets=targets,
+        upstream=bool(data.get("upstream")),
+        force=bool(data.get("force")),
+    )
     if request.method == "GET" or page.problem:
         status = HTTPStatus.UNPROCESSABLE_ENTITY if request.method == "POST" else HTTPStatus.OK
         return pages.render(request, "builds/build-new.html", page, fragment="plan", status=status)
     build = services.start_build(
         branch=page.branch,
-        targets=wanted["targets"],
+        targets=targets,
         repository=page.repository,
-        upstream=wanted["upstream"],
-        force=wanted["force"],
+        upstream=page.upstream,
+        force=page.force,
         by=who(request),
     )
     return redirect("build", build.pk)
