@@ -31,9 +31,7 @@ def a_person(name: str = "", *, is_admin: bool = False) -> Principal:
 def a_member(repository: Repository, role: str, name: str = "") -> Principal:
     """Make a user with a role on a repository."""
     person = a_person(name)
-    accounts.grant_role(
-        repository=repository.name, user=User.objects.get(pk=person.user_id), role=role, by=None
-    )
+    accounts.grant_role(repository=repository.name, user=User.objects.get(pk=person.user_id), role=role, by=None)
     return person
 
 

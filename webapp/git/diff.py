@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
+from pygit2.enums import DeltaStatus, FileMode
 from pygments import lex
 from pygments.lexers import get_lexer_for_filename
 from pygments.lexers.special import TextLexer
 from pygments.token import Comment, Keyword, Literal, Name, Operator
 from pygments.util import ClassNotFound
-from pygit2.enums import DeltaStatus, FileMode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -269,7 +269,7 @@ def colour_lines(path: str, content: str) -> list[tuple[Span, ...]]:
 def _token_class(token: _TokenType) -> str:
     """Return the one class of a token's family: what shows no colour of its own needs no element of its own."""
     for family, name in _FAMILIES:
-        if token in family:
+        if token in family:  # type: ignore[comparison-overlap]  # Pygments gives `in` a meaning of its own
             return name
     return ""
 
@@ -359,7 +359,7 @@ def _split_by_marks(spans: Sequence[Span], marks: Sequence[tuple[int, int]]) -> 
     for span in spans:
         end = start + len(span.text)
         cuts = sorted({start, end, *(cut for mark in marks for cut in mark if start < cut < end)})
-        for left, right in zip(cuts, cuts[1:], strict=False):
+        for left, right in pairwise(cuts):
             inside = any(first <= left and right <= last for first, last in marks)
             yield Span(span.text[left - start : right - start], span.token, inside)
         start = end

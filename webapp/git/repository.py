@@ -571,8 +571,8 @@ class GitRepository:
 
     def _git(self, *arguments: str, accept: tuple[int, ...] = (0,)) -> subprocess.CompletedProcess[bytes]:
         try:
-            result = subprocess.run(  # noqa: S603 - an argument list, never a shell
-                ["git", "--git-dir", str(self.path), *arguments],  # noqa: S607 - found on the fixed PATH below
+            result = subprocess.run(
+                ["git", "--git-dir", str(self.path), *arguments],
                 env=dict(GIT_ENVIRONMENT),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,

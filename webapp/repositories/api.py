@@ -70,7 +70,7 @@ class RepositoriesView(ApiView):
     def get(self, request: Request) -> Response:
         """List repositories by name."""
         found = queries.list_repositories(self.principal).select_related("created_by")
-        return Response(paginate(request._request, found, lambda item: shapes.RepositorySerializer(item).data))  # noqa: SLF001 - DRF wraps the request
+        return Response(paginate(request._request, found, lambda item: shapes.RepositorySerializer(item).data))
 
     @extend_schema(request=shapes.NewRepositorySerializer, responses={201: shapes.RepositorySerializer})
     def post(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
@@ -127,7 +127,7 @@ class BranchesView(RepositoryEndpoint):
     def get(self, request: Request, repo: str) -> Response:
         """List branches: the default one first, then by the time of their heads."""
         found = queries.list_branches(self.find(repo))
-        return Response(paginate(request._request, found, lambda item: shapes.BranchSerializer(item).data))  # noqa: SLF001 - DRF wraps the request
+        return Response(paginate(request._request, found, lambda item: shapes.BranchSerializer(item).data))
 
     @extend_schema(request=shapes.NewBranchSerializer, responses={201: shapes.BranchSerializer})
     def post(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
@@ -203,7 +203,7 @@ class CommitsView(RepositoryEndpoint):
         repository = self.find(repo)
         branch = request.query_params.get("branch") or repository.default_branch
         commits: Any = _Commits(repository, branch, request.query_params.get("path", ""))
-        answer = paginate(request._request, commits, lambda item: item)  # noqa: SLF001 - DRF wraps the request
+        answer = paginate(request._request, commits, lambda item: item)
         published = queries.publications_of_commits(
             repository, [commit.sha for commit in answer["results"]], branch=branch
         )
@@ -259,9 +259,7 @@ def _change(fields: Mapping[str, Any]) -> services.Change:
         except binascii.Error as error:
             message = f"{fields['path']}: content_base64 is not base64."
             raise InvalidInput(message, code="bad_change", errors={"changes": [message]}) from error
-    return services.Change(
-        path=fields["path"], content=content, delete=fields["delete"], move_to=fields.get("move_to")
-    )
+    return services.Change(path=fields["path"], content=content, delete=fields["delete"], move_to=fields.get("move_to"))
 
 
 class CommitView(RepositoryEndpoint):
@@ -348,16 +346,14 @@ class MembersView(RepositoryEndpoint):
     def get(self, request: Request, repo: str) -> Response:
         """List members by name."""
         members = queries.list_members(self.principal, self.find(repo))
-        return Response(paginate(request._request, members, lambda item: shapes.MemberSerializer(item).data))  # noqa: SLF001 - DRF wraps the request
+        return Response(paginate(request._request, members, lambda item: shapes.MemberSerializer(item).data))
 
     @extend_schema(request=shapes.NewMemberSerializer, responses={201: shapes.NewMemberSerializer})
     def post(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
         """Give a role, or change it; maintainers only."""
         repository = self.find(repo)
         fields = read_input(shapes.NewMemberSerializer, self.body)
-        services.set_member(
-            repository=repository, username=fields["user"], role=fields["role"], by=self.principal
-        )
+        services.set_member(repository=repository, username=fields["user"], role=fields["role"], by=self.principal)
         return Response(fields, status=201)
 
 
@@ -378,14 +374,16 @@ class ProtectionsView(RepositoryEndpoint):
     def get(self, request: Request, repo: str) -> Response:
         """List protections by branch."""
         found = queries.list_protections(self.find(repo))
-        return Response(paginate(request._request, found, _protection))  # noqa: SLF001 - DRF wraps the request
+        return Response(paginate(request._request, found, _protection))
 
     @extend_schema(request=shapes.ProtectionSerializer, responses={201: shapes.ProtectionSerializer})
     def post(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
         """Protect a branch, or replace its protection; maintainers only."""
         repository = self.find(repo)
         fields = read_input(shapes.ProtectionSerializer, self.body)
-        return Response(_protection(services.set_protection(repository=repository, **fields, by=self.principal)), status=201)
+        return Response(
+            _protection(services.set_protection(repository=repository, **fields, by=self.principal)), status=201
+        )
 
 
 class ProtectionView(RepositoryEndpoint):
@@ -430,5 +428,3 @@ def _protection(protection: Protection) -> dict[str, Any]:
 def _protection_tag(protection: Protection) -> str:
     text = repr(sorted(_protection(protection).items()))
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")[-120:]
-
-

@@ -49,7 +49,7 @@ class DeleteBranchForm(forms.Form):
     """Whether the dataset branches of a deleted branch go too."""
 
     name = forms.CharField(max_length=300)
-    data = forms.ChoiceField(choices=[("delete", "delete"), ("keep", "keep")])
+    data = forms.ChoiceField(choices=[("delete", "delete"), ("keep", "keep")])  # type: ignore[assignment]  # collected
 
 
 class EditForm(forms.Form):
@@ -115,7 +115,7 @@ class ProtectionForm(forms.Form):
             words = line.split()
             if not words:
                 continue
-            if len(words) not in {2, 3} or (len(words) == 3 and not words[2].isdigit()):  # noqa: PLR2004 - as the hint says
+            if len(words) not in {2, 3} or (len(words) == 3 and not words[2].isdigit()):
                 message = f"'{line}' is not a rule: write pattern, group and number."
                 raise forms.ValidationError(message)
             rules.append({"pattern": words[0], "group": words[1], "approvals": int((*words, "1")[2])})

@@ -67,7 +67,7 @@ class PublicationSerializer(serializers.Serializer[Any]):
 
     status = serializers.ChoiceField(choices=["pending", "published", "failed"])
     jobspecs = serializers.IntegerField()
-    errors = serializers.ListField(child=serializers.DictField())
+    errors = serializers.ListField(child=serializers.DictField())  # type: ignore[assignment]  # collected by DRF
     branch = serializers.CharField()
 
 
@@ -85,7 +85,7 @@ class BranchSerializer(serializers.Serializer[Any]):
 
     name = serializers.CharField()
     head = serializers.CharField()
-    parent = serializers.CharField()
+    parent = serializers.CharField()  # type: ignore[assignment]  # collected by DRF
     protected = serializers.BooleanField()
     ahead = serializers.IntegerField()
     behind = serializers.IntegerField()

@@ -189,9 +189,7 @@ result = hashlib.sha256(queries.read_file(repository, {head!r}, "large.bin")).he
     ("user", "secret", "status"),
     [("", "", 401), ("olek", "wrong", 401), ("ines", "olek", 401), ("zoe", "zoe", 404), ("rita", "rita", 200)],
 )
-def test_fetch_asks_who_it_is(
-    server: LiveServer, tokens: dict[str, str], user: str, secret: str, status: int
-) -> None:
+def test_fetch_asks_who_it_is(server: LiveServer, tokens: dict[str, str], user: str, secret: str, status: int) -> None:
     path = "/git/nyc.git/info/refs?service=git-upload-pack"
     try:
         answered, _ = server.fetch(path, user=user, token=tokens.get(secret, secret))
@@ -254,9 +252,7 @@ def _children(server: LiveServer) -> list[str]:
     ]
 
 
-def test_concurrent_pushes_are_all_announced(
-    server: LiveServer, tokens: dict[str, str], tmp_path: Path
-) -> None:
+def test_concurrent_pushes_are_all_announced(server: LiveServer, tokens: dict[str, str], tmp_path: Path) -> None:
     clones = [_clone(server, tokens, "olek", tmp_path / f"c{number}") for number in range(3)]
     for number, clone in enumerate(clones):
         clone.git("checkout", "-b", f"together{number}")

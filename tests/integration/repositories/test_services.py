@@ -156,9 +156,7 @@ def test_delete_branch_refuses_the_default_and_protected_ones(repository: Reposi
         services.delete_branch(repository=repository, name="nowhere", by=ines)
 
 
-def test_delete_branch_is_announced(
-    repository: Repository, ines: Principal, announced: list[dict[str, Any]]
-) -> None:
+def test_delete_branch_is_announced(repository: Repository, ines: Principal, announced: list[dict[str, Any]]) -> None:
     head = make.a_branch(repository, "feature")
     services.delete_branch(repository=repository, name="feature", data="keep", by=ines)
     assert [(item["before"], item["after"]) for item in announced] == [("", head), (head, "")]
@@ -325,9 +323,7 @@ def test_sweep_repeats_what_was_lost(repository: Repository, announced: list[dic
     assert services.sweep_heads() == 0
 
 
-def test_sweep_leaves_a_move_that_is_being_announced(
-    repository: Repository, announced: list[dict[str, Any]]
-) -> None:
+def test_sweep_leaves_a_move_that_is_being_announced(repository: Repository, announced: list[dict[str, Any]]) -> None:
     git = repository.git
     head = git.get_head("master")
     git.commit_changes(
@@ -342,9 +338,7 @@ def test_sweep_leaves_a_move_that_is_being_announced(
 
 def test_a_commit_is_announced_once(repository: Repository, announced: list[dict[str, Any]]) -> None:
     commit = make.a_commit(repository, {"a.txt": "1"})
-    services.announce(
-        repository=repository, branch="master", before=commit.parents[0], after=commit.sha, by=None
-    )
+    services.announce(repository=repository, branch="master", before=commit.parents[0], after=commit.sha, by=None)
     assert len(announced) == 1
 
 

@@ -1,3 +1,4 @@
+# noqa: INP001 - run by Git from this folder, never imported
 """Run by Git before and after a push: tell the web process which refs move, and print what it answers.
 
 The decision is made in the web process at this moment, with its database; here is no rule to go out of date.

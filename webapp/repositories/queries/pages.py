@@ -390,9 +390,7 @@ def blob_page(principal: Principal, name: str, ref: str, path: str, *, whole: bo
         is_markdown=path.lower().endswith((".md", ".markdown")),
         commit=commit,
         publication=publication,
-        problems={
-            int(item.get("line") or 0): str(item.get("message", "")) for item in problems_of(publication, path)
-        },
+        problems={int(item.get("line") or 0): str(item.get("message", "")) for item in problems_of(publication, path)},
         raw_url=ref_url(repository, "raw", common.ref, path),
         edit_url=ref_url(repository, "edit", common.ref, path),
         delete_url=ref_url(repository, "delete", common.ref, path),
@@ -484,7 +482,13 @@ def diff_view(
 
 
 def commit_page(
-    principal: Principal, name: str, sha: str, *, split: bool = False, ignore_whitespace: bool = False, unfolded: str = ""
+    principal: Principal,
+    name: str,
+    sha: str,
+    *,
+    split: bool = False,
+    ignore_whitespace: bool = False,
+    unfolded: str = "",
 ) -> CommitPage:
     """Collect a commit's page."""
     repository = get_repository(principal, name)

@@ -30,7 +30,6 @@ __all__ = [
     "check_push",
     "commit_files",
     "commit_to_new_branch",
-    "commit_to_new_branch",
     "create_branch",
     "create_repository",
     "delete_branch",

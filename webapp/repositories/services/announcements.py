@@ -14,7 +14,7 @@ from webapp.core import clock
 from webapp.core.errors import AppError, PermissionDenied
 from webapp.git.errors import GitError
 from webapp.repositories import signals
-from webapp.repositories.models import FAILED, PENDING, PUBLISHED, BranchRecord, Publication, Repository
+from webapp.repositories.models import FAILED, PUBLISHED, BranchRecord, Publication, Repository
 from webapp.repositories.rules.ancestry import Candidate, choose_parent
 from webapp.repositories.rules.pipeline import read_folders
 
@@ -67,7 +67,9 @@ def sweep_heads() -> int:
 def sweep_settled_heads() -> dict[str, int]:
     """Announce what was found unannounced by the call before as well: a move that is just being announced is left."""
     global _seen_before  # noqa: PLW0603 - what this process saw last time, worthless to any other
-    found = {(repository.pk, name, after): (repository, before) for repository, name, before, after in _find_unannounced()}
+    found = {
+        (repository.pk, name, after): (repository, before) for repository, name, before, after in _find_unannounced()
+    }
     repeated = 0
     for (_, name, after), (repository, before) in found.items():
         if (repository.pk, name, after) in _seen_before:
@@ -141,7 +143,9 @@ def _announce_head(
             repository=repository,
             name=branch,
             name_lower=branch.lower(),
-            parent="" if branch == repository.default_branch else parent or _find_parent(repository, git, branch, after),
+            parent=""
+            if branch == repository.default_branch
+            else parent or _find_parent(repository, git, branch, after),
             created_by_id=by.user_id if by else None,
         )
     if git.find_head(branch) in {after, None} or is_new:
@@ -177,9 +181,7 @@ def _send_commit(repository: Repository, branch: str, *, before: str, after: str
         sender=Repository, repository=repository, branch=branch, before=before, after=after, by=by
     )
     if branch == repository.default_branch:
-        signals.default_branch_moved.send(
-            sender=Repository, repository=repository, before=before, after=after, by=by
-        )
+        signals.default_branch_moved.send(sender=Repository, repository=repository, before=before, after=after, by=by)
 
 
 def _find_parent(repository: Repository, git: GitRepository, branch: str, head: str) -> str:

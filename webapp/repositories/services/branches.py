@@ -33,9 +33,7 @@ def check_branch_name_is_free(*, repository: Repository, name: str) -> None:
     check_branch_is_free(repository=repository, name=name)
 
 
-def create_branch(
-    *, repository: Repository, name: str, start_point: str = "", parent: str = "", by: Principal
-) -> str:
+def create_branch(*, repository: Repository, name: str, start_point: str = "", parent: str = "", by: Principal) -> str:
     """Make a branch off another branch or a commit; return its head.
 
     The parent is the branch of the start point; for a commit it may be named, else the nearest branch is found.

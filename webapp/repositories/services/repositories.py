@@ -28,9 +28,7 @@ STARTERS = Path(__file__).resolve().parents[1] / "starters"
 TEMPLATES = ("empty", "nyc")
 
 
-def create_repository(
-    *, name: str, description: str = "", template: str = "empty", by: Principal
-) -> Repository:
+def create_repository(*, name: str, description: str = "", template: str = "empty", by: Principal) -> Repository:
     """Make a repository with a first commit on a protected master; the maker becomes its maintainer."""
     check_repository_name(name)
     if by.job is not None or (by.scopes and not by.scopes & {"write", "maintain"}):
@@ -43,7 +41,7 @@ def create_repository(
         repository = Repository.objects.create(name=name, description=description, created_by_id=by.user_id)
         Protection.objects.create(repository=repository, branch=MASTER, approvals=1)
         accounts.claim_folder(folder=name, repository=name)
-        accounts.grant_role(repository=name, user=repository.created_by, role="maintainer", by=by)
+        accounts.grant_role(repository=name, user=get_user(by.username), role="maintainer", by=by)
         accounts.record_audit(by=by, verb="create_repository", object=name, detail={"template": template})
         signals.repository_created.send(sender=Repository, repository=repository, by=by)
         _make_on_disk(repository, files, by=by)
@@ -103,7 +101,10 @@ def _check_name_is_free(name: str) -> None:
 
 def _check_folder_is_free(name: str, *, by: Principal) -> None:
     """A repository gets the rights on the folder of its name: nobody may take those of others this way."""
-    if Folder.objects.filter(name__iexact=name).exists() and account_permissions.role_on_folder(by, name) != "maintainer":
+    if (
+        Folder.objects.filter(name__iexact=name).exists()
+        and account_permissions.role_on_folder(by, name) != "maintainer"
+    ):
         message = f"The dataset folder /{name} belongs to somebody else; choose another name."
         raise Conflict(message, code="folder_taken", errors={"name": [message]})
 
@@ -131,7 +132,9 @@ def _make_on_disk(repository: Repository, files: dict[str, bytes], *, by: Princi
         GitRepository(repository.path).remove()
     git = GitRepository.init(repository.path, branch=MASTER)
     try:
-        commit = git.create_root_commit(branch=MASTER, message="Start the repository", files=files, author=person_of(by))
+        commit = git.create_root_commit(
+            branch=MASTER, message="Start the repository", files=files, author=person_of(by)
+        )
         announce(repository=repository, branch=MASTER, before="", after=commit.sha, by=by)
     except BaseException:
         git.remove()

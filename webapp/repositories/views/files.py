@@ -109,9 +109,7 @@ def _initial(page: EditPage) -> dict[str, Any]:
     }
 
 
-def _save(
-    request: HttpRequest, principal: Principal, repo: str, ref: str, path: str, *, mode: str
-) -> HttpResponse:
+def _save(request: HttpRequest, principal: Principal, repo: str, ref: str, path: str, *, mode: str) -> HttpResponse:
     """Commit what was typed; whatever refuses it, the text stays in the editor."""
     form = EditForm(request.POST)
     moved: tuple[FileDiff, ...] = ()
@@ -122,7 +120,9 @@ def _save(
         except Conflict as error:
             status = error.status
             if error.code == "head_moved":
-                moved = _what_moved(principal, repo, path, form, str(error.extra["head"]))
+                newest = str(error.extra["head"])
+                moved = _what_moved(principal, repo, path, form, newest)
+                form = _start_from(request, newest)
             else:
                 _add(form, error)
         except AppError as error:
@@ -216,14 +216,17 @@ def _changed_between(principal: Principal, repo: str, head: str, newest: str) ->
     return queries.compare(queries.get_repository(principal, repo), head, newest)
 
 
-def _what_moved(
-    principal: Principal, repo: str, path: str, form: EditForm, newest: str
-) -> tuple[FileDiff, ...]:
-    """Return what others changed in this file; the author has seen it then, so the next attempt starts from there."""
+def _what_moved(principal: Principal, repo: str, path: str, form: EditForm, newest: str) -> tuple[FileDiff, ...]:
+    """Return what others changed in this file."""
     files = _changed_between(principal, repo, form.cleaned_data["head"], newest)
-    form.data = form.data.copy()
-    form.data["head"] = newest
     return tuple(file for file in files if path in (file.path, file.old_path))
+
+
+def _start_from(request: HttpRequest, newest: str) -> EditForm:
+    """Return the form with all that was typed; its author sees the newest version now, so the next attempt starts there."""
+    data = request.POST.copy()
+    data["head"] = newest
+    return EditForm(data)
 
 
 def _show(

@@ -32,7 +32,7 @@ def commits(request: HttpRequest, repo: str, rest: str = "") -> HttpResponse:
         repo,
         ref,
         path=request.GET.get("path", "").strip("/"),
-        page=max(1, int(number)) if number.isdigit() and len(number) < 6 else 1,  # noqa: PLR2004 - digits of a page
+        page=max(1, int(number)) if number.isdigit() and len(number) < 6 else 1,
     )
     return show(request, "repositories/commits.html", page)
 

@@ -151,9 +151,7 @@ def delete(request: HttpRequest, repo: str) -> HttpResponse:
     return redirect("repositories")
 
 
-def _act(
-    request: HttpRequest, repo: str, act: Callable[[Repository, Principal], str]
-) -> HttpResponse:
+def _act(request: HttpRequest, repo: str, act: Callable[[Repository, Principal], str]) -> HttpResponse:
     principal = signed_in(request)
     repository = queries.get_repository(principal, repo)
     try:
