@@ -34,11 +34,7 @@ def plan(
     datasets: dict[str, DatasetState] | None = None,
     **request: object,
 ) -> BuildPlan:
-    states = (
-        datasets
-        if datasets is not None
-        else {"/n/a": dataset("/n/a", master=upload("ta"))}
-    )
+    states = datasets if datasets is not None else {"/n/a": dataset("/n/a", master=upload("ta"))}
     chain = request.pop("chain", ("master",))
     return make_plan(
         specs=specs,
@@ -63,16 +59,10 @@ def test_plan_follows_the_example_of_the_document() -> None:
     states["/n/a"] = dataset("/n/a", master=upload("ta"))
     states = carry_out(plan(on_master, "/n/b", "/n/c", datasets=states), states)
     on_feature = [
-        make_spec(
-            3, inputs=("/n/a",), outputs=("/n/b",), branch="feature", digest="new"
-        ),
-        make_spec(
-            4, inputs=("/n/b",), outputs=("/n/c",), branch="feature", digest="new"
-        ),
+        make_spec(3, inputs=("/n/a",), outputs=("/n/b",), branch="feature", digest="new"),
+        make_spec(4, inputs=("/n/b",), outputs=("/n/c",), branch="feature", digest="new"),
     ]
-    built = plan(
-        [*on_master, *on_feature], "/n/c", "/n/b", chain=CHAIN, datasets=states
-    )
+    built = plan([*on_master, *on_feature], "/n/c", "/n/b", chain=CHAIN, datasets=states)
     first, second = built.jobs
     assert (
         first.inputs[0].branch,
@@ -80,9 +70,7 @@ def test_plan_follows_the_example_of_the_document() -> None:
         first.inputs[0].fallback,
     ) == ("master", "ta", True)
     assert (second.inputs[0].branch, second.inputs[0].from_job) == ("feature", 1)
-    assert [
-        (o.path, o.branch, o.is_new, o.parent) for j in built.jobs for o in j.outputs
-    ] == [
+    assert [(o.path, o.branch, o.is_new, o.parent) for j in built.jobs for o in j.outputs] == [
         ("/n/b", "feature", True, "master"),
         ("/n/c", "feature", True, "master"),
     ]
@@ -153,16 +141,11 @@ def test_cycle_is_refused_even_when_only_one_of_it_is_built() -> None:
 
 
 def test_transform_that_reads_its_own_output_is_a_cycle() -> None:
-    assert (
-        refuse([make_spec(1, inputs=("/n/b",), outputs=("/n/b",))], "/n/b").code
-        == "cycle"
-    )
+    assert refuse([make_spec(1, inputs=("/n/b",), outputs=("/n/b",))], "/n/b").code == "cycle"
 
 
 def test_input_without_data_on_the_chain_names_input_and_transform() -> None:
-    error = refuse(
-        [make_spec(1, inputs=("/n/gone",), outputs=("/n/b",))], "/n/b", chain=CHAIN
-    )
+    error = refuse([make_spec(1, inputs=("/n/gone",), outputs=("/n/b",))], "/n/b", chain=CHAIN)
     assert error.code == "input_missing"
     assert error.detail == (
         "pipelines.module:compute_1 (nyc, branch master) reads /n/gone, "
@@ -175,9 +158,7 @@ def test_input_that_could_be_built_says_how() -> None:
         make_spec(1, inputs=("/n/a",), outputs=("/n/b",)),
         make_spec(2, inputs=("/n/b",), outputs=("/n/c",)),
     ]
-    assert refuse(specs, "/n/c").detail.endswith(
-        "makes it: build it first, or build with upstream."
-    )
+    assert refuse(specs, "/n/c").detail.endswith("makes it: build it first, or build with upstream.")
     assert [job.outputs[0].path for job in plan(specs, "/n/c", upstream=True).jobs] == [
         "/n/b",
         "/n/c",
@@ -186,13 +167,8 @@ def test_input_that_could_be_built_says_how() -> None:
 
 def test_branch_without_committed_transaction_does_not_count_for_inputs() -> None:
     spec = make_spec(1, inputs=("/n/a",), outputs=("/n/b",))
-    a = DatasetState(
-        "/n/a", {"feature": "master", "master": None}, {"master": upload("ta")}
-    )
-    assert (
-        plan([spec], "/n/b", chain=CHAIN, datasets={"/n/a": a}).jobs[0].inputs[0].branch
-        == "master"
-    )
+    a = DatasetState("/n/a", {"feature": "master", "master": None}, {"master": upload("ta")})
+    assert plan([spec], "/n/b", chain=CHAIN, datasets={"/n/a": a}).jobs[0].inputs[0].branch == "master"
 
 
 def test_declared_branch_other_than_the_builds_names_both() -> None:
@@ -212,9 +188,7 @@ def test_declared_branch_equal_to_the_builds_is_fine() -> None:
 
 def test_two_repositories_for_one_output_names_both() -> None:
     specs = [
-        make_spec(
-            1, inputs=(), outputs=("/n/b",), repository="first", branch="feature"
-        ),
+        make_spec(1, inputs=(), outputs=("/n/b",), repository="first", branch="feature"),
         make_spec(2, inputs=(), outputs=("/n/b",), repository="second"),
     ]
     error = refuse(specs, "/n/b", chain=CHAIN)
@@ -234,9 +208,7 @@ def test_two_transforms_for_one_output_names_both() -> None:
     assert "compute_2" in error.detail
 
 
-def test_fallback_transform_whose_other_output_the_branch_makes_differently_is_refused() -> (
-    None
-):
+def test_fallback_transform_whose_other_output_the_branch_makes_differently_is_refused() -> None:
     specs = [
         make_spec(1, inputs=(), outputs=("/n/b", "/n/c")),
         make_spec(2, inputs=(), outputs=("/n/b",), branch="feature"),
@@ -245,9 +217,7 @@ def test_fallback_transform_whose_other_output_the_branch_makes_differently_is_r
 
 
 def test_explain_reads_as_text() -> None:
-    text = plan(
-        [make_spec(1, inputs=("/n/a",), outputs=("/n/b",))], "/n/b", chain=CHAIN
-    ).explain()
+    text = plan([make_spec(1, inputs=("/n/a",), outputs=("/n/b",))], "/n/b", chain=CHAIN).explain()
     assert text.splitlines() == [
         "Build on feature → master, targets /n/b",
         "1. /n/b: runs. /n/b was never built",

@@ -8,9 +8,7 @@ from webapp.core.errors import Conflict
 
 
 def test_every_state_has_a_sentence_and_a_row_in_its_table() -> None:
-    assert (
-        set(states.BUILD_SENTENCES) == set(states.BUILD_TRANSITIONS) == set(BuildState)
-    )
+    assert set(states.BUILD_SENTENCES) == set(states.BUILD_TRANSITIONS) == set(BuildState)
     assert set(states.JOB_SENTENCES) == set(states.JOB_TRANSITIONS) == set(JobState)
 
 
@@ -23,9 +21,7 @@ def test_ends_lead_nowhere() -> None:
     assert {JobState.COMPLETED, JobState.FAILED, JobState.ABORTED} == states.JOB_ENDS
 
 
-@pytest.mark.parametrize(
-    ("before", "after"), [("COMPLETED", "RUNNING"), ("RUNNING", "RESOLVING")]
-)
+@pytest.mark.parametrize(("before", "after"), [("COMPLETED", "RUNNING"), ("RUNNING", "RESOLVING")])
 def test_build_transition_outside_the_table_is_refused(before: str, after: str) -> None:
     with pytest.raises(Conflict):
         states.check_build_transition(before, after)
@@ -43,9 +39,7 @@ def test_job_transition_outside_the_table_is_refused(before: str, after: str) ->
 def test_states_before_is_the_table_read_backwards() -> None:
     for before in JobState:
         for after in JobState:
-            assert (before in states.states_before(after)) == (
-                after in states.JOB_TRANSITIONS[before]
-            )
+            assert (before in states.states_before(after)) == (after in states.JOB_TRANSITIONS[before])
 
 
 @pytest.mark.parametrize(
@@ -59,7 +53,5 @@ def test_states_before_is_the_table_read_backwards() -> None:
         (["FAILED", "COMPLETED"], True, BuildState.FAILED),
     ],
 )
-def test_summary_of_jobs(
-    jobs: list[str], cancelled: bool, expected: BuildState | None
-) -> None:
+def test_summary_of_jobs(jobs: list[str], cancelled: bool, expected: BuildState | None) -> None:
     assert states.summarise_build(jobs, cancelled=cancelled) == expected

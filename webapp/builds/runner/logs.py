@@ -109,10 +109,11 @@ def read_lines(path: Path, *, after: int = 0, limit: int = 1000) -> tuple[list[L
     try:
         lines: list[LogLine] = []
         for line in _iterate(reader):
-            if line.n > after:
-                lines.append(line)
-                if len(lines) == limit:
-                    break
+            if line.n <= after:
+                continue
+            if len(lines) == limit:
+                return lines, None
+            lines.append(line)
         return lines, reader.ended
     finally:
         reader.close()
