@@ -65,8 +65,48 @@ def open_pull(
         base_sha=base,
     )
     record_event(pull=pull, kind="opened", actor=by.username, data={"head": head, "base": base})
+    _record_commits(pull, before=base, after=head)
+    _record_last_build(pull)
     refresh_pull(pull=pull)
     return pull
+
+
+def _record_commits(pull: PullRequest, *, before: str, after: str) -> None:
+    commits = repositories.list_commits(pull.repository, after, not_in=before, limit=250)
+    record_event(
+        pull=pull,
+        kind="pushed",
+        actor=commits[0].author.name if commits else "",
+        data={
+            "before": before,
+            "after": after,
+            "commits": [{"sha": one.sha, "subject": one.subject} for one in reversed(commits[:20])],
+            "count": len(commits),
+        },
+    )
+
+
+def _record_last_build(pull: PullRequest) -> None:
+    build = queries.find_latest_build(pull)
+    if build is not None and build.is_over:
+        record_build(pull=pull, build=build)
+
+
+def record_build(*, pull: PullRequest, build: Build) -> None:
+    """Note a finished build of the source branch."""
+    took = (build.finished_at - build.created_at).total_seconds() if build.finished_at else None
+    record_event(
+        pull=pull,
+        kind="built",
+        actor=build.by.username,
+        data={
+            "build": build.pk,
+            "state": build.state,
+            "jobs": build.jobs.filter(skipped=False).count(),
+            "fresh": build.jobs.filter(skipped=True).count(),
+            "seconds": took,
+        },
+    )
 
 
 def _check_title(title: str) -> str:
@@ -303,18 +343,7 @@ def _follow_heads(pull: PullRequest) -> None:
     if head and head != pull.head_sha:
         before = pull.head_sha
         if PullRequest.objects.filter(pk=pull.pk, head_sha=before).update(head_sha=head, updated_at=clock.now()):
-            commits = repositories.list_commits(pull.repository, head, not_in=before, limit=250)
-            record_event(
-                pull=pull,
-                kind="pushed",
-                actor=commits[0].author.name if commits else "",
-                data={
-                    "before": before,
-                    "after": head,
-                    "commits": [{"sha": one.sha, "subject": one.subject} for one in reversed(commits[:20])],
-                    "count": len(commits),
-                },
-            )
+            _record_commits(pull, before=before, after=head)
     if base and base != pull.base_sha:
         before = pull.base_sha
         if PullRequest.objects.filter(pk=pull.pk, base_sha=before).update(base_sha=base):

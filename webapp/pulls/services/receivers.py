@@ -57,16 +57,5 @@ def follow_build(*, build: Build, **_: Any) -> None:
     for pull in PullRequest.objects.filter(
         repository=build.repository_id, source=build.branch, state=states.OPEN
     ):
-        pulls.record_event(
-            pull=pull,
-            kind="built",
-            actor=build.by.username,
-            data={
-                "build": build.pk,
-                "state": build.state,
-                "jobs": build.jobs.filter(skipped=False).count(),
-                "fresh": build.jobs.filter(skipped=True).count(),
-                "seconds": (build.finished_at - build.created_at).total_seconds() if build.finished_at else None,
-            },
-        )
+        pulls.record_build(pull=pull, build=build)
         pulls.ring_refresh(pull_id=pull.pk)
