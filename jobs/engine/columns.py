@@ -77,7 +77,9 @@ def pair_columns(
     )
 
 
-def _pair(index: int, before: Field | None, after: Field | None, *, key: tuple[str, ...], ignore: tuple[str, ...]) -> Pair:
+def _pair(
+    index: int, before: Field | None, after: Field | None, *, key: tuple[str, ...], ignore: tuple[str, ...]
+) -> Pair:
     names = {field.name for field in (after, before) if field is not None}
     is_key = any(name in names for name in key)
     return Pair(
@@ -111,7 +113,7 @@ def _each(value: str, inner: str) -> str:
 
 
 def _comparable_structs(before: StructType, after: StructType, left: str, right: str) -> tuple[str, str]:
-    from jobs.engine.fields import Schema  # noqa: PLC0415 - only here, to reuse the pairing rule
+    from jobs.engine.fields import Schema
 
     pairs = pair_columns(Schema(0, before.fields), Schema(0, after.fields))
     sides: tuple[list[str], list[str]] = ([], [])

@@ -111,24 +111,18 @@ class Embedded:
 
     def _create_views(self) -> None:
         plan = self.plan
-        for name, side, end, files in (
-            ("before", "b", plan.before, plan.left),
-            ("after", "a", plan.after, plan.came),
-        ):
+        ends = (("before", plan.before, plan.left), ("after", plan.after, plan.came))
+        for name, end, files in ends:
             scanner = self.scanner(end)
-            shifted = [getattr(file, name) for file in plan.shifted]
             if scanner is None:
                 self.connection.execute(f"CREATE TEMP VIEW {name}_rows AS SELECT 1 AS nothing WHERE false")
-                continue
-            scanner.load_positions(f"dead_{name}", [*files, *shifted])
-        for name, side, end, files in (
-            ("before", "b", plan.before, plan.left),
-            ("after", "a", plan.after, plan.came),
-        ):
+            else:
+                scanner.load_positions(f"dead_{name}", [*files, *(getattr(file, name) for file in plan.shifted)])
+        for name, end, files in ends:
             scanner = self.scanner(end)
             if scanner is None:
                 continue
-            columns = self.columns(side)
+            columns = self.columns(name[0])
             parts = [scanner.live_rows(files, columns, dead=f"dead_{name}")] if files else []
             if plan.shifted:
                 parts.append(scanner.moved_rows(plan.shifted, columns, gone=name == "before"))

@@ -90,7 +90,7 @@ def read_bytes(io: FileIO, location: str) -> bytes:
             with open(path, "rb") as source:
                 return source.read()
         with io.new_input(location).open() as stream:
-            return stream.read()
+            return bytes(stream.read())
     except OSError as error:
         raise UnreadableTableError(f"{location} cannot be read: {error.strerror or error}.") from error
 
@@ -191,14 +191,15 @@ class Entry:
     """0 data, 1 position deletes or a deletion vector, 2 equality deletes."""
     sequence: int
     records: int
-    bytes: int
+    size_in_bytes: int
     spec_id: int
     partition: tuple[Any, ...]
     equality_ids: tuple[int, ...]
     referenced: str | None
     """The one data file that the deletes are about, where the writer said so."""
     offset: int | None
-    size: int | None
+    """Where a deletion vector begins in its Puffin file, and how long it is."""
+    length: int | None
     lower: Mapping[int, bytes] = field(compare=False)
     upper: Mapping[int, bytes] = field(compare=False)
 
@@ -222,7 +223,7 @@ def read_entries(io: FileIO, manifest: Manifest) -> list[Entry]:
 
 def _entry(raw: ManifestEntry, manifest: Manifest) -> Entry:
     file = raw.data_file
-    values = file._data  # noqa: SLF001 - PyIceberg has no accessor for the fields of version 3
+    values = file._data
     sequence = raw.sequence_number
     if sequence is None:
         sequence = manifest.sequence if raw.status == ManifestEntryStatus.ADDED else 0
@@ -232,13 +233,13 @@ def _entry(raw: ManifestEntry, manifest: Manifest) -> Entry:
         content=int(values[_CONTENT] or 0),
         sequence=sequence,
         records=file.record_count,
-        bytes=file.file_size_in_bytes,
+        size_in_bytes=file.file_size_in_bytes,
         spec_id=manifest.raw.partition_spec_id or 0,
-        partition=tuple(values[_PARTITION]._data) if values[_PARTITION] is not None else (),  # noqa: SLF001
+        partition=tuple(values[_PARTITION]._data) if values[_PARTITION] is not None else (),
         equality_ids=tuple(values[_EQUALITY_IDS] or ()),
         referenced=values[_REFERENCED] or _single_path(file),
         offset=values[_OFFSET],
-        size=values[_SIZE],
+        length=values[_SIZE],
         lower=file.lower_bounds or {},
         upper=file.upper_bounds or {},
     )

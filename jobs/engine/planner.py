@@ -87,7 +87,7 @@ class DiffPlan:
     def bytes(self) -> int:
         """Compressed bytes of the data files that the diff has to open."""
         entries = [file.data for file in (*self.left, *self.came)] + [file.before.data for file in self.shifted]
-        return sum(entry.bytes for entry in entries)
+        return sum(entry.size_in_bytes for entry in entries)
 
     @property
     def rows(self) -> int:
@@ -182,9 +182,7 @@ def plan_diff(
     manifests = [_manifests(end, properties) for end in ends]
     io = next((open_io(end.metadata.location, properties) for end in ends if end.metadata is not None), None)
     same_table = len({end.metadata.uuid for end in ends if end.metadata is not None}) == 1
-    pairs = pair_columns(
-        ends[0].schema, ends[1].schema, key=tuple(key), ignore=tuple(ignore), by_id=same_table
-    )
+    pairs = pair_columns(ends[0].schema, ends[1].schema, key=tuple(key), ignore=tuple(ignore), by_id=same_table)
     # where a compared column is another field at each end, even the rows of a shared file differ
     may_prune = all(pair.same_field for pair in pairs if pair.compared)
     return _compare(ends[0], ends[1], manifests[0], manifests[1], pairs=pairs, io=io, may_prune=may_prune)
@@ -226,7 +224,9 @@ def _compare(
     if not may_prune or before_index.entries != after_index.entries:
         # a data manifest that both ends list may still hold files whose deletes differ
         shared_paths = set()
-    skipped = tuple(m for m in before_manifests if m.path in shared_paths and not m.holds_deletes and m.rows is not None)
+    skipped = tuple(
+        m for m in before_manifests if m.path in shared_paths and not m.holds_deletes and m.rows is not None
+    )
     skipped_paths = {manifest.path for manifest in skipped}
     sides = [
         _live_files([m for m in manifests if m.path not in skipped_paths], index, io)

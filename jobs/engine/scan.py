@@ -63,7 +63,6 @@ class Scanner:
     io_properties: Mapping[str, str]
     _schemas: dict[str, tuple[Node, ...]] = field(default_factory=dict)
     _equality: dict[frozenset[Entry], str] = field(default_factory=dict)
-    _tables: int = 0
     _fsspec: FsspecFileIO | None = None
 
     @property
@@ -81,7 +80,9 @@ class Scanner:
         for (has_positions, _equality), members in groups.items():
             filters = [f"NOT {_is_dead(dead)}"] if has_positions else []
             filters += [f"NOT {test}" for test in self._equality_tests(members[0].equality)]
-            parts += self._scans([m.data for m in members], columns, filters, self._equality_fields(members[0].equality))
+            parts += self._scans(
+                [m.data for m in members], columns, filters, self._equality_fields(members[0].equality)
+            )
         return _union(parts, columns)
 
     def moved_rows(self, files: Sequence[ShiftedFile], columns: Sequence[Column], *, gone: bool) -> str:
@@ -121,7 +122,7 @@ class Scanner:
     def _scans(
         self, files: Iterable[Entry], columns: Sequence[Column], filters: Sequence[str], extra: Sequence[Field]
     ) -> list[str]:
-        groups: dict[tuple[object, ...], list[Entry]] = defaultdict(list)
+        groups: dict[tuple[tuple[Node, ...], tuple[tuple[int, str], ...]], list[Entry]] = defaultdict(list)
         files = list(files)
         self._learn_schemas(files)
         wanted = [*columns, *(Column(f"q{f.id}", f) for f in extra)]
@@ -130,7 +131,7 @@ class Scanner:
             groups[schema, self._constants(file, schema, wanted)].append(file)
         scans = []
         for (schema, constants), members in groups.items():
-            values = [self._value(column, schema, dict(constants)) for column in wanted]  # type: ignore[call-overload]
+            values = [self._value(column, schema, dict(constants)) for column in wanted]
             outputs = [f"{value} AS {column.alias}" for value, column in zip(values, wanted, strict=True)]
             source = self._source(members)
             names = ", ".join(column.alias for column in columns) or "1 AS nothing"
@@ -157,7 +158,7 @@ class Scanner:
         if self._fsspec is None:
             self._fsspec = FsspecFileIO(dict(self.io_properties))
             scheme = location.partition("://")[0]
-            self.connection.register_filesystem(self._fsspec.get_fs(scheme))  # type: ignore[arg-type]
+            self.connection.register_filesystem(self._fsspec.get_fs(scheme))
 
     # --- columns ----------------------------------------------------------------------------------
 
@@ -180,7 +181,9 @@ class Scanner:
                 trees[signature] = _dedupe(_tree(iter(flat)).children)
             self._schemas[path] = trees[signature]
 
-    def _constants(self, file: Entry, schema: tuple[Node, ...], columns: Sequence[Column]) -> tuple[tuple[int, str], ...]:
+    def _constants(
+        self, file: Entry, schema: tuple[Node, ...], columns: Sequence[Column]
+    ) -> tuple[tuple[int, str], ...]:
         """Identity partition values of columns that the file does not hold."""
         if not file.partition:
             return ()
@@ -222,7 +225,7 @@ class Scanner:
             self._load_position_files(table, plain, names)
 
     def _load_vector(self, table: str, entry: Entry, names: Mapping[str, str]) -> None:
-        if entry.referenced not in names:
+        if entry.referenced is None or entry.referenced not in names:
             return
         positions = read_vector(read_bytes(self.io, entry.path), entry)
         path = names[entry.referenced]
@@ -293,11 +296,11 @@ def _union(parts: Sequence[str], columns: Sequence[Column]) -> str:
 def read_vector(content: bytes, entry: Entry) -> pa.Array:
     """The positions of one deletion vector: length, magic, one bitmap per upper half, checksum."""
     start = entry.offset or 0
-    blob = content[start : start + (entry.size or 0)]
+    blob = content[start : start + (entry.length or 0)]
     length = int.from_bytes(blob[:4], "big")
     if blob[4:8] != _VECTOR_MAGIC or len(blob) < length + 8:
         raise UnreadableTableError(f"{entry.path} holds no deletion vector at byte {start}.")
-    bitmaps = DeletionVector._deserialize_bitmap(blob[8 : 4 + length])  # noqa: SLF001 - the format's only reader here
+    bitmaps = DeletionVector._deserialize_bitmap(blob[8 : 4 + length])
     chunks = [
         pa.array([(high << 32) | low for low in bitmap], pa.int64()) for high, bitmap in enumerate(bitmaps) if bitmap
     ]
@@ -370,7 +373,7 @@ def _project_struct(node: Node, wanted: StructType, value: str) -> str:
 def _project_map(node: Node, wanted: MapType, value: str) -> str:
     entry = node.children[0] if len(node.children) == 1 else None
     keys, values = "x.key", "x.value"
-    if entry is not None and len(entry.children) == 2:  # noqa: PLR2004 - key and value
+    if entry is not None and len(entry.children) == 2:
         keys = project(entry.children[0], wanted.key.type, keys)
         values = project(entry.children[1], wanted.value.type, values)
     entries = f"map_entries({value})"

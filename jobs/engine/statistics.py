@@ -282,7 +282,9 @@ def _double_bins(low: float, high: float) -> Bins | None:
     width = (high - low) / BINS
     if not math.isfinite(width):
         return None
-    return Bins(low, width, BINS, is_whole=False) if width > 0 and low + width > low else Bins(low, 1.0, 1, is_whole=False)
+    return (
+        Bins(low, width, BINS, is_whole=False) if width > 0 and low + width > low else Bins(low, 1.0, 1, is_whole=False)
+    )
 
 
 def _edges(pair: Pair, bins: Bins) -> dict[str, Any]:
@@ -312,5 +314,3 @@ def _encode(value: Any) -> Any:
     if isinstance(value, str) and len(value) > _LONGEST:
         return value[: _LONGEST - 1] + "…"
     return str(value)
-
-

@@ -49,7 +49,7 @@ class Comparison:
         """Run to the end; the thread must not die without saying why."""
         try:
             self.summary = run_embedded(self.request, on_connect=self._connected)
-        except BaseException as error:  # noqa: BLE001 - handed to the main thread, which names it
+        except BaseException as error:
             self.error = error
         finally:
             self.done.set()

@@ -59,9 +59,7 @@ def by_key(
     return result
 
 
-def net(
-    before: Sequence[Row], after: Sequence[Row], columns: Sequence[str]
-) -> Counter[tuple[Any, ...]]:
+def net(before: Sequence[Row], after: Sequence[Row], columns: Sequence[str]) -> Counter[tuple[Any, ...]]:
     """(change, row before, row after) with counts, by the difference of multiplicities."""
     counts = Counter(row_of(row, columns) for row in after)
     counts.subtract(Counter(row_of(row, columns) for row in before))

@@ -165,7 +165,7 @@ def test_compaction_and_an_equal_overwrite_change_nothing(spark: Any, tmp_path: 
     insert(spark, table, 0, 100)
     spark.sql(f"DELETE FROM {table} WHERE id % 10 = 5")
     start = snapshots(spark, table)[-1]
-    spark.sql(f"CALL c.system.rewrite_data_files(table => 'n.compacted', options => map('rewrite-all', 'true'))")
+    spark.sql("CALL c.system.rewrite_data_files(table => 'n.compacted', options => map('rewrite-all', 'true'))")
     spark.sql(f"INSERT OVERWRITE {table} SELECT * FROM {table}")
     keyed = check(spark, tmp_path, table, start, snapshots(spark, table)[-1])
     assert keyed["stored_rows"] == 0

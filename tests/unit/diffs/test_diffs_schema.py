@@ -105,7 +105,8 @@ def test_elements_keys_and_values() -> None:
         for r in (True, False)
     ]
     diff = diff_schemas(
-        schema(column(1, "l", lists[0]), column(3, "m", maps[0])), schema(column(1, "l", lists[1]), column(3, "m", maps[1]))
+        schema(column(1, "l", lists[0]), column(3, "m", maps[0])),
+        schema(column(1, "l", lists[1]), column(3, "m", maps[1])),
     )
     assert kinds(diff) == [("l.element", "type"), ("m.value", "required")]
     assert diff.breaking == 1

@@ -13,6 +13,7 @@ import json
 import re
 import tempfile
 from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -35,7 +36,9 @@ _MAX_QUERY = 1_000
 _EXPORT_BATCH = 2_000
 _CHUNK = 1 << 20
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-_TERM = re.compile(r"""\s*(?:(?P<name>"(?:[^"]|"")+"|[^\s=<>"']+)\s*=\s*)(?P<value>"(?:[^"]|"")*"|'(?:[^']|'')*'|\S+)""")
+_TERM = re.compile(
+    r"""\s*(?:(?P<name>"(?:[^"]|"")+"|[^\s=<>"']+)\s*=\s*)(?P<value>"(?:[^"]|"")*"|'(?:[^']|'')*'|\S+)"""
+)
 _NUMBERS = ("int", "long", "float", "double", "decimal")
 
 Change = Literal["inserted", "deleted", "updated"]
@@ -226,7 +229,7 @@ def _describe(path: Path) -> dict[str, str]:
 
 def _column(raw: Mapping[str, Any], summary: Mapping[str, Any]) -> Column:
     before, after = raw["before"] or {}, raw["after"] or {}
-    match = next((entry for entry in summary.get("columns", ()) if entry["index"] == raw["index"]), {})
+    match: Mapping[str, Any] = next((entry for entry in summary.get("columns", ()) if entry["index"] == raw["index"]), {})
     return Column(
         index=raw["index"],
         name=raw["name"],
@@ -443,17 +446,16 @@ class _Position:
     def read(cls, cursor: str | None, digest: str) -> _Position:
         if not cursor:
             return cls()
+        problem = BadRequest("cursor: it belongs to another list; begin again without it.", code="bad_cursor")
         try:
             padded = cursor + "=" * (-len(cursor) % 4)
-            found = json.loads(base64.urlsafe_b64decode(padded.encode("ascii")))
-            name, after, before, start = found
-            if name != digest or not all(value is None or isinstance(value, int) for value in (after, before, start)):
-                raise ValueError(name)
+            name, *numbers = json.loads(base64.urlsafe_b64decode(padded.encode("ascii")))
+            after, before, start = numbers
         except (ValueError, TypeError) as error:
-            raise BadRequest(
-                "cursor: it belongs to another list; begin again without it.", code="bad_cursor"
-            ) from error
-        return cls(after, before, max(0, int(start)))
+            raise problem from error
+        if name != digest or not isinstance(start, int) or not all(n is None or isinstance(n, int) for n in numbers):
+            raise problem
+        return cls(after, before, max(0, start))
 
     def write(self, digest: str) -> str:
         text = json.dumps([digest, self.after, self.before, self.start], separators=(",", ":"))
@@ -494,7 +496,7 @@ def _fetch(artifact: Artifact, asked: _Asked, position: _Position, limit: int) -
     with _cursor() as cursor:
         sql = f"SELECT * FROM {artifact.source} WHERE {where} ORDER BY {order} {tail}"
         table = cursor.sql(sql, params=parameters).to_arrow_table()
-    lines = cast("list[dict[str, Any]]", _to_rows(table))
+    lines = _to_rows(table)
     return lines[::-1] if position.before is not None and asked.order is None else lines
 
 
@@ -570,7 +572,9 @@ def _row(artifact: Artifact, line: Mapping[str, Any]) -> Row:
         before=before,
         after=after,
         changed=tuple(column.name for column in artifact.columns if column.index in changed),
-        cells=tuple(_cell(column, change, before, after, is_changed=column.index in changed) for column in artifact.columns),
+        cells=tuple(
+            _cell(column, change, before, after, is_changed=column.index in changed) for column in artifact.columns
+        ),
     )
 
 
@@ -603,8 +607,6 @@ def _delta(column: Column, before: Any, after: Any) -> str | None:
     both = (column.before_type or "", column.after_type or "")
     if not all(type_.startswith(_NUMBERS) for type_ in both) or before is None or after is None:
         return None
-    from decimal import Decimal, InvalidOperation  # noqa: PLC0415 - only changed cells of numbers need it
-
     try:
         gap = Decimal(str(after)) - Decimal(str(before))
     except InvalidOperation:
@@ -713,7 +715,8 @@ def _parquet_chunks(artifact: Artifact) -> Iterator[bytes]:
 def _friendly(artifact: Artifact, batch: pa.RecordBatch) -> pa.Table:
     names = {column.index: column.name for column in artifact.columns}
     changed = pa.array(
-        [[names[index] for index in found or ()] for found in batch.column("changed").to_pylist()], pa.list_(pa.string())
+        [[names[index] for index in found or ()] for found in batch.column("changed").to_pylist()],
+        pa.list_(pa.string()),
     )
     change = batch.column("change")
     outputs: dict[str, Any] = {"change": change, "copies": batch.column("copies"), "changed": changed}

@@ -133,8 +133,8 @@ class SchemaDiff:
 
     def as_json(self) -> dict[str, Any]:
         """The shape of the REST API."""
-        modified = []
-        renamed = []
+        modified: list[dict[str, Any]] = []
+        renamed: list[dict[str, Any]] = []
         for column in self.modified:
             for change in column.changes:
                 entry = {**_entry(column, change), "what": change.kind}
@@ -258,11 +258,15 @@ def _gone(old: Sequence[Mapping[str, Any]], places: Sequence[int], prefix: str, 
         yield from _one_sided(old[place], prefix, depth, kind="removed")
 
 
-def _one_sided(column: Mapping[str, Any], prefix: str, depth: int, *, kind: Literal["added", "removed"]) -> Iterator[ColumnDiff]:
+def _one_sided(
+    column: Mapping[str, Any], prefix: str, depth: int, *, kind: Literal["added", "removed"]
+) -> Iterator[ColumnDiff]:
     path, type_ = prefix + column["name"], type_text(column["type"])
     required = bool(column.get("required"))
     if kind == "added":
-        change = Change("added", None, type_, _added_sentence(path, required=required, default=column.get("initial-default")))
+        change = Change(
+            "added", None, type_, _added_sentence(path, required=required, default=column.get("initial-default"))
+        )
     else:
         sentence = f"Readers that name {path} fail; its values stay in older snapshots only."
         change = Change("removed", type_, None, sentence, destructive=True)
@@ -336,7 +340,9 @@ def _type_changes(old: Mapping[str, Any], new: Mapping[str, Any], path: str, *, 
     if before == after or nested:
         return
     if _is_widening(before, after):
-        sentence = f"Nobody loses values: every {before} is a {after}. Programs that hold {path} as {before} may overflow."
+        sentence = (
+            f"Nobody loses values: every {before} is a {after}. Programs that hold {path} as {before} may overflow."
+        )
         yield Change("type", before, after, sentence, widening=True)
         return
     sentence = f"Readers that expect {before} in {path} get {after} and may fail or misread."
@@ -346,9 +352,7 @@ def _type_changes(old: Mapping[str, Any], new: Mapping[str, Any], path: str, *, 
 def _required_changes(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[Change]:
     before, after = bool(old.get("required")), bool(new.get("required"))
     if before and not after:
-        yield Change(
-            "required", "required", "optional", f"Readers of {path} may now meet NULL.", destructive=True
-        )
+        yield Change("required", "required", "optional", f"Readers of {path} may now meet NULL.", destructive=True)
     elif after and not before:
         yield Change(
             "required", "optional", "required", f"Readers are safe; whoever writes NULL into {path} now fails."
@@ -359,7 +363,9 @@ def _text_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Ch
     if (old.get("doc") or "") != (new.get("doc") or ""):
         yield Change("doc", old.get("doc") or "", new.get("doc") or "", "Only the description changed.")
     if old.get("write-default") != new.get("write-default"):
-        before, after = (None if side.get("write-default") is None else str(side["write-default"]) for side in (old, new))
+        before, after = (
+            None if side.get("write-default") is None else str(side["write-default"]) for side in (old, new)
+        )
         sentence = "Writers that leave the column out now write another value; stored rows keep theirs."
         yield Change("default", before, after, sentence)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from webapp.core.errors import Gone
@@ -157,7 +158,7 @@ def _histogram(raw: Mapping[str, Any], bins: Mapping[str, Any]) -> tuple[Bucket,
     edges, is_time = bins["edges"], bins["kind"] == "time"
     write = (lambda value: _time(int(value))) if is_time else _number
     counts = [((raw[side] or {}).get("histogram") or [0] * (len(edges) - 1)) for side in ("before", "after")]
-    labels = [f"{write(low)} – {write(high)}" for low, high in zip(edges, edges[1:], strict=False)]
+    labels = [f"{write(low)} – {write(high)}" for low, high in pairwise(edges)]
     return _buckets(list(zip(labels, *counts, strict=True)))
 
 
