@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 
+from webapp.builds.models import Build
 from webapp.core.templatetags.ui import duration
 from webapp.pulls.models import Comment, Merge, Review, TimelineEvent
 from webapp.pulls.queries import pulls as queries
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from webapp.pulls.models import PullDataset, PullRequest
 
 SHORT = 7
+_FIRST = {"opened": 0, "first-commits": 1, "first-build": 2}
+"""What happened before it was opened, in that order."""
 
 
 @dataclass(frozen=True)
@@ -214,9 +217,41 @@ def _list_entries(loaded: Loaded) -> list[Entry]:
     published = publications_of_commits(pull.repository, shas, branch=pull.source)
     entries = [Entry(id="opened", at=pull.created_at, actor=pull.author.username, text="opened this pull request", card="opened", body=pull.body)]
     entries += [_describe_event(pull, event, published) for event in events if event.kind != "opened"]
+    entries += _describe_beginning(loaded, shas)
     entries += [_describe_comment(loaded, one) for one in pull.comments.select_related("author")]
     entries += [_describe_review(one) for one in pull.reviews.select_related("reviewer")]
-    return sorted(entries, key=lambda one: (one.at, one.id != "opened"))
+    return sorted(entries, key=lambda one: (one.at, _FIRST.get(one.id, len(_FIRST))))
+
+
+def _describe_beginning(loaded: Loaded, known: list[str]) -> list[Entry]:
+    """Return the commits with which it was opened, and the build that there was then: no event was recorded of them."""
+    pull = loaded.pull
+    first = [one for one in reversed(queries.list_own_commits(pull)) if one.sha not in known][:20]
+    entries = []
+    if first:
+        data = {"commits": [{"sha": one.sha, "subject": one.subject} for one in first]}
+        published = publications_of_commits(pull.repository, [one.sha for one in first], branch=pull.source)
+        made = {"id": "first-commits", "at": pull.created_at, "actor": pull.author.username}
+        pushed = _describe_push(pull, made, data, published)
+        entries.append(replace(pushed, text=f"opened it with {len(first)} commit{'s' if len(first) != 1 else ''}"))
+    build = (
+        Build.objects.filter(repository=pull.repository, branch=pull.source, kind="run", finished_at__lt=pull.created_at)
+        .exclude(trigger="review")
+        .order_by("-pk")
+        .first()
+    )
+    if build is not None and build.finished_at is not None:
+        jobs = build.jobs.values_list("skipped", flat=True)
+        data = {
+            "build": build.pk,
+            "state": build.state,
+            "jobs": sum(not skipped for skipped in jobs),
+            "fresh": sum(jobs),
+            "seconds": (build.finished_at - build.created_at).total_seconds(),
+            "reason": build.reason,
+        }
+        entries.append(_describe_build({"id": "first-build", "at": pull.created_at}, data, rebuilt=False))
+    return entries
 
 
 def _describe_comment(loaded: Loaded, comment: Comment) -> Entry:

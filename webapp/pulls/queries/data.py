@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 MANY_COLUMNS = 8
 """With more columns than this, only the changed ones are shown at first."""
+FLOAT_DIGITS = 7
+DELTA_LENGTH = 8
 SIGNS = {"inserted": ("ins", "+", "added"), "deleted": ("rm", "−", "removed"), "updated": ("up", "~", "changed")}
 KINDS = (("", "All"), ("inserted", "Added"), ("deleted", "Removed"), ("updated", "Changed"))
 
@@ -94,6 +97,8 @@ class Cell:
     css: str
     pin: bool
     num: bool
+    title: str = ""
+    """All digits, where the cell shows fewer."""
 
 
 @dataclass(frozen=True)
@@ -603,11 +608,25 @@ class _RowsBuilder:
         elif cell.state == "same":
             marks.append("same")
         before, after = _write(cell.before, column.before_type), _write(cell.after, column.after_type)
-        return Cell(cell.state, before, after, cell.delta, " ".join(marks), column.is_key, column.is_number)
+        if cell.state == "changed" and before == after:
+            # Shortened they look alike, so the reader gets all digits.
+            before, after = cell.before, cell.after
+        is_short = (before, after) != (cell.before, cell.after) and "timestamp" not in column.type
+        whole = [str(one) for one in (cell.before, cell.after) if one is not None] if is_short else []
+        title = " → ".join(whole if cell.state == "changed" else whole[-1:])
+        delta = _shorten(cell.delta) if cell.delta else None
+        return Cell(cell.state, before, after, delta, " ".join(marks), column.is_key, column.is_number, title)
 
 
 def _write(value: Any, kind: str | None) -> Any:
-    """Times as people write them; the API and the exports keep ISO 8601."""
+    """Times and floating point numbers as people write them; API and exports keep every digit."""
     if isinstance(value, str) and kind and kind.startswith("timestamp"):
         return value.replace("T", " ", 1).replace("+00:00", "Z")
+    if isinstance(value, float) and len(repr(value)) > FLOAT_DIGITS + 2 and math.isfinite(value):
+        return f"{value:.{FLOAT_DIGITS}g}".replace("-", "−", 1) if value < 0 else f"{value:.{FLOAT_DIGITS}g}"
     return value
+
+
+def _shorten(delta: str) -> str:
+    """A difference with as many digits as say something; it is signed."""
+    return f"{float(delta):+.4g}".replace("-", "−", 1) if "." in delta and len(delta) > DELTA_LENGTH else delta.replace("-", "−", 1)
