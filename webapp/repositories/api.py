@@ -123,10 +123,10 @@ def _description_tag(repository: Repository) -> str:
 class BranchesView(RepositoryEndpoint):
     """The branches of a repository."""
 
-    @extend_schema(responses=shapes.BranchSerializer(many=True))
+    @extend_schema(parameters=[OpenApiParameter("q", str)], responses=shapes.BranchSerializer(many=True))
     def get(self, request: Request, repo: str) -> Response:
         """List branches: the default one first, then by the time of their heads."""
-        found = queries.list_branches(self.find(repo))
+        found: Any = queries.BranchList(self.find(repo), q=request.query_params.get("q", ""))
         return Response(paginate(request._request, found, lambda item: shapes.BranchSerializer(item).data))
 
     @extend_schema(request=shapes.NewBranchSerializer, responses={201: shapes.BranchSerializer})

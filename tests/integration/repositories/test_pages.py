@@ -339,3 +339,28 @@ def test_settings_change_members_and_protections(web: Client, repository: Reposi
     assert Repository.objects.filter(name="nyc").exists()
     web.post("/r/nyc/settings/delete", {"name": "nyc"})
     assert not Repository.objects.filter(name="nyc").exists()
+
+
+def test_branches_are_paged_and_searched(web: Client, repository: Repository) -> None:
+    head = queries.get_head(repository, "master")
+    for number in range(120):
+        repository.git.create_branch(f"b/{number:03}", head)
+    first = _text(web.get("/r/nyc/branches"))
+    assert "121 branches" in first
+    assert "b/048" in first
+    assert 'href="/r/nyc/tree/b/119"' not in first
+    assert "b/119" in _text(web.get("/r/nyc/branches?page=3"))
+    found = _text(web.get("/r/nyc/branches?q=B/11"))
+    assert "10 branches with" in found
+    assert "No branch of that name" in _text(web.get("/r/nyc/branches?q=nowhere"))
+    assert "Search all 121 branches" in _text(web.get("/r/nyc/"))
+
+
+def test_diffs_show_as_many_lines_around_as_wanted(web: Client, repository: Repository) -> None:
+    lines = [f"v{number} = 1\n" for number in range(100)]
+    make.a_commit(repository, {"long.py": "".join(lines)})
+    lines[50] = "changed = 2\n"
+    sha = make.a_commit(repository, {"long.py": "".join(lines)}).sha
+    assert "v40" not in _text(web.get(f"/r/nyc/commit/{sha}"))
+    assert "v40" in _text(web.get(f"/r/nyc/commit/{sha}?around=25"))
+    assert "v99" in _text(web.get(f"/r/nyc/commit/{sha}?around=all"))

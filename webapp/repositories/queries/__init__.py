@@ -2,6 +2,7 @@
 
 from webapp.repositories.queries.branches import (
     BranchInfo,
+    BranchList,
     get_branch,
     get_fallback_chain,
     get_head,
@@ -41,6 +42,7 @@ from webapp.repositories.queries.repositories import (
 
 __all__ = [
     "BranchInfo",
+    "BranchList",
     "CompareOverview",
     "compare",
     "compare_overview",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from webapp.core.errors import NotFound
 from webapp.repositories.errors import git_refusals
@@ -54,12 +54,35 @@ def list_branch_names(repository: Repository) -> list[str]:
     return sorted(names, key=lambda name: (name != repository.default_branch, name.lower()))
 
 
+class BranchList:
+    """The branches of a repository, default first, then the newest commit first; only what is read is described."""
+
+    def __init__(self, repository: Repository, *, q: str = "") -> None:
+        self._repository = repository
+        with git_refusals():
+            git = repository.git
+            heads = {name: head for name, head in git.list_heads().items() if q.lower() in name.lower()}
+            times = {name: git.get_commit(head).committed_at.timestamp() for name, head in heads.items()}
+        default = repository.default_branch
+        self._heads = [(name, heads[name]) for name in sorted(heads, key=lambda n: (n != default, -times[n], n))]
+
+    def __len__(self) -> int:
+        return len(self._heads)
+
+    @overload
+    def __getitem__(self, index: int) -> BranchInfo: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[BranchInfo]: ...
+    def __getitem__(self, index: int | slice) -> BranchInfo | list[BranchInfo]:
+        if isinstance(index, int):
+            return self[index : index + 1][0]
+        with git_refusals():
+            return _describe(self._repository, self._repository.git, dict(self._heads[index]))
+
+
 def list_branches(repository: Repository) -> list[BranchInfo]:
     """Return all branches: the default one first, then the newest commit first."""
-    with git_refusals():
-        git = repository.git
-        infos = _describe(repository, git, git.list_heads())
-    return sorted(infos, key=lambda info: (not info.is_default, -info.commit.committed_at.timestamp(), info.name))
+    return BranchList(repository)[:]
 
 
 def get_branch(repository: Repository, name: str) -> BranchInfo:

@@ -36,6 +36,9 @@ DIFF_LINES_AT_ONCE = 400
 DIFF_LINES_A_PAGE = 3_000
 MAX_FOUND_FILES = 5_000
 COMMITS_A_PAGE = 30
+BRANCHES_A_PAGE = 50
+# The picker lists so many branches; all others are on the page of branches, which searches.
+MAX_BRANCH_OPTIONS = 100
 LANGUAGES = {"py": "python", "sql": "sql", "yml": "yaml", "yaml": "yaml", "json": "json"}
 READMES = ("readme.md", "readme.markdown", "readme.txt", "readme")
 
@@ -77,6 +80,7 @@ class Frame:
     tree_url: str
     find_url: str
     branches: tuple[BranchOption, ...]
+    branch_count: int
     start_options: tuple[tuple[str, str], ...]
 
 
@@ -179,15 +183,23 @@ class CommitsPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DiffChoice:
+    """How a reader wants to see a comparison."""
+
+    split: bool = False
+    ignore_whitespace: bool = False
+    context: int = 3
+    unfolded: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DiffView:
     """Files of a comparison as a page shows them."""
 
     files: tuple[FileDiff, ...]
     additions: int
     deletions: int
-    split: bool
-    ignore_whitespace: bool
-    unfolded: str
+    choice: DiffChoice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +219,11 @@ class BranchesPage:
 
     frame: Frame
     rows: tuple[BranchInfo, ...]
+    q: str
+    total: int
+    text: str
+    previous_url: str
+    next_url: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,9 +310,9 @@ def frame(principal: Principal, name: str, ref: str = "", *, tab: str = "files",
             note="protected" if item.lower() in protected else "",
             default=item == repository.default_branch,
         )
-        for item in names
+        for item in dict.fromkeys([*names[:MAX_BRANCH_OPTIONS], *([ref] if ref in heads else [])])
     )
-    starts = [ref, *(item for item in names if item != ref)]
+    starts = [ref, *(option.name for option in options if option.name != ref)]
     return Frame(
         repository=repository,
         repo_bar={"name": repository.name, "tab": tab},
@@ -312,6 +329,7 @@ def frame(principal: Principal, name: str, ref: str = "", *, tab: str = "files",
         tree_url=ref_url(repository, "tree", ref),
         find_url=ref_url(repository, "find", ref),
         branches=options,
+        branch_count=len(heads),
         start_options=tuple((item, f"{item} · {heads.get(item, head)[:7]}") for item in starts),
     )
 
@@ -460,14 +478,12 @@ def commit_rows(repository: Repository, commits: Sequence[CommitInfo], *, branch
     return tuple(CommitRow(commit=commit, publication=published.get(commit.sha)) for commit in commits)
 
 
-def diff_view(
-    files: Sequence[FileDiff], *, split: bool = False, ignore_whitespace: bool = False, unfolded: str = ""
-) -> DiffView:
+def diff_view(files: Sequence[FileDiff], choice: DiffChoice) -> DiffView:
     """Cut long files of a comparison; a page holds only so many lines, the rest is loaded by file."""
     left = DIFF_LINES_A_PAGE
     shown = []
     for file in files:
-        limit = file.line_count if file.path == unfolded else min(DIFF_LINES_AT_ONCE, max(left, 0))
+        limit = file.line_count if file.path == choice.unfolded else min(DIFF_LINES_AT_ONCE, max(left, 0))
         cut = limit_lines(file, limit=limit)
         left -= cut.line_count
         shown.append(cut)
@@ -475,58 +491,57 @@ def diff_view(
         files=tuple(shown),
         additions=sum(file.additions for file in files),
         deletions=sum(file.deletions for file in files),
-        split=split,
-        ignore_whitespace=ignore_whitespace,
-        unfolded=unfolded,
+        choice=choice,
     )
 
 
-def commit_page(
-    principal: Principal,
-    name: str,
-    sha: str,
-    *,
-    split: bool = False,
-    ignore_whitespace: bool = False,
-    unfolded: str = "",
-) -> CommitPage:
+def commit_page(principal: Principal, name: str, sha: str, choice: DiffChoice) -> CommitPage:
     """Collect a commit's page."""
     repository = get_repository(principal, name)
     commit = code.get_commit(repository, sha)
     publications = branch_queries.list_publications(repository, commit.sha)
-    files = code.diff_commit(repository, commit.sha, ignore_whitespace=ignore_whitespace)
+    files = code.diff_commit(repository, commit.sha, context=choice.context, ignore_whitespace=choice.ignore_whitespace)
     return CommitPage(
         frame=frame(principal, name, publications[0].branch if publications else ""),
         commit=commit,
         publications=tuple(publications),
         pending=any(item.status == "pending" for item in publications),
-        diff=diff_view(files, split=split, ignore_whitespace=ignore_whitespace, unfolded=unfolded),
+        diff=diff_view(files, choice),
     )
 
 
-def branches_page(principal: Principal, name: str) -> BranchesPage:
-    """Collect the page of all branches."""
+def branches_page(principal: Principal, name: str, *, q: str = "", page: int = 1) -> BranchesPage:
+    """Collect a page of branches whose name holds a text."""
     common = frame(principal, name)
-    return BranchesPage(frame=common, rows=tuple(branch_queries.list_branches(common.repository)))
+    found = branch_queries.BranchList(common.repository, q=q)
+    start = (page - 1) * BRANCHES_A_PAGE
+    rows = found[start : start + BRANCHES_A_PAGE]
+    tail = f"&q={quote(q)}" if q else ""
+    return BranchesPage(
+        frame=common,
+        rows=tuple(rows),
+        q=q,
+        total=len(found),
+        text=f"{start + 1}–{start + len(rows)} of {len(found):,}" if rows else "",
+        previous_url=f"?page={page - 1}{tail}" if page > 1 else "",
+        next_url=f"?page={page + 1}{tail}" if start + len(rows) < len(found) else "",
+    )
 
 
-def compare_page(
-    principal: Principal,
-    name: str,
-    *,
-    base: str,
-    head: str,
-    split: bool = False,
-    ignore_whitespace: bool = False,
-    unfolded: str = "",
-) -> ComparePage:
+def compare_page(principal: Principal, name: str, choice: DiffChoice, *, base: str, head: str) -> ComparePage:
     """Collect the page of two refs."""
     common = frame(principal, name)
     repository = common.repository
     base = base or repository.default_branch
     head = head or repository.default_branch
     overview = code.compare_overview(repository, base, head)
-    files = code.compare(repository, overview.base_sha, overview.head_sha, ignore_whitespace=ignore_whitespace)
+    files = code.compare(
+        repository,
+        overview.base_sha,
+        overview.head_sha,
+        context=choice.context,
+        ignore_whitespace=choice.ignore_whitespace,
+    )
     state = code.merge_state(repository, overview.head_sha, overview.base_sha)
     return ComparePage(
         frame=common,
@@ -535,7 +550,7 @@ def compare_page(
         names=tuple(dict.fromkeys([option.name for option in common.branches] + [base, head])),
         overview=overview,
         rows=commit_rows(repository, overview.commits, branch=head),
-        diff=diff_view(files, split=split, ignore_whitespace=ignore_whitespace, unfolded=unfolded),
+        diff=diff_view(files, choice),
         clean=state.clean,
         conflicts=state.conflicts,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from django.contrib import messages
@@ -26,29 +26,37 @@ def commits(request: HttpRequest, repo: str, rest: str = "") -> HttpResponse:
     principal = signed_in(request)
     repository = queries.get_repository(principal, repo)
     ref, _ = page_queries.split_ref(repository, rest or repository.default_branch)
-    number = request.GET.get("page", "1")
     page = page_queries.commits_page(
         principal,
         repo,
         ref,
         path=request.GET.get("path", "").strip("/"),
-        page=max(1, int(number)) if number.isdigit() and len(number) < 6 else 1,
+        page=_page_number(request),
     )
     return show(request, "repositories/commits.html", page)
 
 
-def _diff_choices(request: HttpRequest) -> dict[str, Any]:
-    return {
-        "split": request.GET.get("view") == "split",
-        "ignore_whitespace": request.GET.get("w") == "1",
-        "unfolded": request.GET.get("file", ""),
-    }
+CONTEXTS = {"3": 3, "25": 25, "all": 100_000}
+
+
+def _diff_choice(request: HttpRequest) -> page_queries.DiffChoice:
+    return page_queries.DiffChoice(
+        split=request.GET.get("view") == "split",
+        ignore_whitespace=request.GET.get("w") == "1",
+        context=CONTEXTS.get(request.GET.get("around", ""), 3),
+        unfolded=request.GET.get("file", ""),
+    )
+
+
+def _page_number(request: HttpRequest) -> int:
+    text = request.GET.get("page", "1")
+    return max(1, int(text)) if text.isdecimal() and text.isascii() and len(text) < 6 else 1
 
 
 @require_GET
 def commit(request: HttpRequest, repo: str, sha: str) -> HttpResponse:
     """Show a commit: what it changed and what came of publishing it."""
-    page = page_queries.commit_page(signed_in(request), repo, sha, **_diff_choices(request))
+    page = page_queries.commit_page(signed_in(request), repo, sha, _diff_choice(request))
     fragment = "publications" if request.GET.get("fragment") == "publications" else None
     response = show(request, "repositories/commit.html", page, fragment=fragment)
     if fragment and not page.pending:
@@ -63,9 +71,9 @@ def compare(request: HttpRequest, repo: str) -> HttpResponse:
     page = page_queries.compare_page(
         signed_in(request),
         repo,
+        _diff_choice(request),
         base=request.GET.get("base", ""),
         head=request.GET.get("head", ""),
-        **_diff_choices(request),
     )
     return show(request, "repositories/compare.html", page)
 
@@ -92,7 +100,7 @@ def branches(request: HttpRequest, repo: str) -> HttpResponse:
                 edits = fields["open_editor"] and fields["path"]
                 view = "edit" if edits else "tree"
                 return redirect(page_queries.ref_url(repository, view, fields["name"], fields["path"] if edits else ""))
-    page = page_queries.branches_page(principal, repo)
+    page = page_queries.branches_page(principal, repo, q=request.GET.get("q", "").strip(), page=_page_number(request))
     return show(request, "repositories/branches.html", page, status=status, form=form)
 
 
