@@ -26,6 +26,7 @@ from pyiceberg.types import NestedField
 
 from jobs.engine.schemas import cast_batches, find_equal, next_schema, storable_schema, wanted_fields
 
+BATCH_ROWS = 65_536
 CHUNK_BYTES = 128 * 1024 * 1024
 """Arrow bytes held before a data file is written."""
 _SCHEMA_ATTEMPTS = 8

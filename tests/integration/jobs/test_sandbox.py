@@ -106,7 +106,7 @@ def test_environment_and_processes_are_the_jobs_own(home: Home) -> None:
         )
     finally:
         del os.environ["CANARY"]
-    assert "(['HOME', 'LANG', 'PATH']" in log
+    assert "(['HOME', 'LANG', 'PATH', 'SPARK_CONNECT_MODE_ENABLED']" in log
     assert SECRET not in log
     assert log.rstrip().splitlines()[-2].endswith(", 1)") or ", 1)" in log
 

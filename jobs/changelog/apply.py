@@ -1,0 +1,96 @@
+"""Applying a changelog to a table by key, as one snapshot or none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import duckdb
+import pyarrow as pa
+from pyiceberg.table import Table
+
+from jobs.changelog import errors
+from jobs.changelog.identifier import check_keys
+from jobs.changelog.net import ORDINAL, TYPE
+from jobs.changelog.rows import all_tasks, connect, listed, quote, read, same_key
+from jobs.engine.schemas import cast_batches, storable_schema
+from jobs.engine.writer import BATCH_ROWS, Written, write_table
+
+TYPES = ("INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE")
+_OWN = (TYPE, ORDINAL, "_commit_snapshot_id")
+
+
+def apply_changelog(
+    table: Table, changes: pa.Table, keys: Sequence[str], *, from_empty: bool, job_id: str = ""
+) -> Written | None:
+    """Upsert INSERT and UPDATE_AFTER, delete DELETE; None where there was nothing to apply.
+
+    UPDATE_BEFORE is an image, not an action. With `from_empty` the destination starts without rows.
+    """
+    if TYPE not in changes.column_names:
+        raise errors.cannot_apply(f"there is no column {TYPE}: this is no changelog")
+    data = changes.select([name for name in changes.column_names if name not in _OWN])
+    try:
+        check_keys(keys, data.column_names)
+    except ValueError as error:
+        raise errors.cannot_apply(str(error)) from None
+    kept = [] if from_empty else [field.name for field in table.schema().fields]
+    if missing := [name for name in kept if name not in data.column_names]:
+        raise errors.cannot_apply(f"column {missing[0]!r} of the destination is missing in the changelog")
+    stored = storable_schema(data.schema)
+    rows = pa.Table.from_batches(cast_batches(iter(data.to_batches()), stored), schema=stored)
+    with connect() as connection:
+        connection.register("given", rows.append_column("__change", changes[TYPE].cast(pa.string())))
+        connection.execute("CREATE TABLE log AS SELECT * FROM given")
+        _check_log(connection, keys)
+        if not from_empty and connection.execute("SELECT count(*) FROM log").fetchall() == [(0,)]:
+            return None
+        connection.register("destination", read(table, [] if from_empty else all_tasks(table, _head(table))))
+        connection.execute("CREATE TABLE present AS SELECT * FROM destination")
+        _check_destination(connection, keys, kept)
+        reader = connection.sql(_result(stored.names, kept, keys)).to_arrow_reader(BATCH_ROWS)
+        batches = cast_batches(iter(reader), stored)
+        return write_table(table, stored, batches, is_append=False, job_id=job_id)
+
+
+def _head(table: Table) -> int | None:
+    snapshot = table.current_snapshot()
+    return snapshot.snapshot_id if snapshot else None
+
+
+def _check_log(connection: duckdb.DuckDBPyConnection, keys: Sequence[str]) -> None:
+    known = ", ".join(f"'{word}'" for word in TYPES)
+    strange = connection.execute(
+        f"SELECT __change FROM log WHERE __change IS NULL OR __change NOT IN ({known}) LIMIT 1"
+    ).fetchall()
+    if strange:
+        raise errors.cannot_apply(f"unknown change type {strange[0][0]!r}")
+    lonely = connection.execute(
+        f"SELECT 1 FROM log GROUP BY {listed(keys)} HAVING count_if(__change <> 'UPDATE_BEFORE') = 0 LIMIT 1"
+    ).fetchall()
+    if lonely:
+        raise errors.cannot_apply(f"a key of {list(keys)!r} has an UPDATE_BEFORE and no UPDATE_AFTER")
+    connection.execute("DELETE FROM log WHERE __change = 'UPDATE_BEFORE'")
+    if connection.execute(f"SELECT 1 FROM log GROUP BY {listed(keys)} HAVING count(*) > 1 LIMIT 1").fetchall():
+        raise errors.duplicate_changes(keys)
+
+
+def _check_destination(connection: duckdb.DuckDBPyConnection, keys: Sequence[str], kept: Sequence[str]) -> None:
+    if not set(keys) <= set(kept):
+        return  # nothing there yet, or no such column yet
+    several = connection.execute(
+        f"SELECT 1 FROM present p WHERE EXISTS (SELECT 1 FROM log l WHERE {same_key(keys, 'p', 'l')}) "
+        f"GROUP BY {listed(keys, 'p.')} HAVING count(*) > 1 LIMIT 1"
+    ).fetchall()
+    if several:
+        raise errors.several_rows(keys)
+
+
+def _result(names: Sequence[str], kept: Sequence[str], keys: Sequence[str]) -> str:
+    """Return the query for all rows after the changes."""
+    upserts = f"SELECT {listed(names)} FROM log WHERE __change IN ('INSERT', 'UPDATE_AFTER')"
+    if not set(keys) <= set(kept):
+        return upserts
+    # a column that the destination does not have yet is NULL in its rows
+    old = ", ".join(quote(name) if name in kept else f"NULL AS {quote(name)}" for name in names)
+    stays = f"NOT EXISTS (SELECT 1 FROM log l WHERE {same_key(keys, 'p', 'l')})"
+    return f"SELECT {old} FROM present p WHERE {stays} UNION ALL {upserts}"

@@ -1,0 +1,52 @@
+"""The messages of changelogs, each once; classes and words are those that users of the API know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class ChangelogError(Exception):
+    """`apply_changelog` refused; shown as plain `Exception`, as documented."""
+
+
+def duplicate_rows(keys: Sequence[str]) -> ValueError:
+    """A key that changed has more than one row at the start or the end of the range."""
+    return ValueError(f"Duplicate rows found for identifier columns {list(keys)!r} in changelog view.")
+
+
+def unknown_columns(keys: Sequence[str], names: Sequence[str]) -> ValueError:
+    """An identifier column does not exist."""
+    missing = [key for key in keys if key not in names]
+    return ValueError(f"Identifier column {missing[0]!r} does not exist; there are {', '.join(names) or 'none'}.")
+
+
+def no_columns() -> ValueError:
+    """An empty list of identifier columns."""
+    return ValueError("Name at least one identifier column, or none at all for net changes.")
+
+
+def expired(snapshot_id: int) -> ValueError:
+    """The start of the range is no longer there."""
+    return ValueError(f"Snapshot {snapshot_id} has expired, so the changes since then cannot be told.")
+
+
+def no_ancestor(start: int, end: int) -> ValueError:
+    """The range is not a line of history."""
+    return ValueError(f"Snapshot {start} is not an ancestor of snapshot {end}.")
+
+
+def duplicate_changes(keys: Sequence[str]) -> Exception:
+    """More than one change to apply for a key."""
+    return Exception(
+        f"apply_changelog failed: duplicate keys detected in changelog dataframe for identifier columns {list(keys)!r}"
+    )
+
+
+def several_rows(keys: Sequence[str]) -> Exception:
+    """A key of the changelog has several rows in the destination."""
+    return Exception(f"apply_changelog failed: multiple rows in destination table match key {list(keys)!r}")
+
+
+def cannot_apply(why: str) -> Exception:
+    """Any other reason."""
+    return Exception(f"apply_changelog failed: {why}")

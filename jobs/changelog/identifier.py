@@ -1,0 +1,70 @@
+"""Changes by key: the net changes of a key told as one update, insert or delete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import duckdb
+from pyiceberg.table import Table
+
+from jobs.changelog import errors
+from jobs.changelog.rows import all_tasks, listed, quote, read, same_key
+
+
+def check_keys(keys: Sequence[str], names: Sequence[str]) -> None:
+    """Refuse keys that are no columns."""
+    if not keys:
+        raise errors.no_columns()
+    if not set(keys) <= set(names):
+        raise errors.unknown_columns(keys, names)
+
+
+def check_unique(
+    connection: duckdb.DuckDBPyConnection, table: Table, keys: Sequence[str], ends: Sequence[int | None]
+) -> None:
+    """Refuse a changed key that has more than one row at an end of the range."""
+    connection.execute(f"CREATE OR REPLACE TABLE touched AS SELECT DISTINCT {listed(keys)} FROM events")
+    for end in ends:
+        connection.register("end_rows", read(table, all_tasks(table, end), keys))
+        found = connection.execute(
+            f"SELECT 1 FROM end_rows e WHERE EXISTS (SELECT 1 FROM touched t WHERE {same_key(keys, 'e', 't')}) "
+            f"GROUP BY {listed(keys, 'e.')} HAVING count(*) > 1 LIMIT 1"
+        ).fetchall()
+        connection.unregister("end_rows")
+        if found:
+            raise errors.duplicate_rows(keys)
+
+
+def first_and_last(connection: duckdb.DuckDBPyConnection, keys: Sequence[str], names: Sequence[str]) -> None:
+    """Make `told` of the net changes: the image before the range and the one after it."""
+    _tell(connection, "SELECT __change, __ordinal, * EXCLUDE (__change, __ordinal) FROM net", keys, names)
+
+
+def latest(connection: duckdb.DuckDBPyConnection, keys: Sequence[str], names: Sequence[str]) -> None:
+    """Make `told` of the last change of each key alone."""
+    source = (
+        f"SELECT CASE WHEN __copies > 0 THEN 'INSERT' ELSE 'DELETE' END AS __change, __ordinal, {listed(names)} FROM events "
+        f"QUALIFY __ordinal = max(__ordinal) OVER (PARTITION BY {listed(keys)})"
+    )
+    _tell(connection, source, keys, names)
+
+
+def _tell(connection: duckdb.DuckDBPyConnection, source: str, keys: Sequence[str], names: Sequence[str]) -> None:
+    """Pair the delete and the insert of a key; the row after stands before the row before.
+
+    Whoever keeps one row for each key of the highest ordinal, as the documentation of changelogs shows, then keeps the
+    new row where both have the same.
+    """
+    by_key = f"PARTITION BY {listed(keys)}"
+    connection.execute(
+        f"CREATE TABLE told AS SELECT CASE WHEN __pairs = 2 AND __change = 'INSERT' THEN 'UPDATE_AFTER' "
+        f"WHEN __pairs = 2 THEN 'UPDATE_BEFORE' ELSE __change END AS __change, __ordinal, {listed(names)} FROM "
+        f"(SELECT *, count(*) OVER ({by_key}) AS __pairs, count(*) OVER ({by_key}, __change) AS __copies FROM ({source}))"
+        f"ORDER BY {', '.join(f'{quote(key)} NULLS FIRST' for key in keys)}, __change"
+    )
+    doubled = connection.execute(
+        f"SELECT 1 FROM told GROUP BY {listed(keys)}, __change HAVING count(*) > 1 "
+        f"UNION ALL SELECT 1 FROM told GROUP BY {listed(keys)} HAVING count(*) > 2 LIMIT 1"
+    ).fetchall()
+    if doubled:
+        raise errors.duplicate_rows(keys)

@@ -1,0 +1,103 @@
+"""Which rows came and went between two snapshots, and in which of them.
+
+For each row and snapshot the number of copies goes up or down; a row that is only carried over, rewritten with equal
+values or compacted does not appear. Per distinct row the ups and downs of a range run through a stack: an opposite one
+takes the newest away, and what remains is the net change, with its own ordinal.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import duckdb
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from jobs.changelog import errors
+from jobs.changelog.rows import differing_tasks, listed, read
+from jobs.engine.ranges import lineage
+
+TYPE, ORDINAL = "_change_type", "_change_ordinal"
+
+
+def list_range(table: Table, start: int | None, end: int) -> list[Snapshot]:
+    """Return the snapshots after `start` up to `end`, oldest first."""
+    if start is not None and table.metadata.snapshot_by_id(start) is None:
+        raise errors.expired(start)
+    found: list[Snapshot] = []
+    for snapshot in lineage(table, end):
+        if snapshot.snapshot_id == start:
+            return found[::-1]
+        found.append(snapshot)
+    if start is not None:
+        raise errors.no_ancestor(start, end)
+    # where the first snapshots are gone, what they held counts as inserted by the oldest one left
+    return found[::-1]
+
+
+def collect_events(
+    connection: duckdb.DuckDBPyConnection, table: Table, start: int | None, snapshots: list[Snapshot]
+) -> None:
+    """Make the relation `events`: ordinal, by how many copies, the row."""
+    names = [field.name for field in table.schema().fields]
+    connection.register("no_rows", read(table, []))
+    connection.execute("CREATE TABLE events AS SELECT 0 AS __ordinal, CAST(0 AS BIGINT) AS __copies, * FROM no_rows")
+    before = start
+    for position, snapshot in enumerate(snapshots):
+        old, new = differing_tasks(table, before, snapshot.snapshot_id)
+        before = snapshot.snapshot_id
+        connection.register("old_rows", read(table, old))
+        connection.register("new_rows", read(table, new))
+        connection.execute(
+            f"INSERT INTO events SELECT {_ordinal(table, snapshot, position)}, sum(__sign) AS __copies, {listed(names)} FROM "
+            "(SELECT 1 AS __sign, * FROM new_rows UNION ALL SELECT -1 AS __sign, * FROM old_rows) "
+            f"GROUP BY {listed(names)} HAVING sum(__sign) <> 0"
+        )
+        for name in ("old_rows", "new_rows"):
+            connection.unregister(name)
+
+
+def make_net(connection: duckdb.DuckDBPyConnection, names: list[str]) -> None:
+    """Make the relation `net`: change type, ordinal, the row, once for each copy."""
+    connection.execute(
+        "CREATE TABLE grouped AS SELECT rowid AS __id, min(rowid) OVER same AS __row_id, "
+        "max(__copies) OVER same > 0 AND min(__copies) OVER same < 0 AS __is_mixed, * "
+        f"FROM events WINDOW same AS (PARTITION BY {listed(names)})"
+    )
+    mixed = connection.execute(
+        "SELECT __row_id, __id, __copies FROM grouped WHERE __is_mixed ORDER BY __row_id, __ordinal"
+    ).fetchall()
+    connection.execute("CREATE TABLE left_over (__id BIGINT, __copies BIGINT)")
+    remaining = _cancel(mixed)
+    if remaining:
+        connection.executemany("INSERT INTO left_over VALUES (?, ?)", remaining)
+    connection.execute(
+        "CREATE TABLE net AS SELECT CASE WHEN __copies > 0 THEN 'INSERT' ELSE 'DELETE' END AS __change, __ordinal, "
+        f"{listed(names)} FROM (SELECT g.* EXCLUDE (__copies), coalesce(l.__copies, g.__copies) AS __copies "
+        "FROM grouped g LEFT JOIN left_over l USING (__id) WHERE NOT g.__is_mixed OR l.__id IS NOT NULL), "
+        "unnest(range(abs(__copies))) AS __copy(__number)"
+    )
+
+
+def _cancel(mixed: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
+    """Run the ups and downs of each row through a stack; return what remains of each event."""
+    stacks: dict[int, list[list[int]]] = defaultdict(list)
+    for row, event, copies in mixed:
+        stack, left = stacks[row], copies
+        while left and stack and (stack[-1][1] > 0) != (left > 0):
+            taken = min(abs(left), abs(stack[-1][1]))
+            sign = 1 if left > 0 else -1
+            left -= sign * taken
+            stack[-1][1] += sign * taken
+            if not stack[-1][1]:
+                stack.pop()
+        if left:
+            stack.append([event, left])
+    return [(event, left) for stack in stacks.values() for event, left in stack]
+
+
+def _ordinal(table: Table, snapshot: Snapshot, position: int) -> int:
+    """Number snapshots from 0 for the lineage's first; a table of version 1 has only their order."""
+    if table.metadata.format_version == 1 or snapshot.sequence_number is None:
+        return position
+    return snapshot.sequence_number - 1

@@ -1,0 +1,260 @@
+"""Changelogs: the documented tables, the histories of one key, and applying."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from jobs.changelog import apply_changelog, read_changelog
+from jobs.engine.writer import write_table
+from tests.factories.jobs import in_child
+from tests.fakes.jobs_catalog import MemoryCatalog
+
+pytestmark = pytest.mark.slow
+SCHEMA = pa.schema([("id", pa.string()), ("value", pa.string())])
+Rows = list[tuple[str | None, str | None]]
+DOCUMENTED: list[Rows] = [
+    [("id1", "val1")],
+    [("id1", "val2")],
+    [("id1", "val3"), ("id2", "val2")],
+    [("id1", "val3"), ("id1", "val3")],
+]
+
+
+def table_of(rows: Rows) -> pa.Table:
+    return pa.table({"id": [row[0] for row in rows], "value": [row[1] for row in rows]}, schema=SCHEMA)
+
+
+def with_history(folder: Path, versions: list[Rows], work: Callable[[Any, list[int]], Any]) -> Any:
+    """Write the versions one after the other, then do something with the table and its snapshots."""
+
+    def run() -> Any:
+        table = MemoryCatalog(folder).load_table("x.t")
+        snapshots = [
+            write_table(table, SCHEMA, table_of(rows).to_batches(), is_append=False).snapshot_id for rows in versions
+        ]
+        try:
+            return work(table, snapshots)
+        except Exception as error:  # noqa: BLE001 - compared by the test
+            return type(error).__name__, str(error)
+
+    return in_child(run)
+
+
+def changes(folder: Path, versions: list[Rows], first: int | None, last: int, **more: Any) -> Any:
+    def work(table: Any, snapshots: list[int]) -> Any:
+        start = None if first is None else snapshots[first]
+        found = read_changelog(table, start=start, end=snapshots[last], **more)
+        return [(*row.values(),) for row in found.to_pylist()]
+
+    return with_history(folder, versions, work)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "expected"),
+    [
+        (0, 1, [("id1", "val2", "UPDATE_AFTER", 1), ("id1", "val1", "UPDATE_BEFORE", 1)]),
+        (
+            1,
+            2,
+            [("id1", "val3", "UPDATE_AFTER", 2), ("id1", "val2", "UPDATE_BEFORE", 2), ("id2", "val2", "INSERT", 2)],
+        ),
+        (
+            0,
+            2,
+            [("id1", "val3", "UPDATE_AFTER", 2), ("id1", "val1", "UPDATE_BEFORE", 1), ("id2", "val2", "INSERT", 2)],
+        ),
+        (None, 0, [("id1", "val1", "INSERT", 0)]),
+        (2, 2, []),
+    ],
+)
+def test_documented_changes_by_identifier(tmp_path: Path, first: int | None, last: int, expected: Any) -> None:
+    assert changes(tmp_path, DOCUMENTED, first, last, keys=["id"]) == expected
+
+
+@pytest.mark.parametrize("first", [0, 1, 2, None])
+def test_documented_failure_by_identifier(tmp_path: Path, first: int | None) -> None:
+    said = changes(tmp_path, DOCUMENTED, first, 3, keys=["id"])
+    assert said == ("ValueError", "Duplicate rows found for identifier columns ['id'] in changelog view.")
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "expected"),
+    [
+        (0, 1, [("id1", "val1", "DELETE", 1), ("id1", "val2", "INSERT", 1)]),
+        (1, 2, [("id1", "val2", "DELETE", 2), ("id1", "val3", "INSERT", 2), ("id2", "val2", "INSERT", 2)]),
+        (0, 2, [("id1", "val1", "DELETE", 1), ("id1", "val3", "INSERT", 2), ("id2", "val2", "INSERT", 2)]),
+        (0, 3, [("id1", "val1", "DELETE", 1), ("id1", "val3", "INSERT", 2), ("id1", "val3", "INSERT", 3)]),
+    ],
+)
+def test_documented_net_changes(tmp_path: Path, first: int, last: int, expected: Any) -> None:
+    assert sorted(changes(tmp_path, DOCUMENTED, first, last, keys=None), key=lambda row: (row[3], row)) == expected
+
+
+A, B, C = [("k", "a")], [("k", "b")], [("k", "c")]
+
+
+@pytest.mark.parametrize(
+    ("versions", "net", "first", "latest"),
+    [
+        ([[], A], ["INSERT a 1"], ["INSERT a 1"], ["INSERT a 1"]),
+        ([[], A, B], ["INSERT b 2"], ["INSERT b 2"], ["UPDATE_AFTER b 2", "UPDATE_BEFORE a 2"]),
+        ([[], A, []], [], [], ["DELETE a 2"]),
+        ([A, B], ["DELETE a 1", "INSERT b 1"], ["UPDATE_AFTER b 1", "UPDATE_BEFORE a 1"], None),
+        (
+            [A, B, C],
+            ["DELETE a 1", "INSERT c 2"],
+            ["UPDATE_AFTER c 2", "UPDATE_BEFORE a 1"],
+            ["UPDATE_AFTER c 2", "UPDATE_BEFORE b 2"],
+        ),
+        ([A, B, A], [], [], ["UPDATE_AFTER a 2", "UPDATE_BEFORE b 2"]),
+        ([A, B, A, C], ["DELETE a 3", "INSERT c 3"], ["UPDATE_AFTER c 3", "UPDATE_BEFORE a 3"], None),
+        ([A, B, []], ["DELETE a 1"], ["DELETE a 1"], ["DELETE b 2"]),
+        ([A, [], A], [], [], ["INSERT a 2"]),
+        ([A, [], B], ["DELETE a 1", "INSERT b 2"], ["UPDATE_AFTER b 2", "UPDATE_BEFORE a 1"], ["INSERT b 2"]),
+        ([A, A], [], [], []),
+        ([A, A + A], ["INSERT a 1"], "ValueError", "ValueError"),
+        ([A + A, A], ["DELETE a 1"], "ValueError", "ValueError"),
+        ([A, A + B, A], [], [], None),
+        ([A, [("j", "a")]], ["DELETE a 1", "INSERT a 1"], ["INSERT a 1", "DELETE a 1"], None),
+    ],
+)
+def test_histories_of_a_key(tmp_path: Path, versions: list[Rows], net: Any, first: Any, latest: Any) -> None:
+    def told(folder: str, **more: Any) -> Any:
+        found = changes(tmp_path / folder, versions, 0, len(versions) - 1, **more)
+        return found[0] if isinstance(found, tuple) else [f"{row[2]} {row[1]} {row[3]}" for row in found]
+
+    assert sorted(told("a", keys=None)) == sorted(net)
+    assert told("b", keys=["id"]) == first
+    if latest is not None:
+        assert told("c", keys=["id"], images="latest") == latest
+
+
+def test_null_is_a_key(tmp_path: Path) -> None:
+    found = changes(tmp_path, [[(None, "a")], [(None, "b")]], 0, 1, keys=["id"])
+    assert [row[2] for row in found] == ["UPDATE_AFTER", "UPDATE_BEFORE"]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"keys": []}, "Name at least one identifier column"),
+        ({"keys": ["nope"]}, "Identifier column 'nope' does not exist; there are id, value."),
+        ({"keys": ["id"], "images": "all"}, "images is 'first' or 'latest', not 'all'"),
+        ({"keys": ["id"], "start": 5}, "Snapshot 5 has expired"),
+    ],
+)
+def test_bad_questions_are_answered(tmp_path: Path, more: Any, message: str) -> None:
+    def work(table: Any, _snapshots: list[int]) -> Any:
+        return read_changelog(table, **{"start": None, "end": None, **more})
+
+    said = with_history(tmp_path, DOCUMENTED, work)
+    assert said[0] == "ValueError"
+    assert message in said[1]
+
+
+def test_the_end_must_come_from_the_start(tmp_path: Path) -> None:
+    said = changes(tmp_path, DOCUMENTED, 2, 1, keys=None)
+    assert "is not an ancestor of snapshot" in said[1]
+
+
+def test_an_added_column_changes_no_row(tmp_path: Path) -> None:
+    def work(table: Any, snapshots: list[int]) -> Any:
+        more = pa.table({"id": ["id9"], "value": ["x"], "more": [1]})
+        last = write_table(table, more.schema, more.to_batches(), is_append=True).snapshot_id
+        return read_changelog(table, keys=["id"], start=snapshots[-1], end=last).to_pylist()
+
+    assert with_history(tmp_path, DOCUMENTED[:1], work) == [
+        {"id": "id9", "value": "x", "more": 1, "_change_type": "INSERT", "_change_ordinal": 1}
+    ]
+
+
+def log_of(*changes: tuple[str | None, str | None, str]) -> pa.Table:
+    rows = table_of([(key, value) for key, value, _ in changes])
+    return rows.append_column("_change_type", pa.array([kind for *_, kind in changes], pa.string()))
+
+
+def applied(folder: Path, rows: Rows, log: pa.Table, keys: list[str], *, from_empty: bool = False) -> Any:
+    def work(table: Any, snapshots: list[int]) -> Any:
+        written = apply_changelog(table, log, keys, from_empty=from_empty)
+        assert len(table.metadata.snapshots) == len(snapshots) + (written is not None)
+        return sorted((*row.values(),) for row in table.scan().to_arrow().to_pylist())
+
+    return with_history(folder, [rows], work)
+
+
+def test_changes_are_applied_by_key(tmp_path: Path) -> None:
+    log = log_of(
+        ("a", "old", "UPDATE_BEFORE"),
+        ("a", "new", "UPDATE_AFTER"),
+        ("b", "gone", "DELETE"),
+        ("c", "come", "INSERT"),
+        ("absent", "x", "DELETE"),
+        ("known", "again", "INSERT"),
+    )
+    rows: Rows = [("a", "old"), ("b", "gone"), ("known", "before"), ("still", "here")]
+    assert applied(tmp_path, rows, log, ["id"]) == [("a", "new"), ("c", "come"), ("known", "again"), ("still", "here")]
+    assert applied(tmp_path / "full", rows, log, ["id"], from_empty=True) == [
+        ("a", "new"),
+        ("c", "come"),
+        ("known", "again"),
+    ]
+
+
+def test_nothing_to_apply_makes_no_snapshot(tmp_path: Path) -> None:
+    assert applied(tmp_path, [("a", "x")], log_of(), ["id"]) == [("a", "x")]
+
+
+@pytest.mark.parametrize(
+    ("rows", "log", "keys", "message"),
+    [
+        (
+            [],
+            log_of(("a", "x", "INSERT"), ("a", "y", "INSERT")),
+            ["id"],
+            "apply_changelog failed: duplicate keys detected in changelog dataframe for identifier columns ['id']",
+        ),
+        (
+            [("a", "x"), ("a", "y")],
+            log_of(("a", "z", "INSERT")),
+            ["id"],
+            "apply_changelog failed: multiple rows in destination table match key ['id']",
+        ),
+        ([], log_of(("a", "x", "UPDATE_BEFORE")), ["id"], "has an UPDATE_BEFORE and no UPDATE_AFTER"),
+        ([], log_of(("a", "x", "MERGE")), ["id"], "unknown change type 'MERGE'"),
+        ([], log_of(("a", "x", "INSERT")), ["nope"], "Identifier column 'nope' does not exist"),
+        ([], table_of([("a", "x")]), ["id"], "there is no column _change_type"),
+        ([("a", "x")], log_of(("a", "x", "INSERT")).drop_columns("value"), ["id"], "column 'value' of the destination"),
+    ],
+)
+def test_what_cannot_be_applied(tmp_path: Path, rows: Rows, log: pa.Table, keys: list[str], message: str) -> None:
+    said = applied(tmp_path, rows, log, keys)
+    assert said[0] == "Exception"
+    assert message in said[1]
+
+
+def test_applying_follows_the_source(tmp_path: Path) -> None:
+    """What a reader at one version gets by applying is the other version, whichever changelog it takes."""
+    versions: list[Rows] = [
+        [("a", "1"), ("b", "1"), (None, "n")],
+        [("a", "2"), ("c", "1"), (None, "n")],
+        [("a", "3"), ("c", "1"), (None, "m"), ("d", "4")],
+    ]
+
+    def work(table: Any, snapshots: list[int]) -> Any:
+        found = []
+        for images in ("first", "latest"):
+            log = read_changelog(table, keys=["id"], start=snapshots[0], end=snapshots[2], images=images)
+            other = MemoryCatalog(tmp_path / images).load_table("x.o")
+            write_table(other, SCHEMA, table_of(versions[0]).to_batches(), is_append=False)
+            for _ in range(2):
+                apply_changelog(other, log, ["id"], from_empty=False)
+            found.append(sorted(map(str, other.scan().to_arrow().to_pylist())))
+        return found
+
+    expected = sorted(map(str, table_of(versions[2]).to_pylist()))
+    assert with_history(tmp_path, versions, work) == [expected, expected]
