@@ -38,7 +38,7 @@ class Stack:
 
     home: Path
     port: int
-    more: Mapping[str, str] = field(default_factory=dict)
+    more: dict[str, str] = field(default_factory=dict)
     parts: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     token: str = ""
 
@@ -91,6 +91,42 @@ class Stack:
             [sys.executable, *command], cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True
         )
         log.close()
+
+    def start_spark(self) -> None:
+        """Start a Spark Connect server in its sandbox, as the supervisor does, and tell every later part its address."""
+        from webapp.core import java, spark_server
+
+        found, _ = java.find_java()
+        assert found is not None
+        port, token = find_free_port(), "a-token-of-tests"
+        folder = self.home / "spark"
+        for each in (folder, folder / "local", self.home / "warehouse"):
+            each.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o777)
+        (folder / "local").chmod(0o777)
+        inside = {
+            "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_HOME": str(spark_server.SPARK_HOME),
+            "HOME": str(folder),
+            "USER": "spark",
+            "PATH": "/usr/bin:/bin",
+            "LANG": "C.UTF-8",
+        }
+        command = [
+            *(sys.executable, "-m", "jobs.entrypoints.sandbox"),
+            *("--writable", str(folder), "--writable", str(self.home / "warehouse")),
+            *("--readonly", str(found.program.resolve().parents[1])),
+            *(word for name, value in inside.items() for word in ("--env", f"{name}={value}")),
+            "--",
+            *spark_server.make_command(java=found.program, folder=folder, port=port),
+        ]
+        log = (self.home / "spark.log").open("ab")
+        self.parts["spark"] = subprocess.Popen(  # noqa: S603
+            command, cwd=ROOT, env={"PATH": os.environ["PATH"]}, stdout=log, stderr=log, start_new_session=True
+        )
+        log.close()
+        self.more["SPARK_REMOTE"] = f"sc://localhost:{port}/;token={token}"
 
     def kill(self, name: str) -> None:
         """kill -9 of one part."""
@@ -261,10 +297,12 @@ def find_free_port() -> int:
 
 
 @contextlib.contextmanager
-def running_stack(home: Path, **more: str) -> Iterator[Stack]:
+def running_stack(home: Path, *, spark: bool = False, **more: str) -> Iterator[Stack]:
     """Start an installation, and stop it."""
     stack = Stack(home=home, port=find_free_port(), more=more)
     try:
+        if spark:
+            stack.start_spark()
         stack.start()
         yield stack
     finally:

@@ -1,0 +1,79 @@
+"""Published JobSpecs and builds as rows, without processes: for tests of services, pages and endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jobs.protocol import InputSpec, JobSpec, OutputSpec
+from tests.factories import datasets, repositories
+from webapp.accounts.models import User
+from webapp.builds import services
+from webapp.builds.models import Build
+from webapp.builds.services import publication
+from webapp.repositories import queries as repository_queries
+from webapp.repositories import services as repository_services
+
+if TYPE_CHECKING:
+    from webapp.accounts.rules.principals import Principal
+    from webapp.repositories.models import Repository
+
+
+@dataclass(frozen=True)
+class World:
+    """A repository, its maintainer, and raw data on master."""
+
+    repository: Repository
+    maker: Principal
+
+    @property
+    def user(self) -> User:
+        """The maintainer's row."""
+        return User.objects.get(pk=self.maker.user_id)
+
+    def publish(self, *specs: JobSpec, branch: str = "master") -> None:
+        """Publish JobSpecs as the branch's head declares them."""
+        sha = repository_queries.get_head(self.repository, branch)
+        publication.replace_specs(repository=self.repository, branch=branch, sha=sha, jobspecs=specs)
+        repository_services.set_publication(
+            repository=self.repository, branch=branch, sha=sha, status="published", jobspecs=len(specs)
+        )
+
+    def branch(self, name: str) -> None:
+        """Make a branch whose head counts as published."""
+        repositories.a_branch(self.repository, name, by=self.maker)
+        sha = repository_queries.get_head(self.repository, name)
+        repository_services.set_publication(repository=self.repository, branch=name, sha=sha, status="published")
+
+    def start(self, *targets: str, branch: str = "master", resolve: bool = True, **more: object) -> Build:
+        """Start a build and resolve it at once."""
+        build = services.start_build(branch=branch, targets=targets, by=self.maker, **more)  # type: ignore[arg-type]
+        if resolve:
+            services.resolve_build(build=build)
+            build.refresh_from_db()
+        return build
+
+
+def a_world(name: str = "shop", *, raw: Sequence[str] = ("raw",)) -> World:
+    """Make a repository that owns the folder of its name, with raw datasets on master."""
+    maker = repositories.a_person(f"maker-of-{name}")
+    repository = repositories.a_repository(name, by=maker)
+    world = World(repository, maker)
+    world.publish()
+    for each in raw:
+        dataset = datasets.a_dataset(f"/{name}/{each}", by=world.user)
+        datasets.write(datasets.a_client(world.user), dataset, rows=3, total=3)
+    return world
+
+
+def a_jobspec(name: str, *, inputs: Sequence[str] = (), outputs: Sequence[str] = (), digest: str = "d1") -> JobSpec:
+    """Return a JobSpec as a commit publishes it."""
+    return JobSpec(
+        function=f"pipelines.m:{name}",
+        file="pipelines/m.py",
+        line=1,
+        inputs=tuple(InputSpec(f"i{place}", path) for place, path in enumerate(inputs)),
+        outputs=tuple(OutputSpec(f"o{place}", path) for place, path in enumerate(outputs)),
+        digest=digest,
+    )
