@@ -288,7 +288,21 @@ def test_commit_page_follows_publication(web: Client, repository: Repository) ->
     text = _text(done, 286)
     assert f"/r/nyc/blob/{sha}/a.py#L1" in text
     assert "no such column" in text
-    assert "could not be published" in _text(web.get("/r/nyc/blob/master/a.py"))
+    text = _text(web.get("/r/nyc/blob/master/a.py"))
+    assert "could not be published" in text
+    assert "/r/nyc/blob/master/a.py#L1" in text
+    assert 'class="row-bad"' in text
+
+
+def test_pages_of_a_branch_follow_the_publication_of_its_head(web: Client, repository: Repository) -> None:
+    sha = queries.get_head(repository, "master")
+    for path in ["/r/nyc/", "/r/nyc/blob/master/README.md"]:
+        assert f"/r/nyc/commit/{sha}?fragment=status&amp;branch=master" in _text(web.get(path))
+    status = f"/r/nyc/commit/{sha}?fragment=status&branch=master"
+    assert "every 2s" in _text(web.get(status))
+    services.set_publication(repository=repository, branch="master", sha=sha, status="published", jobspecs=7)
+    assert "7 JobSpecs published" in _text(web.get(status))
+    assert 'id="publishing"' not in _text(web.get("/r/nyc/"))
 
 
 def test_links_binary_and_large_files_are_told(web: Client, repository: Repository, ines: Principal) -> None:

@@ -113,6 +113,7 @@ class TreePage:
     rows: tuple[EntryRow, ...]
     commit: CommitInfo
     publication: Publication | None
+    head_publication: Publication | None
     commit_count: int
     commits_url: str
     tag_count: int
@@ -362,6 +363,7 @@ def tree_page(principal: Principal, name: str, ref: str = "", path: str = "") ->
         rows=rows,
         commit=commit,
         publication=publications_of_commits(repository, [commit.sha], branch=common.ref).get(commit.sha),
+        head_publication=branch_queries.get_publication(repository, common.ref, common.head),
         commit_count=count,
         commits_url=ref_url(repository, "commits", common.ref) + (f"?path={quote(path)}" if path else ""),
         tag_count=tags,

@@ -129,7 +129,7 @@ def _save(request: HttpRequest, principal: Principal, repo: str, ref: str, path:
             status = error.status
             _add(form, error)
         else:
-            messages.success(request, f"Committed {commit.short} to {branch}. Its JobSpecs are being published.")
+            messages.success(request, f"Committed {commit.short} to {branch}.")
             found = queries.get_repository(principal, repo)
             target = form.cleaned_data["path"] or path
             if mode == "delete":

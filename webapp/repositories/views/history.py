@@ -56,6 +56,8 @@ def _page_number(request: HttpRequest) -> int:
 @require_GET
 def commit(request: HttpRequest, repo: str, sha: str) -> HttpResponse:
     """Show a commit: what it changed and what came of publishing it."""
+    if request.GET.get("fragment") == "status":
+        return _publishing(request, repo, sha)
     page = page_queries.commit_page(signed_in(request), repo, sha, _diff_choice(request))
     fragment = "publications" if request.GET.get("fragment") == "publications" else None
     response = show(request, "repositories/commit.html", page, fragment=fragment)
@@ -63,6 +65,14 @@ def commit(request: HttpRequest, repo: str, sha: str) -> HttpResponse:
         # Tells htmx to stop asking.
         response.status_code = 286
     return response
+
+
+def _publishing(request: HttpRequest, repo: str, sha: str) -> HttpResponse:
+    """Answer how publishing a commit on a branch goes."""
+    repository = queries.get_repository(signed_in(request), repo)
+    publication = queries.get_publication(repository, request.GET.get("branch", ""), sha)
+    context = {"publication": publication, "repo_name": repository.name, "is_update": True}
+    return pages.render(request, "repositories/_publishing.html", context)
 
 
 @require_GET
