@@ -34,6 +34,8 @@ def read_changelog(
     names = [field.name for field in schema.fields]
     if keys is not None:
         identifier.check_keys(list(keys), names)
+    if not names:
+        return pa.table({net.TYPE: pa.array([], pa.string()), net.ORDINAL: pa.array([], pa.int32())})
     head = table.current_snapshot()
     until = end if end is not None else (head.snapshot_id if head else None)
     snapshots = [] if until is None else net.list_range(table, start, until)

@@ -34,6 +34,9 @@ def apply_changelog(
     except ValueError as error:
         raise errors.cannot_apply(str(error)) from None
     kept = [] if from_empty else [field.name for field in table.schema().fields]
+    if kept and not set(keys) <= set(kept):
+        missing_key = next(key for key in keys if key not in kept)
+        raise errors.cannot_apply(f"the destination has no column {missing_key!r}")
     if missing := [name for name in kept if name not in data.column_names]:
         raise errors.cannot_apply(f"column {missing[0]!r} of the destination is missing in the changelog")
     stored = storable_schema(data.schema)
@@ -44,9 +47,10 @@ def apply_changelog(
         _check_log(connection, keys)
         if not from_empty and connection.execute("SELECT count(*) FROM log").fetchall() == [(0,)]:
             return None
-        connection.register("destination", read(table, [] if from_empty else all_tasks(table, _head(table))))
-        connection.execute("CREATE TABLE present AS SELECT * FROM destination")
-        _check_destination(connection, keys, kept)
+        if set(keys) <= set(kept):  # else nothing is there yet that a key could match
+            connection.register("destination", read(table, all_tasks(table, _head(table))))
+            connection.execute("CREATE TABLE present AS SELECT * FROM destination")
+            _check_destination(connection, keys)
         reader = connection.sql(_result(stored.names, kept, keys)).to_arrow_reader(BATCH_ROWS)
         batches = cast_batches(iter(reader), stored)
         return write_table(table, stored, batches, is_append=False, job_id=job_id)
@@ -74,9 +78,7 @@ def _check_log(connection: duckdb.DuckDBPyConnection, keys: Sequence[str]) -> No
         raise errors.duplicate_changes(keys)
 
 
-def _check_destination(connection: duckdb.DuckDBPyConnection, keys: Sequence[str], kept: Sequence[str]) -> None:
-    if not set(keys) <= set(kept):
-        return  # nothing there yet, or no such column yet
+def _check_destination(connection: duckdb.DuckDBPyConnection, keys: Sequence[str]) -> None:
     several = connection.execute(
         f"SELECT 1 FROM present p WHERE EXISTS (SELECT 1 FROM log l WHERE {same_key(keys, 'p', 'l')}) "
         f"GROUP BY {listed(keys, 'p.')} HAVING count(*) > 1 LIMIT 1"

@@ -100,4 +100,4 @@ def _ordinal(table: Table, snapshot: Snapshot, position: int) -> int:
     """Number snapshots from 0 for the lineage's first; a table of version 1 has only their order."""
     if table.metadata.format_version == 1 or snapshot.sequence_number is None:
         return position
-    return snapshot.sequence_number - 1
+    return int(snapshot.sequence_number) - 1

@@ -72,19 +72,26 @@ def describe_failure(error: BaseException, root: Path, *, fallback: str = "") ->
 def describe_job_error(error: BaseException, root: Path) -> JobError:
     """The same for a running transform, with its traceback from the repository's first line on."""
     placed = describe_failure(error, root)
-    shown = traceback.TracebackException.from_exception(error)
-    first = next((index for index, frame in enumerate(shown.stack) if _inside(frame.filename, root)), 0)
-    for part in (shown, shown.__cause__, shown.__context__):
-        if part is not None:
-            for frame in part.stack:
-                frame.filename = _relative(frame.filename, root)
-    del shown.stack[:first]
-    lines = "".join(shown.format()).splitlines()
+    lines = _format_traceback(error, root)
     if len(lines) > MAX_TRACEBACK_LINES:
         half = MAX_TRACEBACK_LINES // 2
         lines = [*lines[:half], f"  ... {len(lines) - 2 * half} lines ...", *lines[-half:]]
     message = placed.message.removeprefix("TransformError: ").removeprefix("CheckFailed: ")
     return JobError(message, placed.file, placed.line, "\n".join(lines), code=type(error).__name__)
+
+
+def _format_traceback(error: BaseException, root: Path) -> list[str]:
+    """Write a traceback for the author of the code: its own lines, and the last one of the library below each."""
+    shown = traceback.TracebackException.from_exception(error)
+    part: traceback.TracebackException | None = shown
+    while part is not None:
+        own = [index for index, frame in enumerate(part.stack) if _inside(frame.filename, root)]
+        part.stack[:] = [frame for index, frame in enumerate(part.stack) if index in {*own, len(part.stack) - 1}]
+        for frame in part.stack:
+            frame.filename = _relative(frame.filename, root)
+        part = part.__cause__ or (None if part.__suppress_context__ else part.__context__)
+    # Spark adds where its own Java code was
+    return "".join(shown.format()).split("\n\nJVM stacktrace:")[0].rstrip().splitlines()
 
 
 def describe(error: BaseException) -> str:
