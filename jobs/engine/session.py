@@ -43,6 +43,7 @@ def open_session(manifest: JobManifest, say: Callable[[str], None], report: Call
         name: "org.apache.iceberg.spark.SparkCatalog",
         f"{name}.type": "rest",
         f"{name}.uri": manifest.catalog_uri,
+        f"{name}.rest.auth.type": "oauth2",
         f"{name}.token": manifest.token,
         f"{name}.oauth2-server-uri": f"{manifest.catalog_uri.rstrip('/')}/v1/oauth/tokens",
         f"{name}.token-refresh-enabled": "false",

@@ -8,7 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jobs.entrypoints.pipeline_file import FILE, Pipeline, read_pipeline
-from jobs.entrypoints.usercode import check_package_name, describe_failure, prepare_imports
+from jobs.entrypoints.usercode import (
+    allow_functions_before_session,
+    check_package_name,
+    describe_failure,
+    prepare_imports,
+)
 from jobs.protocol import (
     CheckSpec,
     CodeError,
@@ -43,6 +48,8 @@ def publish(root: Path, packages: tuple[str, ...] = ()) -> PublishResult:
     if errors:
         return PublishResult(errors=tuple(errors))
     prepare_imports(root)
+    if any(b"pyspark" in path.read_bytes() for _, path in list_modules(root, pipeline.packages)):
+        allow_functions_before_session()
     wanted = packages or pipeline.packages
     for module, path in list_modules(root, wanted):
         if (error := _import(module, path, root)) is not None:

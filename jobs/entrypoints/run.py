@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import NoReturn
 
 from jobs.engine import tables
-from jobs.entrypoints.usercode import describe_job_error, prepare_imports
+from jobs.entrypoints.usercode import (
+    allow_functions_before_session,
+    describe_job_error,
+    prepare_imports,
+    ship_modules,
+)
 from jobs.protocol import CheckResult, JobError, JobManifest, JobResult, read_message, write_message
 from jobs.transforms.checking import ArrowSource, SparkSource, run_checks
 from jobs.transforms.context import Connections, TransformContext, say
@@ -79,8 +84,12 @@ def run(manifest: JobManifest, connections: Connections) -> JobResult:
 def load_transform(manifest: JobManifest, root: Path) -> Transform:
     """Import the module and find the transform that the plan named."""
     prepare_imports(root)
+    if manifest.profile == "spark":
+        allow_functions_before_session()
     module = manifest.function.partition(":")[0]
     importlib.import_module(module)
+    if manifest.profile == "spark":
+        ship_modules(root)
     found = name_functions(list_declared(module)).get(manifest.function)
     if found is None:
         raise TransformError(f"there is no transform {manifest.function} in this commit")

@@ -34,6 +34,33 @@ def prepare_imports(root: Path) -> None:
         logging.getLogger(noisy).setLevel(logging.ERROR)
 
 
+def allow_functions_before_session() -> None:
+    """Let `@F.udf("string")` stand at module level: Spark would ask a session what the type means, which comes later."""
+    from pyspark.errors import PySparkRuntimeError  # only where Spark is used
+    from pyspark.sql import types
+    from pyspark.sql.connect import udf
+    from pyspark.sql.connect.types import UnparsedDataType
+
+    def parse(text: str) -> types.DataType:
+        try:
+            parsed: types.DataType = types._parse_datatype_string(text)
+        except PySparkRuntimeError:
+            return UnparsedDataType(text)  # the server parses it
+        return parsed
+
+    udf._parse_datatype_string = parse
+
+
+def ship_modules(root: Path) -> None:
+    """Let functions that run inside Spark bring the repository's code along: the server cannot import it."""
+    from pyspark import cloudpickle  # only Spark jobs
+
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if file is not None and _inside(file, root):
+            cloudpickle.register_pickle_by_value(module)
+
+
 class _PlacedFormatter(logging.Formatter):
     """Writes `pipelines/delays.py:41 text`, and the level where it says something."""
 

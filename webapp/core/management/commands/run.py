@@ -158,6 +158,8 @@ class Command(BaseCommand):
             "USER": "spark",
             "PATH": "/usr/bin:/bin",
             "LANG": "C.UTF-8",
+            # Python functions of transforms run beside the server, with the libraries that transforms have.
+            "PYSPARK_PYTHON": sys.executable,
         }
         visible = ["--writable", str(folder)]
         if settings.TRIBUTARY_WAREHOUSE.startswith("file:"):
