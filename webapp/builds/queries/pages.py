@@ -29,6 +29,14 @@ if TYPE_CHECKING:
 LOG_LINES = 2000
 PAGE_SIZE = 30
 MAX_SOURCES = 12
+TRIGGERS = {
+    "merge": "started by a merge",
+    "pull": "started from the pull request",
+    "review": "started from the pull request",
+    "demo": "started by the demo",
+    "upload": "started by an upload",
+    "push": "started by a push",
+}
 KINDS = {
     JobState.COMPLETED: "ok",
     JobState.FAILED: "bad",
@@ -157,6 +165,7 @@ class BuildPage:
     steer_problem: str
     can_cancel: bool
     can_retry: bool
+    started: str
 
 
 def read_build_page(principal: Principal, build_id: int, *, job: str = "") -> BuildPage:
@@ -204,6 +213,7 @@ def read_build_page(principal: Principal, build_id: int, *, job: str = "") -> Bu
         steer_problem=problem,
         can_cancel=not problem and not build.is_over and not build.cancel_requested,
         can_retry=not problem and build.state in {BuildState.FAILED, BuildState.ABORTED} and build.kind != UPLOAD,
+        started=TRIGGERS.get(build.trigger, "started"),
     )
 
 

@@ -27,14 +27,14 @@ from webapp.builds.queries import planning
 from webapp.builds.rules import profiles
 from webapp.builds.rules.states import JobState
 from webapp.builds.runner import manifests, paths
-from webapp.builds.runner.launcher import LOST, Handle, launch
+from webapp.builds.runner.launcher import LOST, Handle, launch, read_status
 from webapp.builds.runner.logs import LogWriter
 from webapp.builds.runner.manifests import Place
 from webapp.builds.services import builds, interrupts, trees, uploads
 from webapp.catalog import queries as catalog
 from webapp.catalog import services as catalog_services
 from webapp.core import clock
-from webapp.core.errors import AppError, Conflict, Unavailable
+from webapp.core.errors import AppError, Conflict, InvalidInput, Unavailable
 from webapp.core.probes import answers_tcp
 from webapp.datasets import services as dataset_services
 from webapp.datasets.models import Transaction
@@ -61,13 +61,14 @@ class Fenced(Conflict):
 
 def run_job(*, job_id: str, worker: str) -> None:
     """Run a job that is ready; do nothing when it is not, or when another worker has it."""
+    waited_for = Job.objects.filter(pk=job_id).values_list("reason", flat=True).first() or ""
     job = _claim(job_id, worker)
     if job is None:
         return
     log = LogWriter(paths.log_path(job.pk))
     with closing(log):
         try:
-            _Attempt(job=job, build=job.build, log=log).run()
+            _Attempt(job=job, build=job.build, log=log, waited_for=waited_for).run()
         except Fenced:
             log.write(f"attempt {job.attempt} gave up: the job is another worker's now", is_runner=True)
 
@@ -91,12 +92,10 @@ class _Attempt:
     job: Job
     build: Build
     log: LogWriter
+    waited_for: str
+    """Why it was put back before; the log says it once."""
 
     def run(self) -> None:
-        self._say(
-            f"job {self.job.number} attempt {self.job.attempt} on {self.job.worker}, profile {self.job.profile}, "
-            f"size {self.job.size}, staging branch {self.job.staging_branch}"
-        )
         place = Place(paths.work_folder(self.job.pk, self.job.attempt))
         try:
             self._run_at(place)
@@ -111,6 +110,11 @@ class _Attempt:
             shutil.rmtree(place.folder, ignore_errors=True)
 
     def _run_at(self, place: Place) -> None:
+        self._check_parts()
+        self._say(
+            f"job {self.job.number} attempt {self.job.attempt} on {self.job.worker}, profile {self.job.profile}, "
+            f"size {self.job.size}, staging branch {self._staging_branch()}"
+        )
         trees.make_open_folder(place.folder)
         if self.job.attempt > 1:
             self._drop_staging()
@@ -128,6 +132,19 @@ class _Attempt:
         self._finish(manifests.read_result(place=place, code=outcome), outcome)
 
     # --- start ------------------------------------------------------------------------------------
+
+    def _check_parts(self) -> None:
+        """Wait (by being put back) for parts that are not up; fail where one will never be."""
+        read_status()
+        if self.job.profile != "spark":
+            return
+        if not settings.SPARK_REMOTE:
+            message = "There is no Spark engine here: Spark transforms need Java 17 or 21, or SPARK_REMOTE."
+            raise InvalidInput(message, code="no_spark")
+        address = urlsplit(settings.SPARK_REMOTE)
+        if not answers_tcp(address.hostname or "localhost", address.port or SPARK_PORT):
+            message = "The Spark engine is starting or away; the job begins when it answers."
+            raise Unavailable(message, code="spark_down")
 
     def _start(self, place: Place, allowance: Allowance) -> Handle:
         self.job.refresh_from_db()
@@ -192,13 +209,6 @@ class _Attempt:
         )
 
     def _begin_spark_session(self) -> None:
-        if not settings.SPARK_REMOTE:
-            message = "There is no Spark engine: Java 17 or 21 is missing, or SPARK_REMOTE is not set."
-            raise Unavailable(message, code="spark_down")
-        address = urlsplit(settings.SPARK_REMOTE)
-        if not answers_tcp(address.hostname or "localhost", address.port or SPARK_PORT):
-            message = "The Spark engine is starting or away; the job begins when it answers."
-            raise Unavailable(message, code="spark_down")
         self.job.spark_session = str(uuid.uuid4())
         Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt).update(spark_session=self.job.spark_session)
 
@@ -402,14 +412,17 @@ class _Attempt:
 
     def _put_back(self, reason: str, *, lost: int) -> None:
         """Return the job to the queue: what it needs is not there now, the sweep rings again."""
-        Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt, state=JobState.RUNNING).update(
+        moved = Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt, state=JobState.RUNNING).update(
             state=JobState.RUN_PENDING,
             reason=reason,
             lease_until=None,
             rung_at=clock.now(),
             lost=F("lost") + lost,
         )
-        self._say(f"put back: {reason}")
+        if not moved:
+            self._give_way()
+        elif reason != self.waited_for:
+            self._say(f"put back: {reason}")
 
     def _drop_staging(self) -> None:
         """Forget what an earlier attempt staged; an upload into somebody's transaction starts from what they staged."""
