@@ -14,7 +14,7 @@ document.addEventListener('keydown', (event) => {
 // A second click on a slow submit would post twice; the server also guards by its own rules.
 document.addEventListener('submit', (event) => {
   const form = event.target;
-  if (form.method.toLowerCase() !== 'post' || event.defaultPrevented) return;
+  if (form.getAttribute('method')?.toLowerCase() !== 'post' || event.defaultPrevented) return;
   if (form.dataset.sent) { event.preventDefault(); return; }
   if (form.hasAttribute('hx-post')) return;
   form.dataset.sent = '1';
