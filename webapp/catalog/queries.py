@@ -174,7 +174,7 @@ def list_namespaces(
     found: list[Levels] = []
     for path in paths.iterator():
         levels = tuple(path.split(SEPARATOR))
-        if parent is not None and (by is None or by.job is None) or permissions.can_read_namespace(by, levels):
+        if (parent is not None and (by is None or by.job is None)) or permissions.can_read_namespace(by, levels):
             found.append(levels)
         if limit is not None and len(found) == limit:
             break

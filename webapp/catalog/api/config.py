@@ -7,16 +7,23 @@ from urllib.parse import parse_qs, unquote
 from webapp.accounts.queries import authenticate_token
 from webapp.catalog.api.http import Call, CatalogRequest, CatalogResponse, answer
 from webapp.catalog.rules.endpoints import listed_endpoints
+from webapp.catalog.services.idempotency import LIFETIME
 from webapp.core.errors import Unauthenticated
 
 CLIENT_CREDENTIALS = "client_credentials"
-TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
-ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"
+TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - the name of a grant
+ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - the name of a type
 
 
 def get_config(_call: Call) -> CatalogResponse:
     """Defaults, overrides and the list of operations."""
-    return answer({"defaults": {}, "overrides": {}, "endpoints": listed_endpoints()})
+    body = {
+        "defaults": {},
+        "overrides": {},
+        "endpoints": listed_endpoints(),
+        "idempotency-key-lifetime": LIFETIME,
+    }
+    return answer(body)
 
 
 def get_token(request: CatalogRequest) -> CatalogResponse:

@@ -9,6 +9,7 @@ from webapp.accounts.queries import authenticate_token
 from webapp.accounts.rules.principals import Principal
 from webapp.catalog.api import config, namespaces, tables
 from webapp.catalog.api.http import MAX_BODY, Call, CatalogRequest, CatalogResponse, answer, empty
+from webapp.catalog.api.idempotency import run_once
 from webapp.catalog.rules import endpoints
 from webapp.catalog.rules.errors import NotAuthorized, Unsupported, error_body, error_model
 from webapp.catalog.rules.refs import split_path
@@ -37,6 +38,13 @@ HANDLERS: dict[str, Handler] = {
     "reportMetrics": tables.report_metrics,
     "renameTable": tables.rename_table,
     "commitTransaction": tables.commit_transaction,
+}
+# Operations whose record is written by their service, and how their answer is made again.
+REPLAYS: dict[str, Handler] = {
+    "createTable": tables.show_named,
+    "registerTable": tables.show_named,
+    "updateTable": tables.show_committed,
+    "commitTransaction": tables.commit_transaction_again,
 }
 RETRY_AFTER = ("retry-after", "1")
 CHALLENGE = ("www-authenticate", 'Bearer realm="tributary"')
@@ -71,6 +79,8 @@ def _dispatch(request: CatalogRequest) -> CatalogResponse:
     if handler is None:
         message = f"This catalog does not support {endpoint.operation}"
         raise Unsupported(message)
+    if request.method in ("POST", "DELETE") and request.header("idempotency-key") is not None:
+        return run_once(call, handler, again=REPLAYS.get(endpoint.operation), refuse=_refuse)
     return handler(call)
 
 

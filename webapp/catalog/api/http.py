@@ -1,7 +1,7 @@
 """Requests and answers of the catalog, independent of the server that carries them."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
@@ -51,6 +51,8 @@ class Call:
     variables: Mapping[str, str]
     branch: str | None
     query: Mapping[str, str] = field(default_factory=dict)
+    inside: Callable[[], None] | None = None
+    """Called in the atomic block of the effect."""
 
     @classmethod
     def of(cls, request: CatalogRequest, *, by: Principal, variables: Mapping[str, str]) -> "Call":

@@ -62,7 +62,7 @@ def create_table(call: Call) -> CatalogResponse:
     """Make a table, or stage one."""
     request = CreateRequest.parse(call.json())
     ref = TableRef(call.namespace, request.name, call.branch)
-    return render(services.create_table(ref=ref, request=request, by=call.by))
+    return render(services.create_table(ref=ref, request=request, by=call.by, inside=call.inside))
 
 
 def register_table(call: Call) -> CatalogResponse:
@@ -71,7 +71,10 @@ def register_table(call: Call) -> CatalogResponse:
     ref = TableRef(call.namespace, field(body, "name", str), call.branch)
     location = field(body, "metadata-location", str)
     overwrite = field(body, "overwrite", bool) if body.get("overwrite") is not None else False
-    return render(services.register_table(ref=ref, metadata_location=location, overwrite=overwrite, by=call.by))
+    view = services.register_table(
+        ref=ref, metadata_location=location, overwrite=overwrite, by=call.by, inside=call.inside
+    )
+    return render(view)
 
 
 def load_table(call: Call) -> CatalogResponse:
@@ -97,8 +100,24 @@ def table_exists(call: Call) -> CatalogResponse:
 def update_table(call: Call) -> CatalogResponse:
     """Commit updates."""
     request = CommitRequest.parse(call.json(), branch=call.branch)
-    view = services.commit_table(ref=call.table, request=request, by=call.by)
+    view = services.commit_table(ref=call.table, request=request, by=call.by, inside=call.inside)
     return render(view, with_config=False)
+
+
+def show_named(call: Call) -> CatalogResponse:
+    """The table that a request has made under the name in its body, as it is now."""
+    ref = TableRef(call.namespace, field(call.json(), "name", str), call.branch)
+    return render(queries.load_table(ref, by=call.by))
+
+
+def show_committed(call: Call) -> CatalogResponse:
+    """The table that a request has committed to, as it is now."""
+    return render(queries.load_table(call.table, by=call.by), with_config=False)
+
+
+def commit_transaction_again(_call: Call) -> CatalogResponse:
+    """A transaction has no answer but that it is done."""
+    return empty()
 
 
 def drop_table(call: Call) -> CatalogResponse:
@@ -138,10 +157,11 @@ def report_metrics(call: Call) -> CatalogResponse:
 
 def commit_transaction(call: Call) -> CatalogResponse:
     """Commit to several tables, all or none."""
-    changes = []
-    for change in objects(call.json(), "table-changes"):
-        changes.append((read_identifier(change.get("identifier")), CommitRequest.parse(change)))
-    services.commit_tables(changes=changes, by=call.by)
+    changes = [
+        (read_identifier(change.get("identifier")), CommitRequest.parse(change))
+        for change in objects(call.json(), "table-changes")
+    ]
+    services.commit_tables(changes=changes, by=call.by, inside=call.inside)
     return empty()
 
 

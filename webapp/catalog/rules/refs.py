@@ -53,7 +53,7 @@ class TableRef:
             return None
         named = self.name.removeprefix(QUALIFIER)
         branch = self.branch if named == MAIN_REF else named
-        if branch != self.branch and branch != MASTER and find_branch_problem(branch) is not None:
+        if branch not in (self.branch, MASTER) and find_branch_problem(branch) is not None:
             return None
         return TableRef(self.namespace[:-1], self.namespace[-1], branch)
 

@@ -145,15 +145,20 @@ def _move(move: Move, *, by: Principal | None, check: bool) -> None:
                 branch=branch,
                 before=before,
                 after=after,
-                operation=operation_of(move.file.metadata, before, after),
+                operation=operation_of(move.base, move.file.metadata, before, after),
                 principal=by,
             )
 
 
-def operation_of(metadata: Metadata, before: Pointer | None, after: Pointer) -> str:
-    """What a move did: the operation of the new head, or `metadata` where the head stayed."""
+def operation_of(base: Metadata, metadata: Metadata, before: Pointer | None, after: Pointer) -> str:
+    """What a commit did to a branch: the operation of its new snapshot.
+
+    `metadata` where the head stayed, also when the branch has just been made; `move` where it went to an older snapshot.
+    """
     if after.snapshot_id is None or (before is not None and before.snapshot_id == after.snapshot_id):
         return "metadata"
+    if snapshot_of(base, after.snapshot_id) is not None:
+        return "metadata" if before is None else "move"
     snapshot = snapshot_of(metadata, after.snapshot_id)
     return str(((snapshot or {}).get("summary") or {}).get("operation", "append"))
 

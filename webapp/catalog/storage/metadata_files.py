@@ -74,6 +74,11 @@ class _Cache:
                 _, dropped = self._files.popitem(last=False)
                 self._size -= len(dropped.raw)
 
+    def clear(self) -> None:
+        with self._lock:
+            self._files.clear()
+            self._size = 0
+
     def drop(self, location: str) -> None:
         with self._lock:
             old = self._files.pop(location, None)
@@ -137,6 +142,11 @@ def delete(file: MetadataFile) -> None:
     """Remove a file whose pointer certainly never moved; never call this after an unknown outcome."""
     _cache.drop(file.location)
     local_path(file.location).unlink(missing_ok=True)
+
+
+def forget_all() -> None:
+    """Read every file anew; for tests and repairs that change files behind the catalog's back."""
+    _cache.clear()
 
 
 def make_table_folders(location: str) -> None:

@@ -1,0 +1,56 @@
+"""Answers kept by Idempotency-Key, written in the same atomic block as the effect: one key, one effect."""
+
+import secrets
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.db import IntegrityError, transaction
+
+from webapp.catalog.models import IdempotencyRecord
+from webapp.core import clock
+
+# As `/v1/config` advertises it, in the form that Java's parser takes; kept a little longer than promised.
+LIFETIME = "PT30M"
+KEPT_FOR = timedelta(minutes=35)
+PRUNE_ONE_IN = 50
+
+
+class KeyTaken(Exception):
+    """Another request with this key has had its effect first; this one had none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """A request that carries a key."""
+
+    key: str
+    user_id: int
+    digest: str
+
+    def find(self) -> IdempotencyRecord | None:
+        """The record of an earlier request with this key, if it is still kept."""
+        since = clock.now() - KEPT_FOR
+        return IdempotencyRecord.objects.filter(user_id=self.user_id, key=self.key, created_at__gte=since).first()
+
+    def store(self, *, status: int, body: str = "") -> None:
+        """Keep the answer. Call it in the atomic block of the effect, or alone for a refusal.
+
+        Raises:
+            KeyTaken: another request was first; the caller's effect has to be undone.
+
+        """
+        if secrets.randbelow(PRUNE_ONE_IN) == 0:
+            IdempotencyRecord.objects.filter(created_at__lt=clock.now() - KEPT_FOR).delete()
+        expired = IdempotencyRecord.objects.filter(
+            user_id=self.user_id, key=self.key, created_at__lt=clock.now() - KEPT_FOR
+        )
+        try:
+            with transaction.atomic():
+                IdempotencyRecord.objects.create(
+                    key=self.key, user_id=self.user_id, request_digest=self.digest, status=status, body=body
+                )
+        except IntegrityError:
+            if expired.delete()[0]:
+                self.store(status=status, body=body)
+                return
+            raise KeyTaken from None
