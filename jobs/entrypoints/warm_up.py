@@ -1,26 +1,53 @@
-"""Runs one query on a Spark server that has just started, so that the first job finds it warm.
+"""Runs what jobs run on a Spark server that has just started, so that the first job finds it warm.
 
-`python -m jobs.entrypoints.warm_up <remote> <mark>`: the file <mark> appears when it is done.
+`python -m jobs.entrypoints.warm_up <remote> <mark>`: the file <mark> appears when it is done. The tables are made in the
+server's private folder for temporary files and dropped again.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jobs.engine.session import close_session, connect
 
+if TYPE_CHECKING:
+    from pyspark.sql.connect.session import SparkSession
+
+CATALOG = "warm_up"
+WAREHOUSE = "file:///tmp/tributary-warm-up"
+
 
 def main(arguments: list[str]) -> int:
-    """Query, then leave the mark."""
+    """Query, write and read, then leave the mark."""
     remote, mark = arguments
     session = connect(remote, job_id="warm-up", session_id=None)
     try:
-        session.range(1000).selectExpr("sum(id)").collect()
+        warm(session)
     finally:
         close_session(session)
     Path(mark).touch()
     return 0
+
+
+def warm(session: SparkSession) -> None:
+    """Load the classes and compile the paths of a small transform: scan, join, aggregate, sort, overwrite."""
+    from pyspark.sql.connect import functions as F  # noqa: N812 - Spark's own habit
+
+    for key, value in (("", "org.apache.iceberg.spark.SparkCatalog"), (".type", "hadoop"), (".warehouse", WAREHOUSE)):
+        session.conf.set(f"spark.sql.catalog.{CATALOG}{key}", value)
+    table = f"{CATALOG}.db.rows"
+    rows = session.range(2000).select("id", (F.col("id") % 7).cast("string").alias("name"), F.rand().alias("value"))
+    session.sql(f"DROP TABLE IF EXISTS {table} PURGE").collect()
+    rows.writeTo(table).using("iceberg").create()
+    for _ in range(2):
+        read = session.read.table(table).where("id > 1")
+        summed = read.groupBy("name").agg(F.count("*").alias("rows"), F.avg("value").alias("mean"))
+        joined = rows.join(summed, on="name", how="left").select("id", "name", "value").orderBy("id")
+        joined.writeTo(table).overwrite(F.lit(True))
+        session.sql(f"SELECT name, count(*) AS copies FROM {table} GROUP BY name HAVING count(*) > 1").collect()
+    session.sql(f"DROP TABLE {table} PURGE").collect()
 
 
 if __name__ == "__main__":
