@@ -96,7 +96,7 @@ def _is_up(installation: Installation) -> bool:
     assert installation.process.poll() is None, "manage.py run ended"
     try:
         return requests.get(f"{installation.url}/healthz", timeout=5).status_code == 200
-    except requests.ConnectionError:
+    except (requests.ConnectionError, requests.Timeout):
         return False
 
 

@@ -15,6 +15,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from webapp.accounts import permissions, queries, services
+from webapp.accounts.rules.principals import Principal
 from webapp.accounts.serializers import (
     AuditEntrySerializer,
     GroupSerializer,
@@ -22,7 +23,6 @@ from webapp.accounts.serializers import (
     TokenSerializer,
     UserSerializer,
 )
-from webapp.accounts.rules.principals import Principal
 from webapp.core.api import ApiView
 from webapp.core.errors import InvalidInput, Unauthenticated
 from webapp.core.pagination import paginate
@@ -58,7 +58,13 @@ class TokensView(ApiView):
             expires_at=_read_time(self.body.get("expires_at")),
         )
         return Response(
-            {"id": token.pk, "token": secret, "name": token.name, "scopes": token.scopes, "expires_at": token.expires_at},
+            {
+                "id": token.pk,
+                "token": secret,
+                "name": token.name,
+                "scopes": token.scopes,
+                "expires_at": token.expires_at,
+            },
             status=201,
         )
 
@@ -79,7 +85,7 @@ def _authenticate_basic(request: HttpRequest, encoded: str) -> Principal:
 
 def _read_scopes(value: Any) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(scope, str) for scope in value):
-        raise InvalidInput("scopes is a list of words.", errors={"scopes": ["A list such as [\"read\"]."]})
+        raise InvalidInput("scopes is a list of words.", errors={"scopes": ['A list such as ["read"].']})
     return value
 
 

@@ -33,7 +33,9 @@ class TokenForm(forms.Form):
 class LoginForm(forms.Form):
     """Name and password."""
 
-    username = forms.CharField(max_length=150, label="User name", widget=forms.TextInput(attrs={"autocomplete": "username"}))
+    username = forms.CharField(
+        max_length=150, label="User name", widget=forms.TextInput(attrs={"autocomplete": "username"})
+    )
     password = forms.CharField(
         max_length=200, label="Password", widget=forms.PasswordInput(attrs={"autocomplete": "current-password"})
     )

@@ -94,7 +94,9 @@ def _check_role(principal: Principal, role: Role, action: str, what: str) -> Non
     if not allows(role, action):
         raise PermissionDenied(f"To {action} {what} your role, {role}, is not enough.", code="role_too_low")
     if not _has_scope(principal, action):
-        raise PermissionDenied(f"This token may not {action}: its scopes are {', '.join(sorted(principal.scopes))}.", code="scope_missing")
+        raise PermissionDenied(
+            f"This token may not {action}: its scopes are {', '.join(sorted(principal.scopes))}.", code="scope_missing"
+        )
 
 
 def _has_scope(principal: Principal, action: str) -> bool:

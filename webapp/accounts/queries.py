@@ -44,7 +44,9 @@ def authenticate_token(secret: str) -> Principal:
     if token.revoked_at:
         raise Unauthenticated(f"The token {token.name!r} was revoked.", code="token_revoked")
     if token.expires_at and token.expires_at <= now:
-        raise Unauthenticated(f"The token {token.name!r} expired at {token.expires_at:%Y-%m-%d %H:%M} UTC.", code="token_expired")
+        raise Unauthenticated(
+            f"The token {token.name!r} expired at {token.expires_at:%Y-%m-%d %H:%M} UTC.", code="token_expired"
+        )
     if not token.user.is_active:
         raise Unauthenticated(f"The user {token.user.username} is not active.", code="user_inactive")
     if token.last_used_at is None or now - token.last_used_at > USE_RECORDED_EVERY:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib.auth.models import Group
 from rest_framework import serializers
 
@@ -33,13 +35,13 @@ class UserSerializer(serializers.ModelSerializer[User]):
         model = User
         fields = ("id", "username", "password", "is_admin", "is_active")
         read_only_fields = ("id", "is_active")
-        extra_kwargs = {"password": {"write_only": True}}  # noqa: RUF012 - DRF's convention
+        extra_kwargs = {"password": {"write_only": True}}
 
 
 class GroupSerializer(serializers.ModelSerializer[Group]):
     """A group with the names of its users."""
 
-    users = serializers.SlugRelatedField(source="user_set", slug_field="username", many=True, read_only=True)
+    users: Any = serializers.SlugRelatedField(source="user_set", slug_field="username", many=True, read_only=True)
 
     class Meta:
         model = Group

@@ -181,7 +181,7 @@ def record_audit(
     *,
     by: Principal | None,
     verb: str,
-    object: str,  # noqa: A002 - the audit log's own word
+    object: str,
     outcome: str = "allowed",
     detail: Mapping[str, Any] | None = None,
 ) -> AuditEntry:

@@ -34,7 +34,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     elif scope["type"] != "http":
         await send({"type": "websocket.close"})
     elif scope["path"].startswith(STREAMED):
-        await streams(scope, receive, send)
+        await streams(dict(scope), receive, send)  # type: ignore[arg-type]  # its Send is narrower than ASGI's
     elif scope["path"] == CATALOG or scope["path"].startswith(CATALOG + "/"):
         await catalog(scope, receive, send)
     else:

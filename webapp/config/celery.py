@@ -26,9 +26,9 @@ def start_heartbeat(sender: Any, **_: Any) -> None:
 
 
 def _beat(queues: list[str]) -> None:
-    from django.db import DatabaseError, connection  # noqa: PLC0415 - after the settings are read
+    from django.db import DatabaseError, connection
 
-    from webapp.core.services import record_heartbeat  # noqa: PLC0415
+    from webapp.core.services import record_heartbeat
 
     while True:
         try:

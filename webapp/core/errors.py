@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 
 class AppError(Exception):
@@ -16,9 +16,9 @@ class AppError(Exception):
 
     """
 
-    status: ClassVar[int] = 400
-    title: ClassVar[str] = "Bad request"
-    default_code: ClassVar[str] = "bad_request"
+    status: int = 400
+    title: str = "Bad request"
+    default_code: str = "bad_request"
 
     def __init__(
         self, message: str, *, code: str | None = None, errors: dict[str, Any] | list[Any] | None = None, **extra: Any

@@ -79,7 +79,7 @@ def _replay(*, user_id: int, key: str, fingerprint: str) -> HttpResponse:
 def _fingerprint(request: HttpRequest) -> str:
     digest = hashlib.sha256(f"{request.method} {request.get_full_path()}\n".encode())
     length = request.META.get("CONTENT_LENGTH") or "0"
-    if length.isdigit() and int(length) <= HASHED_BYTES and not request.content_type.startswith("multipart/"):
+    if length.isdigit() and int(length) <= HASHED_BYTES and not (request.content_type or "").startswith("multipart/"):
         digest.update(request.body)
     else:
         digest.update(length.encode())

@@ -27,7 +27,7 @@ class Java:
 
 def find_java() -> tuple[Java | None, list[str]]:
     """The first good Java, and what else was found on the way, as words."""
-    seen = []
+    seen: list[str] = []
     for program in _candidates():
         major = _read_major(program)
         if major in GOOD_MAJORS:
@@ -47,9 +47,7 @@ def _candidates() -> list[Path]:
         found.append(Path(on_path))
     folder = Path("/usr/lib/jvm")
     if folder.is_dir():
-        found.extend(
-            entry / "bin" / "java" for entry in sorted(folder.iterdir()) if re.search(r"17|21", entry.name)
-        )
+        found.extend(entry / "bin" / "java" for entry in sorted(folder.iterdir()) if re.search(r"17|21", entry.name))
     return [program for program in dict.fromkeys(found) if program.exists()]
 
 

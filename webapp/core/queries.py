@@ -47,7 +47,7 @@ def _database() -> PartHealth:
 def _broker() -> PartHealth:
     url = urlsplit(settings.CELERY_BROKER_URL)
     if url.scheme == "filesystem":
-        folder = Path(settings.CELERY_BROKER_TRANSPORT_OPTIONS["data_folder_out"])
+        folder = Path(str(settings.CELERY_BROKER_TRANSPORT_OPTIONS["data_folder_out"]))
         waiting = len(list(folder.iterdir())) if folder.is_dir() else 0
         works = os.access(folder, os.W_OK)
         return PartHealth("broker", works=works, state="ok" if works else "down", detail=f"folder, {waiting} waiting")
@@ -58,9 +58,7 @@ def _broker() -> PartHealth:
 def _worker() -> PartHealth:
     rows = dict(Heartbeat.objects.filter(part__startswith="worker-").values_list("part", "at"))
     missing = [
-        name
-        for name in ("worker-quick", "worker-builds")
-        if name not in rows or clock.now() - rows[name] > STALE_AFTER
+        name for name in ("worker-quick", "worker-builds") if name not in rows or clock.now() - rows[name] > STALE_AFTER
     ]
     if missing:
         return PartHealth("worker", works=False, state="down", detail=f"no sign of {', '.join(missing)}")

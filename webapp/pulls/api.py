@@ -67,7 +67,7 @@ class PullList(PullEndpoint):
         """List pull requests, newest first; `state` is open, merged, closed or all."""
         repository = repositories.get_repository(self.principal, repo)
         pulls = queries.list_pulls(self.principal, repository=repository, state=request.GET.get("state", ""))
-        return Response(paginate(request._request, pulls, serializers.shape_pull))  # noqa: SLF001 - DRF wraps the request
+        return Response(paginate(request._request, pulls, serializers.shape_pull))
 
     @extend_schema(operation_id="openPull", request=OpenApiTypes.OBJECT, responses={201: OpenApiTypes.OBJECT})
     def post(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
@@ -112,7 +112,7 @@ class PullCommits(PullEndpoint):
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List the commits, newest first."""
         commits = queries.list_own_commits(self.find(repo, number))
-        return Response(paginate(request._request, commits, lambda one: CommitSerializer(one).data))  # noqa: SLF001
+        return Response(paginate(request._request, commits, lambda one: CommitSerializer(one).data))
 
 
 class PullFiles(PullEndpoint):
@@ -122,7 +122,7 @@ class PullFiles(PullEndpoint):
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List the changed files with their hunks."""
         files = queries.list_file_changes(self.find(repo, number))
-        return Response(paginate(request._request, files, lambda one: FileDiffSerializer(one).data))  # noqa: SLF001
+        return Response(paginate(request._request, files, lambda one: FileDiffSerializer(one).data))
 
 
 class PullDatasets(PullEndpoint):
@@ -132,7 +132,7 @@ class PullDatasets(PullEndpoint):
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List the datasets that it changes or affects."""
         rows_ = self.find(repo, number).datasets.select_related("comparison")
-        return Response(paginate(request._request, rows_, serializers.shape_dataset))  # noqa: SLF001
+        return Response(paginate(request._request, rows_, serializers.shape_dataset))
 
 
 class PullChecks(PullEndpoint):
@@ -142,7 +142,7 @@ class PullChecks(PullEndpoint):
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List what machines say of the head."""
         checks = queries.list_checks(self.find(repo, number))
-        return Response(paginate(request._request, checks, vars))  # noqa: SLF001
+        return Response(paginate(request._request, checks, vars))
 
 
 class PullTimeline(PullEndpoint):
@@ -152,7 +152,7 @@ class PullTimeline(PullEndpoint):
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List what happened, oldest first."""
         entries = serializers.shape_timeline(self.find(repo, number))
-        return Response(paginate(request._request, entries, lambda one: one))  # noqa: SLF001
+        return Response(paginate(request._request, entries, lambda one: one))
 
 
 class PullDatasetEndpoint(PullEndpoint):
@@ -266,7 +266,7 @@ class PullComments(PullEndpoint):
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List comments, oldest first."""
         comments = self.find(repo, number).comments.select_related("author")
-        return Response(paginate(request._request, comments, serializers.shape_comment))  # noqa: SLF001
+        return Response(paginate(request._request, comments, serializers.shape_comment))
 
     @extend_schema(operation_id="addPullComment", request=OpenApiTypes.OBJECT, responses={201: OpenApiTypes.OBJECT})
     def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
@@ -287,7 +287,7 @@ class PullReviews(PullEndpoint):
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List reviews, oldest first."""
         reviews = self.find(repo, number).reviews.select_related("reviewer")
-        return Response(paginate(request._request, reviews, serializers.shape_review))  # noqa: SLF001
+        return Response(paginate(request._request, reviews, serializers.shape_review))
 
     @extend_schema(operation_id="addPullReview", request=OpenApiTypes.OBJECT, responses={201: OpenApiTypes.OBJECT})
     def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
@@ -310,7 +310,9 @@ class PullBuilds(PullEndpoint):
         sides = self.body.get("sides", ["head"])
         if sides != ["head"]:
             raise InvalidInput(
-                "Only the head side can be built so far: sides is [\"head\"].", code="side_unavailable", errors={"sides": ["[\"head\"]"]}
+                'Only the head side can be built so far: sides is ["head"].',
+                code="side_unavailable",
+                errors={"sides": ['["head"]']},
             )
         scope = self.text("scope", default=states.MODIFIED)
         if scope not in (states.MODIFIED, states.AFFECTED):

@@ -10,12 +10,12 @@ from webapp.pulls import services
 
 
 @shared_task(name="webapp.pulls.tasks.refresh", ignore_result=True)
-def refresh(*, id: int, **_: Any) -> None:  # noqa: A002 - every doorbell calls its row id
+def refresh(*, id: int, **_: Any) -> None:
     """Bring one pull request up to date."""
     services.refresh_by_id(pull_id=id)
 
 
 @shared_task(name="webapp.pulls.tasks.compare", ignore_result=True)
-def compare(*, id: int, **_: Any) -> None:  # noqa: A002
+def compare(*, id: int, **_: Any) -> None:
     """Run one queued comparison."""
     services.run_comparison(comparison_id=id)

@@ -41,9 +41,7 @@ def tokens(stack: Stack) -> dict[str, str]:
 
 def make_token(stack: Stack, name: str, **more: Any) -> str:
     """Make a token of a person by name and password."""
-    answer = requests.post(
-        f"{stack.url}/tokens", json={"name": "tests", **more}, auth=(name, PASSWORD), timeout=10
-    )
+    answer = requests.post(f"{stack.url}/tokens", json={"name": "tests", **more}, auth=(name, PASSWORD), timeout=10)
     answer.raise_for_status()
     token: str = answer.json()["token"]
     return token

@@ -24,8 +24,10 @@ RULES = PIPELINE + '\n[datasets."/shop/totals"]\nkey = ["id"]\n'
 
 
 def source(body: str) -> str:
-    return HEAD + "import pyarrow.compute\n\n" + make_transform(
-        "totals", inputs=["/shop/orders"], output="/shop/totals", body=body
+    return (
+        HEAD
+        + "import pyarrow.compute\n\n"
+        + make_transform("totals", inputs=["/shop/orders"], output="/shop/totals", body=body)
     )
 
 
@@ -93,7 +95,9 @@ def test_story_from_clone_to_rebuilt_master(stack: Stack, ask: Call, tokens: dic
     assert page["rows"][0]["key"] == {"id": 2}
     assert page["rows"][0]["before"]["double"] == 40
     assert page["rows"][0]["after"]["double"] == 60.0
-    rest = ask("mira", "GET", f"{at}/datasets/{row['id']}/rows?change=updated&limit=2&cursor={page['next']}", expect=200)
+    rest = ask(
+        "mira", "GET", f"{at}/datasets/{row['id']}/rows?change=updated&limit=2&cursor={page['next']}", expect=200
+    )
     assert [one["key"]["id"] for one in page["rows"] + rest["rows"]] == [2, 3, 4]
     found = ask("mira", "GET", f"{at}/datasets/{row['id']}/rows?q=id%20%3D%201", expect=200)
     assert [one["change"] for one in found["rows"]] == ["deleted"]
@@ -107,13 +111,25 @@ def test_story_from_clone_to_rebuilt_master(stack: Stack, ask: Call, tokens: dic
     ask("olek", "POST", f"{at}/reviews", json={"verdict": "approve"}, expect=403)
     refused = ask("ines", "POST", f"{at}/merge", json={}, expect=409)
     assert [reason["code"] for reason in refused["blocked_by"]] == ["approval_missing"]
-    ask("mira", "POST", f"{at}/comments", json={"body": "Why?", "anchor": {"dataset": row["id"], "key": {"id": 2}, "column": "double"}}, expect=201)
+    ask(
+        "mira",
+        "POST",
+        f"{at}/comments",
+        json={"body": "Why?", "anchor": {"dataset": row["id"], "key": {"id": 2}, "column": "double"}},
+        expect=201,
+    )
     ask("mira", "POST", f"{at}/reviews", json={"verdict": "approve", "body": "Fine."}, expect=201)
     assert ask("ines", "GET", at, expect=200)["mergeable"] is True
 
     # Merge: code at once, data by the build that it starts.
     ask("ines", "POST", f"{at}/merge", json={"expected_head": "0" * 40}, expect=409)
-    merged = ask("ines", "POST", f"{at}/merge", json={"method": "merge", "rebuild": "modified", "expected_head": head}, expect=202)
+    merged = ask(
+        "ines",
+        "POST",
+        f"{at}/merge",
+        json={"method": "merge", "rebuild": "modified", "expected_head": head},
+        expect=202,
+    )
     assert stack.wait_for_build(merged["build"]["id"])["state"] == "COMPLETED"
     assert stack.rows("/shop/totals") == stack.rows("/shop/totals", branch="feature/triple")
 

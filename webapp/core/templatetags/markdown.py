@@ -26,6 +26,9 @@ def render(text: str) -> SafeString:
             token.info = ""
     html = _PARSER.renderer.render(tokens, _PARSER.options, {})
     clean = nh3.clean(
-        html, tags=_TAGS, attributes={"a": {"href", "title"}, "table": {"class"}}, url_schemes={"http", "https", "mailto"}
+        html,
+        tags=_TAGS,
+        attributes={"a": {"href", "title"}, "table": {"class"}},
+        url_schemes={"http", "https", "mailto"},
     )
     return mark_safe(clean)  # noqa: S308 cleaned above

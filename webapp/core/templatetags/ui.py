@@ -169,7 +169,11 @@ def delta(added: int | None, removed: int | None, changed: int | None = None) ->
         format_html_join(
             " ",
             '<span class="{}"><span class="sr">{} </span>{}{}</span>',
-            ((css if value else f"{css} zero", word, sign, number(value)) for css, word, sign, value in parts if value is not None),
+            (
+                (css if value else f"{css} zero", word, sign, number(value))
+                for css, word, sign, value in parts
+                if value is not None
+            ),
         ),
     )
 
@@ -203,9 +207,9 @@ def percent(part: float | None, whole: float | None) -> str:
     if not whole or part is None:
         return DASH
     share = 100 * part / whole
-    if 0 < share < 0.01:  # noqa: PLR2004 the least that two decimals can say
+    if 0 < share < 0.01:
         return f"<0.01{THIN}%"
-    if 99.99 < share < 100:  # noqa: PLR2004 the same at the other end
+    if 99.99 < share < 100:
         return f"~99.99{THIN}%"
     return f"{share:.2f}".rstrip("0").rstrip(".") + f"{THIN}%"
 
@@ -217,8 +221,8 @@ def filesize(value: float | None) -> str:
         return DASH
     size = float(value)
     for unit in ("B", "kB", "MB", "GB", "TB"):
-        if abs(size) < 1000 or unit == "TB":  # noqa: PLR2004 decimal units
-            return f"{size:.0f}{THIN}{unit}" if size >= 10 or unit == "B" else f"{size:.1f}{THIN}{unit}"  # noqa: PLR2004
+        if abs(size) < 1000 or unit == "TB":
+            return f"{size:.0f}{THIN}{unit}" if size >= 10 or unit == "B" else f"{size:.1f}{THIN}{unit}"
         size /= 1000
     return DASH
 
@@ -231,12 +235,12 @@ def duration(value: float | dt.timedelta | None) -> str:
     seconds = value.total_seconds() if isinstance(value, dt.timedelta) else float(value)
     if seconds < 1:
         return f"{max(0, round(seconds * 1000))} ms"
-    if seconds < 10:  # noqa: PLR2004 tenths matter below ten seconds
+    if seconds < 10:
         return f"{seconds:.1f} s".replace(".0 s", " s")
     whole = round(seconds)
-    if whole < 60:  # noqa: PLR2004
+    if whole < 60:
         return f"{whole} s"
-    if whole < 3600:  # noqa: PLR2004
+    if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
@@ -275,7 +279,7 @@ LONG_TEXT = 80
 def value(cell: object, limit: int = LONG_TEXT) -> SafeString:
     """Show a value of a table: null in italics and unlike "", blanks visible, long text shortened with the whole behind."""
     if cell is None:
-        return mark_safe('<span class="null">null</span>')  # noqa: S308 constant
+        return mark_safe('<span class="null">null</span>')
     if cell is True or cell is False:
         return format_html("{}", "true" if cell else "false")
     if isinstance(cell, float) and not math.isfinite(cell):
@@ -284,7 +288,7 @@ def value(cell: object, limit: int = LONG_TEXT) -> SafeString:
         return format_html("{}", str(cell).replace("-", MINUS, 1) if cell < 0 else str(cell))
     text = cell if isinstance(cell, str) else _compact(cell)
     if text == "":
-        return mark_safe('<span class="null">empty</span>')  # noqa: S308 constant
+        return mark_safe('<span class="null">empty</span>')
     if text != text.strip():
         return _with_blanks(text, limit)
     if len(text) > limit:

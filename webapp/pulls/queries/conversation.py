@@ -229,7 +229,7 @@ def _describe_beginning(loaded: Loaded, known: list[str]) -> list[Entry]:
     first = [one for one in reversed(queries.list_own_commits(pull)) if one.sha not in known][:20]
     entries = []
     if first:
-        data = {"commits": [{"sha": one.sha, "subject": one.subject} for one in first]}
+        data: dict[str, Any] = {"commits": [{"sha": one.sha, "subject": one.subject} for one in first]}
         published = publications_of_commits(pull.repository, [one.sha for one in first], branch=pull.source)
         made = {"id": "first-commits", "at": pull.created_at, "actor": pull.author.username}
         pushed = _describe_push(pull, made, data, published)
@@ -312,7 +312,7 @@ _PLAIN: dict[str, tuple[str, str, str]] = {
 
 def _describe_event(pull: PullRequest, event: TimelineEvent, published: Any) -> Entry:
     data = event.data
-    made = {"id": f"event-{event.pk}", "at": event.at, "actor": event.actor}
+    made: dict[str, Any] = {"id": f"event-{event.pk}", "at": event.at, "actor": event.actor}
     if event.kind in _PLAIN:
         icon, badge, text = _PLAIN[event.kind]
         return Entry(**made, icon=icon, badge=badge, text=text)
@@ -402,7 +402,7 @@ _TITLES: dict[str, tuple[str, str, str]] = {
 def _describe_merge(loaded: Loaded, head: PullHead) -> MergeBox:
     pull = loaded.pull
     merge = Merge.objects.filter(pull=pull).exclude(state=states.ABANDONED).select_related("build").first()
-    made = {
+    made: dict[str, Any] = {
         "post_url": reverse("pull-merge", args=[pull.repository.name, pull.number]),
         "head": pull.head_sha,
         "effect": Effect(

@@ -54,7 +54,7 @@ class DiffSum:
 
 def sum_rows(rows: Iterable[PullDataset]) -> DiffSum:
     """Add up datasets whose comparisons are loaded."""
-    found = {name: 0 for name in DiffSum.__dataclass_fields__}
+    found = dict.fromkeys(DiffSum.__dataclass_fields__, 0)
     for row in rows:
         _add(found, row, row.comparison)
     return DiffSum(**found)

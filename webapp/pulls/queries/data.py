@@ -306,7 +306,7 @@ def _choose(loaded: Loaded, path: str) -> PullDataset | None:
         message = f"Pull request #{loaded.pull.number} does not touch {path}."
         raise NotFound(message)
     with_rows = [row for row in loaded.rows if row.comparison is not None]
-    return (with_rows or loaded.rows or [None])[0]
+    return next(iter(with_rows or loaded.rows), None)
 
 
 def _group_items(loaded: Loaded, chosen: PullDataset | None) -> list[ItemGroup]:
@@ -409,7 +409,7 @@ def _read_rows(
         page = stored.read_page(folder, **asked.arguments)
     except AppError as error:
         # What the address asks for cannot be answered: say it above the unfiltered rows. What is gone is refused.
-        if error.status != 400:  # noqa: PLR2004
+        if error.status != 400:
             raise
         problem = error.detail
         asked = _Asked(limit=asked.limit)

@@ -92,7 +92,7 @@ def _file() -> FileDiff:
         Line("added", None, 2, "    return flights.mark()", (Span("    return flights."), Span("mark", "", marked=True), Span("()"))),
     )  # fmt: skip
     hunk = Hunk(1, 2, 1, 2, "pipelines", lines)
-    return FileDiff("pipelines/clean.py", "pipelines/clean.py", "modified", 0, 0, "", "", False, 1, 1, (hunk,))  # noqa: FBT003
+    return FileDiff("pipelines/clean.py", "pipelines/clean.py", "modified", 0, 0, "", "", False, 1, 1, (hunk,))
 
 
 def _schema() -> Any:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from webapp.accounts.models import Folder
 from webapp.builds.models import Build
 from webapp.datasets import queries as datasets
-from webapp.accounts.models import Folder
-from webapp.pulls.queries import waiting
 from webapp.pulls.models import PullRequest
+from webapp.pulls.queries import waiting
 from webapp.pulls.rules import states
 
 if TYPE_CHECKING:

@@ -181,7 +181,9 @@ def _list_build_blockers(facts: MergeFacts) -> list[Blocker]:
     blockers = []
     if facts.publication == "failed":
         blockers.append(
-            Blocker("publication_failed", f"The code of the head does not publish: {facts.publication_errors} error(s).")
+            Blocker(
+                "publication_failed", f"The code of the head does not publish: {facts.publication_errors} error(s)."
+            )
         )
     elif facts.publication != "published":
         blockers.append(Blocker("publication_pending", "The JobSpecs of the head are not published yet."))

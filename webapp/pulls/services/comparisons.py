@@ -186,7 +186,7 @@ def _run(comparison: Comparison, held: Any) -> None:
 def _locate(comparison: Comparison) -> tuple[str, str]:
     view = catalog.load_view(table=comparison.dataset.table, branch="master")
     location = str(view.metadata["location"])
-    return view.metadata_location, location.removeprefix("file://") if location.startswith("file:") else ""
+    return str(view.metadata_location), location.removeprefix("file://") if location.startswith("file:") else ""
 
 
 def _make_request(comparison: Comparison, folder: Path, answer: Path, metadata_location: str) -> DiffRequest:

@@ -65,8 +65,6 @@ def open_pull(
         base_sha=base,
     )
     record_event(pull=pull, kind="opened", actor=by.username, data={"head": head, "base": base})
-    _record_commits(pull, before=base, after=head)
-    _record_last_build(pull)
     refresh_pull(pull=pull)
     return pull
 
@@ -84,12 +82,6 @@ def _record_commits(pull: PullRequest, *, before: str, after: str) -> None:
             "count": len(commits),
         },
     )
-
-
-def _record_last_build(pull: PullRequest) -> None:
-    build = queries.find_latest_build(pull)
-    if build is not None and build.is_over:
-        record_build(pull=pull, build=build)
 
 
 def record_build(*, pull: PullRequest, build: Build) -> None:
@@ -239,9 +231,7 @@ def _fresh_state(pull: PullRequest) -> str:
     return PullRequest.objects.values_list("state", flat=True).get(pk=pull.pk)
 
 
-def add_comment(
-    *, pull: PullRequest, body: str, by: Principal, anchor: Mapping[str, Any] | None = None
-) -> Comment:
+def add_comment(*, pull: PullRequest, body: str, by: Principal, anchor: Mapping[str, Any] | None = None) -> Comment:
     """Remark on the pull request, a line of code or a cell of data."""
     check_repository(by, pull.repository.name, "read")
     if not body.strip():
@@ -284,9 +274,7 @@ def add_review(*, pull: PullRequest, verdict: str, by: Principal, body: str = ""
     """
     check_repository(by, pull.repository.name, "read")
     if verdict not in dict(states.VERDICT_CHOICES):
-        raise InvalidInput(
-            f"{verdict!r} is no verdict.", errors={"verdict": ["One of approve, reject and comment."]}
-        )
+        raise InvalidInput(f"{verdict!r} is no verdict.", errors={"verdict": ["One of approve, reject and comment."]})
     if verdict == states.COMMENT and not body.strip():
         raise InvalidInput("A review that only comments needs text.", errors={"body": ["Write something."]})
     _check_body(body)

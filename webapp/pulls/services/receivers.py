@@ -21,9 +21,7 @@ def follow_commit(*, repository: Repository, branch: str, **_: Any) -> None:
 def follow_deleted_branch(*, repository: Repository, branch: str, by: Any, **_: Any) -> None:
     """Note on open pull requests that their source is gone; they stay open, and say so."""
     for pull in PullRequest.objects.filter(repository=repository, source=branch, state=states.OPEN):
-        pulls.record_event(
-            pull=pull, kind="source_deleted", actor=by.username if by else "", data={"branch": branch}
-        )
+        pulls.record_event(pull=pull, kind="source_deleted", actor=by.username if by else "", data={"branch": branch})
 
 
 def follow_publication(*, publication: Publication, **_: Any) -> None:
@@ -32,9 +30,7 @@ def follow_publication(*, publication: Publication, **_: Any) -> None:
         SpecRecord.objects.update_or_create(
             repository=publication.repository,
             sha=publication.sha,
-            defaults={
-                "specs": describe_published(repository=publication.repository, branch=publication.branch)
-            },
+            defaults={"specs": describe_published(repository=publication.repository, branch=publication.branch)},
         )
     pulls.announce_branch_moved(repository=publication.repository, branch=publication.branch)
 
@@ -54,8 +50,6 @@ def follow_build(*, build: Build, **_: Any) -> None:
     merging.note_build_finished(build=build)
     if build.kind != "run" or build.repository_id is None:
         return
-    for pull in PullRequest.objects.filter(
-        repository=build.repository_id, source=build.branch, state=states.OPEN
-    ):
+    for pull in PullRequest.objects.filter(repository=build.repository_id, source=build.branch, state=states.OPEN):
         pulls.record_build(pull=pull, build=build)
         pulls.ring_refresh(pull_id=pull.pk)

@@ -22,7 +22,7 @@ class Command(BaseCommand):
     """`manage.py build_assets`: npm ci when the lock has changed, then the build."""
 
     help = "Build the front-end assets."
-    requires_system_checks: list[str] = []  # noqa: RUF012 - Django's attribute; runs before there is a database
+    requires_system_checks: list[str] = []
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         """Install and build."""
@@ -40,7 +40,9 @@ class Command(BaseCommand):
             mark.write_bytes(lock)
         self._call([npm, "run", "--silent", "build"], environment)
         # The sources that the build has read are no assets.
-        call_command("collectstatic", interactive=False, verbosity=0, clear=True, ignore_patterns=["css", "js", "*.mjs"])
+        call_command(
+            "collectstatic", interactive=False, verbosity=0, clear=True, ignore_patterns=["css", "js", "*.mjs"]
+        )
 
     def _call(self, command: list[str], environment: dict[str, str]) -> None:
         done = subprocess.run(

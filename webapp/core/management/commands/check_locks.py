@@ -19,7 +19,7 @@ class Command(BaseCommand):
     """`manage.py check_locks`: changes nothing."""
 
     help = "Compare the lock files with pyproject.toml."
-    requires_system_checks: list[str] = []  # noqa: RUF012 - Django's attribute
+    requires_system_checks: list[str] = []
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         """Compile again from the committed lock and compare."""

@@ -21,7 +21,7 @@ class Command(BaseCommand):
     """`manage.py fetch_jar`: does nothing when the jar is there."""
 
     help = "Fetch Iceberg's runtime for Spark."
-    requires_system_checks: list[str] = []  # noqa: RUF012 - Django's attribute; runs before there is a database
+    requires_system_checks: list[str] = []
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         """Fetch, verify, put in place."""
@@ -58,7 +58,14 @@ def _fetch_with_maven(folder: Path) -> Path | None:
 
 def _fetch_with_spark(folder: Path, program: Path) -> Path | None:
     """Spark resolves packages before it looks for the class to run; that it then finds none does not matter."""
-    command = [program, "-cp", f"{SPARK_HOME / 'jars'}/*", "org.apache.spark.deploy.SparkSubmit", "--master", "local"]
+    command: list[str | Path] = [
+        program,
+        "-cp",
+        f"{SPARK_HOME / 'jars'}/*",
+        "org.apache.spark.deploy.SparkSubmit",
+        "--master",
+        "local",
+    ]
     command += [
         "--packages",
         JAR_COORDINATES,

@@ -17,7 +17,7 @@ class Command(BaseCommand):
     """`manage.py install_debian`: the browser with fonts, PostgreSQL, Java."""
 
     help = "Install the Debian packages that tests need."
-    requires_system_checks: list[str] = []  # noqa: RUF012 - Django's attribute; runs before there is a database
+    requires_system_checks: list[str] = []
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         """Find what is missing and install it in one go."""

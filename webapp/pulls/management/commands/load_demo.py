@@ -33,7 +33,10 @@ NAME = "nyc"
 DESCRIPTION = "Flights from New York in 2013, and why they are late"
 PEOPLE = {"ines": "writer", "olek": "writer", "mira": "maintainer"}
 RAW = {
-    "flights": ("flights.csv.zip", "Every flight that left New York in 2013, from the Bureau of Transportation Statistics"),
+    "flights": (
+        "flights.csv.zip",
+        "Every flight that left New York in 2013, from the Bureau of Transportation Statistics",
+    ),
     "weather": ("weather.csv", "Hourly weather at the three airports"),
     "planes": ("planes.csv", "Planes by tail number"),
     "airports": ("airports.csv", "Airports with their position"),
@@ -180,7 +183,9 @@ class Command(BaseCommand):
 def _read_commits() -> list[tuple[str, dict[str, bytes]]]:
     folder = STARTERS / "nyc_change" / "pipelines"
     clean = {"pipelines/clean.py": (folder / "clean.py").read_bytes()}
-    rest = {f"pipelines/{path.name}": path.read_bytes() for path in sorted(folder.glob("*.py")) if path.name != "clean.py"}
+    rest = {
+        f"pipelines/{path.name}": path.read_bytes() for path in sorted(folder.glob("*.py")) if path.name != "clean.py"
+    }
     commits = [("Keep flights without a departure time\n", clean)]
     return [*commits, ("Count cancelled flights per day and carrier\n", rest)] if rest else commits
 
