@@ -8,10 +8,12 @@ from django.db.models import Q
 
 from webapp.accounts import permissions as accounts
 from webapp.builds.models import Build
+from webapp.core import names
 from webapp.core.errors import AppError, NotFound
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
+    from webapp.builds.rules.values import BuildPlan
 
 
 def check_read(principal: Principal, build: Build) -> None:
@@ -25,6 +27,19 @@ def check_read(principal: Principal, build: Build) -> None:
     except NotFound as error:
         message = f"There is no build {build.pk}, or you may not see it."
         raise NotFound(message) from error
+
+
+def check_plan(principal: Principal, plan: BuildPlan) -> None:
+    """Refuse whoever may not write every output and read every input of a plan.
+
+    Rights are those on a dataset's top folder, so each folder is asked for once.
+    """
+    reads = {names.folder_of(each.path): each for job in plan.jobs for each in job.inputs}
+    writes = {names.folder_of(each.path): each for job in plan.running_jobs for each in job.outputs}
+    for read in reads.values():
+        accounts.check_dataset(principal, read.path, "read", read.branch)
+    for written in writes.values():
+        accounts.check_dataset(principal, written.path, "write", written.branch)
 
 
 def can_steer(principal: Principal, build: Build) -> bool:

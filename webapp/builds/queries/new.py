@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from webapp.accounts import permissions as accounts
+from webapp.builds import permissions
 from webapp.builds.models import Build
 from webapp.builds.queries import chains, pages, planning, specs
 from webapp.builds.rules.values import BuildPlan
@@ -71,10 +72,7 @@ def _choose_repository(principal: Principal, name: str) -> Repository:
 def _plan(principal: Principal, build: Build) -> tuple[BuildPlan | None, str, str]:
     try:
         plan = planning.make_plan(build=build)
-        for job in plan.jobs:
-            for output in job.outputs:
-                if not job.is_fresh:
-                    accounts.check_dataset(principal, output.path, "write", output.branch)
+        permissions.check_plan(principal, plan)
     except AppError as error:
         return None, error.detail, error.code
     return plan, "", ""

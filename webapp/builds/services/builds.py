@@ -9,6 +9,7 @@ from django.db import transaction
 
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
+from webapp.builds import permissions as rights
 from webapp.builds import signals
 from webapp.builds.models import Build, Job, JobInput, JobOutput
 from webapp.builds.queries import chains, planning
@@ -89,7 +90,7 @@ def plan_build(
     )
     build.upstream, build.force = upstream, force
     plan = planning.make_plan(build=build)
-    _check_rights(plan, by)
+    rights.check_plan(by, plan)
     build.notes = chains.list_notes(build=build)
     return build, plan
 
@@ -134,16 +135,6 @@ def _describe_build(
     )
 
 
-def _check_rights(plan: BuildPlan, by: Principal) -> None:
-    """Who builds must be able to write every output and to read every input of the plan."""
-    for job in plan.jobs:
-        for each in job.inputs:
-            permissions.check_dataset(by, each.path, "read", each.branch)
-        if not job.is_fresh:
-            for output in job.outputs:
-                permissions.check_dataset(by, output.path, "write", output.branch)
-
-
 def ring_resolution(build: Build) -> None:
     """Ring for the resolution of a build once the atomic block is committed."""
     Build.objects.filter(pk=build.pk).update(rung_at=clock.now())
@@ -173,7 +164,7 @@ def resolve_build(*, build: Build) -> None:
     try:
         plan = planning.make_plan(build=build)
         if not build.is_trusted:
-            _check_rights(plan, accounts.principal_for_user(build.by))
+            rights.check_plan(accounts.principal_for_user(build.by), plan)
         # Kept while it waits: builds behind it in the queue look at what it will write.
         Build.objects.filter(pk=build.pk, state=BuildState.RESOLVING).update(plan=plan.to_json())
         _make_datasets(plan, build)
