@@ -60,7 +60,7 @@ class Command(BaseCommand):
         self.admin = accounts.principal_for_user(accounts.get_user("admin"))
         self._make_people()
         repository = self._make_repository()
-        self._upload_raw(repository)
+        self._upload_raw()
         self._wait_published(repository, MASTER)
         self._build(repository, MASTER, self.admin, title="First build of the demo", targets=None)
         author = accounts.principal_for_user(accounts.get_user("ines"))
@@ -85,7 +85,7 @@ class Command(BaseCommand):
             account_services.grant_role(repository=NAME, user=accounts.get_user(name), role=role, by=self.admin)
         return repository
 
-    def _upload_raw(self, repository: Repository) -> None:
+    def _upload_raw(self) -> None:
         started = []
         for name, (file, description) in RAW.items():
             dataset = dataset_services.get_or_create_dataset(path=f"/nyc/raw/{name}", by=self.admin)
