@@ -8,7 +8,9 @@ import { fileURLToPath } from 'node:url';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const root = path.dirname(here);
-const out = path.join(here, 'build');
+const finished = path.join(here, 'build');
+// Built aside and then put in place, so that a running server never misses a file.
+const out = path.join(here, `build.${process.pid}`);
 const primer = path.join(root, 'node_modules/@primer/primitives/dist/css');
 const common = { bundle: true, minify: true, target: ['es2022'], legalComments: 'linked', logLevel: 'warning' };
 const read = (file) => fs.readFileSync(file, 'utf8');
@@ -74,8 +76,8 @@ function iconSprite() {
   return `<svg xmlns="http://www.w3.org/2000/svg">${symbols.join('\n')}</svg>\n`;
 }
 
-fs.rmSync(out, { recursive: true, force: true });
 fs.mkdirSync(out, { recursive: true });
+process.on('exit', () => fs.rmSync(out, { recursive: true, force: true }));
 fs.writeFileSync(path.join(out, 'tokens.css'), prunedTokens());
 fs.writeFileSync(path.join(out, 'icons.svg'), iconSprite());
 const entry = (name) => path.join(here, 'js', `${name}.js`);
@@ -83,5 +85,13 @@ await esbuild.build({
   ...common, format: 'iife', outdir: out,
   entryPoints: { app: entry('app'), editor: entry('editor'), lineage: entry('lineage') },
 });
-await esbuild.build({ ...common, entryPoints: { app: path.join(here, 'css/app.css') }, outdir: out });
+await esbuild.build({
+  ...common, outdir: out, entryPoints: { app: path.join(here, 'css/app.css') },
+  plugins: [{
+    name: 'tokens',
+    setup(build) { build.onResolve({ filter: /tokens\.css$/ }, () => ({ path: path.join(out, 'tokens.css') })); },
+  }],
+});
 fs.rmSync(path.join(out, 'tokens.css'));
+fs.mkdirSync(finished, { recursive: true });
+for (const name of fs.readdirSync(out)) fs.renameSync(path.join(out, name), path.join(finished, name));

@@ -74,9 +74,11 @@ class JobGraph extends HTMLElement {
     this.highlightOn(drawing, graph);
     const frame = document.createElement('div');
     frame.className = 'lin-scroll graph';
-    frame.tabIndex = 0;
-    frame.setAttribute('role', 'region');
-    frame.setAttribute('aria-label', `${this.getAttribute('label') ?? 'Graph'}, scrollable`);
+    if (!this.closest('[role=region]')) {
+      frame.tabIndex = 0;
+      frame.setAttribute('role', 'region');
+      frame.setAttribute('aria-label', `${this.getAttribute('label') ?? 'Graph'}, scrollable`);
+    }
     frame.append(drawing);
     const old = this.querySelector('.lin-scroll');
     if (old) old.replaceWith(frame); else this.prepend(frame);

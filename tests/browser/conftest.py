@@ -1,0 +1,112 @@
+"""A real browser against the running product. Any console error, page error or policy violation fails the test."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.factories.installation import PASSWORD, Installation
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage
+
+SignIn = Callable[[str], Page]
+QUIET = ("gpu", "quic", "background-networking", "component-update", "sync")
+NOTE_VIOLATIONS = """
+window.violations = [];
+addEventListener('securitypolicyviolation', (event) => {
+  window.violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`);
+});
+"""
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args() -> dict[str, Any]:
+    """Return how Debian's Chromium starts; Playwright's own browser is never fetched."""
+    return {
+        "executable_path": os.environ.get("CHROMIUM") or shutil.which("chromium"),
+        "chromium_sandbox": False,
+        "args": ["--no-first-run", *(f"--disable-{name}" for name in QUIET)],
+    }
+
+
+@pytest.fixture(scope="session")
+def browser_context_args() -> dict[str, Any]:
+    """Return what every context has in common, so that pictures and texts are the same everywhere."""
+    return {
+        "viewport": {"width": 1400, "height": 1000},
+        "reduced_motion": "reduce",
+        "locale": "en-GB",
+        "timezone_id": "UTC",
+    }
+
+
+@pytest.fixture(scope="session")
+def cookies_of(
+    browser: Browser, browser_context_args: dict[str, Any], installation: Installation
+) -> Callable[[str], Any]:
+    """Return the cookies of a person, signed in once through the page."""
+    known: dict[str, Any] = {}
+
+    def find(username: str) -> Any:
+        if username not in known:
+            context = browser.new_context(**browser_context_args)
+            page = context.new_page()
+            page.goto(f"{installation.url}/login")
+            page.get_by_role("textbox", name="Username").or_(page.get_by_role("textbox", name="User name")).fill(username)
+            page.get_by_label("Password").fill(PASSWORD)
+            page.get_by_role("button", name="Sign in").click()
+            page.wait_for_url(lambda url: "/login" not in url)
+            known[username] = context.storage_state()
+            context.close()
+        return known[username]
+
+    return find
+
+
+@pytest.fixture
+def open_page(
+    browser: Browser, browser_context_args: dict[str, Any], installation: Installation, cookies_of: Callable[[str], Any]
+) -> Iterator[Callable[..., Page]]:
+    """Open an address as a person; at the end of the test nothing may have gone wrong in any opened page."""
+    contexts: list[BrowserContext] = []
+    pages: list[Page] = []
+    problems: list[str] = []
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            problems.append(f"console: {message.text} at {message.location} on {message.page.url if message.page else None}")
+
+    def open_at(path: str, *, who: str = "mira", **more: Any) -> Page:
+        context = browser.new_context(
+            **{**browser_context_args, "base_url": installation.url, "storage_state": cookies_of(who) if who else None, **more}
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.add_init_script(NOTE_VIOLATIONS)
+        page.on("console", note)
+        page.on("pageerror", lambda error: problems.append(f"script: {error}"))
+        answer = page.goto(path)
+        assert answer is not None
+        assert answer.status == 200, f"{path} answered {answer.status}"
+        pages.append(page)
+        return page
+
+    yield open_at
+    for page in pages:
+        if not page.is_closed():
+            problems.extend(f"policy: {one}" for one in page.evaluate("window.violations ?? []"))
+    for context in contexts:
+        context.close()
+    assert not problems, "\n".join(problems)
+
+
+@pytest.fixture
+def sign_in(open_page: Callable[..., Page]) -> SignIn:
+    """Return a way to get a page of a person's own, signed in and at home."""
+    return lambda username: open_page("/", who=username)

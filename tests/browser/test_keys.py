@@ -1,0 +1,120 @@
+"""What the scripts add: keys, dialogs, filters, tabs, live parts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+PULL = "/r/nyc/pulls/1"
+DATA = f"{PULL}/data?dataset=/nyc/delays/daily"
+
+
+def test_question_mark_lists_the_keys(open_page: Callable[..., Page]) -> None:
+    page = open_page("/")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_be_hidden()
+
+
+def test_slash_goes_to_search_and_an_exact_path_jumps(open_page: Callable[..., Page]) -> None:
+    page = open_page("/")
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox", name="Search")).to_be_focused()
+    page.keyboard.type("/nyc/delays/daily")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/d/nyc/delays/daily$"))
+
+
+def test_g_walks_the_tabs_of_a_pull_request(open_page: Callable[..., Page]) -> None:
+    page = open_page(PULL)
+    for key, tab in (("c", "code"), ("s", "schema"), ("d", "data"), ("b", "builds")):
+        page.keyboard.press("g")
+        page.keyboard.press(key)
+        expect(page).to_have_url(re.compile(f"{PULL}/{tab}$"))
+
+
+def test_j_and_k_walk_the_rows_after_a_click_too(open_page: Callable[..., Page]) -> None:
+    page = open_page(DATA)
+    page.locator("tr.rd").nth(3).click()
+    page.locator("body").press("j")
+    expect(page.locator("tr.rd").first).to_be_focused()
+    page.keyboard.press("j")
+    expect(page.locator("tr.rd").nth(1)).to_be_focused()
+    page.keyboard.press("k")
+    expect(page.locator("tr.rd").first).to_be_focused()
+
+
+def test_rows_are_filtered_counted_and_found_by_key(open_page: Callable[..., Page]) -> None:
+    page = open_page(DATA)
+    added = page.get_by_role("navigation", name="Kind of change").get_by_role("link", name="Added")
+    count = int(re.sub(r"\D", "", added.inner_text()))
+    added.click()
+    expect(page).to_have_url(re.compile("change=inserted"))
+    expect(page.locator("tr.rd.ins")).to_have_count(min(count, 100))
+    expect(page.locator("tr.rd:not(.ins)")).to_have_count(0)
+    page.go_back()
+    page.keyboard.press("t")
+    page.keyboard.type("day = 2013-01-03 carrier = AA")
+    page.keyboard.press("Enter")
+    expect(page.locator("tr.rd")).to_have_count(1)
+    expect(page.locator("tr.rd del").first).to_be_visible()
+    expect(page.locator("tr.rd ins").first).to_be_visible()
+
+
+def test_rows_page_on_and_back(open_page: Callable[..., Page]) -> None:
+    page = open_page(f"{DATA}&limit=25")
+    first = page.locator("tr.rd th").first.inner_text()
+    text = page.get_by_role("navigation", name="Pages of rows")
+    expect(text).to_contain_text("Rows 1–25 of")
+    text.get_by_role("link", name="Next").click()
+    expect(text).to_contain_text("Rows 26–50 of")
+    text.get_by_role("link", name="Previous").click()
+    expect(text).to_contain_text("Rows 1–25 of")
+    assert page.locator("tr.rd th").first.inner_text() == first
+
+
+def test_a_search_that_cannot_be_read_is_said_beside_the_rows(open_page: Callable[..., Page]) -> None:
+    page = open_page(f"{DATA}&q=nonsense%20%3D%201")
+    expect(page.locator(".flash--error")).to_contain_text("nonsense")
+    expect(page.locator("tr.rd").first).to_be_visible()
+
+
+def test_the_filter_of_datasets_hides_the_others(open_page: Callable[..., Page]) -> None:
+    page = open_page(DATA)
+    page.get_by_role("searchbox", name="Filter datasets").fill("carrier")
+    expect(page.locator("#dataset-list li:visible")).to_have_count(1)
+
+
+def test_menus_close_by_escape_and_keep_the_focus(open_page: Callable[..., Page]) -> None:
+    page = open_page(PULL)
+    review = page.locator("summary", has_text="Review")
+    review.click()
+    expect(page.get_by_role("button", name="Submit review")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Submit review")).to_be_hidden()
+    expect(review).to_be_focused()
+
+
+def test_merging_past_the_requirements_has_to_be_ticked(open_page: Callable[..., Page]) -> None:
+    page = open_page(PULL)
+    merge = page.get_by_role("button", name="Merge and rebuild")
+    expect(merge).to_be_disabled()
+    page.get_by_label("Merge past the open requirements").check()
+    expect(merge).to_be_enabled()
+
+
+def test_keys_can_be_turned_off(open_page: Callable[..., Page]) -> None:
+    page = open_page("/")
+    page.evaluate("document.documentElement.dataset.hotkeys = 'off'")
+    page.keyboard.press("j")
+    expect(page.locator("body")).to_be_focused()
