@@ -6,7 +6,7 @@ import base64
 import binascii
 from typing import TYPE_CHECKING, Any, overload
 
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, PolymorphicProxySerializer, extend_schema
 from rest_framework.response import Response
 
 from webapp.core.api import ApiView
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from webapp.repositories.models import Protection, Publication, Repository
 
 REF = OpenApiParameter("ref", str, description="branch or commit; default: master")
+CONTENTS = PolymorphicProxySerializer(
+    component_name="Contents",
+    serializers=[shapes.FileSerializer, shapes.EntrySerializer(many=True)],
+    resource_type_field_name=None,
+    many=False,
+)
 IF_MATCH = OpenApiParameter("If-Match", str, OpenApiParameter.HEADER)
 IF_NONE_MATCH = OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER)
 
@@ -85,14 +91,14 @@ class RepositoriesView(ApiView):
 class RepositoryView(RepositoryEndpoint):
     """One repository."""
 
-    @extend_schema(parameters=[IF_NONE_MATCH], responses=shapes.RepositorySerializer)
+    @extend_schema(parameters=[IF_NONE_MATCH], responses=shapes.RepositoryDetailSerializer)
     def get(self, request: Request, repo: str) -> Response:
         """Describe it, with the caller's role."""
         repository = self.find(repo)
         return _tagged(request, _description_tag(repository), self._shape(repository))
 
     @extend_schema(
-        parameters=[IF_MATCH], request=shapes.RepositoryChangeSerializer, responses=shapes.RepositorySerializer
+        parameters=[IF_MATCH], request=shapes.RepositoryChangeSerializer, responses=shapes.RepositoryDetailSerializer
     )
     def patch(self, request: Request, repo: str) -> Response:
         """Change its description; a name stays for ever."""
@@ -196,7 +202,7 @@ class CommitsView(RepositoryEndpoint):
 
     @extend_schema(
         parameters=[OpenApiParameter("branch", str), OpenApiParameter("path", str)],
-        responses=shapes.CommitSerializer(many=True),
+        responses=shapes.ListedCommitSerializer(many=True),
     )
     def get(self, request: Request, repo: str) -> Response:
         """List commits, newest first; with `path`, those that changed it."""
@@ -214,7 +220,7 @@ class CommitsView(RepositoryEndpoint):
         return Response(answer)
 
     @extend_schema(
-        parameters=[IF_MATCH], request=shapes.NewCommitSerializer, responses={201: shapes.CommitDetailSerializer}
+        parameters=[IF_MATCH], request=shapes.NewCommitSerializer, responses={201: shapes.MadeCommitSerializer}
     )
     def post(self, request: Request, repo: str) -> Response:
         """Commit changes of files, in one piece or not at all.
@@ -285,7 +291,7 @@ class CommitView(RepositoryEndpoint):
 class ContentsView(RepositoryEndpoint):
     """A file or a folder at a ref."""
 
-    @extend_schema(parameters=[REF, IF_NONE_MATCH], responses=shapes.FileSerializer)
+    @extend_schema(parameters=[REF, IF_NONE_MATCH], responses=CONTENTS)
     def get(self, request: Request, repo: str, path: str = "") -> Response:
         """Return a file with its content, or the list of a folder's entries."""
         repository = self.find(repo)
@@ -305,6 +311,17 @@ class ContentsView(RepositoryEndpoint):
             "content": base64.b64encode(blob.content).decode(),
         }
         return _tagged(request, f"{commit.sha}:{blob.sha}", data)
+
+
+class RootContentsView(ContentsView):
+    """The folder at the top of a ref."""
+
+    @extend_schema(
+        operation_id="repositories_contents_root", parameters=[REF], responses=shapes.EntrySerializer(many=True)
+    )
+    def get(self, request: Request, repo: str, path: str = "") -> Response:
+        """List the entries at the top."""
+        return super().get(request, repo, path)
 
 
 class CompareView(RepositoryEndpoint):

@@ -62,6 +62,12 @@ class RepositorySerializer(serializers.Serializer[Any]):
     created_by = serializers.CharField(source="created_by.username", default=None, allow_null=True)
 
 
+class RepositoryDetailSerializer(RepositorySerializer):
+    """A repository with the caller's role."""
+
+    role = serializers.CharField()
+
+
 class PublicationSerializer(serializers.Serializer[Any]):
     """What came of publishing a commit."""
 
@@ -111,6 +117,18 @@ class CommitSerializer(serializers.Serializer[Any]):
     committed_at = serializers.DateTimeField()
     parents = serializers.ListField(child=serializers.CharField())
     tree = serializers.CharField()
+
+
+class ListedCommitSerializer(CommitSerializer):
+    """A commit in a list, with what came of publishing it."""
+
+    published = PublicationSerializer(allow_null=True)
+
+
+class MadeCommitSerializer(ListedCommitSerializer):
+    """A commit that was just made."""
+
+    branch = serializers.CharField()
 
 
 class ChangeSerializer(serializers.Serializer[Any]):
@@ -167,10 +185,9 @@ class FileDiffSerializer(serializers.Serializer[Any]):
     hunks = HunkSerializer(many=True)
 
 
-class CommitDetailSerializer(CommitSerializer):
+class CommitDetailSerializer(ListedCommitSerializer):
     """A commit with its publication and its changes."""
 
-    published = PublicationSerializer(allow_null=True)
     files = FileDiffSerializer(many=True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from django.urls import path
+from django.urls import path, re_path
 
 from webapp.repositories import api
 from webapp.repositories.views import files, git_http, history, manage
@@ -44,8 +44,7 @@ api_urls: list[URLPattern | URLResolver] = [
     path("repositories/<str:repo>/branches/<path:branch>", api.BranchView.as_view(), name="api-branch"),
     path("repositories/<str:repo>/commits", api.CommitsView.as_view(), name="api-commits"),
     path("repositories/<str:repo>/commits/<str:sha>", api.CommitView.as_view(), name="api-commit"),
-    path("repositories/<str:repo>/contents", api.ContentsView.as_view(), name="api-contents-root"),
-    path("repositories/<str:repo>/contents/", api.ContentsView.as_view()),
+    re_path(r"^repositories/(?P<repo>[^/]+)/contents/?$", api.RootContentsView.as_view(), name="api-contents-root"),
     path("repositories/<str:repo>/contents/<path:path>", api.ContentsView.as_view(), name="api-contents"),
     path("repositories/<str:repo>/compare", api.CompareView.as_view(), name="api-compare"),
     path("repositories/<str:repo>/members", api.MembersView.as_view(), name="api-members"),

@@ -10,6 +10,7 @@ import time
 import urllib.error
 from typing import TYPE_CHECKING, Any
 
+import pygit2
 import pytest
 
 from tests.integration.repositories.live import Clone, LiveServer
@@ -220,6 +221,45 @@ def test_nothing_else_is_served(server: LiveServer, tokens: dict[str, str], path
         server.fetch(path, user="ines", token=tokens["ines"])
     assert caught.value.code in {403, 404}
     assert "git" not in caught.value.headers["Content-Type"]
+
+
+HOSTILE_TREES = [
+    {".git": ("040000", {"config": ("100644", b"[core]\n  fsmonitor = touch /tmp/canary\n")})},
+    {".GIT": ("040000", {"hooks": ("100644", b"x")})},
+    {"..": ("040000", {"up": ("100644", b"x")})},
+    {".": ("100644", b"x")},
+    {"a/b": ("100644", b"x")},
+    {".gitmodules": ("120000", b"/etc/passwd")},
+    {".gitmodules": ("100644", b'[submodule "../../x"]\n\tpath = x\n\turl = https://example.org/x\n')},
+    {".gitmodules": ("100644", b'[submodule "x"]\n\tpath = x\n\turl = --upload-pack=x\n')},
+]
+
+
+def _tree(raw: pygit2.Repository, content: dict[str, Any]) -> str:
+    lines = b""
+    for name, (mode, value) in content.items():
+        if isinstance(value, dict):
+            sha = _tree(raw, value)
+        elif mode == "160000":
+            sha = "1" * 40
+        else:
+            sha = str(raw.create_blob(value))
+        lines += f"{mode.lstrip('0')} {name}".encode() + b"\0" + bytes.fromhex(sha)
+    return str(raw.write(pygit2.enums.ObjectType.TREE, lines))
+
+
+@pytest.mark.parametrize("content", HOSTILE_TREES)
+def test_push_of_a_hostile_tree_is_refused(server: LiveServer, clone: Clone, content: dict[str, Any]) -> None:
+    raw = pygit2.Repository(str(clone.folder))
+    pygit2.settings.enable_strict_object_creation(False)
+    try:
+        signature = pygit2.Signature("x", "x@example.org")
+        commit = raw.create_commit(None, signature, signature, "m", pygit2.Oid(hex=_tree(raw, content)), [])
+    finally:
+        pygit2.settings.enable_strict_object_creation(True)
+    said = clone.git("push", "origin", f"{commit}:refs/heads/hostile", fails=True)
+    assert "fsck error" in said or "unpack" in said or "hasDot" in said
+    assert "hostile" not in _state(server)["branches"]
 
 
 def test_a_client_that_leaves_during_a_push_leaves_no_process(server: LiveServer, tokens: dict[str, str]) -> None:
