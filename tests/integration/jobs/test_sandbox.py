@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.integration.jobs.client import Server
+from tests.integration.jobs.client import ROOT, Server
 from tests.integration.jobs.conftest import SECRET, Home
 
 pytestmark = pytest.mark.integration
@@ -270,3 +273,64 @@ def wait_until(condition: Callable[[], bool], seconds: float = 5) -> bool:
             return True
         time.sleep(0.02)
     return False
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user is needed to be not root")
+def test_without_root_a_user_namespace_confines() -> None:
+    """With the machine's own Python, since ours may lie where only root can read."""
+    folder = Path(tempfile.mkdtemp(prefix="user"))
+    folder.chmod(0o755)
+    shutil.copytree(ROOT / "jobs", folder / "jobs", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "secret").write_text(SECRET)
+    (folder / "shown").write_text("shown")
+    hostile = (
+        "import os\n"
+        "print(os.getuid(), open('/proc/self/status').read().split('CapEff:')[1].split()[0])\n"
+        f"print(sorted(os.listdir({str(folder)!r})), open({str(folder / 'shown')!r}).read())\n"
+        "try: open('/usr/mine', 'w')\n"
+        "except OSError as error: print(error.strerror)\n"
+        "print(sum(name.isdigit() for name in os.listdir('/proc')))\n"
+    )
+    command = [
+        "/usr/bin/python3",
+        "-m",
+        "jobs.entrypoints.sandbox",
+        "--mode",
+        "user",
+        "--readonly",
+        str(folder / "shown"),
+    ]
+    ended = subprocess.run(
+        [*command, "--", "/usr/bin/python3", "-c", hostile],
+        cwd=folder,
+        user=65534,
+        group=65534,
+        extra_groups=[],
+        env={},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    shutil.rmtree(folder)
+    if "Operation not permitted" in ended.stderr:
+        pytest.skip("no user namespaces here")
+    assert ended.stdout.splitlines() == [
+        "65534 0000000000000000",
+        "['jobs', 'shown'] shown",
+        "Read-only file system",
+        "1",
+    ], ended.stderr
+
+
+def test_where_nothing_can_be_confined_it_says_so(make_home: Callable[[], Home]) -> None:
+    home = make_home()
+    home.server = Server(Path(home.path), mode="off")
+    assert home.server.wait_ready()["sandbox"] == "off"
+    ended, result = home.run("x = 1")
+    assert (ended.code, result is not None and result.errors) == (0, ()), ended.log
+    running = home.start("import time\ntime.sleep(600)")
+    pid = running.started["pid"]
+    running.send({"kill": "KILL"})
+    assert running.wait().code == 128 + 9
+    assert not is_alive(pid)
+    home.server.stop()
