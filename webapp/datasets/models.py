@@ -116,7 +116,8 @@ class Transaction(models.Model):
             models.CheckConstraint(condition=Q(type__in=rules.TYPES), name="transaction_type"),
             models.CheckConstraint(
                 condition=Q(state=rules.OPEN, closed_at__isnull=True)
-                | (~Q(state=rules.OPEN) & Q(closed_at__gte=F("started_at"))),
+                # A comparison with NULL is no refusal in SQL, so that it is there is said apart.
+                | (~Q(state=rules.OPEN) & Q(closed_at__isnull=False, closed_at__gte=F("started_at"))),
                 name="transaction_closed_after_start",
             ),
             models.CheckConstraint(

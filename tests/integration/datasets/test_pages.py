@@ -140,7 +140,11 @@ def test_make_and_delete_a_branch(signed: Client, dataset: Dataset) -> None:
 
 
 def test_refused_branches_say_why(signed: Client, dataset: Dataset) -> None:
-    for name, words in (("main", "Iceberg&#x27;s name of the branch master"), ("", "required"), ("master", "already has")):
+    for name, words in (
+        ("main", "Iceberg&#x27;s name of the branch master"),
+        ("", "required"),
+        ("master", "already has"),
+    ):
         response = signed.post(f"/datasets/{dataset.pk}/branches", {"name": name, "start": ""})
         assert response.status_code == 422
         assert words in text(response)
