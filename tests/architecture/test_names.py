@@ -1,0 +1,85 @@
+"""Names that people rely on: one module layout for every app, addresses that match their templates."""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.urls import URLPattern, URLResolver, get_resolver
+
+ROOT = Path(settings.BASE_DIR)
+APPS = ("accounts", "catalog", "repositories", "datasets", "builds", "pulls")
+KNOWN = {
+    *("__init__", "apps", "urls", "views", "api", "tasks", "forms", "serializers", "services", "queries", "permissions"),
+    *("diffs", "runner", "storage", "models", "signals", "rules", "errors", "migrations", "management", "templatetags"),
+    *("middleware", "starters"),
+}
+CONTRACT_PAGES = {
+    *("home", "repository", "repository-tree", "repository-blob", "repository-edit", "repository-commits", "repository-commit"),
+    *("repository-branches", "repository-jobspecs", "repository-datasets", "repository-builds", "repository-pulls"),
+    *("repository-settings", "pull-new", "pull", "pull-commits", "pull-code", "pull-schema", "pull-data", "pull-builds"),
+    *("dataset", "datasets", "build", "builds", "build-new", "pulls", "tokens", "settings", "login"),
+}
+
+
+def list_url_names(patterns: list[URLPattern | URLResolver]) -> set[str]:
+    """Every name in the table of addresses."""
+    names: set[str] = set()
+    for pattern in patterns:
+        if isinstance(pattern, URLResolver):
+            names |= list_url_names(pattern.url_patterns)
+        elif pattern.name:
+            names.add(pattern.name)
+    return names
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_app_has_only_modules_with_known_names(app: str) -> None:
+    found = {path.stem for path in (ROOT / "webapp" / app).iterdir() if path.name != "__pycache__" and path.suffix in ("", ".py")}
+
+    assert found - KNOWN == set()
+
+
+def test_every_page_of_the_contract_has_its_address() -> None:
+    assert CONTRACT_PAGES - list_url_names(get_resolver().url_patterns) == set()
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_services_take_at_most_their_subject_by_position(app: str) -> None:
+    if find_spec(f"webapp.{app}.services") is None:
+        pytest.skip("no services")
+    module = import_module(f"webapp.{app}.services")
+    functions = [
+        (name, function)
+        for name, function in inspect.getmembers(module, inspect.isfunction)
+        if function.__module__.startswith(f"webapp.{app}.services") and not name.startswith("_")
+    ]
+
+    loose = [
+        name
+        for name, function in functions
+        if sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in inspect.signature(function).parameters.values()) > 1
+        or "by" in inspect.getfullargspec(function).args
+    ]
+
+    assert loose == []
+
+
+@pytest.mark.parametrize("app", [*APPS, "core"])
+def test_public_services_and_queries_say_what_they_do(app: str) -> None:
+    silent = []
+    for layer in ("services", "queries", "permissions"):
+        if find_spec(f"webapp.{app}.{layer}") is None:
+            continue
+        module = import_module(f"webapp.{app}.{layer}")
+        silent += [
+            f"{layer}.{name}"
+            for name, function in inspect.getmembers(module, inspect.isfunction)
+            if function.__module__.startswith(f"webapp.{app}.") and not name.startswith("_") and not function.__doc__
+        ]
+
+    assert silent == []
