@@ -10,7 +10,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from webapp.core.errors import AppError, BadRequest, NotFound, PermissionDenied, TooManyRequests, Unauthenticated
+from webapp.core.errors import AppError, BadRequest, NotFound, PermissionDenied, TooLarge, TooManyRequests, Unauthenticated
 from webapp.core.idempotency import run_once
 from webapp.core.problems import describe_problem
 
@@ -25,6 +25,8 @@ class ApiView(APIView):
 
     answers_secret = False
     """Whether POST answers with a secret that must not be replayed."""
+    max_body_bytes = 10_000_000
+    """JSON is read into memory: more than this is refused before it is."""
 
     @property
     def principal(self) -> Principal:
@@ -44,10 +46,17 @@ class ApiView(APIView):
         """The JSON object that was sent.
 
         Raises:
-            BadRequest: it is no object.
+            BadRequest: it is no object, or nested beyond all use.
+            TooLarge: it is larger than this address takes.
 
         """
-        data = self.request.data
+        length = self.request.META.get("CONTENT_LENGTH") or "0"
+        if length.isdigit() and int(length) > self.max_body_bytes:
+            raise TooLarge(f"The body has at most {self.max_body_bytes:,} bytes.")
+        try:
+            data = self.request.data
+        except RecursionError:
+            raise BadRequest("The body is nested too deeply.") from None
         if not isinstance(data, dict):
             raise BadRequest("The body is a JSON object.")
         return data

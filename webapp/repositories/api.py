@@ -200,6 +200,9 @@ class _Commits:
 class CommitsView(RepositoryEndpoint):
     """The commits of a branch."""
 
+    max_body_bytes = 140_000_000
+    """The bytes that one commit may bring, as base64."""
+
     @extend_schema(
         parameters=[OpenApiParameter("branch", str), OpenApiParameter("path", str)],
         responses=shapes.ListedCommitSerializer(many=True),
@@ -321,7 +324,8 @@ class RootContentsView(ContentsView):
     )
     def get(self, request: Request, repo: str, path: str = "") -> Response:
         """List the entries at the top."""
-        return super().get(request, repo, path)
+        answer: Response = super().get(request, repo, path)
+        return answer
 
 
 class CompareView(RepositoryEndpoint):

@@ -308,3 +308,12 @@ def test_roles(repository: Repository, role: str) -> None:
     if role != "writer":
         for method, path, body in WRITES:
             call(method, path, body, status=hidden or 403)
+
+
+def test_bodies_that_are_too_large_or_too_deep_are_refused(call: Caller, repository: Repository) -> None:
+    large = call.client.post(f"{BASE}/nyc/branches", "x" * 10_000_001, content_type="application/json")
+    assert large.status_code == 413
+    deep = call.client.post(f"{BASE}/nyc/commits", "[" * 200_000, content_type="application/json")
+    assert deep.status_code == 400
+    deep = call.client.post(f"{BASE}/nyc/commits", '{"a":' * 200_000, content_type="application/json")
+    assert deep.status_code == 400

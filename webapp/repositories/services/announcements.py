@@ -53,6 +53,12 @@ def announce_pushed(*, repository: Repository, updates: Iterable[RefUpdate], by:
         if update.ref.startswith("refs/heads/"):
             branch = update.ref.removeprefix("refs/heads/")
             announce(repository=repository, branch=branch, before=update.before, after=update.after, by=by)
+        accounts.record_audit(
+            by=by,
+            verb="push",
+            object=f"{repository.name}:{update.ref}",
+            detail={"before": update.before, "after": update.after},
+        )
 
 
 def sweep_heads() -> int:
