@@ -58,7 +58,9 @@ def cookies_of(
             context = browser.new_context(**browser_context_args)
             page = context.new_page()
             page.goto(f"{installation.url}/login")
-            page.get_by_role("textbox", name="Username").or_(page.get_by_role("textbox", name="User name")).fill(username)
+            page.get_by_role("textbox", name="Username").or_(page.get_by_role("textbox", name="User name")).fill(
+                username
+            )
             page.get_by_label("Password").fill(PASSWORD)
             page.get_by_role("button", name="Sign in").click()
             page.wait_for_url(lambda url: "/login" not in url)
@@ -80,11 +82,18 @@ def open_page(
 
     def note(message: ConsoleMessage) -> None:
         if message.type == "error":
-            problems.append(f"console: {message.text} at {message.location} on {message.page.url if message.page else None}")
+            problems.append(
+                f"console: {message.text} at {message.location} on {message.page.url if message.page else None}"
+            )
 
     def open_at(path: str, *, who: str = "mira", **more: Any) -> Page:
         context = browser.new_context(
-            **{**browser_context_args, "base_url": installation.url, "storage_state": cookies_of(who) if who else None, **more}
+            **{
+                **browser_context_args,
+                "base_url": installation.url,
+                "storage_state": cookies_of(who) if who else None,
+                **more,
+            }
         )
         contexts.append(context)
         page = context.new_page()

@@ -138,7 +138,11 @@ def _pair(bucket: Bucket, x: float, step: float, height: int, tallest: int, name
         tall = height * value / tallest if tallest else 0
         tall = max(tall, 1.0) if value else 0.0
         title = f"{bucket.label}: {value:,} on {name}"
-        bars.append(Bar(round(x + place * width, 2), round(TOP + height - tall, 2), round(width, 2), round(tall, 2), side, title))
+        bars.append(
+            Bar(
+                round(x + place * width, 2), round(TOP + height - tall, 2), round(width, 2), round(tall, 2), side, title
+            )
+        )
     return bars
 
 

@@ -136,7 +136,14 @@ def read_code(principal: Principal, repository: str, number: int, *, parameters:
     whole = parameters.get("whole", "")
     may_edit = head.may_write and head.is_open and loaded.facts.source_exists
     shown = [
-        view_file(pull.repository, pull.source if loaded.facts.source_exists else pull.head_sha, file, may_edit=may_edit, whole=whole, here=f"{head.url}/code")
+        view_file(
+            pull.repository,
+            pull.source if loaded.facts.source_exists else pull.head_sha,
+            file,
+            may_edit=may_edit,
+            whole=whole,
+            here=f"{head.url}/code",
+        )
         for file in files[:FILES]
     ]
     return CodePage(
@@ -158,9 +165,7 @@ def loaded_base(pull: Any) -> str:
     return merge.target_sha if merge else pull.base_sha
 
 
-def view_file(
-    repository: Repository, ref: str, file: FileDiff, *, may_edit: bool, whole: str, here: str
-) -> FileView:
+def view_file(repository: Repository, ref: str, file: FileDiff, *, may_edit: bool, whole: str, here: str) -> FileView:
     """Return a file of a diff with its addresses, long ones cut."""
     is_there = file.status != "deleted"
     return FileView(
@@ -184,7 +189,12 @@ def read_builds(principal: Principal, repository: str, number: int) -> BuildsPag
     """Return what the Builds tab shows."""
     loaded = load(principal, repository, number)
     pull = loaded.pull
-    found = [_describe_build(one, "") for one in Build.objects.filter(repository=pull.repository, branch=pull.source, kind="run").select_related("by").order_by("-pk")[:50]]
+    found = [
+        _describe_build(one, "")
+        for one in Build.objects.filter(repository=pull.repository, branch=pull.source, kind="run")
+        .select_related("by")
+        .order_by("-pk")[:50]
+    ]
     merge = Merge.objects.filter(pull=pull).exclude(build=None).select_related("build__by").first()
     if merge is not None and merge.build is not None:
         found.insert(0, _describe_build(merge.build, "rebuild of the merge"))

@@ -215,7 +215,16 @@ def _list_entries(loaded: Loaded) -> list[Entry]:
     events = list(pull.events.all())
     shas = [one["sha"] for event in events for one in event.data.get("commits", ())]
     published = publications_of_commits(pull.repository, shas, branch=pull.source)
-    entries = [Entry(id="opened", at=pull.created_at, actor=pull.author.username, text="opened this pull request", card="opened", body=pull.body)]
+    entries = [
+        Entry(
+            id="opened",
+            at=pull.created_at,
+            actor=pull.author.username,
+            text="opened this pull request",
+            card="opened",
+            body=pull.body,
+        )
+    ]
     entries += [_describe_event(pull, event, published) for event in events if event.kind != "opened"]
     entries += _describe_beginning(loaded, shas)
     entries += [_describe_comment(loaded, one) for one in pull.comments.select_related("author")]
@@ -235,7 +244,9 @@ def _describe_beginning(loaded: Loaded, known: list[str]) -> list[Entry]:
         pushed = _describe_push(pull, made, data, published)
         entries.append(replace(pushed, text=f"opened it with {len(first)} commit{'s' if len(first) != 1 else ''}"))
     build = (
-        Build.objects.filter(repository=pull.repository, branch=pull.source, kind="run", finished_at__lt=pull.created_at)
+        Build.objects.filter(
+            repository=pull.repository, branch=pull.source, kind="run", finished_at__lt=pull.created_at
+        )
         .exclude(trigger="review")
         .order_by("-pk")
         .first()
@@ -297,7 +308,13 @@ def _describe_review(review: Review) -> Entry:
         )  # fmt: skip
     icon = {states.APPROVE: "check", states.REJECT: "x", states.COMMENT: "comment"}.get(review.verdict, "comment")
     return Entry(
-        id=f"review-{review.pk}", at=review.created_at, actor=review.reviewer.username, text=text, icon=icon, badge=badge, labels=labels
+        id=f"review-{review.pk}",
+        at=review.created_at,
+        actor=review.reviewer.username,
+        text=text,
+        icon=icon,
+        badge=badge,
+        labels=labels,
     )
 
 
@@ -329,9 +346,13 @@ def _describe_event(pull: PullRequest, event: TimelineEvent, published: Any) -> 
         text = f"{data.get('branch', pull.target)} moved from {str(data.get('before'))[:SHORT]} to {str(data.get('after'))[:SHORT]}"
         return Entry(**made, icon="history", badge="warn", text=text)
     if event.kind == "retitled":
-        return Entry(**made, icon="pencil", text=f"changed the title from “{data.get('before')}” to “{data.get('after')}”")
+        return Entry(
+            **made, icon="pencil", text=f"changed the title from “{data.get('before')}” to “{data.get('after')}”"
+        )
     if event.kind == "retargeted":
-        return Entry(**made, icon="git-branch", text=f"changed the target from {data.get('before')} to {data.get('after')}")
+        return Entry(
+            **made, icon="git-branch", text=f"changed the target from {data.get('before')} to {data.get('after')}"
+        )
     if event.kind == "merged":
         return _describe_merged(pull, made, data)
     return Entry(**made, text=event.get_kind_display())
@@ -343,7 +364,11 @@ def _describe_push(pull: PullRequest, made: dict[str, Any], data: dict[str, Any]
     for one in data.get("commits", ()):
         publication = published.get(one["sha"])
         status = publication.status if publication else "pending"
-        note = f"{publication.jobspecs} JobSpecs published" if publication and status == "published" else f"publication {status}"
+        note = (
+            f"{publication.jobspecs} JobSpecs published"
+            if publication and status == "published"
+            else f"publication {status}"
+        )
         state = {"published": "ok", "failed": "bad"}.get(status, "wait")
         url = reverse("repository-commit", args=[pull.repository.name, one["sha"]])
         found.append(CommitLine(one["sha"], one["subject"], url, state, note))
@@ -414,7 +439,9 @@ def _describe_merge(loaded: Loaded, head: PullHead) -> MergeBox:
     if merge is not None:
         return _describe_done(loaded, merge, made)
     if pull.state == states.CLOSED:
-        return MergeBox("closed", "Closed without a merge", "The branch and its data are untouched. It may be opened again.", **made)
+        return MergeBox(
+            "closed", "Closed without a merge", "The branch and its data are untouched. It may be opened again.", **made
+        )
     if loaded.blockers:
         return _describe_blocked(loaded, head, made)
     text = f"Code, data and reviews are as the rules of {pull.target} ask for."
@@ -431,7 +458,9 @@ def _describe_blocked(loaded: Loaded, head: PullHead, made: dict[str, Any]) -> M
     return MergeBox(
         "blocked",
         f"Merging is blocked for {count} reason{'s' if count != 1 else ''}",
-        "This is all of them. The box updates by itself." if count > 1 else "It is the only one. The box updates by itself.",
+        "This is all of them. The box updates by itself."
+        if count > 1
+        else "It is the only one. The box updates by itself.",
         **made,
         blockers=[_show_blocker(loaded, head, one) for one in loaded.blockers],
         met=_list_met(loaded),
@@ -458,7 +487,10 @@ def _find_fix(loaded: Loaded, head: PullHead, code: str) -> dict[str, Any]:
     if code == "build_running" and loaded.build:
         return {"fix": "Follow it", "fix_url": reverse("build", args=[loaded.build.pk])}
     if code in ("publication_failed", "publication_pending"):
-        return {"fix": "Open commit", "fix_url": reverse("repository-commit", args=[pull.repository.name, pull.head_sha])}
+        return {
+            "fix": "Open commit",
+            "fix_url": reverse("repository-commit", args=[pull.repository.name, pull.head_sha]),
+        }
     if code in ("approval_missing", "group_approval_missing", "path_approval_missing") and head.may_approve:
         return {"fix": "Review", "fix_url": f"{loaded.url}/data"}
     if code == "conflict":
@@ -494,13 +526,22 @@ def _describe_done(loaded: Loaded, merge: Merge, made: dict[str, Any]) -> MergeB
     who = merge.merged_by.username
     commit = merge.merge_commit[:SHORT]
     if merge.state in (states.PREPARED, states.LANDED):
-        return MergeBox("merging", "Merging", f"{who} merged the code as {commit}; the rebuild starts at once.", **made, moving=True)
+        return MergeBox(
+            "merging", "Merging", f"{who} merged the code as {commit}; the rebuild starts at once.", **made, moving=True
+        )
     build = merge.build
     if merge.state == states.BUILDING and build:
         done = build.jobs.filter(state__in=("COMPLETED", "FAILED", "ABORTED")).count()
         total = build.jobs.count()
         text = f"The code is on {loaded.pull.target} as {commit}. Build {build.pk} rebuilds the data: {done} of {total} jobs settled."
-        outcome = Outcome(f"Build {build.pk}", reverse("build", args=[build.pk]), "run", "sync", build.state.capitalize(), build.reason or "Follow its jobs and logs there.")
+        outcome = Outcome(
+            f"Build {build.pk}",
+            reverse("build", args=[build.pk]),
+            "run",
+            "sync",
+            build.state.capitalize(),
+            build.reason or "Follow its jobs and logs there.",
+        )
         return MergeBox("merging", "Merged, the rebuild is running", text, **made, outcomes=[outcome], moving=True)
     return _describe_ended(loaded, merge, made, who)
 
@@ -522,12 +563,17 @@ def _describe_ended(loaded: Loaded, merge: Merge, made: dict[str, Any], who: str
                 "bad" if failed else "ok",
                 "x-circle-fill" if failed else "workflow",
                 build.state.capitalize(),
-                build.reason or f"rebuilt {len(merge.targets)} dataset{'s' if len(merge.targets) != 1 else ''} on {loaded.pull.target}",
+                build.reason
+                or f"rebuilt {len(merge.targets)} dataset{'s' if len(merge.targets) != 1 else ''} on {loaded.pull.target}",
             ),
         )
     equal = sum(one["state"] == "equal" for one in described.values())
     if described and equal == len(described):
-        text += f"; all {equal} rebuilt datasets are equal to what was reviewed" if equal > 1 else "; the rebuilt dataset is equal to what was reviewed"
+        text += (
+            f"; all {equal} rebuilt datasets are equal to what was reviewed"
+            if equal > 1
+            else "; the rebuilt dataset is equal to what was reviewed"
+        )
     moving = any(one["state"] == "comparing" for one in described.values())
     return MergeBox("failed" if failed else "merged", title, f"{text}.", **made, outcomes=outcomes, moving=moving)
 
@@ -535,21 +581,39 @@ def _describe_ended(loaded: Loaded, merge: Merge, made: dict[str, Any], who: str
 def _describe_outcome(path: str, one: dict[str, Any]) -> Outcome:
     url = f"/d{path}"
     if one["state"] == "equal":
-        return Outcome(path, url, "ok", "check-circle-fill", "Equal", "Equal to what was reviewed: the same rows and the same schema.")
+        return Outcome(
+            path,
+            url,
+            "ok",
+            "check-circle-fill",
+            "Equal",
+            "Equal to what was reviewed: the same rows and the same schema.",
+        )
     if one["state"] == "comparing":
         return Outcome(path, url, "run", "sync", "Comparing", "Rebuilt; being compared with what was reviewed.")
     if one["state"] == "different":
         counts = f"+{one.get('inserted', 0):,} −{one.get('deleted', 0):,} ~{one.get('updated', 0):,} rows"
         text = f"Not what was reviewed: {counts}. Newer inputs on the target are the usual reason."
         return Outcome(path, url, "warn", "alert", "Different", text)
-    return Outcome(path, url, "void", "circle-slash", "Not compared", one.get("reason") or "There was nothing reviewed to compare with.")
+    return Outcome(
+        path,
+        url,
+        "void",
+        "circle-slash",
+        "Not compared",
+        one.get("reason") or "There was nothing reviewed to compare with.",
+    )
 
 
 # ---- side column ---------------------------------------------------------------------------------------------------
 
 
 def _list_reviewers(loaded: Loaded) -> list[Reviewer]:
-    words = {states.APPROVE: ("ok", "approved"), states.REJECT: ("bad", "asked for changes"), states.COMMENT: ("open", "commented")}
+    words = {
+        states.APPROVE: ("ok", "approved"),
+        states.REJECT: ("bad", "asked for changes"),
+        states.COMMENT: ("open", "commented"),
+    }
     found: dict[str, Reviewer] = {}
     for fact in loaded.facts.reviews:
         if fact.void:
@@ -566,7 +630,10 @@ def _list_reviewers(loaded: Loaded) -> list[Reviewer]:
 
 
 def _group_datasets(loaded: Loaded) -> list[DatasetGroup]:
-    groups = [("Code or data changed", (states.MODIFIED, states.ADDED, states.REMOVED)), ("Downstream only", (states.AFFECTED,))]
+    groups = [
+        ("Code or data changed", (states.MODIFIED, states.ADDED, states.REMOVED)),
+        ("Downstream only", (states.AFFECTED,)),
+    ]
     found = []
     for name, changes in groups:
         lines = [_describe_dataset(loaded, row) for row in loaded.rows if row.change in changes]

@@ -336,7 +336,9 @@ def _item(loaded: Loaded, row: PullDataset, *, is_current: bool) -> DatasetItem:
     counts = None
     note = "not compared"
     if comparison is not None:
-        note = {states.QUEUED: "queued", states.RUNNING: "comparing", states.FAILED: "comparison failed"}.get(comparison.state, "")
+        note = {states.QUEUED: "queued", states.RUNNING: "comparing", states.FAILED: "comparison failed"}.get(
+            comparison.state, ""
+        )
         if comparison.state == states.READY:
             summary = comparison.summary
             counts = (int(summary.get("inserted", 0)), int(summary.get("deleted", 0)), int(summary.get("updated", 0)))
@@ -375,7 +377,9 @@ def _view_dataset(loaded: Loaded, row: PullDataset, parameters: Mapping[str, Any
         schema=diff_artifact(comparison.schema) if comparison and comparison.schema else None,
         schema_url=f"{loaded.url}/schema#{row.path}",
         rows=_read_rows(loaded, row, comparison, parameters) if ready and comparison and show == "rows" else None,
-        statistics=_read_statistics(comparison, pull.target, pull.source) if ready and comparison and show == "statistics" else None,
+        statistics=_read_statistics(comparison, pull.target, pull.source)
+        if ready and comparison and show == "statistics"
+        else None,
         retry_url=reverse("pull-compare-again", args=[pull.repository.name, pull.number]),
         show=show,
     )
@@ -399,9 +403,7 @@ def _read_statistics(comparison: Comparison, before: str, after: str) -> charts.
     return charts.read_statistics(artifact_folder(comparison), before=before, after=after)
 
 
-def _read_rows(
-    loaded: Loaded, row: PullDataset, comparison: Comparison, parameters: Mapping[str, Any]
-) -> RowsView:
+def _read_rows(loaded: Loaded, row: PullDataset, comparison: Comparison, parameters: Mapping[str, Any]) -> RowsView:
     asked = _Asked.parse(parameters)
     folder = artifact_folder(comparison)
     problem = ""
@@ -532,7 +534,12 @@ class _RowsBuilder:
 
     def _hidden_fields(self) -> list[tuple[str, str]]:
         asked = self.asked
-        values = [("dataset", self.row.path), ("change", asked.change), ("column", asked.column), ("columns", self.columns_wish)]
+        values = [
+            ("dataset", self.row.path),
+            ("change", asked.change),
+            ("column", asked.column),
+            ("columns", self.columns_wish),
+        ]
         return [(name, value) for name, value in values if value]
 
     def _text(self) -> str:
@@ -570,7 +577,12 @@ class _RowsBuilder:
     def _column_choices(self) -> list[Choice]:
         changed = [one for one in self.page.columns if one.changed]
         found = [
-            Choice(one.name, self._url(column="" if self.asked.column == one.name else one.name), one.changed, self.asked.column == one.name)
+            Choice(
+                one.name,
+                self._url(column="" if self.asked.column == one.name else one.name),
+                one.changed,
+                self.asked.column == one.name,
+            )
             for one in sorted(changed, key=lambda one: -(one.changed or 0))
         ]
         return found[:24]
@@ -629,4 +641,8 @@ def _write(value: Any, kind: str | None) -> Any:
 
 def _shorten(delta: str) -> str:
     """A difference with as many digits as say something; it is signed."""
-    return f"{float(delta):+.4g}".replace("-", "−", 1) if "." in delta and len(delta) > DELTA_LENGTH else delta.replace("-", "−", 1)
+    return (
+        f"{float(delta):+.4g}".replace("-", "−", 1)
+        if "." in delta and len(delta) > DELTA_LENGTH
+        else delta.replace("-", "−", 1)
+    )

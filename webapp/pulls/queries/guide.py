@@ -27,7 +27,10 @@ def read_guide() -> dict[str, Any]:
         "schema": _schema(),
         "rows": _rows(),
         "chart": _chart(),
-        "facts": [Made(name="Rows", value="5,432", note="+12 to master"), Made(name="Size", value="121 kB", note="12 files")],
+        "facts": [
+            Made(name="Rows", value="5,432", note="+12 to master"),
+            Made(name="Size", value="121 kB", note="12 files"),
+        ],
         "tabs": [
             Made(name="Conversation", url="#", icon="comment", count=4, hotkey=""),
             Made(name="Schema", url="#", icon="rows", count=0, hotkey=""),
@@ -50,7 +53,14 @@ def read_guide() -> dict[str, Any]:
 
 def _verdict() -> list[Made]:
     return [
-        Made(kind="ok", icon="check-circle-fill", text="Build 318 passed", note="4 of 4 jobs, current", url="#", delta=None),
+        Made(
+            kind="ok",
+            icon="check-circle-fill",
+            text="Build 318 passed",
+            note="4 of 4 jobs, current",
+            url="#",
+            delta=None,
+        ),
         Made(kind="bad", icon="x-circle-fill", text="0 of 1 approvals", note="1 void", url="#", delta=None),
         Made(kind="info", icon="rows", text="", note="rows in 4 datasets", url="#", delta=(8268, 0, 1821)),
         Made(kind="bad", icon="alert", text="1 breaking change", note="of 3 schema changes", url="#", delta=None),
@@ -99,8 +109,18 @@ def _schema() -> Any:
     def column(number: int, name: str, kind: str, *, required: bool = False) -> dict[str, Any]:
         return {"id": number, "name": name, "type": kind, "required": required}
 
-    before = [column(1, "day", "date", required=True), column(2, "flights", "int"), column(3, "cur", "string"), column(4, "flag", "boolean")]
-    after = [column(1, "day", "date"), column(2, "flights", "long"), column(3, "currency", "string"), column(5, "cancelled", "long")]
+    before = [
+        column(1, "day", "date", required=True),
+        column(2, "flights", "int"),
+        column(3, "cur", "string"),
+        column(4, "flag", "boolean"),
+    ]
+    after = [
+        column(1, "day", "date"),
+        column(2, "flights", "long"),
+        column(3, "currency", "string"),
+        column(5, "cancelled", "long"),
+    ]
     return diff_schemas({"fields": before}, {"fields": after})
 
 
@@ -108,7 +128,9 @@ def _rows() -> Made:
     def column(name: str, note: str, *, pin: bool = False, number: bool = False, state: str = "same") -> Made:
         return Made(name=name, note=note, pin=pin, is_number=number, state=state)
 
-    def cell(after: Any, before: Any = None, *, state: str = "same", css: str = "", pin: bool = False, delta: str = "") -> Made:
+    def cell(
+        after: Any, before: Any = None, *, state: str = "same", css: str = "", pin: bool = False, delta: str = ""
+    ) -> Made:
         return Made(after=after, before=before, state=state, css=css, pin=pin, num="num" in css, delta=delta)
 
     return Made(
@@ -124,8 +146,12 @@ def _rows() -> Made:
 def _chart() -> Made:
     bars = []
     for index, (before, after) in enumerate([(10, 12), (60, 66), (100, 92), (30, 31), (4, 9)]):
-        bars.append(Made(x=60 + index * 64, y=120 - before, width=24, height=before, side="m", title=f"{before} on master"))
-        bars.append(Made(x=86 + index * 64, y=120 - after, width=24, height=after, side="b", title=f"{after} on the branch"))
+        bars.append(
+            Made(x=60 + index * 64, y=120 - before, width=24, height=before, side="m", title=f"{before} on master")
+        )
+        bars.append(
+            Made(x=86 + index * 64, y=120 - after, width=24, height=after, side="b", title=f"{after} on the branch")
+        )
     return Made(
         id="guide-chart", title="mean_delay", width=400, height=140, bars=bars, before_name="master", after_name="branch",
         ticks=[Made(x=60, y=136, text="−20", anchor="start"), Made(x=370, y=136, text="80", anchor="end")],

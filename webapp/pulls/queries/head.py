@@ -179,15 +179,45 @@ def _list_tabs(loaded: Loaded, diff: counts.DiffSum, commits: int) -> list[Tab]:
 def _list_verdict(loaded: Loaded, diff: counts.DiffSum, *, stale: bool) -> list[VerdictItem]:
     items = [_judge_build(loaded), _judge_reviews(loaded), _judge_rows(loaded, diff), _judge_schemas(loaded, diff)]
     if diff.failed:
-        items.append(VerdictItem("bad", "x-circle-fill", f"{diff.failed} of {diff.total} not compared", "a diff failed", f"{loaded.url}/data"))
+        items.append(
+            VerdictItem(
+                "bad",
+                "x-circle-fill",
+                f"{diff.failed} of {diff.total} not compared",
+                "a diff failed",
+                f"{loaded.url}/data",
+            )
+        )
     elif diff.running:
-        items.append(VerdictItem("run", "sync", f"{diff.running} of {diff.compared} diffs running", "the page follows", f"{loaded.url}/data"))
+        items.append(
+            VerdictItem(
+                "run",
+                "sync",
+                f"{diff.running} of {diff.compared} diffs running",
+                "the page follows",
+                f"{loaded.url}/data",
+            )
+        )
     elif stale:
-        items.append(VerdictItem("warn", "history", "Stale", f"{loaded.pull.target} has moved since the branch began", f"{loaded.url}/data"))
+        items.append(
+            VerdictItem(
+                "warn",
+                "history",
+                "Stale",
+                f"{loaded.pull.target} has moved since the branch began",
+                f"{loaded.url}/data",
+            )
+        )
     elif loaded.facts.conflicts:
-        items.append(VerdictItem("bad", "alert", "Conflicts", f"in {len(loaded.facts.conflicts)} file(s)", f"{loaded.url}#merge-title"))
+        items.append(
+            VerdictItem(
+                "bad", "alert", "Conflicts", f"in {len(loaded.facts.conflicts)} file(s)", f"{loaded.url}#merge-title"
+            )
+        )
     else:
-        items.append(VerdictItem("ok", "check-circle-fill", "No conflict", f"with {loaded.pull.target}", f"{loaded.url}/code"))
+        items.append(
+            VerdictItem("ok", "check-circle-fill", "No conflict", f"with {loaded.pull.target}", f"{loaded.url}/code")
+        )
     return items
 
 

@@ -113,7 +113,9 @@ class HomePage:
 
 def read_home(principal: Principal) -> HomePage:
     """Return what the home page shows."""
-    asked = list(waiting.list_visible(principal).filter(pk__in=waiting.list_review_ids(principal)).order_by("-updated_at"))
+    asked = list(
+        waiting.list_visible(principal).filter(pk__in=waiting.list_review_ids(principal)).order_by("-updated_at")
+    )
     running = builds.list_builds(principal).filter(state__in=["RESOLVING", "RUNNING"])
     return HomePage(
         nav="home",
@@ -140,11 +142,11 @@ def _list_own(principal: Principal) -> list[OwnPull]:
     found = []
     for pull, line in zip(pulls, lines.describe_pulls(pulls), strict=True):
         blockers = queries.list_blockers(pull)
-        found.append(OwnPull(line, *_say_what_for(pull, line, [one.code for one in blockers])))
+        found.append(OwnPull(line, *_say_what_for(line, [one.code for one in blockers])))
     return found
 
 
-def _say_what_for(pull: PullRequest, line: lines.PullLine, codes: list[str]) -> tuple[str, str]:
+def _say_what_for(line: lines.PullLine, codes: list[str]) -> tuple[str, str]:
     reasons = f"{len(codes)} reason{'s' if len(codes) != 1 else ''} against the merge"
     if not codes:
         return "You", "ready to merge"
@@ -229,7 +231,9 @@ def _describe_event(event: TimelineEvent) -> FeedLine:
         "rebuilt": ("workflow", "", "merged; the rebuild ended for"),
     }
     icon, tone, text = shown[event.kind]
-    tail = f"build {event.data.get('build')} {str(event.data.get('state', '')).lower()}" if event.kind == "rebuilt" else ""
+    tail = (
+        f"build {event.data.get('build')} {str(event.data.get('state', '')).lower()}" if event.kind == "rebuilt" else ""
+    )
     return FeedLine(icon, tone, event.actor, text, tail=tail, at=event.at, **_pull_link(event.pull))
 
 

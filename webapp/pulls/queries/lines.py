@@ -147,9 +147,7 @@ def _describe(
         build=build,
         build_kind=kind,
         build_text=f"{build.pk} {word}" if build else "not built",
-        approved=sum(
-            verdict == states.APPROVE and who != pull.author.username for who, verdict in standing.items()
-        ),
+        approved=sum(verdict == states.APPROVE and who != pull.author.username for who, verdict in standing.items()),
         wanted=wanted,
         void=sum(fact.void and fact.verdict == states.APPROVE for fact in facts),
         rejected=sum(verdict == states.REJECT for verdict in standing.values()),

@@ -161,7 +161,9 @@ def read_new(principal: Principal, *, repository: str, parameters: Mapping[str, 
         existing=existing,
         existing_url=reverse("pull", args=[repository, existing.number]) if existing else "",
         folders=group_files(made["files"]),
-        build=Build.objects.filter(repository=found, branch=source, kind="run").order_by("-pk").first() if source else None,
+        build=Build.objects.filter(repository=found, branch=source, kind="run").order_by("-pk").first()
+        if source
+        else None,
         suggested_title=commits[0].subject if len(commits) == 1 else _title_of(source),
         suggested_body=commits[0].body if len(commits) == 1 else "",
         may_open=can_repository(principal, repository, "write"),
