@@ -14,6 +14,7 @@ from webapp.catalog.rules.metadata import Metadata, snapshot_of
 from webapp.catalog.rules.pointers import BranchState, Pointer
 from webapp.catalog.rules.refs import SEPARATOR, Levels, TableRef, is_internal, table_ref
 from webapp.catalog.storage import metadata_files
+from webapp.catalog.storage.metadata_files import MetadataFile
 
 __all__ = ["Pointer", "TableRow", "TableView"]
 
@@ -131,6 +132,16 @@ def load_table(ref: TableRef, *, by: Principal | None) -> TableView:
     return _view(row, branch, chain)
 
 
+def view_of(file: MetadataFile, ref: TableRef, *, by: Principal | None) -> TableView:
+    """What a request sees of a file that it has just written."""
+    branch = ref.branch or MASTER
+    if branch == MASTER:
+        return TableView(file.metadata, file.location, MASTER, is_plain=True)
+    # A commit for a third branch leaves the header's branch without a state of its own.
+    chain = () if lens.own_state(file.metadata, branch) is not None else get_chain(ref, by=by)
+    return _branch_view(file, branch, chain)
+
+
 def get_chain(ref: TableRef, *, by: Principal | None) -> tuple[str, ...]:
     """The fallbacks of a request's branch on a table: a job's own, else what the layers above say, then master."""
     if ref.branch is None or ref.branch == MASTER:
@@ -227,6 +238,10 @@ def _view(row: TableRow, branch: str | None, chain: Sequence[str]) -> TableView:
     file = metadata_files.read(row.metadata_location)
     if branch is None:
         return TableView(file.metadata, file.location, MASTER, is_plain=True)
+    return _branch_view(file, branch, chain)
+
+
+def _branch_view(file: MetadataFile, branch: str, chain: Sequence[str]) -> TableView:
     found = lens.resolve(file.metadata, branch, chain)
     view = lens.get(file.metadata, branch, chain)
     resolved = branch if found is None else found[0]

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from webapp.catalog.rules.errors import NotFound, Refused
+from webapp.catalog.rules.errors import Refused
+from webapp.core.errors import NotFound
 
 BASE = "/v1/{prefix}"
 NAMESPACES = f"{BASE}/namespaces"

@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 from webapp.accounts.rules.principals import Principal
 from webapp.catalog import permissions, signals
 from webapp.catalog.models import Namespace, Table, View
-from webapp.catalog.queries import TableRow, TableView, find_table, get_chain, load_table, locate
+from webapp.catalog.queries import TableRow, TableView, find_table, get_chain, load_table, locate, view_of
 from webapp.catalog.rules import commits, lens
 from webapp.catalog.rules.branch_properties import MASTER
 from webapp.catalog.rules.commits import CommitRequest, CreateRequest
@@ -131,7 +131,8 @@ def _commit_once(ref: TableRef, request: CommitRequest, *, by: Principal | None,
     move = _prepare(ref, row, replace(request, branch=ref.branch if ref.branch != MASTER else None), by=by)
     if move is not None:
         swap([move], by=by, inside=inside)
-    elif inside is not None:
+        return view_of(move.file, ref, by=by)
+    if inside is not None:
         with transaction.atomic():
             inside()
     return load_table(ref, by=by)
@@ -171,7 +172,7 @@ def commit_tables(
 def _prepare(ref: TableRef, row: TableRow, request: CommitRequest, *, by: Principal | None) -> Move | None:
     """Apply a commit and write its file; None when it changes nothing."""
     base = metadata_files.read(row.metadata_location).metadata
-    chain = get_chain(ref, by=by) if request.branch is not None else ()
+    chain = _chain_for_write(ref, base, by=by)
     request = request.with_chain(chain)
     touched = commits.touched_branches(base, request)
     for branch in touched:
@@ -183,6 +184,16 @@ def _prepare(ref: TableRef, row: TableRow, request: CommitRequest, *, by: Princi
     if after is base:
         return None
     return Move(ref, row, base, write_next(row, base, after), frozenset(touched))
+
+
+def _chain_for_write(ref: TableRef, base: Metadata, *, by: Principal | None) -> tuple[str, ...]:
+    """The fallbacks of a commit's branch; not asked for while the branch has a state of its own, which needs none."""
+    if ref.branch in (None, MASTER):
+        return ()
+    is_staging = is_internal(str(ref.branch)) and (by is None or by.job is None)
+    if not is_staging and lens.own_state(base, str(ref.branch)) is not None:
+        return ()
+    return get_chain(ref, by=by)
 
 
 def _create_by_commit(
