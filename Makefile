@@ -49,9 +49,9 @@ clean: ; @rm -rf .venv node_modules static/build staticfiles
 	@echo "Installing Python packages"; $(UV) install -q --require-hashes -r .locks/requirements-dev.txt && touch $@ .venv/.runtime
 
 .venv/.jar: webapp/core/management/commands/fetch_jar.py | .venv/.runtime
-	@$(BIN)/python manage.py fetch_jar && touch $@
+	@$(BIN)/python manage.py fetch_jar && { ls .venv/jars/*.jar >/dev/null 2>&1 && touch $@ || true; }
 
-static/build/.stamp: package-lock.json $(wildcard static/js/* static/css/* static/*.mjs templates/* templates/*/*) | .venv/.runtime
+static/build/.stamp: package-lock.json .locks/requirements.txt $(wildcard static/js/* static/js/*/* static/css/* static/img/* static/*.mjs templates/* templates/*/*) | .venv/.runtime
 	@$(BIN)/python manage.py build_assets && touch $@
 
 debian: ; @$(BIN)/python manage.py install_debian

@@ -10,7 +10,15 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from webapp.core.errors import AppError, BadRequest, NotFound, PermissionDenied, TooLarge, TooManyRequests, Unauthenticated
+from webapp.core.errors import (
+    AppError,
+    BadRequest,
+    NotFound,
+    PermissionDenied,
+    TooLarge,
+    TooManyRequests,
+    Unauthenticated,
+)
 from webapp.core.idempotency import run_once
 from webapp.core.problems import describe_problem
 

@@ -45,6 +45,8 @@ class Part:
     waits_for: tuple[str, ...] = ()
     once: bool = False
     """Ends by itself when its work is done, and is not started again after a success."""
+    repeats: bool = False
+    """With `once`: its work is done again when a part that it waits for has started anew."""
     probed: bool = False
     """Whether `is_ready` is asked again and again; three misses in a row end the part, and it starts anew."""
     clean: tuple[Path, ...] = ()
@@ -168,6 +170,9 @@ class Supervisor:
         if part.once and code == 0:
             part.done = True
             return
+        for other in self.parts:
+            if other.repeats and part.name in other.waits_for:
+                other.done = False
         if now - part.started_at > STEADY_AFTER:
             part.pause = PAUSE_FIRST
         part.start_after = now + part.pause

@@ -38,9 +38,16 @@ class Command(BaseCommand):
         self._prepare_spark_folders()
         self._check_port()
         call_command("migrate", interactive=False, verbosity=0)
+        kept = self.home / "admin-password"
+        is_first_start = not kept.exists()
         call_command("prepare_admin")
-        password = (self.home / "admin-password").read_text().strip()
-        supervisor = Supervisor(self._make_parts(password), status=self.run_folder / "parts.json", say=self._say)
+        # Shown once: terminals are recorded, and the file is there for its owner.
+        show = is_first_start and not settings.TRIBUTARY_ADMIN_PASSWORD
+        supervisor = Supervisor(
+            self._make_parts(kept.read_text().strip() if show else ""),
+            status=self.run_folder / "parts.json",
+            say=self._say,
+        )
         supervisor.run()
 
     def _say(self, line: str) -> None:
@@ -189,15 +196,19 @@ class Command(BaseCommand):
                 log=self.logs / "spark.log",
                 waits_for=("spark",),
                 once=True,
+                repeats=True,
             ),
         ]
 
     def _welcome(self, password: str) -> None:
         self._say(f"Tributary is at {settings.TRIBUTARY_URL}")
+        kept = self.home / "admin-password"
         if password:
-            self._say(f"Sign in as admin with {password} (kept in {self.home / 'admin-password'}).")
-            if settings.TRIBUTARY_DEMO:
-                self._say("The demo's people ines, mira and olek have the same password.")
+            self._say(f"Sign in as admin with {password} (kept in {kept}).")
+        else:
+            self._say(f"Sign in as admin; the password is in {kept}.")
+        if settings.TRIBUTARY_DEMO:
+            self._say("The demo's people ines, mira and olek have the same password.")
         sys.stdout.flush()
 
 
