@@ -243,7 +243,8 @@ def _basic_tests(found: Field, value: str, *, is_exact: bool) -> Iterator[tuple[
         if _axis_kind(found.type) is not None:
             yield end, _axis(found, extreme)
     if found.type.is_number:
-        yield "mean", f"avg({plain})"
+        # a sum of 38 digits would overflow as a decimal
+        yield "mean", f"avg(CAST({plain} AS DOUBLE))" if found.type.decimal else f"avg({plain})"
     if found.type.is_float:
         yield "finite", f"count({plain})"
 
