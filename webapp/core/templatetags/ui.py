@@ -12,7 +12,6 @@ from urllib.parse import urlencode
 
 from django import template
 from django.templatetags.static import static
-from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
@@ -330,15 +329,6 @@ def query(context: Mapping[str, Any], **changes: object) -> str:
         else:
             kept[key] = [str(item)]
     return "?" + urlencode(kept, doseq=True) if kept else "?"
-
-
-@register.simple_tag
-def page_url(name: str, *args: object, **kwargs: object) -> str:
-    """Return the address of a page, or "" while no app offers it."""
-    try:
-        return reverse(name, args=args, kwargs=kwargs)
-    except NoReverseMatch:
-        return ""
 
 
 @register.simple_tag(takes_context=True)
