@@ -1,0 +1,165 @@
+"""A merge that is cut at any point is taken on, once: it lands or it does not, with exactly one build."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.factories import repositories as make
+from webapp.builds.models import Build, PublishedOutput, PublishedSpec
+from webapp.core import clock
+from webapp.core.errors import Conflict
+from webapp.pulls.models import Merge, PullDataset, PullRequest
+from webapp.pulls.rules import states
+from webapp.pulls.services import merging, pulls
+from webapp.repositories.models import Protection, Repository
+
+pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
+
+
+class Crash(BaseException):
+    """Stands for the death of the process: nothing catches it."""
+
+
+@pytest.fixture(autouse=True)
+def own_home(home: Path) -> Path:
+    return home
+
+
+@pytest.fixture
+def pull(db: None, monkeypatch: pytest.MonkeyPatch) -> PullRequest:
+    """A pull request of one commit that nothing blocks and that modifies one dataset."""
+    monkeypatch.setattr("webapp.core.doorbell.ring", lambda *_args, **_kwargs: None)
+    ines = make.a_person("ines")
+    repository = make.a_repository("shop", by=ines)
+    Protection.objects.all().delete()
+    make.a_branch(repository, "feature", by=ines)
+    make.a_commit(repository, {"notes.txt": "new\n"}, branch="feature", by=ines)
+    for branch, digest in (("master", "1"), ("feature", "2")):
+        publish(repository, branch, digest)
+    made = pulls.open_pull(repository=repository, title="Change", source="feature", target="master", by=ines)
+    monkeypatch.setattr(merging, "refresh_pull", lambda **_: None)
+    monkeypatch.setattr(merging, "_check_blockers", lambda *_args, **_kwargs: [])
+    assert [row.change for row in PullDataset.objects.filter(pull=made)] == [states.MODIFIED]
+    return made
+
+
+def publish(repository: Repository, branch: str, digest: str) -> None:
+    spec = PublishedSpec.objects.create(
+        repository=repository,
+        branch=branch,
+        sha="0" * 40,
+        changed_sha="0" * 40,
+        function="pipelines.a:a",
+        file="pipelines/a.py",
+        line=1,
+        profile="light",
+        digest=digest,
+        spec={"inputs": [], "outputs": [{"name": "out", "path": "/shop/a"}]},
+    )
+    PublishedOutput.objects.create(spec=spec, branch=branch, path="/shop/a")
+
+
+def merge(pull: PullRequest) -> Merge:
+    return merging.merge_pull(pull=pull, by=make.maker_of(pull.repository))
+
+
+def let_time_pass() -> None:
+    Merge.objects.update(created_at=clock.now() - timedelta(minutes=1))
+
+
+def heads(pull: PullRequest) -> str:
+    return pull.repository.git.get_head("master")
+
+
+def crash_at(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    def die(*_args: Any, **_kwargs: Any) -> None:
+        raise Crash
+
+    monkeypatch.setattr(merging, where, die)
+
+
+@pytest.mark.parametrize("point", ["_land", "_record_landed", "_start_build"])
+def test_a_cut_merge_is_taken_on_once(pull: PullRequest, point: str) -> None:
+    before = heads(pull)
+    with pytest.MonkeyPatch.context() as patch:
+        crash_at(patch, point)
+        with pytest.raises(Crash):
+            merge(pull)
+    assert (heads(pull) == before) is (point == "_land")
+    let_time_pass()
+    assert merging.sweep_merges() == 1
+    merging.sweep_merges()
+    done = Merge.objects.get(pull=pull)
+    pull.refresh_from_db()
+    assert pull.state == states.MERGED
+    assert done.state == states.BUILDING
+    assert heads(pull) == done.merge_commit
+    (build,) = Build.objects.filter(trigger="merge")
+    assert done.build == build
+    assert build.targets == ["/shop/a"]
+    assert build.branch == "master"
+    assert pull.events.filter(kind="merged").count() == 1
+
+
+def test_a_cut_before_the_build_row_is_kept_leaves_no_half(pull: PullRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The claim of the merge and the build are one atomic block."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merging.builds, "start_build", raise_crash)
+        with pytest.raises(Crash):
+            merge(pull)
+    assert Merge.objects.get(pull=pull).state == states.LANDED
+    let_time_pass()
+    merging.sweep_merges()
+    assert Build.objects.filter(trigger="merge").count() == 1
+
+
+def raise_crash(**_: Any) -> None:
+    raise Crash
+
+
+def test_a_merge_whose_target_moved_is_given_up(pull: PullRequest) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        crash_at(patch, "_land")
+        with pytest.raises(Crash):
+            merge(pull)
+    make.a_commit(pull.repository, {"other.txt": "x\n"}, branch="master", by=make.maker_of(pull.repository))
+    let_time_pass()
+    merging.sweep_merges()
+    pull.refresh_from_db()
+    assert pull.state == states.OPEN
+    assert Merge.objects.get(pull=pull).state == states.ABANDONED
+    assert not Build.objects.filter(trigger="merge").exists()
+    assert merge(pull).state == states.BUILDING
+
+
+def test_two_merges_at_once_are_one(pull: PullRequest) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        crash_at(patch, "_land")
+        with pytest.raises(Crash):
+            merge(pull)
+    with pytest.raises(Conflict) as refused:
+        merge(pull)
+    assert refused.value.code == "merge_running"
+
+
+@pytest.mark.parametrize("method", [states.MERGE_METHOD, states.SQUASH])
+def test_what_lands_is_the_merge_of_both_heads(pull: PullRequest, method: str) -> None:
+    make.a_commit(pull.repository, {"other.txt": "x\n"}, branch="master", by=make.maker_of(pull.repository))
+    target = heads(pull)
+    tree = pull.repository.git.merge_state(source=pull.head_sha, target=target).tree
+    made = merging.merge_pull(pull=pull, by=make.maker_of(pull.repository), method=method)
+    landed = pull.repository.git.get_commit(made.merge_commit)
+    assert landed.tree == tree
+    assert landed.parents == ((target, pull.head_sha) if method == states.MERGE_METHOD else (target,))
+
+
+def test_outcome_of_each_dataset_is_judged(pull: PullRequest) -> None:
+    from webapp.pulls.queries import pulls as queries
+
+    done = merge(pull)
+    done.outcome = {"/shop/a": {"comparison": None}}
+    assert queries.describe_outcome(done) == {"/shop/a": {"comparison": None, "state": "not_compared"}}
