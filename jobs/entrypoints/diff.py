@@ -44,6 +44,8 @@ class Comparison:
     summary: dict[str, Any] | None = None
     error: BaseException | None = None
     done: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held while the connection changes or is interrupted: a closed one must not be."""
 
     def work(self) -> None:
         """Run to the end; the thread must not die without saying why."""
@@ -54,14 +56,16 @@ class Comparison:
         finally:
             self.done.set()
 
-    def _connected(self, connection: duckdb.DuckDBPyConnection) -> None:
-        self.connection = connection
+    def _connected(self, connection: duckdb.DuckDBPyConnection | None) -> None:
+        with self.lock:
+            self.connection = connection
 
     def stop(self, reason: DiffError) -> None:
         """Interrupt the query that runs, and the next one if none does."""
         self.stopped = self.stopped or reason
-        if self.connection is not None:
-            self.connection.interrupt()
+        with self.lock:
+            if self.connection is not None:
+                self.connection.interrupt()
 
     def wait(self) -> DiffResult:
         """Wait for the end, the time limit, or a signal."""

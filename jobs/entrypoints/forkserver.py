@@ -20,10 +20,11 @@ One connection (SOCK_STREAM) is one request. Lines of JSON, each ended by a newl
       "env": {"NAME": "value"},              # the whole environment of the job
       "limits": {"memory_bytes": 4294967296, "cpu_s": 3600, "nproc": 512, "nofile": 1024, "fsize": 4294967296},
       "sandbox": {"readonly": ["/abs", ...], "writable": ["/abs", ...], "uid": 200123, "gid": 200123,
-                  "tmp_bytes": 1073741824, "hide": ["/home"]}}
+                  "tmp_bytes": 1073741824, "ports": [8000], "hide": ["/home"]}}
 
    Every key of `limits` and `sandbox` may be left out (the defaults of sandbox.Limits and sandbox.Confinement); null
-   in `limits` means no limit. Without `uid` the job gets one of its own. `hide` is accepted for the reader's sake:
+   in `limits` means no limit. Without `uid` the job gets one of its own. `ports` are the TCP ports of 127.0.0.1 that it
+   can reach, [] none at all; without `ports`, or null, it has this machine's network. `hide` is accepted for the reader's sake:
    everything that is not listed is hidden. The folder of the manifest must be in `writable` (mode 0777 when the server
    is root, since the job has another user), `cwd` and the code's folder in `readonly`. A listed path that does not
    exist fails the job with exit code 125 and a line in its log.
@@ -57,6 +58,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from jobs.entrypoints import sandbox
+from jobs.entrypoints.keeper import MOST_FILES
 from jobs.protocol import VERSION
 
 ENTRYPOINTS = frozenset({"publish", "run", "upload", "diff", "interrupt"})
@@ -239,9 +241,10 @@ class ForkServer:
         if connection.log is None:
             raise RequestError("the request carried no descriptor for the log")
         order = _Order.read(request)
+        server = os.getpid()
         pid = os.fork()
         if pid == 0:
-            self._become_job(order, connection.log)
+            self._become_job(order, connection.log, server)
         connection.pid = pid
         os.close(connection.log)
         connection.log = None
@@ -249,7 +252,7 @@ class ForkServer:
         self._selector.register(connection.process, selectors.EVENT_READ, lambda: self._finish(connection))
         self._answer(connection, {"pid": pid, "sandbox": self._mode})
 
-    def _become_job(self, order: _Order, log: int) -> NoReturn:
+    def _become_job(self, order: _Order, log: int, server: int) -> NoReturn:
         try:
             signal.set_wakeup_fd(-1)
             os.setsid()
@@ -257,12 +260,12 @@ class ForkServer:
             os.dup2(silence, 0)
             os.dup2(log, 1)
             os.dup2(log, 2)
-            os.closerange(3, sandbox.MOST_FILES)
+            os.closerange(3, MOST_FILES)
             sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
             sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
         except OSError:
             os._exit(sandbox.SETUP_FAILED)
-        sandbox.confine(order.execute, order.confinement, order.limits, mode=self._mode)
+        sandbox.confine(order.execute, order.confinement, order.limits, mode=self._mode, parent=server)
 
     def _finish(self, connection: _Connection) -> None:
         if connection.process is None or connection.pid is None:
@@ -327,6 +330,8 @@ class _Order:
         wishes = {name: value for name, value in _object(request, "sandbox").items() if name != "hide"}
         for name in ("readonly", "writable"):
             wishes[name] = tuple(wishes.get(name, ()))
+        if wishes.get("ports") is not None:
+            wishes["ports"] = tuple(wishes["ports"])
         return cls(
             entrypoint=entrypoint,
             manifest=manifest,

@@ -11,15 +11,18 @@ Three modes, found by trying them once (`detect_mode`) and never guessed:
 
 What the confined process sees: /usr, /bin, /lib (read-only), a short list of /etc, /proc with its own processes only,
 a few devices, private and bounded /tmp and /dev/shm, Python with its packages, this `jobs` package, and the `readonly`
-and `writable` folders at their usual paths. Everything else, the program's home included, does not exist.
+and `writable` folders at their usual paths. Everything else, the program's home included, does not exist. With `ports`
+it has a network of its own, in which those ports lead to the same ports of this machine's loopback, and nothing else.
+At its end the files that it made in the writable folders change hands (mode full; see keeper.py).
 
-Process tree: caller -> keeper -> confined process (number 1 of its process namespace). The keeper has the caller's
+Process tree: caller -> keeper -> confined process (number 1 of its process namespace), and a relay beside it where
+there are ports. The keeper has the caller's
 rights, waits and repeats the exit status; the kernel kills each when the one above it dies, and with number 1 all
 processes the code started, whatever sessions they made for themselves. SIGTERM to the process group reaches the
 confined process only; SIGKILL ends all of it.
 
 As a program: `python -m jobs.entrypoints.sandbox [--readonly P]... [--writable P]... [--uid N] [--gid N]
-[--memory BYTES] [--nproc N] [--nofile N] [--tmp-bytes N] [--env NAME=VALUE]... [--mode auto|full|user|off] [--cwd P]
+[--memory BYTES] [--nproc N] [--nofile N] [--tmp-bytes N] [--port N]... [--env NAME=VALUE]... [--mode auto|full|user|off] [--cwd P]
 -- program argument...` executes a program inside; environment variables are only those given by `--env`. SIGTERM is
 passed on. `--print-mode` prints the mode of this machine and ends.
 """
@@ -32,6 +35,7 @@ import errno
 import os
 import resource
 import signal
+import socket
 import stat
 import sys
 from collections.abc import Callable
@@ -40,12 +44,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NoReturn
 
+from jobs.entrypoints.keeper import keep, open_ports, relay
+
 Mode = Literal["full", "user", "off"]
 
 SETUP_FAILED = 125
 FIRST_JOB_UID = 200_000
 JOB_UIDS = 100_000
-MOST_FILES = 65_536  # more descriptors than the callers ever hold open
 _GIB = 1024**3
 _SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = [
@@ -71,6 +76,7 @@ _ETC = [
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 
 _CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x08000000, 0x10000000, 0x20000000
+_CLONE_NEWNET = 0x40000000
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT, _MS_BIND, _MS_REC = 1, 2, 4, 8, 32, 4096, 16384
 _MS_PRIVATE, _MS_RELATIME, _MNT_DETACH = 1 << 18, 1 << 21, 2
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 4, 24, 38
@@ -90,6 +96,8 @@ class Confinement:
     uid: int | None = None
     gid: int | None = None
     tmp_bytes: int = _GIB
+    ports: tuple[int, ...] | None = None
+    """TCP ports of this machine's loopback that can be reached; nothing else of the network can. None: all of it."""
 
 
 @dataclass(frozen=True)
@@ -108,9 +116,10 @@ def detect_mode() -> Mode:
     if not sys.platform.startswith("linux") or os.uname().machine not in _SYS_PIVOT_ROOT:
         return "off"
     mode: Mode = "full" if os.geteuid() == 0 else "user"
+    parent = os.getpid()
     child = os.fork()
     if child == 0:
-        confine(_probe, Confinement(), Limits(memory_bytes=None), mode=mode)
+        confine(_probe, Confinement(), Limits(memory_bytes=None), mode=mode, parent=parent)
     return mode if os.waitpid(child, 0)[1] == 0 else "off"
 
 
@@ -118,24 +127,29 @@ def _probe() -> int:
     return 0 if os.listdir("/usr") and not os.path.exists("/root/.ssh") else 1
 
 
-def confine(body: Callable[[], int], confinement: Confinement, limits: Limits, *, mode: Mode) -> NoReturn:
+def confine(
+    body: Callable[[], int], confinement: Confinement, limits: Limits, *, mode: Mode, parent: int, seals: bool = True
+) -> NoReturn:
     """Turn this (freshly forked) process into the keeper and run `body` confined below it. Never returns.
 
-    The caller has already made this process leader of a session and pointed its outputs where they belong.
+    The caller has already made this process leader of a session and pointed its outputs where they belong; `parent` is
+    the caller's number, with whose death all of this ends. With `seals` the files made in the writable folders change
+    hands at the end.
     """
     try:
-        _call("prctl", _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
+        _die_with(parent)
+        channel = None if mode == "off" or confinement.ports is None else _start_relay(confinement.ports)
         if mode == "user":
             _enter_user_namespace()
         if mode != "off":
             _call("unshare", _libc.unshare(_CLONE_NEWPID | _CLONE_NEWIPC))
         alive_read, alive_write = os.pipe()
-        number = os.getpid()
+        uid, gid = _choose_user(confinement, mode)
         child = os.fork()
         if child:
-            _keep(child, alive_read)
+            keep(child, alive=alive_read, sealed=confinement.writable, uid=uid if mode == "full" and seals else None)
         os.close(alive_read)
-        _become_confined(confinement, limits, mode=mode, number=number)
+        _become_confined(confinement, limits, mode=mode, uid=uid, gid=gid, channel=channel)
         _die_with_keeper(alive_write)
     except BaseException as error:
         _refuse(error)
@@ -157,37 +171,36 @@ def _run(body: Callable[[], int]) -> int:
     return code & 0xFF
 
 
-def _keep(child: int, alive: int) -> NoReturn:
-    """Wait for the confined process and end as it ended."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # nothing of the caller may stay open here, the log above all: its reader waits for the last writer
-    os.closerange(3, alive)
-    os.closerange(alive + 1, MOST_FILES)
-    silence = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    os.dup2(silence, 0)
-    os.dup2(silence, 1)
-    os.dup2(silence, 2)
-    while True:
-        try:
-            _, status = os.waitpid(child, 0)
-        except InterruptedError:
-            continue
-        break
-    if os.WIFSIGNALED(status):
-        os._exit(128 + os.WTERMSIG(status))
-    os._exit(os.WEXITSTATUS(status))
+def _start_relay(ports: tuple[int, ...]) -> socket.socket:
+    """Start what passes connections on; return where it expects the sandbox's listening sockets."""
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    keeper = os.getpid()
+    # before any namespace: a process that has left its own for its children cannot have threads
+    if os.fork() == 0:
+        near.close()
+        _die_with(keeper)
+        relay(far, ports)
+    far.close()
+    return near
 
 
-def _become_confined(confinement: Confinement, limits: Limits, *, mode: Mode, number: int) -> None:
+def _choose_user(confinement: Confinement, mode: Mode) -> tuple[int, int]:
+    if mode != "full":
+        return os.getuid(), os.getgid()
+    uid = confinement.uid if confinement.uid is not None else FIRST_JOB_UID + os.getpid() % JOB_UIDS
+    return uid, confinement.gid if confinement.gid is not None else uid
+
+
+def _become_confined(
+    confinement: Confinement, limits: Limits, *, mode: Mode, uid: int, gid: int, channel: socket.socket | None
+) -> None:
     os.umask(0)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    uid, gid = os.getuid(), os.getgid()
-    if mode == "full":
-        uid = confinement.uid if confinement.uid is not None else FIRST_JOB_UID + number % JOB_UIDS
-        gid = confinement.gid if confinement.gid is not None else uid
+    if channel is not None:
+        _call("unshare", _libc.unshare(_CLONE_NEWNET))
+        open_ports(channel, confinement.ports or ())
     if mode != "off":
         _build_root(confinement, uid, gid)
     _apply_limits(limits)
@@ -200,6 +213,13 @@ def _become_confined(confinement: Confinement, limits: Limits, *, mode: Mode, nu
     _call("prctl", _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     # the change of user cleared it, and without it Python could not read its own /proc/self
     _call("prctl", _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0))
+
+
+def _die_with(parent: int) -> None:
+    """Be killed when the parent dies, or end now if it is gone already."""
+    _call("prctl", _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
+    if os.getppid() != parent:
+        os._exit(SETUP_FAILED)
 
 
 def _die_with_keeper(alive: int) -> None:
@@ -408,6 +428,7 @@ def main(arguments: list[str] | None = None) -> int:
         uid=options.uid,
         gid=options.gid,
         tmp_bytes=options.tmp_bytes,
+        ports=None if options.ports is None else tuple(options.ports),
     )
     limits = Limits(memory_bytes=options.memory, nproc=options.nproc, nofile=options.nofile, fsize=None)
 
@@ -415,9 +436,10 @@ def main(arguments: list[str] | None = None) -> int:
         os.chdir(options.cwd)
         os.execvpe(program[0], program, environment)  # noqa: S606 - the point of this program
 
+    parent = os.getpid()
     child = os.fork()
     if child == 0:
-        confine(execute, confinement, limits, mode=mode)
+        confine(execute, confinement, limits, mode=mode, parent=parent, seals=False)
     return _stand_in_for(child)
 
 
@@ -449,6 +471,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--readonly", action="append", default=[])
     parser.add_argument("--writable", action="append", default=[])
     parser.add_argument("--env", action="append", default=[])
+    parser.add_argument("--port", type=int, action="append", dest="ports")
     parser.add_argument("--uid", type=int)
     parser.add_argument("--gid", type=int)
     parser.add_argument("--memory", type=int)

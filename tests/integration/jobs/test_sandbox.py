@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -112,12 +114,6 @@ def test_environment_and_processes_are_the_jobs_own(home: Home) -> None:
     assert "(['HOME', 'LANG', 'PATH', 'SPARK_CONNECT_MODE_ENABLED']" in log
     assert SECRET not in log
     assert log.rstrip().splitlines()[-2].endswith(", 1)") or ", 1)" in log
-
-
-def test_the_folder_of_the_job_is_written_for_everybody(home: Home) -> None:
-    attempt(home, f"open('{home.job}/made', 'w').write('x') and os.mkdir('{home.job}/folder')")
-    assert (home.job / "made").stat().st_mode & 0o777 == 0o666
-    assert (home.job / "folder").stat().st_mode & 0o777 == 0o777
 
 
 @needs_sandbox
@@ -334,3 +330,76 @@ def test_where_nothing_can_be_confined_it_says_so(make_home: Callable[[], Home])
     assert running.wait().code == 128 + 9
     assert not is_alive(pid)
     home.server.stop()
+
+
+class Echo:
+    """A server on loopback that sends back what it gets, in another case."""
+
+    def __init__(self) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            with connection:
+                while data := connection.recv(65536):
+                    connection.sendall(data.upper())
+
+
+NETWORK = """
+import socket
+def ask(port, data=b"hello"):
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            connection.sendall(data)
+            connection.shutdown(socket.SHUT_WR)
+            got = b""
+            while chunk := connection.recv(65536):
+                got += chunk
+            return len(got), got[:5]
+    except OSError as error:
+        return error.strerror
+"""
+
+
+@needs_sandbox
+def test_only_the_named_ports_are_reached(home: Home) -> None:
+    one, other = Echo(), Echo()
+    request = home.request()
+    source = f"{NETWORK}\nprint(ask({one.port}), ask({one.port}, b'x' * 3_000_000), ask({other.port}))\n"
+    source += "print(open('/proc/net/dev').read().count(':'))"
+    ended, _ = home.run(source, sandbox={**request["sandbox"], "ports": [one.port]})  # type: ignore[dict-item]
+    assert ended.code == 0, ended
+    assert ended.log.splitlines()[:2] == ["(5, b'HELLO') (3000000, b'XXXXX') Connection refused", "1"]
+    ended, _ = home.run(source, sandbox={**request["sandbox"], "ports": []})  # type: ignore[dict-item]
+    assert ended.log.splitlines()[0] == "Connection refused Connection refused Connection refused"
+    ended, _ = home.run(source)
+    assert "HELLO" in ended.log.splitlines()[0]
+    assert "refused" not in ended.log
+    one.listener.close()
+    other.listener.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_what_a_job_leaves_is_not_its_own_any_more(home: Home) -> None:
+    """The next job on the table reads it, and can neither change nor remove it."""
+    home.run(f"""
+import os
+os.makedirs({str(home.job / "data" / "part")!r})
+open({str(home.job / "data" / "part" / "file")!r}, "w").write("rows")
+os.symlink("/etc/shadow", {str(home.job / "data" / "link")!r})
+""")
+    file = home.job / "data" / "part" / "file"
+    assert (file.stat().st_uid, file.stat().st_mode & 0o7777) == (0, 0o644)
+    assert (file.parent.stat().st_uid, file.parent.stat().st_mode & 0o7777) == (0, 0o1777)
+    assert Path("/etc/shadow").stat().st_mode & 0o007 == 0
+    home.uid += 1
+    for attempted in (f"open({str(file)!r}, 'a')", f"os.remove({str(file)!r})", f"os.rename({str(file)!r}, '/tmp/x')"):
+        assert "REFUSED" in attempt(home, attempted)
+    assert "GOT rows" in attempt(home, f"open({str(file)!r}).read()")
+    assert "GOT" in attempt(home, f"open({str(file.parent / 'another')!r}, 'w').write('mine')")
