@@ -622,7 +622,10 @@ def _exact_gap(pair: Pair, absolute: float) -> str | None:
 
 
 def run_embedded(request: DiffRequest, *, on_connect: Any = None) -> dict[str, Any]:
-    """Make the artifact of one diff. `on_connect` gets the connection, to interrupt it from another thread."""
+    """Make the artifact of one diff.
+
+    `on_connect` gets the connection, to interrupt it from another thread, and None before it is closed.
+    """
     folder = Path(request.folder)
     spill = folder / ".spill"
     progress = artifact.Progress(folder)
@@ -656,5 +659,7 @@ def run_embedded(request: DiffRequest, *, on_connect: Any = None) -> dict[str, A
     except (duckdb.ConversionException, duckdb.InvalidInputException) as error:
         raise UnreadableTableError(f"A file of the table does not fit its schema: {error}") from error
     finally:
+        if on_connect is not None:
+            on_connect(None)
         connection.close()
         shutil.rmtree(spill, ignore_errors=True)
