@@ -8,6 +8,7 @@ import secrets
 import socket
 import sys
 import time
+from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,13 @@ class Command(BaseCommand):
 
     help = "Run Tributary."
 
-    def handle(self, *_args: Any, **_options: Any) -> None:
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the options."""
+        parser.add_argument(
+            "--role", choices=("all", "worker"), default="all", help="worker: everything but web, for a host of its own"
+        )
+
+    def handle(self, *_args: Any, **options: Any) -> None:
         """Prepare the home, then supervise until told to stop."""
         self.home = Path(settings.TRIBUTARY_HOME)
         self.run_folder = self.home / "run"
@@ -36,6 +43,10 @@ class Command(BaseCommand):
         for folder in (self.run_folder, self.logs, self.home / "spark", self.home / "spark" / "local"):
             folder.mkdir(parents=True, exist_ok=True)
         self._prepare_spark_folders()
+        if options["role"] == "worker":
+            parts = [part for part in self._make_parts("") if part.name not in ("web", "demo")]
+            self._supervise(parts)
+            return
         self._check_port()
         call_command("migrate", interactive=False, verbosity=0)
         kept = self.home / "admin-password"
@@ -43,12 +54,10 @@ class Command(BaseCommand):
         call_command("prepare_admin")
         # Shown once: terminals are recorded, and the file is there for its owner.
         show = is_first_start and not settings.TRIBUTARY_ADMIN_PASSWORD
-        supervisor = Supervisor(
-            self._make_parts(kept.read_text().strip() if show else ""),
-            status=self.run_folder / "parts.json",
-            say=self._say,
-        )
-        supervisor.run()
+        self._supervise(self._make_parts(kept.read_text().strip() if show else ""))
+
+    def _supervise(self, parts: list[Part]) -> None:
+        Supervisor(parts, status=self.run_folder / "parts.json", say=self._say).run()
 
     def _say(self, line: str) -> None:
         self.stdout.write(f"{time.strftime('%H:%M:%S')} {line}")

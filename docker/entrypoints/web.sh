@@ -1,0 +1,7 @@
+#!/bin/sh
+# Pages, API, catalog, Git and event streams on one port.
+set -eu
+.venv/bin/python manage.py migrate --noinput
+.venv/bin/python manage.py prepare_admin
+exec .venv/bin/granian --interface asginl --host 0.0.0.0 --port "${TRIBUTARY_PORT:-8000}" \
+  --workers "${WEB_WORKERS:-2}" --no-ws --backlog 1024 webapp.config.asgi:application
