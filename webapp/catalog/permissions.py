@@ -4,7 +4,7 @@ from webapp.accounts.permissions import check_dataset, role_on_folder
 from webapp.accounts.rules.principals import Principal
 from webapp.accounts.rules.roles import allows
 from webapp.catalog.rules.branch_properties import MASTER
-from webapp.catalog.rules.errors import NoSuchNamespace, NoSuchTable, Refused
+from webapp.catalog.rules.errors import NoSuchNamespace, NoSuchTable, NoSuchView, Refused
 from webapp.catalog.rules.refs import Levels, TableRef, is_internal
 from webapp.core.errors import NotFound
 
@@ -46,6 +46,18 @@ def check_write(by: Principal | None, ref: TableRef, branch: str, *, staged_for:
     _check(by, ref, "write", branch)
 
 
+def check_view(by: Principal | None, ref: TableRef, action: str) -> None:
+    """Refuse to read or write a view; jobs know none."""
+    if by is None:
+        return
+    if by.job is not None:
+        raise no_such_view(ref)
+    try:
+        _check(by, ref, action, MASTER)
+    except NoSuchTable:
+        raise no_such_view(ref) from None
+
+
 def check_namespace(by: Principal | None, levels: Levels, action: str) -> None:
     """Refuse to read, write or maintain a namespace."""
     if by is None:
@@ -79,6 +91,11 @@ def job_tables(by: Principal) -> frozenset[str]:
 def no_such_table(ref: TableRef) -> NoSuchTable:
     """The same words whether the table is absent or hidden."""
     return NoSuchTable(f"Table does not exist: {ref.table}")
+
+
+def no_such_view(ref: TableRef) -> NoSuchView:
+    """The same words whether the view is absent or hidden."""
+    return NoSuchView(f"View does not exist: {ref.table}")
 
 
 def no_such_namespace(levels: Levels) -> NoSuchNamespace:

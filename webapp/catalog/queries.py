@@ -42,6 +42,23 @@ class TableView:
     """Whether the view is the stored metadata itself."""
 
 
+@dataclass(frozen=True, slots=True)
+class ViewRow:
+    """A view's row."""
+
+    id: int
+    metadata_location: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class ViewView:
+    """A view in Iceberg's sense."""
+
+    metadata: dict[str, Any]
+    metadata_location: str
+
+
 def load_view(*, table: str, branch: str, chain: Iterable[str] = ()) -> TableView:
     """The table as a branch sees it, for the application itself; `chain` = fallbacks while the branch has nothing here.
 
@@ -200,6 +217,31 @@ def list_tables(levels: Levels, *, by: Principal | None, after: str = "", limit:
 
     """
     return _list_names(Table, levels, by=by, after=after, limit=limit)
+
+
+def find_view(ref: TableRef) -> ViewRow | None:
+    """The row of a view."""
+    found = (
+        View.objects.filter(namespace__path=SEPARATOR.join(ref.namespace), name=ref.name)
+        .values_list("id", "metadata_location", "version")
+        .first()
+    )
+    return None if found is None else ViewRow(*found)
+
+
+def load_view_metadata(ref: TableRef, *, by: Principal | None) -> ViewView:
+    """A view in Iceberg's sense.
+
+    Raises:
+        NoSuchView: not there for this reader.
+
+    """
+    permissions.check_view(by, ref, "read")
+    row = find_view(ref)
+    if row is None:
+        raise permissions.no_such_view(ref)
+    file = metadata_files.read(row.metadata_location)
+    return ViewView(file.metadata, file.location)
 
 
 def list_views(levels: Levels, *, by: Principal | None, after: str = "", limit: int | None = None) -> list[str]:

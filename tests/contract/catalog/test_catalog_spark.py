@@ -263,3 +263,17 @@ def test_dataframes_write_to_the_branch(session: Any, sql: Sql, namespace: str) 
     assert session.read.option("branch", "feature/a").table(f"main_.{table}").columns == []
     sql(f"drop table main_.{table} purge")
     assert sql(f"show tables in main_.{namespace}") == []
+
+
+def test_views(sql: Sql, refused: Callable[..., None], namespace: str) -> None:
+    sql(f"create table main_.{namespace}.t as select 1 as one")
+    sql(f"create view main_.{namespace}.v as select one, one + 1 as two from main_.{namespace}.t")
+    assert sql(f"select * from main_.{namespace}.v") == sql(f"select * from a.{namespace}.v") == [(1, 2)]
+    sql(f"create or replace view main_.{namespace}.v as select 3 as three")
+    assert sql(f"select * from main_.{namespace}.v") == [(3,)]
+    assert [row[1] for row in sql(f"show views in main_.{namespace}")] == ["v"]
+    refused(f"create view a.{namespace}.w as select 1 as one", "createView cannot be called from branch")
+    refused(f"drop view a.{namespace}.v", "dropView cannot be called from branch")
+    sql(f"alter view main_.{namespace}.v rename to {namespace}.w")
+    sql(f"drop view main_.{namespace}.w")
+    assert sql(f"show views in main_.{namespace}") == []

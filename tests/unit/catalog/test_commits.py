@@ -25,6 +25,7 @@ from webapp.catalog.rules.branch_properties import tracked_branches
 from webapp.catalog.rules.commits import CommitRequest, CreateRequest
 from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, Invalid, Malformed, Refused
 from webapp.catalog.rules.metadata import Metadata, current_snapshot_id
+from webapp.catalog.rules.requirements import check_requirements
 
 CREATE = {"type": "assert-create"}
 
@@ -451,3 +452,24 @@ def test_met_requirements_pass() -> None:
         {"type": "assert-default-sort-order-id", "default-sort-order-id": 0},
     ]
     assert change(table, requirements=met) is table
+
+
+def test_what_a_client_gets_that_stages_a_table() -> None:
+    table = two_branches()
+    view = lens.get(change(table, *add_column(lens.get(table, "a"), "score"), branch="a"), "a")
+    staged = commits.staged(view)
+    assert [item["schema-id"] for item in staged["schemas"]] == [1]
+    assert staged["snapshots"] == staged["snapshot-log"] == []
+    assert staged["refs"] == {}
+    assert not [key for key in staged["properties"] if key.startswith("foundry.")]
+    assert staged["last-sequence-number"] == table["last-sequence-number"]
+    assert staged["last-column-id"] == 3
+
+
+def test_a_request_knows_whether_it_creates_and_takes_its_chain_later() -> None:
+    request = CommitRequest([CREATE], [], "b")
+    assert request.creates
+    assert request.with_chain(("a",)).chain == ("a",)
+    with pytest.raises(CommitFailed, match="table does not exist"):
+        check_requirements([{"type": "assert-table-uuid", "uuid": "u"}], None)
+    check_requirements([CREATE], None)

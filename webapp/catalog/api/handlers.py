@@ -7,11 +7,11 @@ from django.db import DatabaseError
 
 from webapp.accounts.queries import authenticate_token
 from webapp.accounts.rules.principals import Principal
-from webapp.catalog.api import config, namespaces, tables
+from webapp.catalog.api import config, namespaces, tables, views
 from webapp.catalog.api.http import MAX_BODY, Call, CatalogRequest, CatalogResponse, answer, empty
 from webapp.catalog.api.idempotency import run_once
 from webapp.catalog.rules import endpoints
-from webapp.catalog.rules.errors import NotAuthorized, Unsupported, error_body, error_model
+from webapp.catalog.rules.errors import NotAuthorized, error_body, error_model
 from webapp.catalog.rules.refs import split_path
 from webapp.core.errors import AppError, TooLarge
 
@@ -38,6 +38,14 @@ HANDLERS: dict[str, Handler] = {
     "reportMetrics": tables.report_metrics,
     "renameTable": tables.rename_table,
     "commitTransaction": tables.commit_transaction,
+    "listViews": views.list_views,
+    "createView": views.create_view,
+    "loadView": views.load_view,
+    "viewExists": views.view_exists,
+    "replaceView": views.replace_view,
+    "dropView": views.drop_view,
+    "renameView": views.rename_view,
+    "registerView": views.register_view,
 }
 # Operations whose record is written by their service, and how their answer is made again.
 REPLAYS: dict[str, Handler] = {
@@ -45,6 +53,9 @@ REPLAYS: dict[str, Handler] = {
     "registerTable": tables.show_named,
     "updateTable": tables.show_committed,
     "commitTransaction": tables.commit_transaction_again,
+    "createView": views.show_named,
+    "registerView": views.show_named,
+    "replaceView": views.load_view,
 }
 RETRY_AFTER = ("retry-after", "1")
 CHALLENGE = ("www-authenticate", 'Bearer realm="tributary"')
@@ -75,10 +86,7 @@ def _dispatch(request: CatalogRequest) -> CatalogResponse:
         return config.get_token(request)
     call = Call.of(request, by=authenticate(request), variables=variables)
     endpoint.check_branch(call.branch)
-    handler = HANDLERS.get(endpoint.operation)
-    if handler is None:
-        message = f"This catalog does not support {endpoint.operation}"
-        raise Unsupported(message)
+    handler = HANDLERS[endpoint.operation]
     if request.method in ("POST", "DELETE") and request.header("idempotency-key") is not None:
         return run_once(call, handler, again=REPLAYS.get(endpoint.operation), refuse=_refuse)
     return handler(call)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from webapp.catalog.rules.errors import Refused
+from webapp.catalog.rules.errors import Refused, Unsupported
 from webapp.core.errors import NotFound
 
 BASE = "/v1/{prefix}"
@@ -67,21 +67,18 @@ ENDPOINTS = (
         f"{BASE}/transactions/commit",
         "commit the tables one by one, or let a build publish its outputs together",
     ),
-    Endpoint("listViews", "GET", VIEWS, listed=False),
-    Endpoint("createView", "POST", VIEWS, f"views are shared by all branches; {_ON_MASTER}", listed=False),
-    Endpoint("loadView", "GET", VIEW, listed=False),
-    Endpoint("viewExists", "HEAD", VIEW, listed=False),
-    Endpoint("replaceView", "POST", VIEW, f"views are shared by all branches; {_ON_MASTER}", listed=False),
-    Endpoint("dropView", "DELETE", VIEW, f"views are shared by all branches; {_ON_MASTER}", listed=False),
-    Endpoint(
-        "renameView", "POST", f"{BASE}/views/rename", f"views are shared by all branches; {_ON_MASTER}", listed=False
-    ),
+    Endpoint("listViews", "GET", VIEWS),
+    Endpoint("createView", "POST", VIEWS, f"views are shared by all branches; {_ON_MASTER}"),
+    Endpoint("loadView", "GET", VIEW),
+    Endpoint("viewExists", "HEAD", VIEW),
+    Endpoint("replaceView", "POST", VIEW, f"views are shared by all branches; {_ON_MASTER}"),
+    Endpoint("dropView", "DELETE", VIEW, f"views are shared by all branches; {_ON_MASTER}"),
+    Endpoint("renameView", "POST", f"{BASE}/views/rename", f"views are shared by all branches; {_ON_MASTER}"),
     Endpoint(
         "registerView",
         "POST",
         f"{NAMESPACE}/register-view",
         f"views are shared by all branches; {_ON_MASTER}",
-        listed=False,
     ),
 )
 _VARIABLE = "{"
@@ -92,16 +89,36 @@ def listed_endpoints() -> list[str]:
     return [endpoint.declaration for endpoint in ENDPOINTS if endpoint.listed]
 
 
+UNSUPPORTED = (
+    ("GET", f"{NAMESPACE}/functions"),
+    ("GET", NAMESPACE + "/functions/{function}"),
+    ("POST", f"{TABLE}/plan"),
+    ("GET", TABLE + "/plan/{plan-id}"),
+    ("DELETE", TABLE + "/plan/{plan-id}"),
+    ("POST", f"{TABLE}/tasks"),
+    ("POST", f"{TABLE}/sign"),
+)
+
+
 def match(method: str, segments: tuple[str, ...]) -> tuple[Endpoint, dict[str, str]]:
     """The operation a request is for, with the variables of its path."""
     for endpoint, pattern in _PATTERNS:
-        if endpoint.method != method or len(pattern) != len(segments):
-            continue
-        pairs = list(zip(pattern, segments, strict=True))
-        if all(part.startswith(_VARIABLE) or part == segment for part, segment in pairs):
+        if endpoint.method == method and _fits(pattern, segments):
+            pairs = zip(pattern, segments, strict=True)
             return endpoint, {part[1:-1]: segment for part, segment in pairs if part.startswith(_VARIABLE)}
-    message = f"No route for request: {method} /{'/'.join(segments)}"
+    shown = f"{method} /{'/'.join(segments)}"
+    for other, path in UNSUPPORTED:
+        if other == method and _fits(_pattern(path), segments):
+            message = f"This catalog does not support {shown}, and does not list it in /v1/config"
+            raise Unsupported(message)
+    message = f"No route for request: {shown}"
     raise NotFound(message)
+
+
+def _fits(pattern: tuple[str, ...], segments: tuple[str, ...]) -> bool:
+    return len(pattern) == len(segments) and all(
+        part.startswith(_VARIABLE) or part == segment for part, segment in zip(pattern, segments, strict=True)
+    )
 
 
 def _pattern(path: str) -> tuple[str, ...]:

@@ -82,7 +82,7 @@ class NotAuthorized(Unauthenticated):
 class Unsupported(AppError):
     """An operation of the specification that this catalog does not have and does not list."""
 
-    status = 406
+    status = 501
     title = "Not supported"
     default_code = "unsupported"
     iceberg_type = "UnsupportedOperationException"

@@ -12,10 +12,12 @@ from webapp.catalog.services.tables import (
     register_table,
     rename_table,
 )
+from webapp.catalog.services.views import commit_view, drop_view, make_view, register_view, rename_view
 
 __all__ = [
     "commit_table",
     "commit_tables",
+    "commit_view",
     "create_branch",
     "create_empty_table",
     "create_namespace",
@@ -25,9 +27,13 @@ __all__ = [
     "drop_staging",
     "drop_table",
     "drop_table_at",
+    "drop_view",
     "ensure_namespace",
+    "make_view",
     "publish_staging",
     "register_table",
+    "register_view",
     "rename_table",
+    "rename_view",
     "update_properties",
 ]

@@ -4,7 +4,6 @@ import secrets
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 from uuid import uuid4
 
 from django.conf import settings
@@ -39,7 +38,7 @@ def create_empty_table(*, table: str, by: Principal | None) -> TableView:
     ref = table_ref(table)
     permissions.check_write(by, ref, MASTER)
     ensure_namespace(levels=ref.namespace)
-    location = _new_location(ref)
+    location = new_location(ref)
     metadata = placeholder(uuid=str(uuid4()), location=location, version=2, now_ms=now_ms())
     return _insert(ref, metadata, by=by)
 
@@ -89,10 +88,10 @@ def _create_once(ref: TableRef, request: CreateRequest, *, by: Principal | None,
 
 
 def _create_new(ref: TableRef, request: CreateRequest, *, by: Principal | None, inside: Inside | None) -> TableView:
-    location = _new_location(ref)
+    location = new_location(ref)
     if request.location is not None:
         if not is_given_location(
-            request.location.rstrip("/"), warehouse=_warehouse(), levels=ref.namespace, name=ref.name
+            request.location.rstrip("/"), warehouse=warehouse(), levels=ref.namespace, name=ref.name
         ):
             _check_location(request.location, location)
         location = request.location.rstrip("/")
@@ -202,9 +201,9 @@ def _create_by_commit(
     check_name(ref.name, what="table")
     _check_create(ref, by=by)
     stated = next((update for update in request.updates if update.get("action") == "set-location"), None)
-    location = _new_location(ref) if stated is None else str(stated.get("location")).rstrip("/")
-    if not is_given_location(location, warehouse=_warehouse(), levels=ref.namespace, name=ref.name):
-        _check_location(location, _new_location(ref))
+    location = new_location(ref) if stated is None else str(stated.get("location")).rstrip("/")
+    if not is_given_location(location, warehouse=warehouse(), levels=ref.namespace, name=ref.name):
+        _check_location(location, new_location(ref))
     metadata = commits.create(
         replace(request, branch=ref.branch), uuid=str(uuid4()), location=location, now_ms=now_ms()
     )
@@ -230,11 +229,11 @@ def register_table(
         raise Refused(message)
     plain = replace(ref, branch=None)
     _check_create(plain, by=by)
-    _check_register_source(metadata_location, by=by)
-    metadata = normalise(metadata_files.read_foreign(metadata_location, root=_warehouse()))
+    check_register_source(metadata_location, by=by)
+    metadata = normalise(metadata_files.read_foreign(metadata_location, root=warehouse()))
     if not is_inside(metadata_location, metadata["location"]) or top_folder(
-        metadata["location"], warehouse=_warehouse()
-    ) != top_folder(metadata_location, warehouse=_warehouse()):
+        metadata["location"], warehouse=warehouse()
+    ) != top_folder(metadata_location, warehouse=warehouse()):
         message = f"The metadata names {metadata['location']} as its table's location, but lies outside it"
         raise Malformed(message)
     if MASTER in metadata["refs"]:
@@ -269,7 +268,7 @@ def rename_table(*, source: TableRef, target: TableRef, by: Principal | None, in
     row = find_table(source)
     if row is None:
         raise permissions.no_such_table(source)
-    namespace = _namespace(target)
+    namespace = get_namespace(target)
     permissions.check_write(by, target, MASTER)
     if View.objects.filter(namespace=namespace, name=target.name).exists():
         raise _exists(target, kind="View")
@@ -321,13 +320,13 @@ def drop_table_at(*, ref: TableRef, purge: bool, by: Principal | None, inside: I
 
 
 def _remove_files(location: str) -> None:
-    if is_inside(location, _warehouse()):
+    if is_inside(location, warehouse()):
         shutil.rmtree(metadata_files.local_path(location), ignore_errors=True)
 
 
 def _insert(ref: TableRef, metadata: Metadata, *, by: Principal | None, inside: Inside | None = None) -> TableView:
     """Write a table's first file and its row."""
-    namespace = _namespace(ref)
+    namespace = get_namespace(ref)
     location = metadata["location"]
     if View.objects.filter(namespace=namespace, name=ref.name).exists():
         raise _exists(ref, kind="View")
@@ -363,7 +362,8 @@ def _announce_created(ref: TableRef, metadata: Metadata, *, by: Principal | None
         )
 
 
-def _namespace(ref: TableRef) -> Namespace:
+def get_namespace(ref: TableRef) -> Namespace:
+    """The namespace that a table or view is to be in."""
     found = Namespace.objects.filter(path=SEPARATOR.join(ref.namespace)).first()
     if found is None:
         message = f"Namespace does not exist: {'.'.join(ref.namespace)}"
@@ -374,7 +374,7 @@ def _namespace(ref: TableRef) -> Namespace:
 def _check_create(ref: TableRef, *, by: Principal | None) -> None:
     if by is None or by.job is None:
         permissions.check_namespace(by, ref.namespace, "read")
-    _namespace(ref)
+    get_namespace(ref)
     branch = ref.branch or MASTER
     chain = get_chain(ref, by=by) if is_internal(branch) else ()
     permissions.check_write(by, ref, branch, staged_for=chain[0] if chain else None)
@@ -386,22 +386,24 @@ def _check_location(stated: str | None, own: str) -> None:
         raise Malformed(message)
 
 
-def _check_register_source(location: str, *, by: Principal | None) -> None:
-    folder = top_folder(location, warehouse=_warehouse())
+def check_register_source(location: str, *, by: Principal | None) -> None:
+    """Refuse metadata outside the warehouse, or in a folder that is not the actor's."""
+    folder = top_folder(location, warehouse=warehouse())
     if folder is None:
-        message = f"Only metadata inside the warehouse {_warehouse()} can be registered"
+        message = f"Only metadata inside the warehouse {warehouse()} can be registered"
         raise Malformed(message)
     permissions.check_namespace(by, (folder,), "maintain")
 
 
-def _new_location(ref: TableRef) -> str:
-    folder = table_folder(warehouse=_warehouse(), levels=ref.namespace, name=ref.name)
+def new_location(ref: TableRef) -> str:
+    """A folder for a new table or view."""
+    folder = table_folder(warehouse=warehouse(), levels=ref.namespace, name=ref.name)
     return f"{folder}-{secrets.token_hex(4)}"
 
 
-def _warehouse() -> str:
-    warehouse: Any = settings.TRIBUTARY_WAREHOUSE
-    return str(warehouse).rstrip("/")
+def warehouse() -> str:
+    """The root of all locations."""
+    return str(settings.TRIBUTARY_WAREHOUSE).rstrip("/")
 
 
 def _exists(ref: TableRef, *, kind: str = "Table") -> AlreadyExists:

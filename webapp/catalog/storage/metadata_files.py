@@ -126,7 +126,7 @@ def write(metadata: dict[str, Any], *, location: str, version: int) -> MetadataF
     """Write the next metadata file of a table; when this returns, it survives a power cut."""
     name = f"{version:05d}-{uuid4()}.metadata.json"
     target = f"{location}/metadata/{name}"
-    raw = json.dumps(with_legacy_fields(metadata), separators=(",", ":"), ensure_ascii=False).encode()
+    raw = json.dumps(_written(metadata), separators=(",", ":"), ensure_ascii=False).encode()
     path = local_path(target)
     try:
         _write_durably(path, raw)
@@ -169,6 +169,10 @@ def local_path(location: str) -> Path:
         message = f"This catalog cannot reach {parts.scheme}: locations"
         raise DamagedTable(message)
     return Path(unquote(parts.path) if parts.scheme else location)
+
+
+def _written(metadata: dict[str, Any]) -> dict[str, Any]:
+    return with_legacy_fields(metadata) if "table-uuid" in metadata else metadata
 
 
 def _write_durably(path: Path, raw: bytes) -> None:

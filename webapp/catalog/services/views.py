@@ -1,0 +1,171 @@
+"""Make, replace, rename and drop views. They are shared by all branches."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from typing import Any
+from uuid import uuid4
+
+from django.db import IntegrityError, transaction
+
+from webapp.accounts.rules.principals import Principal
+from webapp.catalog import permissions
+from webapp.catalog.models import Table, View
+from webapp.catalog.queries import ViewRow, ViewView, find_view, load_view_metadata
+from webapp.catalog.rules.errors import AlreadyExists, Malformed
+from webapp.catalog.rules.locations import is_inside
+from webapp.catalog.rules.refs import TableRef, check_name
+from webapp.catalog.rules.views import CreateViewRequest, create_view, normalise_view, replace_view
+from webapp.catalog.services.swaps import ATTEMPTS, now_ms
+from webapp.catalog.services.tables import check_register_source, get_namespace, new_location, warehouse
+from webapp.catalog.storage import metadata_files
+from webapp.core import clock
+from webapp.core.errors import Unavailable
+
+Inside = Callable[[], None]
+
+
+def make_view(
+    *, ref: TableRef, request: CreateViewRequest, by: Principal | None, inside: Inside | None = None
+) -> ViewView:
+    """Make a view.
+
+    Raises:
+        AlreadyExists: a view or a table of that name is there.
+
+    """
+    permissions.check_view(by, ref, "write")
+    location = new_location(ref)
+    if request.location is not None and request.location.rstrip("/") != location:
+        message = "The catalog gives views their location; leave it out"
+        raise Malformed(message)
+    metadata = create_view(request, uuid=str(uuid4()), location=location, now_ms=now_ms())
+    return _insert(ref, metadata, inside=inside)
+
+
+def register_view(
+    *, ref: TableRef, metadata_location: str, by: Principal | None, inside: Inside | None = None
+) -> ViewView:
+    """Take a view over from a metadata file that lies in the warehouse.
+
+    Raises:
+        AlreadyExists: a view or a table of that name is there.
+
+    """
+    permissions.check_view(by, ref, "write")
+    check_register_source(metadata_location, by=by)
+    metadata = normalise_view(metadata_files.read_foreign(metadata_location, root=warehouse()))
+    if not is_inside(metadata_location, metadata["location"]):
+        message = f"The metadata names {metadata['location']} as its view's location, but lies outside it"
+        raise Malformed(message)
+    return _insert(ref, metadata, inside=inside)
+
+
+def commit_view(
+    *,
+    ref: TableRef,
+    requirements: Sequence[dict[str, Any]],
+    updates: Sequence[dict[str, Any]],
+    by: Principal | None,
+    inside: Inside | None = None,
+) -> ViewView:
+    """Commit updates to a view.
+
+    Raises:
+        CommitFailed: a requirement failed.
+
+    """
+    permissions.check_view(by, ref, "write")
+    for _attempt in range(ATTEMPTS):
+        row = _get(ref)
+        base = metadata_files.read(row.metadata_location).metadata
+        after = replace_view(base, requirements=requirements, updates=updates, now_ms=now_ms())
+        if after is base or _swap(row, after, inside=inside):
+            return load_view_metadata(ref, by=by)
+    message = f"View {ref.table} is being changed by too many writers and nothing was changed: try again"
+    raise Unavailable(message)
+
+
+def rename_view(*, source: TableRef, target: TableRef, by: Principal | None) -> None:
+    """Give a view another name.
+
+    Raises:
+        AlreadyExists: the new name is taken.
+
+    """
+    permissions.check_view(by, source, "write")
+    row = _get(source)
+    namespace = get_namespace(target)
+    permissions.check_view(by, target, "write")
+    _check_free(target)
+    try:
+        with transaction.atomic():
+            View.objects.filter(pk=row.id).update(namespace=namespace, name=check_name(target.name, what="view"))
+    except IntegrityError:
+        raise _exists(target) from None
+
+
+def drop_view(*, ref: TableRef, by: Principal | None) -> None:
+    """Drop a view and its files.
+
+    Raises:
+        NoSuchView: there is no such view.
+
+    """
+    permissions.check_view(by, ref, "write")
+    row = _get(ref)
+    location = metadata_files.read(row.metadata_location).metadata["location"]
+    with transaction.atomic():
+        View.objects.filter(pk=row.id).delete()
+        if is_inside(location, warehouse()):
+            transaction.on_commit(lambda: shutil.rmtree(metadata_files.local_path(location), ignore_errors=True))
+
+
+def _swap(row: ViewRow, after: dict[str, Any], *, inside: Inside | None) -> bool:
+    file = metadata_files.write(after, location=after["location"], version=row.version + 1)
+    # When this raises, the outcome may be unknown: the file, a small one, stays for the collector.
+    with transaction.atomic():
+        moved = View.objects.filter(pk=row.id, version=row.version).update(
+            metadata_location=file.location, version=row.version + 1, updated_at=clock.now()
+        )
+        if moved and inside is not None:
+            inside()
+    if not moved:
+        metadata_files.delete(file)
+    return bool(moved)
+
+
+def _insert(ref: TableRef, metadata: dict[str, Any], *, inside: Inside | None) -> ViewView:
+    namespace = get_namespace(ref)
+    _check_free(ref)
+    check_name(ref.name, what="view")
+    file = metadata_files.write(metadata, location=metadata["location"], version=0)
+    try:
+        with transaction.atomic():
+            View.objects.create(
+                namespace=namespace, name=ref.name, location=metadata["location"], metadata_location=file.location
+            )
+            if inside is not None:
+                inside()
+    except IntegrityError:
+        metadata_files.delete(file)
+        raise _exists(ref) from None
+    return ViewView(metadata, file.location)
+
+
+def _check_free(ref: TableRef) -> None:
+    if Table.objects.filter(namespace=get_namespace(ref), name=ref.name).exists():
+        message = f"Table with same name already exists: {ref.table}"
+        raise AlreadyExists(message)
+    if find_view(ref) is not None:
+        raise _exists(ref)
+
+
+def _get(ref: TableRef) -> ViewRow:
+    row = find_view(ref)
+    if row is None:
+        raise permissions.no_such_view(ref)
+    return row
+
+
+def _exists(ref: TableRef) -> AlreadyExists:
+    return AlreadyExists(f"View already exists: {ref.table}")
