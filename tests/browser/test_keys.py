@@ -45,13 +45,14 @@ def test_g_walks_the_tabs_of_a_pull_request(open_page: Callable[..., Page]) -> N
 
 def test_j_and_k_walk_the_rows_after_a_click_too(open_page: Callable[..., Page]) -> None:
     page = open_page(DATA)
-    page.locator("tr.rd").nth(3).click()
-    page.locator("body").press("j")
-    expect(page.locator("tr.rd").first).to_be_focused()
+    rows = page.locator("tr.rd")
     page.keyboard.press("j")
-    expect(page.locator("tr.rd").nth(1)).to_be_focused()
+    expect(rows.first).to_be_focused()
+    rows.nth(3).click()
+    page.keyboard.press("j")
+    expect(rows.nth(4)).to_be_focused()
     page.keyboard.press("k")
-    expect(page.locator("tr.rd").first).to_be_focused()
+    expect(rows.nth(3)).to_be_focused()
 
 
 def test_rows_are_filtered_counted_and_found_by_key(open_page: Callable[..., Page]) -> None:
