@@ -399,6 +399,9 @@ class GitRepository:
 
     def merge_state(self, *, source: str, target: str) -> MergeState:
         """Say whether two commits merge cleanly, and into which tree."""
+        if self.merge_base(source, target) is None:
+            # Git refuses to merge unrelated histories; a pull request says so like any conflict.
+            return MergeState(clean=False, conflicts=("(the two histories have no commit in common)",))
         result = self._git(
             "merge-tree",
             "--write-tree",

@@ -142,6 +142,20 @@ def test_merge_and_squash_have_the_same_tree(repo: GitRepository) -> None:
     assert squashed.tree == merged.tree
 
 
+def test_unrelated_histories_conflict_and_still_compare(repo: GitRepository) -> None:
+    raw = pygit2.Repository(str(repo.path))
+    signature = pygit2.Signature("a", "b")
+    tree = raw.TreeBuilder()
+    tree.insert("alien.txt", raw.create_blob(b"x"), pygit2.enums.FileMode.BLOB)
+    alien = str(raw.create_commit("refs/heads/alien", signature, signature, "m", tree.write(), []))
+    head = repo.get_head("master")
+    assert not repo.merge_state(source=alien, target=head).clean
+    assert repo.merge_base(alien, head) is None
+    assert [file.path for file in repo.diff(None, alien)] == ["alien.txt"]
+    with pytest.raises(MergeConflict, match="no commit in common"):
+        repo.merge(source=alien, branch="master", expected_head=head, method="merge", message="m", author=ME)
+
+
 def test_hostile_trees_are_never_followed(repo: GitRepository, tmp_path: Path) -> None:
     raw = pygit2.Repository(str(repo.path))
     secret = tmp_path / "secret"
