@@ -204,7 +204,12 @@ def number_text(type_: Primitive, value: str) -> str:
 
 
 def _strip_zeros(digits: str) -> str:
-    return rf"regexp_replace(regexp_replace({digits}, '(\.\d*?)0+$', '\1'), '\.$', '')"
+    return rf"regexp_replace(regexp_replace({_lead_zero(digits)}, '(\.\d*?)0+$', '\1'), '\.$', '')"
+
+
+def _lead_zero(digits: str) -> str:
+    """DuckDB writes a decimal that is all fraction without the zero before its point."""
+    return rf"regexp_replace({digits}, '^(-?)\.', '\10.')"
 
 
 def _float_text(value: str) -> str:
@@ -223,6 +228,8 @@ def text(type_: Type, value: str) -> str:
     if type_.is_bytes:
         return f"to_base64({value})"
     plain = f"CAST({value} AS VARCHAR)"
+    if type_.decimal is not None:
+        return _lead_zero(plain)
     if type_.name in {"timestamp", "timestamp_ns"}:
         return f"replace({plain}, ' ', 'T')"
     if type_.name in {"timestamptz", "timestamptz_ns"}:

@@ -85,7 +85,7 @@ KEY_POOLS = {
     "struct": POOLS["struct"][1],
 }
 LOOKS = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 

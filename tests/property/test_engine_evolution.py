@@ -198,7 +198,7 @@ def changed_keys(wanted: Any) -> list[tuple[str, str]]:
     return sorted((change, str(int((old or new)[0][1]))) for change, old, new in wanted)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(["1", "2"]), steps)
 def test_diff_follows_columns_through_schema_and_partition_changes(version: str, history: Any) -> None:
     with tempfile.TemporaryDirectory() as path:

@@ -302,6 +302,20 @@ def test_partition_values_stand_in_for_columns_that_files_lack(tmp_path: Path) -
     assert tables.diff(tmp_path, None, whole, key=["k"])["rows"][0]["a1"] == "it's"
 
 
+def test_files_without_field_ids_are_read_by_the_name_mapping(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = tables.make_table(tmp_path, keyed(field(2, "v", StringType())))
+    pq.write_table(pa.table({"v": ["a"], "k": [1]}), tmp_path / "plain [1]?.parquet")
+    table.add_files([f"file://{tmp_path}/plain [1]?.parquet"])
+    with table.update_schema() as update:
+        update.rename_column("v", "w")
+    whole = tables.side(table, tables.snapshot_of(table), table.metadata.current_schema_id)
+    (row,) = tables.diff(tmp_path, None, whole, key=["k"])["rows"]
+    assert (row["a0"], row["a1"]) == (1, "a")
+
+
 def test_an_expired_snapshot_is_named(tmp_path: Path) -> None:
     table, before, _ = two_versions(tmp_path, keyed(), [{"k": 1}], [{"k": 2}])
     with pytest.raises(ExpiredSnapshotError, match="Snapshot 12345 has expired"):
