@@ -29,14 +29,16 @@ READ_BYTES = 65536
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """What the process may see: folders to read, folders to write."""
+    """What the process may see: folders to read, folders to write, ports of loopback to reach (None: any network)."""
 
     readonly: Sequence[str] = ()
     writable: Sequence[str] = ()
+    ports: Sequence[int] | None = None
 
     def as_request(self) -> dict[str, Any]:
         """Return what the fork server is told."""
-        return {"readonly": list(self.readonly), "writable": list(self.writable)}
+        ports = None if self.ports is None else list(self.ports)
+        return {"readonly": list(self.readonly), "writable": list(self.writable), "ports": ports}
 
 
 @dataclass

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from webapp.builds.models import Job
 
 SIGNAL_BASE = 128
+LOOPBACK = {"127.0.0.1", "localhost"}
 KILLED = SIGNAL_BASE + 9
 OUT_OF_CPU = SIGNAL_BASE + 24
 
@@ -107,12 +108,30 @@ def build_upload_manifest(
 
 
 def build_sandbox(
-    *, place: Place, readable: Iterable[str | Path], locations: Iterable[str], written: Iterable[str]
+    *,
+    place: Place,
+    readable: Iterable[str | Path],
+    locations: Iterable[str],
+    written: Iterable[str],
+    addresses: Iterable[str],
 ) -> Sandbox:
-    """Return what the process may see: its code or file, the folders of its inputs, and of the tables that it writes."""
+    """Return what the process may see: its code or file, the folders of its inputs and outputs, the parts it talks to."""
     writable = [str(place.folder), *_folders(written)]
     readonly = [str(path) for path in readable] + [each for each in _folders(locations) if each not in writable]
-    return Sandbox(readonly=list(dict.fromkeys(readonly)), writable=list(dict.fromkeys(writable)))
+    return Sandbox(
+        readonly=list(dict.fromkeys(readonly)),
+        writable=list(dict.fromkeys(writable)),
+        ports=find_ports(addresses),
+    )
+
+
+def find_ports(addresses: Iterable[str]) -> tuple[int, ...] | None:
+    """Return the ports of parts on this machine; None, the whole network, where one or the files are elsewhere."""
+    split = [urlsplit(address) for address in addresses]
+    is_local = all(each.hostname in LOOPBACK and each.port for each in split)
+    if not is_local or not settings.TRIBUTARY_WAREHOUSE.startswith("file:"):
+        return None
+    return tuple(each.port for each in split if each.port)
 
 
 def _folders(locations: Iterable[str]) -> list[str]:

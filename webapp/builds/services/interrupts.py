@@ -12,6 +12,7 @@ from webapp.builds.models import Job
 from webapp.builds.rules import profiles
 from webapp.builds.runner import paths
 from webapp.builds.runner.launcher import Sandbox, launch
+from webapp.builds.runner.manifests import find_ports
 from webapp.builds.services import trees
 from webapp.core.errors import Unavailable
 
@@ -32,7 +33,7 @@ def interrupt_session(*, job: Job) -> None:
         handle = launch(
             "interrupt",
             manifest,
-            sandbox=Sandbox(writable=[str(folder)]),
+            sandbox=Sandbox(writable=[str(folder)], ports=find_ports([settings.SPARK_REMOTE])),
             limits=profiles.INTERRUPT.as_limits(),
             log_path=folder / "log",
         )

@@ -202,6 +202,10 @@ class _Attempt:
                 readable=[str(each) for each in readable],
                 locations=[_locate(each) for each in self._list_input_tables()],
                 written=[_locate(each.table) for each in self._list_targets()],
+                addresses=[
+                    settings.TRIBUTARY_CATALOG_URI,
+                    *([settings.SPARK_REMOTE] if self.job.profile == "spark" else []),
+                ],
             ),
             limits=allowance.as_limits(),
             log_path=paths.log_path(self.job.pk),
