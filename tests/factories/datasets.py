@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from itertools import count
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from pyiceberg.catalog.rest import RestCatalog
+from requests import PreparedRequest, Response
+from requests.adapters import BaseAdapter
 
 from tests.factories.catalog import Catalog
 from webapp.accounts import services as accounts
@@ -12,6 +17,8 @@ from webapp.accounts.queries import principal_for_user
 from webapp.datasets import services
 
 if TYPE_CHECKING:
+    from requests import Session
+
     from webapp.accounts.rules.principals import Principal
     from webapp.datasets.models import Dataset, Transaction
 
@@ -84,3 +91,45 @@ def commit(transaction: Transaction, user: User) -> Transaction:
         staging=transaction.staging_branch,
         by=who(user),
     )[0]
+
+
+class InProcess(BaseAdapter):
+    """Answers PyIceberg's requests by the catalog's handlers, in the thread and database connection of the test.
+
+    A live server's threads would share that connection, and outlive the test with it.
+    """
+
+    def send(self, request: PreparedRequest, **_kwargs: Any) -> Response:
+        """Hand the request over as the server's adapters do: raw path, query, headers, body."""
+        from webapp.catalog.api.handlers import handle
+        from webapp.catalog.api.http import CatalogRequest
+
+        parts = urlsplit(str(request.url))
+        sent = [(name.lower(), value) for name, value in request.headers.items()]
+        body = request.body.encode() if isinstance(request.body, str) else request.body or b""
+        got = handle(CatalogRequest(str(request.method), parts.path, parts.query, sent, body))
+        response = Response()
+        response.status_code = got.status
+        response._content = got.body or b""  # noqa: SLF001 - as requests' own stubs do
+        response.headers.update(dict(got.headers))
+        response.url, response.request = str(request.url), request
+        return response
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class InProcessCatalog(RestCatalog):
+    """PyIceberg's own client of REST catalogs, without a server."""
+
+    def _create_session(self) -> Session:
+        session = super()._create_session()
+        session.mount("http://catalog", InProcess())
+        return session
+
+
+def a_pyiceberg(user: User, branch: str = "") -> RestCatalog:
+    """Return PyIceberg's client with a token of the user."""
+    secret = accounts.create_token(user=user, name="test")[1]
+    header = {"header.X-PLTR-Branch": branch} if branch else {}
+    return InProcessCatalog("t", uri="http://catalog", token=secret, **header)

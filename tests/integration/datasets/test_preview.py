@@ -1,4 +1,4 @@
-"""Rows as clients wrote them, read back bounded: PyIceberg writes through the catalog's own server."""
+"""Rows as clients wrote them, read back bounded: PyIceberg writes through the catalog."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.catalog import load_catalog
 
 from tests.factories import datasets as make
-from webapp.accounts import services as accounts
 from webapp.core.errors import BadRequest, Unavailable
 from webapp.datasets import queries
 from webapp.datasets.queries import preview
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from webapp.accounts.models import User
     from webapp.datasets.models import Dataset
 
-pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("home")]
+pytestmark = [pytest.mark.integration, pytest.mark.django_db, pytest.mark.usefixtures("home")]
 
 
 @pytest.fixture
@@ -32,14 +30,8 @@ def user() -> User:
 
 
 @pytest.fixture
-def connect(live_server: Any, user: User) -> Callable[..., Any]:
-    secret = accounts.create_token(user=user, name="test")[1]
-
-    def connect(branch: str = "") -> Any:
-        header = {"header.X-PLTR-Branch": branch} if branch else {}
-        return load_catalog("t", type="rest", uri=f"{live_server.url}/iceberg", token=secret, **header)
-
-    return connect
+def connect(user: User) -> Callable[..., Any]:
+    return lambda branch="": make.a_pyiceberg(user, branch)
 
 
 @pytest.fixture
