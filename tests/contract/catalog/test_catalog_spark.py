@@ -274,6 +274,6 @@ def test_views(sql: Sql, refused: Callable[..., None], namespace: str) -> None:
     assert [row[1] for row in sql(f"show views in main_.{namespace}")] == ["v"]
     refused(f"create view a.{namespace}.w as select 1 as one", "createView cannot be called from branch")
     refused(f"drop view a.{namespace}.v", "dropView cannot be called from branch")
-    sql(f"alter view main_.{namespace}.v rename to {namespace}.w")
+    sql(f"alter view main_.{namespace}.v rename to main_.{namespace}.w")
     sql(f"drop view main_.{namespace}.w")
     assert sql(f"show views in main_.{namespace}") == []

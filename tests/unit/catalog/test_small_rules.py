@@ -8,7 +8,7 @@ import pytest
 
 from tests.factories.catalog import append, field, make_table, schema
 from webapp.catalog.rules import endpoints, errors, locations
-from webapp.catalog.rules.errors import Invalid, Malformed, NoSuchTable, Refused
+from webapp.catalog.rules.errors import Invalid, Malformed, NoSuchTable, Refused, Unsupported
 from webapp.catalog.rules.metadata import current_snapshot_id, normalise, placeholder, with_legacy_fields
 from webapp.catalog.rules.protection import check_protected
 from webapp.core.errors import Conflict, InvalidInput, NotFound
@@ -159,3 +159,10 @@ def test_errors_in_icebergs_words() -> None:
     }
     assert errors.error_body(Conflict("x"))["error"]["type"] == "CommitFailedException"
     assert errors.error_body(InvalidInput("x"))["error"]["type"] == "UnprocessableEntityException"
+
+
+def test_what_the_catalog_does_not_have_is_a_501_and_not_listed() -> None:
+    for method, path in endpoints.UNSUPPORTED:
+        assert f"{method} {path}" not in endpoints.listed_endpoints()
+        with pytest.raises(Unsupported, match="does not support"):
+            endpoints.match(method, tuple(part for part in path.strip("/").split("/") if part != "{prefix}"))

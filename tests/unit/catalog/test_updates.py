@@ -409,3 +409,11 @@ def test_the_current_schema_keeps_what_the_default_spec_and_order_need(kind: str
         apply(apply(make_table(), added, *without), stale)
     voided = apply(make_table(), spec(part(1, "p", "void")), {"action": "set-default-spec", "spec-id": -1})
     assert apply(voided, *without)["current-schema-id"] == 1
+
+
+def test_a_table_with_data_is_upgraded_and_a_snapshot_may_not_name_its_schema() -> None:
+    table = append(make_table(version=1))
+    after = apply(table, {"action": "upgrade-format-version", "format-version": 2})
+    assert current_snapshot_id(after) == head(table)
+    bare = {key: value for key, value in snapshot(after).items() if key != "schema-id"}
+    assert "schema-id" not in apply(after, {"action": "add-snapshot", "snapshot": bare})["snapshots"][-1]

@@ -45,17 +45,13 @@ def raw_path(scope: Message) -> str:
 
 
 async def _body(receive: Callable[[], Awaitable[Message]]) -> bytes:
-    chunks: list[bytes] = []
-    size = 0
+    body = bytearray()
     while True:
         message = await receive()
-        chunk = message.get("body", b"")
-        size += len(chunk)
         # One byte more than allowed is enough for the handler to refuse; the rest is read and dropped.
-        if size <= MAX_BODY + 1 or not chunks:
-            chunks.append(chunk[: MAX_BODY + 1])
+        body += message.get("body", b"")[: MAX_BODY + 1 - len(body)]
         if not message.get("more_body") or message["type"] == "http.disconnect":
-            return b"".join(chunks)
+            return bytes(body)
 
 
 def _handle(request: CatalogRequest) -> CatalogResponse:
