@@ -131,7 +131,7 @@ def read_code(principal: Principal, repository: str, number: int, *, parameters:
     pull = loaded.pull
     head = read_head(principal, loaded)
     ignore = parameters.get("whitespace") == "ignore"
-    base = loaded_base(pull)
+    base = queries.find_base(pull)
     files = repositories.compare(pull.repository, base, pull.head_sha, ignore_whitespace=ignore)
     whole = parameters.get("whole", "")
     may_edit = head.may_write and head.is_open and loaded.facts.source_exists
@@ -157,12 +157,6 @@ def read_code(principal: Principal, repository: str, number: int, *, parameters:
         ignore_whitespace=ignore,
         left_out=max(0, len(files) - FILES),
     )
-
-
-def loaded_base(pull: Any) -> str:
-    """Return the commit to compare with: the target's, or what it was before the merge."""
-    merge = Merge.objects.filter(pull=pull, landed_at__isnull=False).first()
-    return merge.target_sha if merge else pull.base_sha
 
 
 def view_file(repository: Repository, ref: str, file: FileDiff, *, may_edit: bool, whole: str, here: str) -> FileView:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from webapp.accounts.rules.principals import Principal
     from webapp.pulls.models import PullDataset, PullRequest
+    from webapp.repositories.models import Publication
 
 SHORT = 7
 _FIRST = {"opened": 0, "first-commits": 1, "first-build": 2}
@@ -225,7 +226,13 @@ def _list_entries(loaded: Loaded) -> list[Entry]:
             body=pull.body,
         )
     ]
-    entries += [_describe_event(pull, event, published) for event in events if event.kind != "opened"]
+    own_merge = {event.data.get("commit") for event in events if event.kind == "merged"}
+    entries += [
+        _describe_event(pull, event, published)
+        for event in events
+        # That its own merge moved the target is no news.
+        if event.kind != "opened" and not (event.kind == "target_moved" and event.data.get("after") in own_merge)
+    ]
     entries += _describe_beginning(loaded, shas)
     entries += [_describe_comment(loaded, one) for one in pull.comments.select_related("author")]
     entries += [_describe_review(one) for one in pull.reviews.select_related("reviewer")]
@@ -362,18 +369,22 @@ def _describe_push(pull: PullRequest, made: dict[str, Any], data: dict[str, Any]
     count = int(data.get("count") or len(data.get("commits", ())))
     found = []
     for one in data.get("commits", ()):
-        publication = published.get(one["sha"])
-        status = publication.status if publication else "pending"
-        note = (
-            f"{publication.jobspecs} JobSpecs published"
-            if publication and status == "published"
-            else f"publication {status}"
-        )
-        state = {"published": "ok", "failed": "bad"}.get(status, "wait")
+        state, note = _describe_publication(published.get(one["sha"]), is_head=one["sha"] == pull.head_sha)
         url = reverse("repository-commit", args=[pull.repository.name, one["sha"]])
         found.append(CommitLine(one["sha"], one["subject"], url, state, note))
     text = f"pushed {count} commit{'s' if count != 1 else ''}"
     return Entry(**made, icon="git-commit", text=text, commits=tuple(found))
+
+
+def _describe_publication(publication: Publication | None, *, is_head: bool) -> tuple[str, str]:
+    """Return the kind of state, and in words what came of publishing a commit."""
+    if publication is None or publication.status == "pending":
+        # Only heads are published: one that a later commit came over is not missed.
+        return ("wait", "being published") if is_head else ("open", "overtaken by a later commit")
+    if publication.status == "failed":
+        count = len(publication.errors)
+        return "bad", f"{count} error{'s' if count != 1 else ''}"
+    return "ok", f"{publication.jobspecs} JobSpec{'s' if publication.jobspecs != 1 else ''} published"
 
 
 def _describe_build(made: dict[str, Any], data: dict[str, Any], *, rebuilt: bool) -> Entry:
@@ -383,7 +394,11 @@ def _describe_build(made: dict[str, Any], data: dict[str, Any], *, rebuilt: bool
     where = " on the target" if rebuilt else ""
     seconds = data.get("seconds")
     text = f"{word}{where}" + (f" in {duration(seconds)}" if seconds is not None else "")
-    tail = f"{data['jobs']} jobs run, {data.get('fresh', 0)} fresh" if "jobs" in data else ""
+    tail = (
+        f"{data['jobs']} job{'s' if data['jobs'] != 1 else ''} run, {data.get('fresh', 0)} fresh"
+        if "jobs" in data
+        else ""
+    )
     build = data.get("build")
     made = {**made, "actor": ""}
     return Entry(

@@ -192,6 +192,14 @@ class DatasetView:
     retry_url: str
     show: str
 
+    @property
+    def stale_text(self) -> str:
+        """What a moved target means for these rows."""
+        return (
+            f"{self.before_branch} has moved since this branch began, so some of these differences may come from there."
+            f" Merge {self.before_branch} into {self.after_branch} and build it to see the effect of this branch alone."
+        )
+
 
 @dataclass(frozen=True)
 class DataPage:

@@ -70,6 +70,7 @@ class PullHead:
     may_approve: bool
     is_stale: bool
     edit_url: str
+    merged_by: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -158,6 +159,7 @@ def read_head(principal: Principal, loaded: Loaded) -> PullHead:
         may_approve=may_write and principal.user_id != pull.author_id,
         is_stale=stale,
         edit_url=reverse("pull-edit", args=[name, pull.number]),
+        merged_by=pull.merge.merged_by.username if pull.state == states.MERGED else "",
     )
 
 
@@ -178,7 +180,14 @@ def _list_tabs(loaded: Loaded, diff: counts.DiffSum, commits: int) -> list[Tab]:
 
 def _list_verdict(loaded: Loaded, diff: counts.DiffSum, *, stale: bool) -> list[VerdictItem]:
     items = [_judge_build(loaded), _judge_reviews(loaded), _judge_rows(loaded, diff), _judge_schemas(loaded, diff)]
-    if diff.failed:
+    if loaded.pull.state == states.MERGED:
+        commit = loaded.pull.merge.merge_commit[:7]
+        items.append(
+            VerdictItem(
+                "ok", "git-merge", "Merged", f"into {loaded.pull.target} as {commit}", f"{loaded.url}#merge-title"
+            )
+        )
+    elif diff.failed:
         items.append(
             VerdictItem(
                 "bad",
@@ -265,6 +274,10 @@ def _judge_rows(loaded: Loaded, diff: counts.DiffSum) -> VerdictItem:
     return VerdictItem("info", "rows", "", note, url, diff.delta)
 
 
+def _count(number: int, word: str) -> str:
+    return f"in {number} {word}{'s' if number != 1 else ''}"
+
+
 def _judge_schemas(loaded: Loaded, diff: counts.DiffSum) -> VerdictItem:
     url = f"{loaded.url}/schema"
     if diff.breaking:
@@ -276,4 +289,6 @@ def _judge_schemas(loaded: Loaded, diff: counts.DiffSum) -> VerdictItem:
     unknown = sum(row.schema_status == states.NOT_COMPARED for row in loaded.rows)
     if unknown == len(loaded.rows) and loaded.rows:
         return VerdictItem("wait", "rows", "Schemas not compared", "nothing is built yet", url)
-    return VerdictItem("ok", "check-circle-fill", "No schema change", f"in {len(loaded.rows) - unknown} datasets", url)
+    return VerdictItem(
+        "ok", "check-circle-fill", "No schema change", _count(len(loaded.rows) - unknown, "dataset"), url
+    )

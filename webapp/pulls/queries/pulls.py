@@ -77,9 +77,7 @@ def find_head(repository: Repository, branch: str) -> str | None:
 
 def list_own_commits(pull: PullRequest) -> list[CommitInfo]:
     """The commits that the source has and the target has not, newest first; after a merge, those that were merged."""
-    merge = getattr(pull, "merge", None) if pull.state == states.MERGED else None
-    base = merge.target_sha if merge else pull.base_sha
-    return repositories.list_commits(pull.repository, pull.head_sha, not_in=base, limit=250)
+    return repositories.list_commits(pull.repository, pull.head_sha, not_in=find_base(pull), limit=250)
 
 
 def count_ahead(repository: Repository, *, sha: str, base: str) -> int:
@@ -227,8 +225,14 @@ def _members_of(group: str) -> frozenset[str]:
 
 
 def list_file_changes(pull: PullRequest) -> list[Any]:
-    """The files that the pull request changes, without colours."""
-    return repositories.compare(pull.repository, pull.base_sha, pull.head_sha, coloured=False)
+    """The files that the pull request changes, without colours; after a merge, those that it changed."""
+    return repositories.compare(pull.repository, find_base(pull), pull.head_sha, coloured=False)
+
+
+def find_base(pull: PullRequest) -> str:
+    """The commit to compare with: the target's, or what the target was before the merge."""
+    merge = getattr(pull, "merge", None) if pull.state == states.MERGED else None
+    return merge.target_sha if merge else pull.base_sha
 
 
 @dataclass(frozen=True)
@@ -257,7 +261,9 @@ def list_checks(pull: PullRequest) -> list[CheckResult]:
     if build is not None:
         state = {"COMPLETED": "green", "FAILED": "red", "ABORTED": "red"}.get(build.state, "pending")
         checks.append(CheckResult("Build", state, f"build {build.pk}: {build.state.lower()}", f"/builds/{build.pk}"))
-    stale = [row.path for row in pull.datasets.all() if row.change in (states.MODIFIED, states.ADDED) and not row.current]
+    stale = [
+        row.path for row in pull.datasets.all() if row.change in (states.MODIFIED, states.ADDED) and not row.current
+    ]
     if pull.datasets.exists():
         checks.append(
             CheckResult(
@@ -303,7 +309,6 @@ def _judge(comparison: Comparison | None) -> dict[str, Any]:
     counts = {name: comparison.summary.get(name, 0) for name in ("inserted", "deleted", "updated")}
     same_schema = comparison.schema.get("status") == states.UNCHANGED
     return {"state": "equal" if not any(counts.values()) and same_schema else "different", **counts}
-
 
 
 def find_comparison(pull: PullRequest, path: str) -> Comparison | None:
