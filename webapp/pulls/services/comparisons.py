@@ -171,7 +171,12 @@ def _run(comparison: Comparison, held: Any) -> None:
     handle = launch(
         "diff",
         manifest,
-        sandbox=Sandbox(readonly=[table_folder] if table_folder else [], writable=[str(folder)]),
+        sandbox=Sandbox(
+            readonly=[table_folder] if table_folder else [],
+            writable=[str(folder)],
+            # files of this machine need no network; those of an object store do
+            ports=() if table_folder else None,
+        ),
         limits=LIMITS,
         log_path=folder / "log",
         cwd=str(folder),
