@@ -131,7 +131,7 @@ def _rows() -> Made:
     def cell(
         after: Any, before: Any = None, *, state: str = "same", css: str = "", pin: bool = False, delta: str = ""
     ) -> Made:
-        return Made(after=after, before=before, state=state, css=css, pin=pin, num="num" in css, delta=delta)
+        return Made(after=after, before=before, state=state, css=css, pin=pin, num="num" in css, delta=delta, title="")
 
     return Made(
         columns=[column("day", "date · key", pin=True), column("carrier", "string"), column("flights", "long", number=True)],
