@@ -216,7 +216,9 @@ def prepare_admin() -> str:
         path.write_text(password + "\n")
         User.objects.create_superuser("admin", password=password)
         return password
-    if given and not user.check_password(given):
+    kept = path.read_text().strip() if path.exists() else ""
+    # Comparing with the file first: hashing a password takes half a second of every start.
+    if given and given != kept and not user.check_password(given):
         user.set_password(given)
         user.save(update_fields=["password"])
         path.touch(mode=0o600)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
+import sysconfig
 from pathlib import Path
-
-import pyspark
 
 JAR_VERSION = "1.12.0"
 JAR_NAME = f"iceberg-spark-runtime-4.1_2.13-{JAR_VERSION}.jar"
 JAR_COORDINATES = f"org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:{JAR_VERSION}"
 JAR_PATH = Path(sys.prefix) / "jars" / JAR_NAME
-SPARK_HOME = Path(pyspark.__file__).parent
+# Found, not imported: that would cost every command a second.
+SPARK_HOME = Path(sysconfig.get_paths()["purelib"]) / "pyspark"
 # Spark on Java 17 and later reaches into these packages; spark-submit would add them, but wants a shell and a module
 # that small runtimes lack.
 OPENED_PACKAGES = (

@@ -15,6 +15,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management import call_command, get_commands
 from django.core.management.base import BaseCommand, CommandError
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
 
 from webapp.core import java, spark_server
 from webapp.core.probes import answers_http, answers_tcp, is_fork_server_ready
@@ -28,6 +30,7 @@ class Command(BaseCommand):
     """Starts web, workers, sweeper, fork server and Spark; Ctrl-C stops them."""
 
     help = "Run Tributary."
+    requires_system_checks: list[str] = []  # they load every page; a later start is to take seconds
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the options."""
@@ -48,12 +51,13 @@ class Command(BaseCommand):
             self._supervise(parts)
             return
         self._check_port()
-        call_command("migrate", interactive=False, verbosity=0)
+        if _has_pending_migrations():
+            call_command("migrate", interactive=False, verbosity=0)
         kept = self.home / "admin-password"
         is_first_start = not kept.exists()
         call_command("prepare_admin")
         # Shown once: terminals are recorded, and the file is there for its owner.
-        show = is_first_start and not settings.TRIBUTARY_ADMIN_PASSWORD
+        show = is_first_start and kept.exists() and not settings.TRIBUTARY_ADMIN_PASSWORD
         self._supervise(self._make_parts(kept.read_text().strip() if show else ""))
 
     def _supervise(self, parts: list[Part]) -> None:
@@ -219,6 +223,12 @@ class Command(BaseCommand):
         if settings.TRIBUTARY_DEMO:
             self._say("The demo's people ines, mira and olek have the same password.")
         sys.stdout.flush()
+
+
+def _has_pending_migrations() -> bool:
+    """Whether `migrate` would do anything; asking is much faster than letting it find out."""
+    executor = MigrationExecutor(connection)
+    return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
 
 
 def _find_free_port() -> int:
