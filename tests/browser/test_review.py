@@ -1,0 +1,101 @@
+"""What people do on a pull request beside merging it; each test leaves it as it was."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+PULL = "/r/nyc/pulls/1"
+TITLE = "Count cancelled flights in the daily delays"
+
+
+def test_a_comment_is_markdown_and_never_markup(open_page: Callable[..., Page]) -> None:
+    page = open_page(PULL, who="olek")
+    page.get_by_role("textbox", name="Add a comment").fill("Is `mean_delay` still over <b>all</b> flights?")
+    page.keyboard.press("Control+Enter")
+    comment = page.locator("article.card", has_text="still over").last
+    expect(comment.locator("code")).to_have_text("mean_delay")
+    expect(comment).to_contain_text("<b>all</b>")
+    expect(comment.locator(".who")).to_have_text("olek")
+
+
+def test_an_empty_comment_is_refused_in_words(open_page: Callable[..., Page]) -> None:
+    page = open_page(PULL, who="olek")
+    page.get_by_role("button", name="Comment", exact=True).click()
+    expect(page.locator(".flash--error")).to_contain_text("empty")
+
+
+def test_nobody_approves_their_own(open_page: Callable[..., Page]) -> None:
+    page = open_page(PULL, who="ines")
+    page.locator("summary", has_text="Review").click()
+    expect(page.get_by_role("radio", name=re.compile("Approve"))).to_be_disabled()
+    expect(page.get_by_text("Nobody approves their own pull request.")).to_be_visible()
+
+
+def test_asking_for_changes_stands_against_the_merge_until_it_is_taken_back(open_page: Callable[..., Page]) -> None:
+    page = open_page(PULL, who="olek")
+    page.locator("summary", has_text="Review").click()
+    page.get_by_label("Your review").fill("The sum of cancelled is missing.")
+    page.get_by_role("radio", name=re.compile("Ask for changes")).check()
+    page.get_by_role("button", name="Submit review").click()
+    expect(page.locator("#merge-box")).to_contain_text("A reviewer asked for changes")
+    expect(page.locator(".verdict")).to_contain_text("Changes asked for")
+    page.locator("summary", has_text="Review").click()
+    page.get_by_role("radio", name=re.compile("Approve")).check()
+    page.get_by_role("button", name="Submit review").click()
+    expect(page.locator("#merge-box")).not_to_contain_text("A reviewer asked for changes")
+    # The approval counts; a new title does not make it void, so it is taken back for the tests beside this one.
+    expect(page.locator(".verdict")).to_contain_text("1 of 1 approvals")
+    page.locator("summary", has_text="Review").click()
+    page.get_by_role("radio", name=re.compile("Ask for changes")).check()
+    page.get_by_role("button", name="Submit review").click()
+    expect(page.locator("#merge-box")).to_contain_text("A reviewer asked for changes")
+
+
+def test_title_and_draft_are_edited(open_page: Callable[..., Page]) -> None:
+    page = open_page(PULL, who="ines")
+    for title, draft in ((f"{TITLE}, again", "1"), (TITLE, "0")):
+        page.get_by_role("button", name="Edit").click()
+        page.get_by_label("Title").fill(title)
+        page.get_by_label("State").select_option(draft)
+        page.get_by_role("button", name="Save").click()
+        expect(page.locator("h1")).to_contain_text(title)
+        word = "Draft" if draft == "1" else "Open"
+        expect(page.locator(".page-head .state")).to_have_text(word)
+    expect(page.locator(".timeline")).to_contain_text("changed the title")
+
+
+def test_closed_and_opened_again(open_page: Callable[..., Page]) -> None:
+    page = open_page(PULL, who="ines")
+    page.get_by_role("button", name="Close pull request").click()
+    expect(page.locator(".page-head .state")).to_have_text("Closed")
+    expect(page.get_by_role("button", name="Merge and rebuild")).to_have_count(0)
+    page.get_by_role("button", name="Open again").click()
+    expect(page.locator(".page-head .state")).to_have_text("Open")
+
+
+def test_the_comparison_page_says_that_it_is_open_already(open_page: Callable[..., Page]) -> None:
+    page = open_page("/r/nyc/pulls/new", who="ines")
+    expect(page.get_by_text("Choose the branch to merge.")).to_be_visible()
+    page.get_by_label("from").select_option("feature/cancelled-flights")
+    expect(page.locator(".flash--info")).to_contain_text("Already open")
+    page.get_by_role("link", name="Go to the pull request").click()
+    expect(page).to_have_url(re.compile(f"{PULL}$"))
+
+
+def test_lists_are_filtered_by_state_and_words(open_page: Callable[..., Page]) -> None:
+    page = open_page("/pulls")
+    page.get_by_placeholder("Title, branch or number").fill("nothing has this name")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Nothing found")).to_be_visible()
+    page.goto("/pulls?q=cancelled")
+    expect(page.get_by_role("link", name=re.compile(TITLE))).to_be_visible()

@@ -1,0 +1,136 @@
+"""Formats and values of pages."""
+
+from __future__ import annotations
+
+import datetime as dt
+from types import SimpleNamespace
+
+import pytest
+from django.test import RequestFactory
+
+from webapp.core.templatetags import markdown, ui
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(336776, "336,776"), (-12, "−12"), (0, "0"), (None, "–"), ("", "–"), (1.5, "1.5"), (float("inf"), "inf")],
+)
+def test_number_sets_thousands_apart(value: object, shown: str) -> None:
+    assert ui.number(value) == shown
+
+
+@pytest.mark.parametrize(("value", "shown"), [(12, "+12"), (0, "0"), (-3, "−3"), (None, "–")])
+def test_signed_shows_the_sign(value: int | None, shown: str) -> None:
+    assert ui.signed(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "shown"),
+    [(1, 2, "50"), (0, 9, "0"), (9, 9, "100"), (1, 1_000_000, "<0.01"), (999_999, 1_000_000, "~99.99"), (1, 0, None)],
+)
+def test_percent_never_rounds_to_none_or_all(part: int, whole: int, shown: str | None) -> None:
+    assert ui.percent(part, whole).replace(ui.THIN, "").rstrip("%") == (shown if shown is not None else "–")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0, "0 B"), (999, "999 B"), (1_500, "1.5 kB"), (121_034, "121 kB"), (5_100_000, "5.1 MB")]
+)
+def test_filesize_takes_the_unit_that_fits(value: int, shown: str) -> None:
+    assert ui.filesize(value).replace(ui.THIN, " ") == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0.2, "200 ms"), (2, "2 s"), (2.5, "2.5 s"), (48, "48 s"), (69, "1 min 09 s"), (3_900, "1 h 05 min"), (None, "–")],
+)
+def test_duration_has_two_units_at_most(seconds: float | None, shown: str) -> None:
+    assert ui.duration(seconds) == shown
+
+
+def test_took_counts_up_while_nothing_ended() -> None:
+    start = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    assert ui.took(start, start + dt.timedelta(seconds=9)) == "9 s"
+    assert "<elapsed-time" in ui.took(start)
+    assert ui.took(None) == "–"
+
+
+@pytest.mark.parametrize(
+    ("cell", "shown"),
+    [
+        (None, '<span class="null">null</span>'),
+        ("", '<span class="null">empty</span>'),
+        (True, "true"),
+        (-3, "−3"),
+        (float("nan"), "NaN"),
+        (float("-inf"), "−∞"),
+        ("<b>", "&lt;b&gt;"),
+        ([1, None], "[1, null]"),
+        ({"a": "x"}, "{a: x}"),
+    ],
+)
+def test_value_tells_null_from_empty_and_escapes(cell: object, shown: str) -> None:
+    assert ui.value(cell) == shown
+
+
+def test_value_makes_blanks_visible_and_cuts_long_text() -> None:
+    assert "··padded·" in ui.value("  padded ")
+    cut = ui.value("x" * 100)
+    assert cut.count("x") == 180
+    assert "…" in cut
+
+
+def test_state_says_it_by_word_too() -> None:
+    shown = ui.state("ABORT_PENDING")
+    assert "Abort pending" in shown
+    assert "st-run" in shown
+    assert ui.state_kind("nobody knows") == "open"
+
+
+def test_delta_has_words_for_screen_readers() -> None:
+    shown = ui.delta(12, 0, None)
+    assert "added </span>+12" in shown
+    assert "zero" in shown
+    assert "changed" not in shown
+
+
+def test_count_of_nothing_known_is_left_out() -> None:
+    assert ui.count(None) == ""
+    assert "count--none" in ui.count(0)
+
+
+def test_query_changes_one_parameter_and_keeps_the_rest() -> None:
+    request = RequestFactory().get("/x?q=a&cursor=1&change=inserted")
+    assert ui.query({"request": request}, cursor=None, sort="-day") == "?q=a&change=inserted&sort=-day"
+    assert ui.query({}, q="") == "?"
+
+
+def test_theme_takes_only_what_it_knows() -> None:
+    request = RequestFactory().get("/")
+    request.COOKIES["color_mode"] = '"><script>'
+    request.COOKIES["dark_theme"] = "dark_dimmed"
+    shown = ui.theme({"request": request})
+    assert 'data-color-mode="auto"' in shown
+    assert 'data-dark-theme="dark_dimmed"' in shown
+    user = SimpleNamespace(color_mode="dark", light_theme="light", dark_theme="dark", hotkeys=False)
+    request.user = user  # type: ignore[assignment]
+    assert 'data-hotkeys="off"' in ui.theme({"request": request})
+
+
+def test_diff_row_escapes_every_part() -> None:
+    bad = "<img>"
+    cell = SimpleNamespace(state="changed", before=bad, after=bad, delta=bad, css="num", pin=False, num=True, title=bad)
+    row = SimpleNamespace(n=1, css="up", sign="~", word="changed", copies=2, cells=[cell])
+    shown = ui.diff_row(row, first=True)
+    assert bad not in shown
+    assert shown.count("&lt;img&gt;") == 4
+    assert 'tabindex="0"' in shown
+
+
+def test_markdown_is_cleaned_and_its_headings_fit_the_page() -> None:
+    shown = markdown.render(
+        "# Big\n\n<script>x</script> [a](javascript:x) [b](https://example.org)\n\n| a |\n|---|\n| 1 |"
+    )
+    assert "<h3>Big</h3>" in shown
+    assert "<script" not in shown
+    assert "javascript" not in shown.replace("[a](javascript:x)", "")
+    assert 'class="mdtable"' in shown
