@@ -20,7 +20,7 @@ soak: .venv/.dev static/build/.stamp .venv/.jar debian ## run the long tier: ful
 
 check: .venv/.dev ## format, lint, types, import contracts, templates, missing migrations, locks
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports --no-cache
-	@$(BIN)/djlint --quiet --check templates --lint
+	@$(BIN)/djlint --quiet --lint templates
 	@$(BIN)/python manage.py makemigrations --check --dry-run --verbosity 0
 	@$(BIN)/python manage.py check_locks
 

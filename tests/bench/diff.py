@@ -201,7 +201,9 @@ def run_script(case: Case, folder: Path) -> None:
         return
     started = time.perf_counter()
     connection = duckdb.connect(config={"threads": "2", "memory_limit": "4GB"})
-    names = [row[0] for row in connection.sql("DESCRIBE SELECT * FROM read_parquet($1)", params=[case.files[0]]).fetchall()]
+    names = [
+        row[0] for row in connection.sql("DESCRIBE SELECT * FROM read_parquet($1)", params=[case.files[0]]).fetchall()
+    ]
     keys = " AND ".join(f"b.{name} IS NOT DISTINCT FROM a.{name}" for name in case.key)
     differs = " OR ".join(f"b.{name} IS DISTINCT FROM a.{name}" for name in names)
     columns = ", ".join(f"b.{name} AS before_{name}, a.{name} AS after_{name}" for name in names)
@@ -291,7 +293,9 @@ def main() -> None:
 
 def report(cases: list[Case], memory: dict[str, int], options: Any) -> None:
     """Seconds, and ratios of the same line."""
-    print(f"{options.rows:,} rows x 10 columns in {FILES} files unless said; best of {options.repeat}, first call in brackets")
+    print(
+        f"{options.rows:,} rows x 10 columns in {FILES} files unless said; best of {options.repeat}, first call in brackets"
+    )
     print("| table | diff s | ready s | decode s | script s | diff/decode | diff/script | diff/spark | peak MiB |")
     print("|---|---|---|---|---|---|---|---|---|")
     for case in cases:

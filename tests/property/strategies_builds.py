@@ -27,7 +27,7 @@ class World:
     datasets: Mapping[str, DatasetState]
 
 
-def make_spec(  # noqa: PLR0913 - one argument for each field that a test varies
+def make_spec(
     number: int,
     *,
     inputs: tuple[str, ...],
@@ -48,35 +48,21 @@ def make_spec(  # noqa: PLR0913 - one argument for each field that a test varies
         profile="light",
         size="small",
         digest=digest,
-        inputs=tuple(
-            DeclaredInput(name=f"i{place}", path=path)
-            for place, path in enumerate(inputs)
-        ),
-        outputs=tuple(
-            DeclaredOutput(name=f"o{place}", path=path)
-            for place, path in enumerate(outputs)
-        ),
+        inputs=tuple(DeclaredInput(name=f"i{place}", path=path) for place, path in enumerate(inputs)),
+        outputs=tuple(DeclaredOutput(name=f"o{place}", path=path) for place, path in enumerate(outputs)),
     )
 
 
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
     """Sources and a layered graph of transforms; each published on some branches, each dataset built on some."""
-    chain = draw(
-        st.sampled_from(
-            [("master",), ("feature", "master"), ("feature", "develop", "master")]
-        )
-    )
+    chain = draw(st.sampled_from([("master",), ("feature", "master"), ("feature", "develop", "master")]))
     sources = [f"/s/source{number}" for number in range(draw(st.integers(1, 3)))]
     paths = list(sources)
     specs: list[Spec] = []
     for number in range(draw(st.integers(1, 6))):
-        inputs = tuple(
-            draw(st.lists(st.sampled_from(paths), min_size=1, max_size=3, unique=True))
-        )
-        outputs = tuple(
-            f"/s/made{number}_{place}" for place in range(draw(st.integers(1, 2)))
-        )
+        inputs = tuple(draw(st.lists(st.sampled_from(paths), min_size=1, max_size=3, unique=True)))
+        outputs = tuple(f"/s/made{number}_{place}" for place in range(draw(st.integers(1, 2))))
         published = draw(st.sets(st.sampled_from(BRANCHES), min_size=1)) | {"master"}
         for branch in sorted(published):
             digest = draw(st.sampled_from(["d1", "d2"]))
@@ -91,14 +77,10 @@ def worlds(draw: st.DrawFn) -> World:
             )
         paths.extend(outputs)
     made = paths[len(sources) :]
-    datasets = {
-        path: draw(dataset_states(path, must_exist=path in sources)) for path in paths
-    }
+    datasets = {path: draw(dataset_states(path, must_exist=path in sources)) for path in paths}
     request = Request(
         chain=chain,
-        targets=tuple(
-            draw(st.lists(st.sampled_from(made), min_size=1, max_size=3, unique=True))
-        ),
+        targets=tuple(draw(st.lists(st.sampled_from(made), min_size=1, max_size=3, unique=True))),
         upstream=draw(st.booleans()),
         force=draw(st.booleans()),
     )
@@ -111,9 +93,7 @@ def dataset_states(draw: st.DrawFn, path: str, *, must_exist: bool) -> DatasetSt
     if not must_exist and draw(st.booleans()):
         return DatasetState(path)
     names = [branch for branch in BRANCHES if branch == "master" or draw(st.booleans())]
-    parents = {
-        name: elder for name, elder in zip(names, [*names[1:], None], strict=True)
-    }
+    parents = {name: elder for name, elder in zip(names, [*names[1:], None], strict=True)}
     committed = {
         name: Committed(id=f"t{path}{name}", branch=name, made_by="an upload")
         for name in names
@@ -122,9 +102,7 @@ def dataset_states(draw: st.DrawFn, path: str, *, must_exist: bool) -> DatasetSt
     return DatasetState(path, parents, committed)
 
 
-def carry_out(
-    plan: BuildPlan, datasets: Mapping[str, DatasetState]
-) -> dict[str, DatasetState]:
+def carry_out(plan: BuildPlan, datasets: Mapping[str, DatasetState]) -> dict[str, DatasetState]:
     """Return the datasets after every job of the plan committed its outputs."""
     after = dict(datasets)
     made: dict[tuple[int, str], str] = {}
@@ -132,10 +110,7 @@ def carry_out(
         for output in job.outputs:
             made[job.number, output.path] = f"new{job.number}{output.path}"
     for job in plan.running_jobs:
-        read = {
-            each.path: each.transaction or made[each.from_job or 0, each.path]
-            for each in job.inputs
-        }
+        read = {each.path: each.transaction or made[each.from_job or 0, each.path] for each in job.inputs}
         for output in job.outputs:
             state = after.get(output.path, DatasetState(output.path))
             new = Committed(

@@ -16,9 +16,7 @@ from webapp.core.errors import InvalidInput
 def plan_world(world: World) -> BuildPlan:
     """Plan, leaving out worlds whose inputs have no data: that refusal has its own tests."""
     try:
-        return make_plan(
-            specs=world.specs, request=world.request, datasets=world.datasets
-        )
+        return make_plan(specs=world.specs, request=world.request, datasets=world.datasets)
     except InvalidInput as error:
         assume(error.code != "input_missing")
         raise
@@ -52,9 +50,7 @@ def test_plan_pins_inputs_to_the_first_branch_with_data_or_to_an_earlier_job(
     world: World,
 ) -> None:
     plan = plan_world(world)
-    maker = {
-        output.path: job.number for job in plan.running_jobs for output in job.outputs
-    }
+    maker = {output.path: job.number for job in plan.running_jobs for output in job.outputs}
     for job in plan.jobs:
         for each in job.inputs:
             assert each.from_job == maker.get(each.path)
@@ -78,14 +74,8 @@ def test_plan_takes_each_jobspec_from_the_first_branch_that_has_one(
 ) -> None:
     for job in plan_world(world).jobs:
         path = job.outputs[0].path
-        branches = {
-            spec.branch
-            for spec in world.specs
-            if path in {output.path for output in spec.outputs}
-        }
-        assert job.spec_branch == next(
-            branch for branch in world.request.chain if branch in branches
-        )
+        branches = {spec.branch for spec in world.specs if path in {output.path for output in spec.outputs}}
+        assert job.spec_branch == next(branch for branch in world.request.chain if branch in branches)
 
 
 @given(worlds())
@@ -96,9 +86,7 @@ def test_plan_makes_new_branches_off_the_first_existing_one_of_the_chain(
     for job in plan.jobs:
         for output in job.outputs:
             existing = world.datasets[output.path].parents
-            nearest = next(
-                (branch for branch in plan.chain if branch in existing), None
-            )
+            nearest = next((branch for branch in plan.chain if branch in existing), None)
             assert output.is_new == (nearest != plan.branch)
             assert output.parent == (nearest if output.is_new else None)
 
@@ -117,38 +105,26 @@ def test_plan_covers_targets_and_with_upstream_everything_above(world: World) ->
 def test_second_build_is_all_fresh(world: World) -> None:
     plan = plan_world(world)
     after = carry_out(plan, world.datasets)
-    again = Request(
-        chain=plan.chain, targets=plan.targets, upstream=world.request.upstream
-    )
+    again = Request(chain=plan.chain, targets=plan.targets, upstream=world.request.upstream)
     second = make_plan(specs=world.specs, request=again, datasets=after)
     assert [job.is_fresh for job in second.jobs] == [True] * len(second.jobs)
     assert second.written_paths == ()
 
 
 @given(worlds(), st.data())
-def test_one_changed_digest_runs_that_job_and_what_reads_it(
-    world: World, data: st.DataObject
-) -> None:
-    request = Request(
-        chain=world.request.chain, targets=world.request.targets, upstream=True
-    )
+def test_one_changed_digest_runs_that_job_and_what_reads_it(world: World, data: st.DataObject) -> None:
+    request = Request(chain=world.request.chain, targets=world.request.targets, upstream=True)
     first = plan_world(World(world.specs, request, world.datasets))
     after = carry_out(first, world.datasets)
     changed = data.draw(st.sampled_from(first.jobs))
     specs = tuple(
-        spec
-        if spec.id != changed.spec
-        else type(spec)(**{**as_fields(spec), "digest": "other"})
+        spec if spec.id != changed.spec else type(spec)(**{**as_fields(spec), "digest": "other"})
         for spec in world.specs
     )
     second = make_plan(specs=specs, request=request, datasets=after)
     expected: set[int] = {changed.spec}
     for job in second.jobs:
-        if any(
-            second.jobs[each.from_job - 1].spec in expected
-            for each in job.inputs
-            if each.from_job
-        ):
+        if any(second.jobs[each.from_job - 1].spec in expected for each in job.inputs if each.from_job):
             expected.add(job.spec)
     assert {job.spec for job in second.running_jobs} == expected
 
@@ -159,15 +135,11 @@ def as_fields(spec: object) -> dict[str, object]:
 
 
 @given(worlds(), st.randoms())
-def test_plan_depends_on_no_order_and_survives_json(
-    world: World, shuffle: random.Random
-) -> None:
+def test_plan_depends_on_no_order_and_survives_json(world: World, shuffle: random.Random) -> None:
     plan = plan_world(world)
     specs = list(world.specs)
     shuffle.shuffle(specs)
-    assert (
-        make_plan(specs=specs, request=world.request, datasets=world.datasets) == plan
-    )
+    assert make_plan(specs=specs, request=world.request, datasets=world.datasets) == plan
     assert BuildPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
     assert all(f"{job.number}. " in plan.explain() for job in plan.jobs)
 
@@ -181,20 +153,12 @@ def test_plan_looks_only_at_the_paths_it_names(world: World) -> None:
 
 
 @given(worlds(), st.data())
-def test_chain_against_the_ancestry_of_any_involved_dataset_is_refused(
-    world: World, data: st.DataObject
-) -> None:
+def test_chain_against_the_ancestry_of_any_involved_dataset_is_refused(world: World, data: st.DataObject) -> None:
     assume(len(world.request.chain) > 1)
     plan_world(world)
-    path = data.draw(
-        st.sampled_from(
-            sorted(list_involved_paths(specs=world.specs, request=world.request))
-        )
-    )
+    path = data.draw(st.sampled_from(sorted(list_involved_paths(specs=world.specs, request=world.request))))
     younger, elder = world.request.chain[-2:]
-    broken = DatasetState(
-        path, {younger: None, elder: None}, world.datasets[path].committed
-    )
+    broken = DatasetState(path, {younger: None, elder: None}, world.datasets[path].committed)
     with pytest.raises(InvalidInput) as caught:
         make_plan(
             specs=world.specs,

@@ -35,7 +35,9 @@ def test_dataset_path_and_table_name_are_two_forms_of_one() -> None:
     assert names.folder_of("/nyc/delays/daily") == "nyc"
 
 
-@pytest.mark.parametrize("path", ["", "/", "nyc/daily", "/nyc", "/nyc/", "//nyc/x", "/nyc/a.b", "/nyc/../x", "/nyc/ä", "/a/b\n"])
+@pytest.mark.parametrize(
+    "path", ["", "/", "nyc/daily", "/nyc", "/nyc/", "//nyc/x", "/nyc/a.b", "/nyc/../x", "/nyc/ä", "/a/b\n"]
+)
 def test_what_is_no_dataset_path_is_refused(path: str) -> None:
     with pytest.raises(InvalidInput):
         names.split_dataset_path(path)

@@ -229,7 +229,9 @@ def _describe(path: Path) -> dict[str, str]:
 
 def _column(raw: Mapping[str, Any], summary: Mapping[str, Any]) -> Column:
     before, after = raw["before"] or {}, raw["after"] or {}
-    match: Mapping[str, Any] = next((entry for entry in summary.get("columns", ()) if entry["index"] == raw["index"]), {})
+    match: Mapping[str, Any] = next(
+        (entry for entry in summary.get("columns", ()) if entry["index"] == raw["index"]), {}
+    )
     return Column(
         index=raw["index"],
         name=raw["name"],
