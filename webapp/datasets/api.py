@@ -53,7 +53,7 @@ class DatasetsView(ApiView):
         found = queries.list_datasets(
             self.principal, path=request.query_params.get("path", ""), q=request.query_params.get("q", "")
         )
-        return Response(paginate(request._request, found, shapes.shape_dataset))  # noqa: SLF001 - DRF wraps the request
+        return Response(paginate(request._request, found, shapes.shape_dataset))
 
     @extend_schema(request=shapes.NewDatasetSerializer, responses={201: shapes.DatasetSerializer})
     def post(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
@@ -83,7 +83,7 @@ class DatasetBranchesView(DatasetEndpoint):
     def get(self, request: Request, dataset_id: int) -> Response:
         """List branches by name."""
         found = list_branches(self.find(dataset_id))
-        return Response(paginate(request._request, found, shapes.shape_branch))  # noqa: SLF001 - DRF wraps the request
+        return Response(paginate(request._request, found, shapes.shape_branch))
 
     @extend_schema(request=shapes.NewDatasetBranchSerializer, responses={201: shapes.DatasetBranchSerializer})
     def post(self, request: Request, dataset_id: int) -> Response:  # noqa: ARG002 - DRF's signature
@@ -118,7 +118,7 @@ class TransactionsView(DatasetEndpoint):
         """List transactions, newest first: those started on a branch, or all."""
         dataset = self.find(dataset_id)
         found = queries.list_transactions(dataset, branch=request.query_params.get("branch") or None)
-        return Response(paginate(request._request, found, shapes.shape_transaction))  # noqa: SLF001 - DRF wraps the request
+        return Response(paginate(request._request, found, shapes.shape_transaction))
 
     @extend_schema(request=shapes.NewTransactionSerializer, responses={201: shapes.TransactionSerializer})
     def post(self, request: Request, dataset_id: int) -> Response:  # noqa: ARG002 - DRF's signature
@@ -212,7 +212,7 @@ class DatasetPreviewView(DatasetEndpoint):
     def get(self, request: Request, dataset_id: int) -> Response:
         """Return a page of rows; the first 10,000 can be paged through."""
         dataset = self.find(dataset_id)
-        start, limit = _read_cursor(request), read_limit(request._request)  # noqa: SLF001 - DRF wraps the request
+        start, limit = _read_cursor(request), read_limit(request._request)
         wanted = Wanted(
             start=start,
             limit=limit,
@@ -260,7 +260,7 @@ def _read_cursor(request: Request) -> int:
         decoded = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
     except (binascii.Error, ValueError):
         decoded = ""
-    if not decoded.startswith("r") or not decoded[1:].isdigit() or len(decoded) > 10:  # noqa: PLR2004 - digits of a row
+    if not decoded.startswith("r") or not decoded[1:].isdigit() or len(decoded) > 10:
         message = "The cursor is not one of ours. Start from the first page."
         raise BadRequest(message, code="bad_cursor")
     return int(decoded[1:])

@@ -40,7 +40,7 @@ class NewDatasetBranchSerializer(serializers.Serializer[Any]):
     """Body of POST …/branches."""
 
     name = serializers.CharField(max_length=200)
-    parent = serializers.CharField(required=False, allow_null=True, default=None, max_length=200)
+    parent = serializers.CharField(required=False, allow_null=True, default=None, max_length=200)  # type: ignore[assignment]  # DRF takes declared fields off the class
     transaction = serializers.CharField(required=False, allow_null=True, default=None, max_length=12)
 
 
@@ -67,7 +67,7 @@ class TransactionSerializer(serializers.Serializer[Any]):
     id = serializers.CharField()
     branch = serializers.CharField(source="branch_name")
     number = serializers.IntegerField()
-    parent = serializers.CharField(source="parent_id", allow_null=True)
+    parent = serializers.CharField(source="parent_id", allow_null=True)  # type: ignore[assignment]  # DRF takes declared fields off the class
     type = serializers.CharField()
     state = serializers.CharField()
     by = serializers.CharField()
@@ -83,7 +83,7 @@ class TransactionSerializer(serializers.Serializer[Any]):
     started_at = serializers.DateTimeField()
     closed_at = serializers.DateTimeField(allow_null=True)
 
-    def get_snapshot_id(self, transaction: Any) -> int | None:  # noqa: ANN401 - a row of the layer below
+    def get_snapshot_id(self, transaction: Any) -> int | None:
         """Return the id as Iceberg writes it: a JSON number of 64 bits, as in table metadata."""
         number: int | None = transaction.snapshot_id
         return number
@@ -93,7 +93,7 @@ class DatasetBranchSerializer(serializers.Serializer[Any]):
     """A branch of a dataset."""
 
     name = serializers.CharField()
-    parent = serializers.CharField(source="parent.name", allow_null=True, default=None)
+    parent = serializers.CharField(source="parent.name", allow_null=True, default=None)  # type: ignore[assignment]  # DRF takes declared fields off the class
     transaction = TransactionSerializer(allow_null=True)
     created_at = serializers.DateTimeField()
 
@@ -110,7 +110,7 @@ class ColumnSerializer(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     name = serializers.CharField()
     type = serializers.CharField()
-    required = serializers.BooleanField()
+    required = serializers.BooleanField()  # type: ignore[assignment]  # DRF takes declared fields off the class
 
 
 class SchemaColumnSerializer(ColumnSerializer):
@@ -145,16 +145,16 @@ class PreviewSerializer(serializers.Serializer[Any]):
     previous = serializers.CharField(allow_null=True)
 
 
-def shape_dataset(dataset: Any) -> dict[str, Any]:  # noqa: ANN401 - a row of the layer below
+def shape_dataset(dataset: Any) -> dict[str, Any]:
     """Return a dataset as JSON."""
     return dict(DatasetSerializer(dataset).data)
 
 
-def shape_branch(branch: Any) -> dict[str, Any]:  # noqa: ANN401 - a row of the layer below
+def shape_branch(branch: Any) -> dict[str, Any]:
     """Return a branch as JSON."""
     return dict(DatasetBranchSerializer(branch).data)
 
 
-def shape_transaction(transaction: Any) -> dict[str, Any]:  # noqa: ANN401 - a row of the layer below
+def shape_transaction(transaction: Any) -> dict[str, Any]:
     """Return a transaction as JSON."""
     return dict(TransactionSerializer(transaction).data)

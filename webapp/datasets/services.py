@@ -175,7 +175,7 @@ def open_transaction(
     dataset: Dataset,
     branch: str,
     chain: Sequence[str] = (),
-    type: str,  # noqa: A002 - the word of the contract
+    type: str,
     by: Principal,
     build_id: int | None = None,
     job_id: str = "",
@@ -199,7 +199,7 @@ def open_transaction(
     return opened
 
 
-def start_transaction(*, dataset: Dataset, branch: str, type: str, by: Principal) -> Transaction:  # noqa: A002
+def start_transaction(*, dataset: Dataset, branch: str, type: str, by: Principal) -> Transaction:
     """Start a transaction that its opener writes and closes; the branch is made as a plain client's write would."""
     names.check_branch_name(branch)
     chain = (branch, *queries.get_fallback_chain(path=dataset.path, branch=branch))
@@ -259,6 +259,7 @@ def check_commit(*, table: str, branch: str, by: Principal | None) -> None:
     if queries.is_staging(branch):
         queries.check_staging_use(table=table, branch=branch, principal=by)
         return
+    queries.check_not_internal(branch)
     dataset = Dataset.objects.select_for_update().filter(table=table).first()
     pointer = None if dataset is None else queries.find_branch(dataset, branch)
     if pointer is not None:
@@ -484,7 +485,7 @@ def _mark_committed(row: Transaction, pointer: Pointer, summary: Mapping[str, An
 
 def _share_with_children(row: Transaction) -> None:
     """Pin in the catalog the branches that were made off the transaction while it was open."""
-    for pointer in row.pointers.exclude(pk=row.dataset_branch_id).select_related("dataset"):
+    for pointer in row.pointers.exclude(own_transactions=row).select_related("dataset"):
         _pin(pointer, row)
 
 

@@ -148,10 +148,10 @@ def _address(dataset: Dataset, **query: str) -> str:
 
 def _number(request: HttpRequest, name: str, default: int) -> int:
     text = request.GET.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else default  # noqa: PLR2004 - no page is that far
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else default
 
 
-def _add_refusal(form: Any, error: AppError) -> None:  # noqa: ANN401 - any form
+def _add_refusal(form: Any, error: AppError) -> None:
     """Show a refusal of a service on the field that it is about, else above the form."""
     errors: Any = error.errors
     fields = {name: found for name, found in errors.items() if name in form.fields} if isinstance(errors, dict) else {}

@@ -246,3 +246,15 @@ def test_parent_is_not_deleted_without_reparenting(dataset: Dataset, user: User)
 
     with pytest.raises(RestrictedError):
         parent.delete()
+
+
+def test_internal_branches_are_not_for_people(dataset: Dataset, user: User) -> None:
+    opened = make.a_transaction(dataset, user, branch="_review/shop/1/base", chain=("master",))
+    make.fill(opened, user)
+    make.commit(opened, user)
+    writer = make.a_user(is_admin=True)
+
+    assert make.try_write(make.a_client(writer, "_review/shop/1/base"), dataset) == 403
+    assert make.try_write(make.a_client(writer, "_review/shop/2/base"), dataset) == 403
+    assert queries.find_branch(dataset, "_review/shop/2/base") is None
+    assert queries.latest_committed(dataset, "_review/shop/1/base") != queries.latest_committed(dataset, "master")

@@ -122,7 +122,9 @@ class DatasetBranches(RuleBasedStateMachine):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def pick(self, data: st.DataObject, what: Any, label: str) -> str:
-        options = sorted(what)
+        # Ids are random: only the order in which transactions were started lets Hypothesis replay a choice.
+        started = list(self.model.before)
+        options = sorted(what, key=lambda one: (started.index(one) if one in started else -1, one))
         assume(options)
         return data.draw(st.sampled_from(options), label=label)
 
@@ -283,6 +285,14 @@ class DatasetBranches(RuleBasedStateMachine):
             head = view["current-snapshot-id"]
             note(f"{name} reads {head}")
             assert (None if head in (None, -1) else head) == (None if line.seen is None else snapshots[line.seen])
+
+    @invariant()
+    def closed_transactions_leave_no_staging_branch(self) -> None:
+        if not hasattr(self, "dataset"):
+            return
+        refs = catalog.get_metadata(table=self.dataset.table)["refs"]
+        writing = set(self.dataset.transactions.filter(state="OPEN").values_list("staging_branch", flat=True))
+        assert {name for name in refs if name.startswith("_job/")} <= writing
 
     @invariant()
     def transactions_are_kept_and_ordered(self) -> None:

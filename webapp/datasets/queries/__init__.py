@@ -19,6 +19,7 @@ from webapp.datasets.rules import transactions as rules
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
 
+INTERNAL_PREFIX = "_"
 STAGING_PREFIX = "_job/"
 """What the names of staging branches start with; people's names never start with an underscore."""
 SHORTEST_ID = 6
@@ -85,7 +86,8 @@ def find_branch(dataset: Dataset, name: str) -> DatasetBranch | None:
 
 def get_transaction(dataset: Dataset, transaction: str) -> Transaction:
     """Return the dataset's transaction of this id, whole or its first characters as pages show it."""
-    found = dataset.transactions.filter(pk__startswith=transaction)[:2] if len(transaction) >= SHORTEST_ID else []
+    is_long_enough = len(transaction) >= SHORTEST_ID
+    found = list(dataset.transactions.filter(pk__startswith=transaction)[:2]) if is_long_enough else []
     if len(found) != 1:
         message = f"{dataset.path} has no transaction {transaction}."
         raise NotFound(message)
@@ -215,6 +217,13 @@ def get_fallback_chain(*, path: str, branch: str) -> tuple[str, ...]:
 def is_staging(branch: str) -> bool:
     """Return whether a table branch is one that a transaction is written through."""
     return branch.startswith(STAGING_PREFIX)
+
+
+def check_not_internal(branch: str) -> None:
+    """Refuse a client's write to a branch that only builds fill, such as the one of a review."""
+    if branch.startswith(INTERNAL_PREFIX):
+        message = f"Branch {branch} is internal: only builds write it."
+        raise PermissionDenied(message, code="internal_branch")
 
 
 def find_open_staging(*, staging_branch: str, table: str) -> Transaction | None:

@@ -153,7 +153,7 @@ def read_datasets_page(
         permissions.check_repository(principal, repository, "read")
         mine = [name for name, owner in folders.items() if owner == repository]
         found = found.filter(queries.path_in_folders(mine))
-        folders = {name: repository for name in mine}
+        folders = dict.fromkeys(mine, repository)
     total = found.count()
     page = min(page, max(1, -(-total // PAGE_SIZE)))
     start = (page - 1) * PAGE_SIZE
@@ -251,7 +251,7 @@ def read_dataset_page(principal: Principal, *, path: str, asked: Asked) -> Datas
         current_tab=next(title for tab, title, *_ in TABS if tab == asked.tab),
         can_write=can_write,
         can_delete=_can_write(principal, dataset, None),
-        rights=_describe_rights(principal, dataset, repository),
+        rights=_describe_rights(principal, dataset),
         snippets=snippets.write_snippets(host=asked.host, table=dataset.table, branch=branch),
         open_transaction=latest if latest is not None and latest.is_open else None,
         **_read_panel(dataset, line, asked, schema),
@@ -403,7 +403,7 @@ def _can_write(principal: Principal, dataset: Dataset, branch: str | None) -> bo
     return True
 
 
-def _describe_rights(principal: Principal, dataset: Dataset, repository: str) -> str:
+def _describe_rights(principal: Principal, dataset: Dataset) -> str:
     if _can_write(principal, dataset, MASTER):
         return "you may read and write on every branch, master included."
     if _can_write(principal, dataset, None):

@@ -190,7 +190,7 @@ def _scan(metadata: Mapping[str, Any], names: Sequence[str], rows: int) -> tuple
     return table.slice(0, rows), table.num_rows > rows
 
 
-def _take_tasks(tasks: Any, rows: int) -> list[FileScanTask]:  # noqa: ANN401 - an iterable of pyiceberg's
+def _take_tasks(tasks: Any, rows: int) -> list[FileScanTask]:
     """Return the first files that certainly hold that many rows; of a file with deletes nobody knows."""
     taken: list[FileScanTask] = []
     held = 0
@@ -211,7 +211,7 @@ def _search(table: pa.Table, wanted: Wanted) -> tuple[pa.Array, int]:
         condition, parameters = _condition(table.column_names, wanted.q)
         order = _order(wanted.sort)
         found = engine.execute(
-            f'SELECT "\x1frow" AS place, count(*) OVER () AS matching FROM shown WHERE {condition} '  # noqa: S608
+            f'SELECT "\x1frow" AS place, count(*) OVER () AS matching FROM shown WHERE {condition} '
             f"ORDER BY {order} LIMIT {wanted.limit + 1} OFFSET {wanted.start}",
             parameters,
         ).fetchall()

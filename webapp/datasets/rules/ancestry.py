@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
 from webapp.core.errors import Conflict
 
@@ -44,7 +45,7 @@ def check_chain(*, dataset: str, chain: Sequence[str], parents: Parents) -> None
     build would read, as "older data of the same line", data that the branch never came from.
     """
     existing = [branch for branch in dict.fromkeys(chain) if branch in parents]
-    for branch, fallback in zip(existing, existing[1:], strict=False):
+    for branch, fallback in pairwise(existing):
         ancestors = list_ancestors(parents, branch)
         if fallback not in ancestors:
             line = " → ".join((branch, *ancestors))

@@ -19,7 +19,7 @@ SAFE_INTEGER = 2**53
 Json = None | bool | int | float | str | list[Any] | dict[str, Any]
 
 
-def encode_value(value: Any) -> Json:  # noqa: ANN401 - any value that Arrow can hold
+def encode_value(value: Any) -> Json:
     """Return the value as JSON holds it without loss."""
     if value is None or isinstance(value, bool | str):
         return value
@@ -35,7 +35,7 @@ def encode_row(row: Mapping[str, Any]) -> dict[str, Json]:
     return {name: encode_value(value) for name, value in row.items()}
 
 
-def _encode_other(value: Any) -> Json:  # noqa: ANN401 - any value that Arrow can hold
+def _encode_other(value: Any) -> Json:
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(bytes(value)).decode("ascii")
     if isinstance(value, datetime | date | time):
