@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from django.contrib.auth.models import Group
 
-from webapp.accounts.models import AuditEntry, Token, User
+from webapp.accounts.models import AuditEntry, Folder, Token, User
 from webapp.accounts.rules.principals import JobScope, Principal
 from webapp.core import clock
 from webapp.core.errors import NotFound, PermissionDenied, Unauthenticated
@@ -122,3 +122,8 @@ def list_groups() -> QuerySet[Group]:
 def list_audit() -> QuerySet[AuditEntry]:
     """The audit log, newest first."""
     return AuditEntry.objects.all()
+
+
+def list_folders(*, repository: str) -> list[str]:
+    """The top folders of datasets that a repository owns."""
+    return list(Folder.objects.filter(repository=repository).values_list("name", flat=True))

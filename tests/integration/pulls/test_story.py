@@ -184,7 +184,11 @@ def test_conflict_is_named_and_nothing_is_lost(stack: Stack, ask: Call) -> None:
 
 def test_deleted_branch_leaves_a_pull_request_that_says_so(stack: Stack, ask: Call) -> None:
     number = open_built_pull(stack, ask, "gone")
+    dataset = ask("ines", "GET", "/datasets?path=/shop/gone_out", expect=200)["results"][0]["id"]
+    branches = f"/datasets/{dataset}/branches"
+    assert "gone" in {one["name"] for one in ask("ines", "GET", branches, expect=200)["results"]}
     ask("ines", "DELETE", "/repositories/shop/branches/gone", expect=204)
+    assert "gone" not in {one["name"] for one in ask("ines", "GET", branches, expect=200)["results"]}
     at = f"/repositories/shop/pulls/{number}"
     shown = ask("ines", "GET", at, expect=200)
     assert [one["code"] for one in shown["blocked_by"]][0] == "source_missing"

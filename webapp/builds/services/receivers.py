@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from django.db import transaction
+
+from webapp.accounts import queries as accounts
 from webapp.builds.queries import chains
 from webapp.builds.services import publication
+from webapp.datasets import services as datasets
 
 if TYPE_CHECKING:
+    from webapp.accounts.rules.principals import Principal
     from webapp.repositories.models import Repository
 
 
@@ -17,6 +23,15 @@ def publish_commit(*, repository: Repository, branch: str, after: str, **_: Any)
         publication.request_publication(repository=repository, branch=branch, sha=after)
     else:
         publication.unpublish(repository=repository, branch=branch)
+
+
+def delete_data(*, repository: Repository, branch: str, data: str, by: Principal | None, **_: Any) -> None:
+    """Delete a branch's dataset branches with it, unless its data is to be kept. Transactions stay in the history."""
+    if data == "keep":
+        return
+    folders = accounts.list_folders(repository=repository.name)
+    # Tables are rewritten one by one: not inside the block that holds the database's write lock.
+    transaction.on_commit(partial(datasets.delete_branch_in_folders, folders=folders, branch=branch, by=by))
 
 
 def answer_git_chain(*, dataset_path: str, branch: str, **_: Any) -> tuple[str, ...] | None:
