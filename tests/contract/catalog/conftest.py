@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -50,29 +51,39 @@ class Server:
         return load_catalog("t", **{"type": "rest", "uri": self.uri, "token": self.token, **header, **extra})
 
 
-def start_server(home: Path) -> Server:
-    """Start an installation and wait until it answers."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environment = {
+def environment_of(home: Path, port: int) -> dict[str, str]:
+    """What a server's processes get."""
+    return {
         **{key: value for key, value in os.environ.items() if not key.startswith(("TRIBUTARY_", "DATABASE_URL"))},
         "TRIBUTARY_HOME": str(home),
         "TRIBUTARY_PORT": str(port),
         "TRIBUTARY_DEMO": "0",
         "DJANGO_SETTINGS_MODULE": "webapp.config.settings",
     }
-    run = {"cwd": ROOT, "env": environment, "check": True}
-    subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], **run)  # type: ignore[call-overload]
-    made = subprocess.run([sys.executable, "-c", SETUP], stdout=subprocess.PIPE, **run)  # type: ignore[call-overload]
+
+
+def serve(home: Path, port: int) -> subprocess.Popen[bytes]:
+    """Start the web server of an installation that is set up."""
     command = [
         str(Path(sys.executable).with_name("granian")),
         *("--interface", "asginl", "--workers", "1", "--host", "127.0.0.1", "--port", str(port)),
         "webapp.config.asgi:application",
     ]
-    with (home / "server.log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
-    token = __import__("json").loads(made.stdout)["admin"]
+    with (home / "server.log").open("ab") as log:
+        return subprocess.Popen(command, cwd=ROOT, env=environment_of(home, port), stdout=log, stderr=log)
+
+
+def start_server(home: Path) -> Server:
+    """Start an installation and wait until it answers."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = environment_of(home, port)
+    run = {"cwd": ROOT, "env": environment, "check": True}
+    subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], **run)  # type: ignore[call-overload]
+    made = subprocess.run([sys.executable, "-c", SETUP], stdout=subprocess.PIPE, **run)  # type: ignore[call-overload]
+    process = serve(home, port)
+    token = json.loads(made.stdout)["admin"]
     server = Server(port=port, home=home, token=token, process=process)
     _wait(server)
     return server

@@ -133,6 +133,8 @@ def test_evolving_on_a_branch(sql: Sql, namespace: str) -> None:
     sql(f"alter table a.{table} add partition field bucket(4, key)")
     sql(f"alter table a.{table} write ordered by score")
     sql(f"insert into a.{table} values (0.5, 3, named_struct('x', 7, 'y', 8, 'z', 9))")
+    sql(f"alter table a.{table} add column newest string")
+    sql(f"alter table a.{table} drop column newest")
     assert columns(sql, f"a.{table}") == ["score", "key", "point"]
     assert sql(f"select score, key, point.z from a.{table} order by key") == [
         (None, 1, None),

@@ -360,8 +360,15 @@ def test_a_damaged_file_is_the_trouble_of_one_table(orders: Catalog, damage: byt
     assert orders.load(ORDERS).status == 200
 
 
-def test_folders_are_open_for_writers_of_other_users_and_closed_above(orders: Catalog, home: Path) -> None:
+def test_folders_are_open_for_writers_of_other_users_and_closed_above(catalog: Catalog, home: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        catalog.create_table(ORDERS)
+    finally:
+        os.umask(before)
     [table] = (home / "warehouse" / "shop").glob("orders-*")
+    assert (home / "warehouse").stat().st_mode & 0o7777 == 0o755
+    assert [file.stat().st_mode & 0o7777 for file in table.glob("metadata/*.json")] == [0o644]
     assert (table / "data").stat().st_mode & 0o7777 == 0o777
     assert (table / "metadata").stat().st_mode & 0o7777 == 0o1777
     assert table.stat().st_mode & 0o022 == 0

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.factories.catalog import field, schema
-from webapp.catalog.rules.errors import CommitFailed, Invalid, Malformed
+from webapp.catalog.rules.errors import CommitFailed, IllegalArgument, Invalid, Malformed
 from webapp.catalog.rules.views import CreateViewRequest, create_view, normalise_view, replace_view
 
 
@@ -103,7 +103,7 @@ def test_properties_uuid_location_and_schema() -> None:
     ],
 )
 def test_refused_updates(update: dict[str, Any]) -> None:
-    with pytest.raises((Malformed, Invalid)):
+    with pytest.raises((Malformed, Invalid, IllegalArgument)):
         change(make(), update)
 
 

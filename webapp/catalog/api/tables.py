@@ -15,7 +15,7 @@ from webapp.catalog.rules.refs import TableRef, read_identifier
 from webapp.catalog.storage import metadata_files
 
 VARY = ("vary", "X-PLTR-Branch, Authorization")
-CACHED_BODIES = 32 * 1024 * 1024
+CACHED_BODIES = 16 * 1024 * 1024
 
 
 class _Bodies:

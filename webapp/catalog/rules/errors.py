@@ -61,6 +61,12 @@ class Malformed(BadRequest):
     iceberg_type = "BadRequestException"
 
 
+class IllegalArgument(BadRequest):
+    """Java's clients turn this type, and only this, into an IllegalArgumentException."""
+
+    iceberg_type = "IllegalArgumentException"
+
+
 class Invalid(BadRequest):
     """The request is well formed but breaks a rule of the table format."""
 

@@ -163,10 +163,9 @@ def _add_schema(fold: Fold, update: dict[str, Any]) -> None:
     schema = field(update, "schema", dict, where="add-schema")
     check_schema(schema, version=metadata["format-version"])
     proposed = optional_field(schema, "schema-id", int, where="schema")
+    # Deprecated, and only the highest id of this schema: it goes down when the newest column is dropped. Whether the writer
+    # knows the newest ids is what `assert-last-assigned-field-id` asks.
     stated = optional_field(update, "last-column-id", int, where="add-schema")
-    if stated is not None and stated < metadata["last-column-id"]:
-        message = f"Invalid last column ID: {stated} < {metadata['last-column-id']} (previous last column ID)"
-        raise CommitFailed(message)
     number = next((known["schema-id"] for known in metadata["schemas"] if same_schema(known, schema)), None)
     if number is None:
         check_field_ids(metadata, schema)
@@ -293,14 +292,12 @@ def _add_sort_order(fold: Fold, update: dict[str, Any]) -> None:
         if item.get("source-ids") is None:
             field(item, "source-id", int, where="sort field")
     _check_sources(fold, fields, what="sort")
-    proposed = optional_field(order, "order-id", int, where="sort order")
+    optional_field(order, "order-id", int, where="sort order")
     number = next((old["order-id"] for old in metadata["sort-orders"] if old["fields"] == fields), None)
     if number is None:
         highest = max((old["order-id"] for old in metadata["sort-orders"]), default=0)
         number = max(highest + 1, 1) if fields else 0
         metadata["sort-orders"] = [*metadata["sort-orders"], {"order-id": number, "fields": fields}]
-    if proposed not in (None, LAST_ADDED, number):
-        fold.renumbered_files.append(f"sort order id {proposed}")
     fold.last_order = number
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from webapp.catalog.rules.errors import CommitFailed, Invalid, Malformed
+from webapp.catalog.rules.errors import CommitFailed, IllegalArgument, Invalid, Malformed
 from webapp.catalog.rules.metadata import check_schema, field, find, objects, optional_field, same_schema, texts
 
 ViewMetadata = dict[str, Any]
@@ -174,7 +174,7 @@ def _add_version(fold: _Fold, update: dict[str, Any]) -> None:
     dialects = [field(item, "dialect", str, where="representation").lower() for item in representations]
     if len(set(dialects)) != len(dialects):
         message = f"Invalid view version: Cannot add multiple queries for dialect {dialects[0]}"
-        raise Invalid(message)
+        raise IllegalArgument(message)
     versions = fold.metadata["versions"]
     number = next((known["version-id"] for known in versions if _same_version(known, version)), None)
     if number is None:

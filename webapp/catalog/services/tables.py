@@ -271,7 +271,7 @@ def rename_table(*, source: TableRef, target: TableRef, by: Principal | None, in
     namespace = get_namespace(target)
     permissions.check_write(by, target, MASTER)
     if View.objects.filter(namespace=namespace, name=target.name).exists():
-        raise _exists(target, kind="View")
+        raise cannot_rename(source, target, kind="View")
     try:
         with transaction.atomic():
             moved = Table.objects.filter(pk=row.id).update(namespace=namespace, name=target.name)
@@ -282,7 +282,7 @@ def rename_table(*, source: TableRef, target: TableRef, by: Principal | None, in
             if inside is not None:
                 inside()
     except IntegrityError:
-        raise _exists(target) from None
+        raise cannot_rename(source, target, kind="Table") from None
 
 
 def drop_table(*, table: str, purge: bool, by: Principal | None) -> None:
@@ -328,8 +328,6 @@ def _insert(ref: TableRef, metadata: Metadata, *, by: Principal | None, inside: 
     """Write a table's first file and its row."""
     namespace = get_namespace(ref)
     location = metadata["location"]
-    if View.objects.filter(namespace=namespace, name=ref.name).exists():
-        raise _exists(ref, kind="View")
     metadata_files.make_table_folders(location)
     file = metadata_files.write(metadata, location=location, version=0)
     try:
@@ -374,10 +372,13 @@ def get_namespace(ref: TableRef) -> Namespace:
 def _check_create(ref: TableRef, *, by: Principal | None) -> None:
     if by is None or by.job is None:
         permissions.check_namespace(by, ref.namespace, "read")
-    get_namespace(ref)
+    namespace = get_namespace(ref)
     branch = ref.branch or MASTER
     chain = get_chain(ref, by=by) if is_internal(branch) else ()
     permissions.check_write(by, ref, branch, staged_for=chain[0] if chain else None)
+    if View.objects.filter(namespace=namespace, name=ref.name).exists():
+        message = f"View with same name already exists: {ref.table}"
+        raise AlreadyExists(message)
 
 
 def _check_location(stated: str | None, own: str) -> None:
@@ -406,8 +407,13 @@ def warehouse() -> str:
     return str(settings.TRIBUTARY_WAREHOUSE).rstrip("/")
 
 
-def _exists(ref: TableRef, *, kind: str = "Table") -> AlreadyExists:
-    return AlreadyExists(f"{kind} already exists: {ref.table}")
+def _exists(ref: TableRef) -> AlreadyExists:
+    return AlreadyExists(f"Table already exists: {ref.table}")
+
+
+def cannot_rename(source: TableRef, target: TableRef, *, kind: str) -> AlreadyExists:
+    """The refusal of a rename whose new name is taken."""
+    return AlreadyExists(f"Cannot rename {source.table} to {target.table}. {kind} already exists")
 
 
 def _too_busy(ref: TableRef) -> Unavailable:

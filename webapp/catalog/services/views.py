@@ -1,6 +1,5 @@
 """Make, replace, rename and drop views. They are shared by all branches."""
 
-import shutil
 from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import uuid4
@@ -16,7 +15,7 @@ from webapp.catalog.rules.locations import is_inside
 from webapp.catalog.rules.refs import TableRef, check_name
 from webapp.catalog.rules.views import CreateViewRequest, create_view, normalise_view, replace_view
 from webapp.catalog.services.swaps import ATTEMPTS, now_ms
-from webapp.catalog.services.tables import check_register_source, get_namespace, new_location, warehouse
+from webapp.catalog.services.tables import cannot_rename, check_register_source, get_namespace, new_location, warehouse
 from webapp.catalog.storage import metadata_files
 from webapp.core import clock
 from webapp.core.errors import Unavailable
@@ -96,28 +95,24 @@ def rename_view(*, source: TableRef, target: TableRef, by: Principal | None) -> 
     row = _get(source)
     namespace = get_namespace(target)
     permissions.check_view(by, target, "write")
-    _check_free(target)
+    if Table.objects.filter(namespace=namespace, name=target.name).exists():
+        raise cannot_rename(source, target, kind="Table")
     try:
         with transaction.atomic():
             View.objects.filter(pk=row.id).update(namespace=namespace, name=check_name(target.name, what="view"))
     except IntegrityError:
-        raise _exists(target) from None
+        raise cannot_rename(source, target, kind="View") from None
 
 
 def drop_view(*, ref: TableRef, by: Principal | None) -> None:
-    """Drop a view and its files.
+    """Drop a view; its files stay, so that it can be registered again.
 
     Raises:
         NoSuchView: there is no such view.
 
     """
     permissions.check_view(by, ref, "write")
-    row = _get(ref)
-    location = metadata_files.read(row.metadata_location).metadata["location"]
-    with transaction.atomic():
-        View.objects.filter(pk=row.id).delete()
-        if is_inside(location, warehouse()):
-            transaction.on_commit(lambda: shutil.rmtree(metadata_files.local_path(location), ignore_errors=True))
+    View.objects.filter(pk=_get(ref).id).delete()
 
 
 def _swap(row: ViewRow, after: dict[str, Any], *, inside: Inside | None) -> bool:

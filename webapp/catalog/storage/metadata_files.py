@@ -17,10 +17,13 @@ from uuid import uuid4
 from webapp.catalog.rules.errors import DamagedTable, Malformed
 from webapp.catalog.rules.metadata import Metadata, with_legacy_fields
 
+FOLDER_MODE = 0o755
+FILE_MODE = 0o644
 DATA_MODE = 0o777
 # Jobs of other users put manifests here; the sticky bit keeps them from removing the catalog's files.
 METADATA_MODE = 0o1777
-CACHED_BYTES = 64 * 1024 * 1024
+# Of the files as written; parsed they take several times as much.
+CACHED_BYTES = 16 * 1024 * 1024
 FOREIGN_BYTES = 64 * 1024 * 1024
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -152,7 +155,7 @@ def forget_all() -> None:
 def make_table_folders(location: str) -> None:
     """The folders of a table; job processes of other users write into them, so the modes do not depend on the umask."""
     root = local_path(location)
-    root.mkdir(parents=True, exist_ok=True, mode=0o755)
+    _make_passable(root)
     for name, mode in (("data", DATA_MODE), ("metadata", METADATA_MODE)):
         folder = root / name
         if not folder.is_dir():
@@ -160,6 +163,15 @@ def make_table_folders(location: str) -> None:
             folder.chmod(mode)
     _sync_folder(root)
     _sync_folder(root.parent)
+
+
+def _make_passable(folder: Path) -> None:
+    """Make a folder and what is missing above it, open for others to pass through whatever the umask."""
+    if folder.is_dir():
+        return
+    _make_passable(folder.parent)
+    folder.mkdir(exist_ok=True)
+    folder.chmod(FOLDER_MODE)
 
 
 def local_path(location: str) -> Path:
@@ -177,9 +189,11 @@ def _written(metadata: dict[str, Any]) -> dict[str, Any]:
 
 def _write_durably(path: Path, raw: bytes) -> None:
     temporary = path.with_name(f".{path.name}.tmp")
-    descriptor = os.open(temporary, _FLAGS, 0o644)
+    descriptor = os.open(temporary, _FLAGS, FILE_MODE)
     try:
         with os.fdopen(descriptor, "wb") as stream:
+            # Processes of other users read it, to compare two versions for instance; the umask has no say.
+            os.fchmod(stream.fileno(), FILE_MODE)
             stream.write(raw)
             stream.flush()
             os.fsync(stream.fileno())
