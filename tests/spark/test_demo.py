@@ -70,7 +70,9 @@ def pyiceberg_catalog(installation: Installation, token: str, branch: str | None
     return RestCatalog("t", uri=installation.catalog, token=token, **header)
 
 
-def describe_with_pyiceberg(installation: Installation, token: str, table: str, branch: str | None) -> tuple[int, list[str]]:
+def describe_with_pyiceberg(
+    installation: Installation, token: str, table: str, branch: str | None
+) -> tuple[int, list[str]]:
     loaded = pyiceberg_catalog(installation, token, branch).load_table(table)
     read = loaded.scan().to_arrow()
     return read.num_rows, read.column_names
