@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _EXAMPLES = 5
 _SORT_COLUMNS = 32
 _LARGE_PRECISION = 37
+_WEIGHTS = {"b": "-1", "a": "1"}
+"""What a row of each end counts in the net changes."""
 
 
 @dataclass
@@ -77,7 +79,9 @@ class Embedded:
         self.progress.enter("writing", summary=summary)
         self._write_rows(mode, summary)
         self.progress.enter("statistics")
-        found = statistics.collect(self, rows=summary["before_rows"] + summary["after_rows"])
+        found = statistics.collect(
+            self, rows=summary["before_rows"] + summary["after_rows"], matches=summary["columns"]
+        )
         artifact.write_json(self.folder / artifact.STATISTICS, found)
         self.progress.enter("ready")
         summary["timings_s"] = self.progress.timings
@@ -345,47 +349,56 @@ class Embedded:
     def _net_changes(self, table: str) -> None:
         """Each distinct row by the difference of its counts, duplicates counted."""
         columns = artifact.stored_columns(self.plan.pairs)
-        grouped = [pair for pair in self.plan.pairs if pair.compared]
-        keys: list[tuple[str, str]] = []
-        for pair in grouped:
-            assert pair.before is not None  # noqa: S101 - compared pairs have both
-            assert pair.after is not None  # noqa: S101
-            keys.append(comparable(pair.before.type, pair.after.type, f"b{pair.index}", f"a{pair.index}"))
-        # with no column in common nothing can be the same: each side's rows are all of its columns
-        separate = not grouped
-        parts = []
-        for side, rows in self._sides():
-            position = 0 if side == "b" else 1
-            outputs = [f"{pair[position]} AS g{index}" for index, pair in enumerate(keys)]
-            if separate:
-                outputs += [f"'{side}' AS g_side"]
-                outputs += [
-                    f"{name} AS g_{name}" if name[0] == side else f"CAST(NULL AS {type_}) AS g_{name}"
-                    for name, type_ in columns
-                ]
-            outputs += [self._outputs([column], side)[2:] for column in columns]
-            outputs.append(f"{'-1' if side == 'b' else '1'} AS weight")
-            parts.append(f"SELECT {', '.join(outputs)} FROM {rows}")
-        groups = [f"g{index}" for index in range(len(keys))]
-        if separate:
-            groups += ["g_side", *(f"g_{name}" for name, _ in columns)]
-        chosen = "".join(
-            f", any_value({name}) FILTER (weight = {'-1' if name[0] == 'b' else '1'}) AS {name}" for name, _ in columns
-        )
-        values = "".join(
-            f", CASE WHEN total {'<' if name[0] == 'b' else '>'} 0 THEN {name} END AS {name}" for name, _ in columns
-        )
-        if not parts:
-            empty = "".join(f", CAST(NULL AS {type_}) AS {name}" for name, type_ in columns)
+        empty = "".join(f", CAST(NULL AS {type_}) AS {name}" for name, type_ in columns)
+        sides = self._sides()
+        if not sides:
             self.connection.execute(
                 f"CREATE TEMP TABLE {table} AS SELECT '' AS change, 1::BIGINT AS copies{empty} WHERE false"
             )
             return
+        groups, rest = self._net_columns(columns)
+        parts = []
+        for side, rows in sides:
+            outputs = [f"{values[side]} AS {name}" for name, values in groups.items()]
+            outputs += [self._outputs([column], side)[2:] for column in rest]
+            outputs.append(f"{_WEIGHTS[side]} AS weight")
+            parts.append(f"SELECT {', '.join(outputs)} FROM {rows}")
+        chosen = "".join(f", any_value({name}) FILTER (weight = {_WEIGHTS[name[0]]}) AS {name}" for name, _ in rest)
+        kept = {name for name, _ in rest}
+        values = "".join(
+            f", CASE WHEN sign(total) = {_WEIGHTS[name[0]]} THEN {name if name in kept else f'g{name[1:]}'} END AS {name}"
+            for name, _ in columns
+        )
+        names = ", ".join(groups)
         self.connection.execute(
             f"CREATE TEMP TABLE {table} AS SELECT CASE WHEN total < 0 THEN 'deleted' ELSE 'inserted' END AS change, "
-            f"abs(total)::BIGINT AS copies{values} FROM (SELECT sum(weight) AS total{chosen} "
-            f"FROM ({' UNION ALL '.join(parts)}) GROUP BY {', '.join(groups)} HAVING sum(weight) <> 0)"
+            f"abs(total)::BIGINT AS copies{values} FROM (SELECT {names}, sum(weight) AS total{chosen} "
+            f"FROM ({' UNION ALL '.join(parts)}) GROUP BY {names} HAVING sum(weight) <> 0)"
         )
+
+    def _net_columns(self, columns: list[tuple[str, str]]) -> tuple[dict[str, dict[str, str]], list[tuple[str, str]]]:
+        """What rows are grouped by, as SQL per side, and the stored columns whose values the groups do not hold.
+
+        A column of one type at both ends is its own group, which keeps wide rows narrow.
+        """
+        groups: dict[str, dict[str, str]] = {}
+        held: set[str] = set()
+        for pair in self.plan.pairs:
+            if not pair.compared or pair.before is None or pair.after is None:
+                continue
+            names = f"b{pair.index}", f"a{pair.index}"
+            groups[f"g{pair.index}"] = dict(
+                zip("ba", comparable(pair.before.type, pair.after.type, *names), strict=True)
+            )
+            if pair.before.type == pair.after.type:
+                held.update(names)
+        if not groups:
+            # with no column in common nothing can be the same: each side's rows are all of its columns
+            groups["g_side"] = {"b": "'b'", "a": "'a'"}
+            for name, type_ in columns:
+                nothing = f"CAST(NULL AS {type_})"
+                groups[f"g_{name}"] = {side: name if name[0] == side else nothing for side in "ba"}
+        return groups, [column for column in columns if column[0] not in held]
 
     # --- keys -------------------------------------------------------------------------------------
 

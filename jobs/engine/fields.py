@@ -189,5 +189,7 @@ def quote(name: str) -> str:
 
 
 def literal(text: str) -> str:
-    """A DuckDB string literal."""
+    """A DuckDB string literal; the parser takes no NUL inside quotes."""
+    if "\0" in text:
+        return f"decode(unhex('{text.encode().hex()}'))"
     return "'" + text.replace("'", "''") + "'"

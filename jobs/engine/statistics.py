@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 VERSION = 1
 TABLE_ROWS = 2_000_000
 """Up to this many rows at both ends together the whole table is read, beyond it only the changed rows."""
+DETAILED_COLUMNS = 100
+"""Columns with a histogram or top values, the most changed first: a wide table must not take minutes."""
 BINS = 24
 TOP_VALUES = 10
 SAMPLE = 20_000
@@ -59,29 +61,28 @@ class Bins:
         return [self.low + self.width * index for index in range(self.count + 1)]
 
 
-def collect(diff: Embedded, *, rows: int) -> dict[str, Any]:
-    """The content of statistics.json; `rows` counts both ends together."""
+def collect(diff: Embedded, *, rows: int, matches: list[dict[str, Any]]) -> dict[str, Any]:
+    """The content of statistics.json; `rows` counts both ends together, `matches` the changed cells per column."""
+    changed_first = sorted(matches, key=lambda match: (-(match["changed"] or 0), match["index"]))
+    detailed = frozenset(match["index"] for match in changed_first[:DETAILED_COLUMNS])
     scopes = {}
     if rows <= TABLE_ROWS:
-        scopes["table"] = _Scope(diff, {side: _load_table(diff, side) for side in "ba"}).measure()
-    scopes["changed"] = _Scope(diff, _changed_rows(diff)).measure()
+        scopes["table"] = _Scope(diff, {side: _load_table(diff, side) for side in "ba"}, detailed).measure()
+    scopes["changed"] = _Scope(diff, _changed_rows(diff), detailed).measure()
     return {"version": VERSION, "table_is_measured": "table" in scopes, "table_row_limit": TABLE_ROWS, "scopes": scopes}
 
 
 def _load_table(diff: Embedded, side: str) -> str:
     """All rows of one end, decoded once: every column is asked several questions."""
     diff.connection.execute(f"CREATE TEMP TABLE all_{side} AS {diff.whole(side, diff.plan.pairs)}")
-    return f"SELECT * FROM all_{side}"
+    return f"all_{side}"
 
 
 def _changed_rows(diff: Embedded) -> dict[str, str]:
     """The rows of each end that are in the diff, as often as they are there."""
     copies = diff.one("SELECT coalesce(max(copies), 1) FROM changes")[0]
-    source = "changes" if copies == 1 else "(SELECT c.* FROM changes c, range(c.copies))"
-    return {
-        "b": f"SELECT * FROM {source} WHERE change <> 'inserted'",
-        "a": f"SELECT * FROM {source} WHERE change <> 'deleted'",
-    }
+    source = "changes" if copies == 1 else "changes c, range(c.copies)"
+    return {"b": f"{source} WHERE change <> 'inserted'", "a": f"{source} WHERE change <> 'deleted'"}
 
 
 @dataclass
@@ -90,10 +91,13 @@ class _Scope:
 
     diff: Embedded
     sources: dict[str, str]
+    """What follows FROM, without a star: expanding a thousand columns for each question is what would cost."""
+    detailed: frozenset[int]
+    """Columns that get a histogram or top values; the others only what one pass over all columns gives."""
 
     def measure(self) -> dict[str, Any]:
         basics = {side: self._basics(side) for side in "ba"}
-        bins = {pair.index: found for pair in self.diff.plan.pairs if (found := self._bins(pair, basics)) is not None}
+        bins = {pair.index: found for pair in self.diff.plan.pairs if (found := self._bins(pair, basics))}
         quantiles = {side: self._quantiles(side, basics[side]["rows"], bins) for side in "ba"}
         columns = []
         for pair in self.diff.plan.pairs:
@@ -102,7 +106,7 @@ class _Scope:
             if pair.index in bins:
                 entry["bins"] = _edges(pair, bins[pair.index])
                 self._add_spread(pair, bins[pair.index], sides, quantiles)
-            elif self._has_top_values(pair, sides):
+            elif pair.index in self.detailed and self._has_top_values(pair, sides):
                 self._add_top_values(pair, entry, sides)
             columns.append(entry)
         return {"rows": {"before": basics["b"]["rows"], "after": basics["a"]["rows"]}, "columns": columns}
@@ -112,8 +116,8 @@ class _Scope:
             yield self.diff.plan.pairs[int(column.alias[1:])], column.field, column.alias
 
     def _basics(self, side: str) -> dict[str, Any]:
-        rows = self.diff.one(f"SELECT count(*) FROM ({self.sources[side]})")[0]
-        is_exact = rows <= _EXACT_DISTINCT_ROWS
+        rows = self.diff.one(f"SELECT count(*) FROM {self.sources[side]}")[0]
+        is_exact = rows <= _EXACT_DISTINCT_ROWS and len(self.diff.plan.pairs) <= DETAILED_COLUMNS
         basics: dict[str, Any] = {"rows": rows, "distinct_exact": is_exact}
         names, tests = [], []
         for _pair, found, value in self._fields(side):
@@ -121,15 +125,17 @@ class _Scope:
                 names.append(f"{value}_{name}")
                 tests.append(test)
         if tests:
-            row = self.diff.one(f"SELECT {', '.join(tests)} FROM ({self.sources[side]})")
+            row = self.diff.one(f"SELECT {', '.join(tests)} FROM {self.sources[side]}")
             basics |= dict(zip(names, row, strict=True))
         if is_exact:
             for _pair, _found, value in self._fields(side):
-                groups = f"SELECT {value} FROM ({self.sources[side]}) GROUP BY {value}"
+                groups = f"SELECT {value} FROM {self.sources[side]} GROUP BY {value}"
                 basics[f"{value}_distinct"] = self.diff.one(f"SELECT count({value}) FROM ({groups})")[0]
         return basics
 
     def _bins(self, pair: Pair, basics: dict[str, dict[str, Any]]) -> Bins | None:
+        if pair.index not in self.detailed:
+            return None
         sides = [found.type for found in (pair.before, pair.after) if found is not None]
         kinds = {_axis_kind(side) for side in sides}
         if len(kinds) != 1 or None in kinds:
@@ -149,7 +155,7 @@ class _Scope:
         sample = f" USING SAMPLE reservoir({SAMPLE} ROWS) REPEATABLE (1)" if rows > SAMPLE else ""
         outputs = ", ".join(f"{_plain_axis(found, value)} AS {value}" for found, value in fields)
         tests = ", ".join(f"quantile_disc({value}, [{shares}])" for _, value in fields)
-        row = self.diff.one(f"SELECT {tests} FROM (SELECT {outputs} FROM ({self.sources[side]}){sample})")
+        row = self.diff.one(f"SELECT {tests} FROM (SELECT * FROM (SELECT {outputs} FROM {self.sources[side]}){sample})")
         return dict(zip((value for _, value in fields), row, strict=True))
 
     def _add_spread(
@@ -164,7 +170,7 @@ class _Scope:
             axis = _plain_axis(found, value)
             bin_rows = self.diff.connection.execute(
                 f"SELECT bin, count(*) FROM (SELECT {bins.index('axis')} AS bin FROM "
-                f"(SELECT {axis} AS axis FROM ({self.sources[side]})) WHERE axis IS NOT NULL) GROUP BY bin"
+                f"(SELECT {axis} AS axis FROM {self.sources[side]}) WHERE axis IS NOT NULL) GROUP BY bin"
             ).fetchall()
             counts = dict(bin_rows)
             known |= _spread(found, quantiles[side].get(value)) | {
@@ -206,7 +212,7 @@ class _Scope:
             if found is not None:
                 weights = "1 AS before, 0 AS after" if side == "b" else "0 AS before, 1 AS after"
                 value = text(found.type, f"{side}{pair.index}")
-                parts.append(f"SELECT {value} AS value, {weights} FROM ({self.sources[side]})")
+                parts.append(f"SELECT {value} AS value, {weights} FROM {self.sources[side]}")
         self.diff.connection.execute(
             "CREATE OR REPLACE TEMP TABLE frequent AS SELECT value, sum(before)::BIGINT AS before, "
             f"sum(after)::BIGINT AS after FROM ({' UNION ALL '.join(parts)}) WHERE value IS NOT NULL GROUP BY value"

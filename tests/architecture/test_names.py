@@ -14,14 +14,43 @@ from django.urls import URLPattern, URLResolver, get_resolver
 ROOT = Path(settings.BASE_DIR)
 APPS = ("accounts", "catalog", "repositories", "datasets", "builds", "pulls")
 KNOWN = {
-    *("__init__", "apps", "urls", "views", "api", "tasks", "forms", "serializers", "services", "queries", "permissions"),
+    *(
+        "__init__",
+        "apps",
+        "urls",
+        "views",
+        "api",
+        "tasks",
+        "forms",
+        "serializers",
+        "services",
+        "queries",
+        "permissions",
+    ),
     *("diffs", "runner", "storage", "models", "signals", "rules", "errors", "migrations", "management", "templatetags"),
     *("middleware", "starters"),
 }
 CONTRACT_PAGES = {
-    *("home", "repository", "repository-tree", "repository-blob", "repository-edit", "repository-commits", "repository-commit"),
+    *(
+        "home",
+        "repository",
+        "repository-tree",
+        "repository-blob",
+        "repository-edit",
+        "repository-commits",
+        "repository-commit",
+    ),
     *("repository-branches", "repository-jobspecs", "repository-datasets", "repository-builds", "repository-pulls"),
-    *("repository-settings", "pull-new", "pull", "pull-commits", "pull-code", "pull-schema", "pull-data", "pull-builds"),
+    *(
+        "repository-settings",
+        "pull-new",
+        "pull",
+        "pull-commits",
+        "pull-code",
+        "pull-schema",
+        "pull-data",
+        "pull-builds",
+    ),
     *("dataset", "datasets", "build", "builds", "build-new", "pulls", "tokens", "settings", "login"),
 }
 
@@ -39,7 +68,11 @@ def list_url_names(patterns: list[URLPattern | URLResolver]) -> set[str]:
 
 @pytest.mark.parametrize("app", APPS)
 def test_app_has_only_modules_with_known_names(app: str) -> None:
-    found = {path.stem for path in (ROOT / "webapp" / app).iterdir() if path.name != "__pycache__" and path.suffix in ("", ".py")}
+    found = {
+        path.stem
+        for path in (ROOT / "webapp" / app).iterdir()
+        if path.name != "__pycache__" and path.suffix in ("", ".py")
+    }
 
     assert found - KNOWN == set()
 

@@ -19,7 +19,10 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 def list_files() -> list[Path]:
     """The files that git would put into a clone."""
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
     )
     return [ROOT / name for name in listed.stdout.decode().split("\0") if name and (ROOT / name).is_file()]
 
@@ -44,7 +47,13 @@ def test_no_migration_is_missing(db: None) -> None:
 
 
 def test_no_file_names_a_package_registry() -> None:
-    hosts = ("pypi" + ".org", "registry." + "npmjs", "repo1." + "maven", "repo.maven" + ".apache", "files.python" + "hosted")
+    hosts = (
+        "pypi" + ".org",
+        "registry." + "npmjs",
+        "repo1." + "maven",
+        "repo.maven" + ".apache",
+        "files.python" + "hosted",
+    )
 
     guilty = [name for name, text in read_texts().items() if any(host in text for host in hosts)]
 
@@ -82,7 +91,11 @@ def test_every_dependency_is_locked_and_has_its_reason(group: str) -> None:
     declared = PROJECT["project"]["dependencies"] if group == "dependencies" else PROJECT["dependency-groups"]["dev"]
     lock = (ROOT / ".locks" / ("requirements.txt" if group == "dependencies" else "requirements-dev.txt")).read_text()
     locked = {match.lower() for match in re.findall(r"^([A-Za-z0-9_.-]+)==", lock, re.MULTILINE)}
-    lines = {line.split('"')[1]: line for line in (ROOT / "pyproject.toml").read_text().splitlines() if line.startswith('    "')}
+    lines = {
+        line.split('"')[1]: line
+        for line in (ROOT / "pyproject.toml").read_text().splitlines()
+        if line.startswith('    "')
+    }
 
     names = {requirement: re.split(r"[\[<>=!~ ;]", requirement)[0].lower() for requirement in declared}
 
@@ -100,7 +113,11 @@ def test_npm_lock_has_hashes_and_no_addresses() -> None:
 def test_nothing_third_party_or_built_is_committed() -> None:
     committed = [path.relative_to(ROOT).as_posix() for path in list_files()]
 
-    assert [name for name in committed if name.startswith(("static/build/", "static/vendor/", "node_modules/", "staticfiles/"))] == []
+    assert [
+        name
+        for name in committed
+        if name.startswith(("static/build/", "static/vendor/", "node_modules/", "staticfiles/"))
+    ] == []
     assert [name for name in committed if (ROOT / name).stat().st_size > 1_000_000] == []
 
 
@@ -115,7 +132,9 @@ def test_every_make_target_of_the_contract_is_there() -> None:
 def test_import_contracts_are_the_eight_and_hold() -> None:
     contracts = {contract["id"] for contract in PROJECT["tool"]["importlinter"]["contracts"]}
 
-    done = subprocess.run([ROOT / ".venv" / "bin" / "lint-imports", "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [ROOT / ".venv" / "bin" / "lint-imports", "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
 
     assert contracts == {"apps", "inside", "thin", "pure", "two-worlds", "one-door", "jobs", "acyclic"}
     assert done.returncode == 0, done.stdout[-3000:]

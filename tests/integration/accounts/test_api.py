@@ -110,9 +110,7 @@ def test_session_writes_need_the_form_token(admin: User) -> None:
     assert browser.get("/api/v1/tokens").status_code == 200
 
 
-def test_users_are_made_by_admins_only(
-    admin: User, make_user: Callable[..., User], api_client: ClientFactory
-) -> None:
+def test_users_are_made_by_admins_only(admin: User, make_user: Callable[..., User], api_client: ClientFactory) -> None:
     body = {"username": "ines", "password": "a-long-enough-secret"}
 
     assert api_client(make_user("olek")).post("/api/v1/users", body, format="json").status_code == 403
@@ -192,7 +190,9 @@ class TestIdempotencyKey:
         client = api_client(admin)
         client.post("/api/v1/users", self.body, format="json", HTTP_IDEMPOTENCY_KEY="k1")
 
-        other = client.post("/api/v1/users", {**self.body, "username": "otto"}, format="json", HTTP_IDEMPOTENCY_KEY="k1")
+        other = client.post(
+            "/api/v1/users", {**self.body, "username": "otto"}, format="json", HTTP_IDEMPOTENCY_KEY="k1"
+        )
 
         assert other.status_code == 422
         assert other.json()["code"] == "idempotency_reused"

@@ -86,12 +86,16 @@ def test_settings_change_the_theme_of_the_next_page(client: Client, admin: User)
     assert 'data-dark-theme="dark_dimmed"' in page
 
 
-def test_token_is_shown_once_and_ends_when_revoked(client: Client, admin: User, api_client: Callable[..., Client]) -> None:
+def test_token_is_shown_once_and_ends_when_revoked(
+    client: Client, admin: User, api_client: Callable[..., Client]
+) -> None:
     sign_in(client, "admin")
 
     page = client.post("/settings/tokens", {"name": "notebook", "days": "30", "scope": "read"})
 
-    secret = next(word for word in page.content.decode().replace("<", " ").replace(">", " ").split() if word.startswith("trb_"))
+    secret = next(
+        word for word in page.content.decode().replace("<", " ").replace(">", " ").split() if word.startswith("trb_")
+    )
     assert page["Cache-Control"] == "no-store"
     assert secret not in client.get("/settings/tokens").content.decode()
     headers = {"HTTP_AUTHORIZATION": f"Bearer {secret}"}

@@ -40,7 +40,11 @@ def make_part(tmp_path: Path) -> Callable[..., Part]:
 
     def make(name: str, line: str, **more: object) -> Part:
         return Part(
-            name=name, command=["/bin/sh", "-c", line], environment=dict(os.environ), log=tmp_path / f"{name}.log", **more
+            name=name,
+            command=["/bin/sh", "-c", line],
+            environment=dict(os.environ),
+            log=tmp_path / f"{name}.log",
+            **more,
         )
 
     return make

@@ -372,3 +372,27 @@ def test_statistics_of_both_ends(tmp_path: Path) -> None:
     assert (letter["after"]["nulls"], letter["after"]["distinct"]) == (1, 3)
     assert (day["before"]["min"], day["bins"]["kind"]) == ("2020-01-01", "time")
     assert found["scopes"]["changed"]["rows"] == {"before": 1, "after": 1}
+
+
+def test_a_wide_table_is_measured_in_detail_where_it_changed(tmp_path: Path) -> None:
+    names = [f"c{number}" for number in range(150)]
+    schema = keyed(*(field(number + 2, name, StringType()) for number, name in enumerate(names)))
+    before = {name: "x" for name in names}
+    _, *sides = two_versions(tmp_path, schema, [{"k": 1, **before}], [{"k": 1, **before, "c140": "y"}])
+    folder = tables.diff(tmp_path, *sides, key=["k"])["folder"]
+    columns = json.loads((folder / "statistics.json").read_text())["scopes"]["table"]["columns"]
+    assert columns[141]["top"]
+    assert "top" not in columns[139]
+    assert columns[139]["before"]["distinct"] == 1
+    net = tables.diff(tmp_path, *sides)
+    assert (net["inserted"], net["deleted"]) == (1, 1)
+
+
+def test_long_keys_with_any_character_are_looked_up_among_untouched_rows(tmp_path: Path) -> None:
+    table = tables.make_table(tmp_path, Schema(field(1, "k", StringType())))
+    long = "x" * 4096
+    table.append(tables.arrow_rows(table, [{"k": long + "a\0'"}, {"k": long + "b"}]))
+    old = tables.snapshot_of(table)
+    table.append(tables.arrow_rows(table, [{"k": long + "a\0'"}]))
+    sides = tables.side(table, old), tables.side(table, tables.snapshot_of(table))
+    assert tables.diff(tmp_path, *sides, key=["k"])["key_trouble"]["after"]["rows"] == 2
