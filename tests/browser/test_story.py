@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from urllib.parse import quote
 
 import pytest
@@ -27,6 +30,20 @@ def edit_file(page: Page, line: str, text: str) -> None:
     expect(page.locator("code-editor textarea")).to_have_value(re.compile(rf"^{re.escape(text)}", re.MULTILINE))
 
 
+def run_snippet(code: str, token: str) -> str:
+    """Run the lines that the page offers, as printed, in a Python of their own; return what they print."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "TRIBUTARY_TOKEN": token},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def test_story_of_a_pull_request(sign_in: SignIn, installation: Installation) -> None:
     ines = sign_in("ines")
 
@@ -48,6 +65,14 @@ def test_story_of_a_pull_request(sign_in: SignIn, installation: Installation) ->
     ines.get_by_role("button", name="Commit").click()
     expect(ines.get_by_text(re.compile("JobSpecs? published|7 JobSpecs")).first).to_be_visible(timeout=SLOW)
 
+    # A build of everything above Spark's summary is cancelled while it runs.
+    ines.goto(
+        f"/builds/new?repository=nyc&branch={quote(BRANCH, safe='')}&target=/nyc/routes/summary&upstream=1&force=1"
+    )
+    ines.get_by_role("button", name="Start build").click()
+    ines.get_by_role("button", name="Cancel").click()
+    expect(ines.locator(".page-head .state")).to_contain_text("Aborted", timeout=SLOW)
+
     # 2. The plan first, then the build with its states, log and lineage.
     ines.goto(f"/builds/new?repository=nyc&branch={quote(BRANCH, safe='')}&target=/nyc/delays/daily")
     expect(ines.get_by_text("/nyc/delays/daily").first).to_be_visible()
@@ -59,7 +84,11 @@ def test_story_of_a_pull_request(sign_in: SignIn, installation: Installation) ->
     # 3. The branch has its own rows; master has not moved.
     ines.goto(f"/d/nyc/delays/daily?branch={quote(BRANCH, safe='')}&tab=branches")
     expect(ines.get_by_text(BRANCH).first).to_be_visible()
-    expect(ines.get_by_text("Open in")).to_be_visible()
+    snippet = ines.locator("pre", has_text="load_catalog").first.text_content()
+    assert snippet is not None
+    read = run_snippet(snippet, installation.make_token("ines"))
+    assert "day" in read
+    assert "carrier" in read
 
     # 4. The pull request with its diffs.
     ines.goto(f"/r/nyc/pulls/new?source={quote(BRANCH, safe='')}")

@@ -104,6 +104,8 @@ def _database(url: str) -> dict[str, Any]:
         return {
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": unquote(parts.path),
+            # In memory, threads of a test would share one cache, which locks whole tables against readers: not what runs.
+            "TEST": {"NAME": str(TRIBUTARY_HOME / "test.sqlite3")},
             # A connection costs its PRAGMAs: opening one per request halves the rate of small requests.
             "CONN_MAX_AGE": 600,
             "OPTIONS": {
