@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from jobs.protocol import DiffRequest, DiffResult, ProtocolError, SideRef, read_message, write_message
-from webapp.builds.runner.launcher import SETUP_FAILED, Handle, Sandbox, launch
+from webapp.builds.runner.launcher import LOST, SETUP_FAILED, Handle, Sandbox, launch
 from webapp.catalog import queries as catalog
 from webapp.core import clock, doorbell
 from webapp.core.errors import Unavailable
@@ -248,6 +248,8 @@ def _finish(answer: Path, code: int | None, held: Any, folder: Path) -> None:
     if code is None:
         return
     now = clock.now()
+    if code == LOST and held.filter(attempt__lt=TRIES).update(state=states.QUEUED, created_at=now - RING_AGAIN):
+        return  # the job runner died, not the comparison: the sweep rings for it again
     try:
         result = read_message(DiffResult, answer)
     except ProtocolError as error:
