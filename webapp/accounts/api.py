@@ -43,7 +43,7 @@ class TokensView(ApiView):
     @extend_schema(responses=TokenSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List the caller's tokens."""
-        tokens = queries.list_tokens_of(self.principal)
+        tokens = queries.list_tokens(user_id=self.principal.user_id)
         return Response(paginate(request, tokens, lambda token: TokenSerializer(token).data))
 
     @extend_schema(request=NewTokenSerializer, responses={201: dict})

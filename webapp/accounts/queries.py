@@ -87,9 +87,9 @@ def get_user(username: str) -> User:
     return user
 
 
-def list_tokens(user: User) -> QuerySet[Token]:
-    """The user's own tokens that were not revoked; jobs' tokens are not shown."""
-    return Token.objects.filter(user=user, revoked_at=None, job_id="")
+def list_tokens(*, user_id: int) -> QuerySet[Token]:
+    """A user's own tokens that were not revoked; jobs' tokens are not shown."""
+    return Token.objects.filter(user_id=user_id, revoked_at=None, job_id="")
 
 
 def get_signed_in_user(principal: Principal | None) -> User:
@@ -102,11 +102,6 @@ def get_signed_in_user(principal: Principal | None) -> User:
     if principal is None:
         raise Unauthenticated("Sign in to see this page.")
     return User.objects.get(pk=principal.user_id)
-
-
-def list_tokens_of(principal: Principal) -> QuerySet[Token]:
-    """The tokens of who asks."""
-    return Token.objects.filter(user_id=principal.user_id, revoked_at=None, job_id="")
 
 
 def list_users() -> QuerySet[User]:

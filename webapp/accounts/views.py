@@ -75,7 +75,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
             expires_at=clock.now() + timedelta(days=days) if days else None,
         )
         form = TokenForm()
-    context = {"form": form, "tokens": queries.list_tokens(user), "secret": secret}
+    context = {"form": form, "tokens": queries.list_tokens(user_id=user.pk), "secret": secret}
     response = pages.render(request, "accounts/tokens.html", context)
     response["Cache-Control"] = "no-store"
     return response
