@@ -1,0 +1,386 @@
+"""One page of a row diff with its filters, wherever it is shown: in a pull request or between any two transactions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from webapp.core.errors import AppError
+from webapp.pulls.diffs import rows as stored
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+MANY_COLUMNS = 8
+"""With more columns than this, only the changed ones are shown at first."""
+FLOAT_DIGITS = 7
+DELTA_LENGTH = 8
+SIGNS = {"inserted": ("ins", "+", "added"), "deleted": ("rm", "−", "removed"), "updated": ("up", "~", "changed")}
+KINDS = (("", "All"), ("inserted", "Added"), ("deleted", "Removed"), ("updated", "Changed"))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a row diff is shown: the page's address, what its links keep, and the exports of the whole."""
+
+    url: str
+    keeps: Mapping[str, str]
+    csv_url: str
+    parquet_url: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One choice of a filter, as a link."""
+
+    text: str
+    url: str
+    count: int | None
+    is_current: bool
+    tone: str = ""
+    sign: str = ""
+
+
+@dataclass(frozen=True)
+class Size:
+    """Rows a page."""
+
+    value: int
+    url: str
+    current: bool
+
+
+@dataclass(frozen=True)
+class Head:
+    """One column of the table."""
+
+    name: str
+    note: str
+    pin: bool
+    is_number: bool
+    state: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of the table."""
+
+    state: str
+    before: Any
+    after: Any
+    delta: str | None
+    css: str
+    pin: bool
+    num: bool
+    title: str = ""
+    """All digits, where the cell shows fewer."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of the table."""
+
+    n: int
+    css: str
+    sign: str
+    word: str
+    copies: int
+    cells: list[Cell]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of one page, ready to draw."""
+
+    columns: list[Head]
+    rows: list[Line]
+
+
+@dataclass(frozen=True)
+class Share:
+    """A count with what it is a share of."""
+
+    css: str
+    sign: str
+    count: int
+    word: str
+    whole: int
+
+
+@dataclass(frozen=True)
+class RowsView:
+    """One page of a row diff with its filters."""
+
+    table: Table
+    text: str
+    shares: list[Share]
+    choices: list[Choice]
+    columns: list[Choice]
+    hidden: int
+    only_changed: bool
+    toggle_url: str
+    sizes: list[Size]
+    previous_url: str
+    next_url: str
+    q: str
+    column: str
+    change: str
+    sort: str
+    key: str
+    mode: str
+    trouble: Mapping[str, Any] | None
+    asked_key: str
+    is_complete: bool
+    stored: int
+    warnings: list[str]
+    ignored: list[str]
+    csv_url: str
+    parquet_url: str
+    hidden_fields: list[tuple[str, str]]
+    problem: str = ""
+
+
+def read_rows(folder: Path, *, parameters: Mapping[str, Any], place: Place) -> RowsView:
+    """Return the page of a stored row diff that an address asks for."""
+    asked = _Asked.parse(parameters)
+    problem = ""
+    try:
+        page = stored.read_page(folder, **asked.arguments)
+    except AppError as error:
+        # What the address asks for cannot be answered: say it above the unfiltered rows. What is gone is refused.
+        if error.status != 400:
+            raise
+        problem = error.detail
+        asked = _Asked(limit=asked.limit)
+        page = stored.read_page(folder, **asked.arguments)
+    return _RowsBuilder(place, page, asked, problem, str(parameters.get("columns", ""))).build()
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the address asks for."""
+
+    change: str = ""
+    column: str = ""
+    q: str = ""
+    sort: str = ""
+    cursor: str = ""
+    limit: int = stored.DEFAULT_LIMIT
+
+    @classmethod
+    def parse(cls, parameters: Mapping[str, Any]) -> _Asked:
+        limit = str(parameters.get("limit", ""))
+        change = str(parameters.get("change", ""))
+        return cls(
+            change=change,
+            column=str(parameters.get("column", "")),
+            q=str(parameters.get("q", "")).strip(),
+            sort=str(parameters.get("sort", "")),
+            cursor=str(parameters.get("cursor", "")),
+            limit=int(limit) if limit.isdigit() and int(limit) in stored.LIMITS else stored.DEFAULT_LIMIT,
+        )
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What reading takes."""
+        return {
+            "change": [self.change] if self.change else [],
+            "column": self.column or None,
+            "q": self.q or None,
+            "sort": self.sort or None,
+            "cursor": self.cursor or None,
+            "limit": self.limit,
+        }
+
+
+@dataclass(frozen=True)
+class _RowsBuilder:
+    place: Place
+    page: stored.RowPage
+    asked: _Asked
+    problem: str
+    columns_wish: str
+
+    def build(self) -> RowsView:
+        """Put table, filters and addresses together."""
+        page, asked = self.page, self.asked
+        shown = self._shown_columns()
+        summary = page.summary
+        return RowsView(
+            table=Table([self._head(one) for one in shown], [self._line(one, shown) for one in page.rows]),
+            text=self._text(),
+            shares=self._shares(),
+            choices=self._choices(),
+            columns=self._column_choices(),
+            hidden=len(page.columns) - len(shown),
+            only_changed=self._only_changed,
+            toggle_url=self._url(columns="all" if self._only_changed else "changed", cursor=asked.cursor),
+            sizes=[Size(value, self._url(limit=value), current=value == asked.limit) for value in stored.LIMITS],
+            previous_url=self._url(cursor=page.previous) if page.previous else "",
+            next_url=self._url(cursor=page.next) if page.next else "",
+            q=asked.q,
+            column=asked.column,
+            change=asked.change,
+            sort=asked.sort,
+            key=", ".join(page.key),
+            mode=page.mode,
+            trouble=summary.get("key_trouble"),
+            asked_key=", ".join(summary.get("asked_key") or ()),
+            is_complete=bool(summary.get("is_complete", True)),
+            stored=int(summary.get("stored_rows", 0)),
+            warnings=[str(one) for one in summary.get("warnings", ())],
+            ignored=list(summary.get("ignored", ())),
+            csv_url=self.place.csv_url,
+            parquet_url=self.place.parquet_url,
+            hidden_fields=self._hidden_fields(),
+            problem=self.problem,
+        )
+
+    @property
+    def _only_changed(self) -> bool:
+        if self.columns_wish in ("all", "changed"):
+            return self.columns_wish == "changed"
+        return len(self.page.columns) > MANY_COLUMNS
+
+    def _shown_columns(self) -> list[stored.Column]:
+        columns = [one for one in self.page.columns if not self._only_changed or self._is_telling(one)]
+        # Where only the key is left, the rows themselves are the news: then every column tells something.
+        columns = columns if len(columns) > len(self.page.key) else list(self.page.columns)
+        return sorted(columns, key=lambda one: not one.is_key)
+
+    def _is_telling(self, column: stored.Column) -> bool:
+        """Whether any row of the whole diff differs in it, so that columns stay while the reader pages."""
+        return column.is_key or bool(column.changed) or column.state != "same" or self.page.mode == "net"
+
+    def _url(self, **changes: object) -> str:
+        asked = self.asked
+        values: dict[str, object] = {
+            **self.place.keeps,
+            "change": asked.change,
+            "column": asked.column,
+            "q": asked.q,
+            "sort": asked.sort,
+            "limit": asked.limit if asked.limit != stored.DEFAULT_LIMIT else "",
+            "columns": self.columns_wish,
+            **changes,
+        }
+        kept = {name: value for name, value in values.items() if value not in ("", None)}
+        return f"{self.place.url}?{urlencode(kept, safe='/')}#rows"
+
+    def _hidden_fields(self) -> list[tuple[str, str]]:
+        asked = self.asked
+        values = [
+            *self.place.keeps.items(),
+            ("change", asked.change),
+            ("column", asked.column),
+            ("columns", self.columns_wish),
+        ]
+        return [(name, value) for name, value in values if value]
+
+    def _text(self) -> str:
+        page = self.page
+        if not page.rows:
+            return "No row"
+        order = f"sorted by {self.asked.sort.removeprefix('-')}" if self.asked.sort else ""
+        order = order or (f"ordered by {', '.join(page.key)}" if page.key else "in no order of theirs")
+        return f"Rows {page.first:,}–{page.last:,} of {page.total:,}, {order}"
+
+    def _shares(self) -> list[Share]:
+        summary = self.page.summary
+        before, after = int(summary.get("before_rows", 0)), int(summary.get("after_rows", 0))
+        shares = [
+            Share("add", "+", int(summary.get("inserted", 0)), "added", after),
+            Share("del", "−", int(summary.get("deleted", 0)), "removed", before),
+        ]
+        if self.page.mode == "identifier":
+            shares.append(Share("mod", "~", int(summary.get("updated", 0)), "changed", before))
+        shares.append(Share("muted", "", int(summary.get("unchanged", 0)), "same", before))
+        return shares
+
+    def _choices(self) -> list[Choice]:
+        summary = self.page.summary
+        found = []
+        for value, text in KINDS:
+            if value == "updated" and self.page.mode == "net":
+                continue
+            count = int(summary.get(value, 0)) if value else None
+            css, sign, _word = SIGNS.get(value, ("", "", ""))
+            tone = {"ins": "add", "rm": "del", "up": "mod"}.get(css, "")
+            found.append(Choice(text, self._url(change=value), count, self.asked.change == value, tone, sign))
+        return found
+
+    def _column_choices(self) -> list[Choice]:
+        changed = [one for one in self.page.columns if one.changed]
+        found = [
+            Choice(
+                one.name,
+                self._url(column="" if self.asked.column == one.name else one.name),
+                one.changed,
+                self.asked.column == one.name,
+            )
+            for one in sorted(changed, key=lambda one: -(one.changed or 0))
+        ]
+        return found[:24]
+
+    def _head(self, column: stored.Column) -> Head:
+        parts = [column.type]
+        if column.state == "retyped":
+            parts = [f"{column.before_type} → {column.after_type}"]
+        if column.state == "renamed":
+            parts.append(f"was {column.before_name}")
+        if column.is_key:
+            parts.append("key")
+        if column.is_ignored:
+            parts.append("ignored")
+        if column.is_unreadable:
+            parts.append("not readable")
+        return Head(column.name, " · ".join(parts), column.is_key, column.is_number, column.state)
+
+    def _line(self, row: stored.Row, shown: list[stored.Column]) -> Line:
+        css, sign, word = SIGNS[row.change]
+        cells = {cell.column.index: cell for cell in row.cells}
+        return Line(row.n, css, sign, word, row.copies, [self._cell(cells[one.index]) for one in shown])
+
+    def _cell(self, cell: stored.Cell) -> Cell:
+        column = cell.column
+        marks = ["num"] if column.is_number else []
+        if cell.state == "changed":
+            marks.append("chg")
+        elif cell.state == "inserted" and column.state == "added":
+            marks.append("ins")
+        elif cell.state == "deleted" and column.state == "removed":
+            marks.append("rm")
+        elif cell.state == "none":
+            marks.append("none")
+        elif cell.state == "same":
+            marks.append("same")
+        before, after = _write(cell.before, column.before_type), _write(cell.after, column.after_type)
+        if cell.state == "changed" and before == after:
+            # Shortened they look alike, so the reader gets all digits.
+            before, after = cell.before, cell.after
+        is_short = (before, after) != (cell.before, cell.after) and "timestamp" not in column.type
+        whole = [str(one) for one in (cell.before, cell.after) if one is not None] if is_short else []
+        title = " → ".join(whole if cell.state == "changed" else whole[-1:])
+        delta = _shorten(cell.delta) if cell.delta else None
+        return Cell(cell.state, before, after, delta, " ".join(marks), column.is_key, column.is_number, title)
+
+
+def _write(value: Any, kind: str | None) -> Any:
+    """Times and floating point numbers as people write them; API and exports keep every digit."""
+    if isinstance(value, str) and kind and kind.startswith("timestamp"):
+        return value.replace("T", " ", 1).replace("+00:00", "Z")
+    if isinstance(value, float) and len(repr(value)) > FLOAT_DIGITS + 2 and math.isfinite(value):
+        return f"{value:.{FLOAT_DIGITS}g}".replace("-", "−", 1) if value < 0 else f"{value:.{FLOAT_DIGITS}g}"
+    return value
+
+
+def _shorten(delta: str) -> str:
+    """A difference with as many digits as say something; it is signed."""
+    return (
+        f"{float(delta):+.4g}".replace("-", "−", 1)
+        if "." in delta and len(delta) > DELTA_LENGTH
+        else delta.replace("-", "−", 1)
+    )
