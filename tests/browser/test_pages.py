@@ -57,6 +57,8 @@ PAGES = {
     "dataset-history": "/d/nyc/delays/daily?tab=history",
     "dataset-branches": "/d/nyc/delays/daily?tab=branches",
     "dataset-lineage": "/d/nyc/delays/daily?tab=lineage",
+    "dataset-compare": f"/d/nyc/delays/daily?tab=compare&from=master&to={BRANCH}",
+    "dataset-compare-nothing": "/d/nyc/delays/daily?tab=compare&from=master&to=nowhere",
     "builds": "/builds",
     "build-new": "/builds/new",
     "build": "/builds/{build}",

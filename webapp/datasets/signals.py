@@ -10,3 +10,5 @@ branch_removed = Signal()
 """dataset: Dataset, branch: str"""
 git_chain_requested = Signal()
 """dataset_path: str, branch: str → tuple of the branch and its fallbacks in the owning repository, or None"""
+changes_requested = Signal()
+"""transactions: sequence of Transaction → their ids with what each changed in rows, where somebody has counted"""

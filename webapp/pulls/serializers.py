@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from webapp.pulls.models import Comment, Merge, PullDataset, PullRequest, Review, TimelineEvent
+from webapp.datasets.serializers import shape_transaction
+from webapp.pulls.models import Comment, Comparison, Merge, PullDataset, PullRequest, Review, TimelineEvent
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.ends import list_changes
 from webapp.pulls.rules import states
+
+if TYPE_CHECKING:
+    from webapp.datasets.models import Transaction
+    from webapp.pulls.queries.ends import Between
+
+MOST_BETWEEN = 100
+"""Transactions between two ends that an answer lists; beyond it there is only their count."""
 
 
 def shape_pull(pull: PullRequest) -> dict[str, Any]:
@@ -73,17 +82,39 @@ def shape_dataset(row: PullDataset) -> dict[str, Any]:
 
 
 def shape_counts(row: PullDataset) -> dict[str, Any]:
+    """Return the state and the counts of the row diff of a pull request's dataset."""
+    return shape_comparison(row.comparison, reason=row.reason)
+
+
+def shape_comparison(comparison: Comparison | None, *, reason: str = "") -> dict[str, Any]:
     """Return the state and the counts of a row diff. Not compared is never shown as no change: counts are null then."""
-    comparison = row.comparison
     counts: dict[str, Any] = dict.fromkeys(("inserted", "deleted", "updated", "unchanged"))
     if comparison is None:
-        return {"state": states.NOT_COMPARED, **counts, "reason": row.reason}
+        return {"state": states.NOT_COMPARED, **counts, "reason": reason}
     if comparison.state == states.FAILED:
         return {"state": states.FAILED, **counts, "reason": comparison.error}
     known = comparison.summary if comparison.state == states.READY else comparison.progress
+    known = {**known, **known.get("summary", {})}
     counts = {name: known.get(name) for name in counts}
     state = states.READY if comparison.state == states.READY else states.RUNNING
     return {"state": state, **counts, **({"reason": known["reason"]} if known.get("reason") else {})}
+
+
+def shape_between(between: Between) -> dict[str, Any]:
+    """Return the transactions between two ends, each with what it changed."""
+    changes = list_changes([*between.came, *between.left])
+
+    def shape(one: Transaction) -> dict[str, Any]:
+        changed = changes.get(one.pk)
+        return {**shape_transaction(one), "changed": None if changed is None else vars(changed)}
+
+    return {
+        "base": None if between.base is None else between.base.pk,
+        "came": [shape(one) for one in between.came[:MOST_BETWEEN]],
+        "left": [shape(one) for one in between.left[:MOST_BETWEEN]],
+        "came_count": len(between.came),
+        "left_count": len(between.left),
+    }
 
 
 def shape_review(review: Review) -> dict[str, Any]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from webapp.pulls import api
-from webapp.pulls.views import data, guide, home, pull
+from webapp.pulls.api import history as history_api
+from webapp.pulls.api import pulls as api
+from webapp.pulls.views import data, guide, history, home, pull
 
 _PAGE = "r/<str:repo>/pulls/<int:number>"
 page_urls: list[URLPattern] = [
@@ -32,6 +33,12 @@ page_urls: list[URLPattern] = [
     path(f"{_PAGE}/build", pull.build, name="pull-build"),
     path(f"{_PAGE}/compare-again", pull.compare_again, name="pull-compare-again"),
 ]
+_COMPARE = "datasets/<int:dataset_id>/compare"
+page_urls += [
+    path(_COMPARE, history.show_compare, name="dataset-compare"),
+    path(f"{_COMPARE}/again", history.compare_again, name="dataset-compare-again"),
+    path(f"{_COMPARE}/cancel", history.cancel_compare, name="dataset-compare-cancel"),
+]
 _PULL = "repositories/<str:repo>/pulls/<int:number>"
 _DATASET = f"{_PULL}/datasets/<int:dataset_id>"
 api_urls: list[URLPattern] = [
@@ -53,4 +60,15 @@ api_urls: list[URLPattern] = [
     path(f"{_PULL}/close", api.PullClose.as_view(), name="api-pull-close"),
     path(f"{_PULL}/reopen", api.PullReopen.as_view(), name="api-pull-reopen"),
     path(f"{_PULL}/merge", api.PullMerge.as_view(), name="api-pull-merge"),
+    path(_COMPARE, history_api.DatasetCompare.as_view(), name="api-dataset-compare"),
+    path(f"{_COMPARE}/cancel", history_api.DatasetCompareCancel.as_view(), name="api-dataset-compare-cancel"),
+    path(f"{_COMPARE}/rows.csv", history_api.DatasetCompareExport.as_view(), name="api-dataset-compare-csv"),
+    path(
+        f"{_COMPARE}/rows.parquet",
+        history_api.DatasetCompareExport.as_view(kind="parquet"),
+        name="api-dataset-compare-parquet",
+    ),
+    path(
+        f"{_COMPARE}/statistics", history_api.DatasetCompareStatistics.as_view(), name="api-dataset-compare-statistics"
+    ),
 ]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from webapp.catalog import queries as catalog_queries
 from webapp.catalog.rules import lens
 from webapp.core.names import MASTER
-from webapp.datasets import queries
+from webapp.datasets import queries, signals
+from webapp.datasets.models import Transaction
 from webapp.datasets.queries.details import list_branches
 from webapp.datasets.rules import ancestry, schemas
 from webapp.datasets.rules import transactions as rules
@@ -16,7 +17,7 @@ from webapp.datasets.rules import transactions as rules
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from webapp.datasets.models import Dataset, DatasetBranch, Transaction
+    from webapp.datasets.models import Dataset, DatasetBranch
 
 PAGE_SIZE = 50
 MOST_TRACKERS = 3
@@ -57,11 +58,20 @@ class ProtectedId:
 
 
 @dataclass(frozen=True)
+class Step:
+    """One transaction of a history."""
+
+    transaction: Transaction
+    changed: Any
+    """What it changed, with `is_exact`, `inserted`, `deleted` and `updated`; None where nobody knows."""
+
+
+@dataclass(frozen=True)
 class HistoryGroup:
     """Transactions of one branch within a history."""
 
     title: str
-    rows: Sequence[Transaction]
+    rows: Sequence[Step]
 
 
 @dataclass(frozen=True)
@@ -195,11 +205,18 @@ def _list_line(dataset: Dataset, *, branch: str) -> list[Transaction]:
 
 
 def _group(shown: Sequence[Transaction], all_rows: Sequence[Transaction], branch: str) -> list[HistoryGroup]:
+    changes = ask_changes(shown)
     ahead = sum(row.branch_name == branch and row.state == rules.COMMITTED for row in all_rows)
     groups: list[HistoryGroup] = []
     for name in dict.fromkeys(row.branch_name for row in shown):
         title = f"On {branch}" if name == branch else f"From {name}, up to where the branch began"
         if name == branch and ahead < len(all_rows) and any(row.branch_name != branch for row in all_rows):
             title = f"On {branch}, {ahead} ahead"
-        groups.append(HistoryGroup(title, [row for row in shown if row.branch_name == name]))
+        groups.append(HistoryGroup(title, [Step(row, changes.get(row.pk)) for row in shown if row.branch_name == name]))
     return groups
+
+
+def ask_changes(transactions: Sequence[Transaction]) -> dict[str, Any]:
+    """Return what is known of each transaction's changes in rows."""
+    answers: list[tuple[Any, Any]] = signals.changes_requested.send(sender=Transaction, transactions=transactions)
+    return {pk: changed for _, answer in answers for pk, changed in answer.items()}

@@ -15,6 +15,7 @@ from webapp.pulls.queries import charts
 from webapp.pulls.queries.artifacts import artifact_folder
 from webapp.pulls.queries.conversation import frame
 from webapp.pulls.queries.head import Loaded, PullHead, load, read_head
+from webapp.pulls.queries.progress import Progress, describe_progress
 from webapp.pulls.queries.rows import Place, RowsView, read_rows
 from webapp.pulls.rules import states
 
@@ -58,8 +59,7 @@ class DatasetView:
     state: str
     reason: str
     error: str
-    progress_text: str
-    progress: int | None
+    progress: Progress
     is_moving: bool
     before_id: str
     after_id: str
@@ -252,7 +252,6 @@ def _view_dataset(loaded: Loaded, row: PullDataset, parameters: Mapping[str, Any
         csv_url=reverse("api-pull-rows-csv", args=export),
         parquet_url=reverse("api-pull-rows-parquet", args=export),
     )
-    text, percent = describe_progress(comparison)
     return DatasetView(
         path=row.path,
         dataset_id=row.dataset_id,
@@ -262,8 +261,7 @@ def _view_dataset(loaded: Loaded, row: PullDataset, parameters: Mapping[str, Any
         state=state,
         reason=row.reason,
         error=comparison.error if comparison else "",
-        progress_text=text,
-        progress=percent,
+        progress=describe_progress(comparison),
         is_moving=state in (states.QUEUED, states.RUNNING),
         before_id=row.before_id or "",
         after_id=row.after_id or "",
@@ -281,21 +279,6 @@ def _view_dataset(loaded: Loaded, row: PullDataset, parameters: Mapping[str, Any
         retry_url=reverse("pull-compare-again", args=[pull.repository.name, pull.number]),
         show=show,
     )
-
-
-def describe_progress(comparison: Comparison | None) -> tuple[str, int | None]:
-    """Return how far a comparison is, in words and in percent where it is known."""
-    if comparison is None or comparison.state not in (states.QUEUED, states.RUNNING):
-        return "", None
-    progress = comparison.progress or {}
-    if comparison.state == states.QUEUED:
-        return "Waits for a worker.", None
-    phase = str(progress.get("phase", "starting")).replace("_", " ")
-    done, total = progress.get("files_done"), progress.get("files_total") or progress.get("files")
-    if isinstance(done, int) and isinstance(total, int) and total:
-        return f"{phase.capitalize()}: {done} of {total} files.", round(100 * done / total)
-    seconds = progress.get("elapsed_s")
-    return f"{phase.capitalize()}" + (f", {seconds:.0f} s so far." if isinstance(seconds, int | float) else "."), None
 
 
 def _read_statistics(comparison: Comparison, before: str, after: str) -> charts.Statistics | None:

@@ -20,6 +20,13 @@ class DatasetRules:
     def as_json(self) -> dict[str, Any]:
         return {"key": list(self.key), "ignore": list(self.ignore), "tolerance": dict(sorted(self.tolerance.items()))}
 
+    def describe(self) -> list[str]:
+        """Return the rules in words, for pages."""
+        found = [f"key {', '.join(self.key)}"] if self.key else []
+        found += [f"ignored {', '.join(self.ignore)}"] if self.ignore else []
+        found += [f"{name} within ±{limit:g}" for name, limit in sorted(self.tolerance.items())]
+        return found
+
 
 def read_dataset_rules(text: str) -> dict[str, DatasetRules]:
     """Dataset path → rules. A file that does not parse has no rules: publication already names that error."""

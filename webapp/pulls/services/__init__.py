@@ -1,12 +1,15 @@
-"""Writes of pull requests: `pulls` (their life and reviews), `comparisons` (stored row diffs), `merging`, `receivers`."""
+"""Writes of pull requests: `pulls` (their life and reviews), `comparisons` (stored row diffs), `history`
+(what readers of a dataset ask for), `merging`, `receivers`.
+"""
 
 from webapp.pulls.services.comparisons import (
-    artifact_folder,
+    cancel_comparison,
     request_comparison,
     rerun_comparison,
     run_comparison,
     sweep_comparisons,
 )
+from webapp.pulls.services.history import compare_ends
 from webapp.pulls.services.merging import merge_pull, resume_merge, sweep_merges
 from webapp.pulls.services.pulls import (
     add_comment,
@@ -23,9 +26,10 @@ from webapp.pulls.services.pulls import (
 __all__ = [
     "add_comment",
     "add_review",
-    "artifact_folder",
     "build_pull",
+    "cancel_comparison",
     "close_pull",
+    "compare_ends",
     "merge_pull",
     "open_pull",
     "refresh_by_id",

@@ -10,7 +10,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
@@ -21,10 +20,12 @@ from webapp.core import clock, doorbell
 from webapp.core.errors import Unavailable
 from webapp.pulls.diffs.schema import diff_artifact
 from webapp.pulls.models import Comparison, PullDataset
+from webapp.pulls.queries.artifacts import artifact_folder
 from webapp.pulls.rules import states
 from webapp.pulls.rules.dataset_rules import DatasetRules
 
 if TYPE_CHECKING:
+    from webapp.accounts.rules.principals import Principal
     from webapp.datasets.models import Dataset, Transaction
 
 COMPARE_TASK = "webapp.pulls.tasks.compare"
@@ -35,11 +36,6 @@ TIME_LIMIT_S = 600.0
 LIMITS = {"memory_bytes": 6 * 1024**3, "cpu_s": 1800, "nproc": 256, "fsize": 8 * 1024**3}
 MEMORY_BYTES = 512 * 1024**2
 POLL_S = 0.25
-
-
-def artifact_folder(comparison: Comparison) -> Path:
-    """Where the artifact of a comparison lies."""
-    return Path(settings.TRIBUTARY_HOME) / "diffs" / comparison.identity[:2] / comparison.identity
 
 
 def attach_comparison(*, row: PullDataset, rules: DatasetRules | None) -> None:
@@ -71,7 +67,7 @@ def request_comparison(
 ) -> Comparison:
     """Find or make the comparison of two transactions under the rules; a new one is queued."""
     body = rules.as_json()
-    identity = _identify(dataset, before, after, body)
+    identity = identify(dataset, before, after, body)
     schema = describe_schema(dataset=dataset, before=before, after=after)
     with transaction.atomic():
         comparison, created = Comparison.objects.get_or_create(
@@ -83,7 +79,15 @@ def request_comparison(
     return comparison
 
 
-def _identify(dataset: Dataset, before: Transaction | None, after: Transaction | None, rules: dict[str, Any]) -> str:
+def find_comparison(
+    *, dataset: Dataset, before: Transaction | None, after: Transaction | None, rules: DatasetRules
+) -> Comparison | None:
+    """Find the comparison of two transactions under the rules, in whatever state."""
+    return Comparison.objects.filter(identity=identify(dataset, before, after, rules.as_json())).first()
+
+
+def identify(dataset: Dataset, before: Transaction | None, after: Transaction | None, rules: dict[str, Any]) -> str:
+    """Return the name of what is compared: the same for whoever asks, so that it is computed once."""
     ends = [dataset.pk, before.pk if before else None, after.pk if after else None]
     return hashlib.sha256(json.dumps([*ends, rules], sort_keys=True).encode()).hexdigest()
 
@@ -122,6 +126,13 @@ def rerun_comparison(*, comparison: Comparison) -> None:
             state=states.QUEUED, attempt=0, error="", progress={}, created_at=clock.now()
         ):
             ring_comparison(comparison)
+
+
+def cancel_comparison(*, comparison: Comparison, by: Principal) -> None:
+    """Stop a comparison that waits or runs; its worker notices within a moment."""
+    Comparison.objects.filter(pk=comparison.pk, state__in=(states.QUEUED, states.RUNNING)).update(
+        state=states.FAILED, error=f"{by.username} cancelled the comparison.", finished_at=clock.now(), progress={}
+    )
 
 
 def sweep_comparisons() -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from webapp.builds.models import Build
 from webapp.datasets.models import Transaction
 from webapp.pulls.models import PullRequest, SpecRecord
+from webapp.pulls.queries.ends import Changed, list_changes
 from webapp.pulls.queries.pulls import describe_published
 from webapp.pulls.rules import states
 from webapp.pulls.services import merging, pulls
@@ -53,3 +55,8 @@ def follow_build(*, build: Build, **_: Any) -> None:
     for pull in PullRequest.objects.filter(repository=build.repository_id, source=build.branch, state=states.OPEN):
         pulls.record_build(pull=pull, build=build)
         pulls.ring_refresh(pull_id=pull.pk)
+
+
+def answer_changes(*, transactions: Sequence[Transaction], **_: Any) -> dict[str, Changed]:
+    """Tell what transactions changed, exactly where a row diff is stored."""
+    return list_changes(transactions)

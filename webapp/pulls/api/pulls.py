@@ -12,10 +12,10 @@ from rest_framework.response import Response
 
 from webapp.builds.serializers import shape_build
 from webapp.core.api import ApiView
-from webapp.core.errors import BadRequest, InvalidInput, NotFound
+from webapp.core.errors import InvalidInput, NotFound
 from webapp.core.pagination import paginate
 from webapp.pulls import serializers, services
-from webapp.pulls.diffs import rows
+from webapp.pulls.api.rows import FILTERS, SCOPE, export, find_folder, shape_rows, shape_statistics
 from webapp.pulls.diffs.schema import diff_artifact
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.rules import states
@@ -171,17 +171,9 @@ class PullDatasetEndpoint(PullEndpoint):
         return row
 
     def find_ready(self, repo: str, number: int, dataset_id: int) -> Any:
-        """The folder of the finished comparison.
-
-        Raises:
-            NotFound: there is none, or not yet.
-
-        """
+        """The folder of the finished comparison."""
         row = self.find_row(repo, number, dataset_id)
-        if row.comparison is None or row.comparison.state != states.READY:
-            state = serializers.shape_counts(row)["state"]
-            raise NotFound(f"{row.path} has no finished row diff: it is {state}.", code="not_ready")
-        return services.artifact_folder(row.comparison)
+        return find_folder(row.comparison, path=row.path, reason=row.reason)
 
 
 class PullSchema(PullDatasetEndpoint):
@@ -201,35 +193,13 @@ class PullRows(PullDatasetEndpoint):
 
     @extend_schema(
         operation_id="getPullRows",
-        parameters=[OpenApiParameter(name, str) for name in ("change", "column", "q", "sort", "cursor", "limit")],
+        parameters=FILTERS,
         responses=OpenApiTypes.OBJECT,
     )
     def get(self, request: Request, repo: str, number: int, dataset_id: int) -> Response:
         """Return one page of the row diff from its stored artifact."""
         row = self.find_row(repo, number, dataset_id)
-        counts = serializers.shape_counts(row)
-        if counts["state"] != states.READY:
-            return Response(
-                {"state": counts["state"], "mode": None, "key": None, "summary": counts, "rows": [], "next": None}
-            )
-        page = rows.read_page(
-            services.artifact_folder(row.comparison),
-            change=[kind for kind in request.GET.get("change", "").split(",") if kind],
-            column=request.GET.get("column") or None,
-            q=request.GET.get("q") or None,
-            sort=request.GET.get("sort") or None,
-            cursor=request.GET.get("cursor") or None,
-            limit=_read_row_limit(request.GET.get("limit", "")),
-        )
-        return Response({"state": states.READY, **page.as_json()})
-
-
-def _read_row_limit(text: str) -> int:
-    if not text:
-        return rows.DEFAULT_LIMIT
-    if not text.isdigit() or not 1 <= int(text) <= rows.MAX_LIMIT:
-        raise BadRequest(f"limit is a number from 1 to {rows.MAX_LIMIT}, not {text!r}.")
-    return int(text)
+        return Response(shape_rows(request, row.comparison, reason=row.reason))
 
 
 class PullRowsExport(PullDatasetEndpoint):
@@ -241,22 +211,16 @@ class PullRowsExport(PullDatasetEndpoint):
     def get(self, request: Request, repo: str, number: int, dataset_id: int) -> StreamingHttpResponse:  # noqa: ARG002
         """Return the whole diff as a file."""
         folder = self.find_ready(repo, number, dataset_id)
-        parts = rows.export_csv(folder) if self.kind == "csv" else rows.export_parquet(folder)
-        media = "text/csv; charset=utf-8" if self.kind == "csv" else "application/vnd.apache.parquet"
-        response = StreamingHttpResponse(parts, content_type=media)
-        response["Content-Disposition"] = f'attachment; filename="{repo}-{number}-{dataset_id}.{self.kind}"'
-        return response
+        return export(folder, kind=self.kind, name=f"{repo}-{number}-{dataset_id}")
 
 
 class PullStatistics(PullDatasetEndpoint):
     """GET `…/datasets/{id}/statistics`."""
 
-    @extend_schema(operation_id="getPullStatistics", responses=OpenApiTypes.OBJECT)
-    def get(self, request: Request, repo: str, number: int, dataset_id: int) -> Response:  # noqa: ARG002
+    @extend_schema(operation_id="getPullStatistics", parameters=[SCOPE], responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request, repo: str, number: int, dataset_id: int) -> Response:
         """Return both sides' statistics per column."""
-        from webapp.pulls.diffs import statistics
-
-        return Response(statistics.load_statistics(self.find_ready(repo, number, dataset_id)).as_json())
+        return Response(shape_statistics(request, self.find_ready(repo, number, dataset_id)))
 
 
 class PullComments(PullEndpoint):

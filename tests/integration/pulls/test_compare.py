@@ -1,0 +1,166 @@
+"""Any two branches or transactions of a dataset compared, through the REST API and the page."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import requests
+
+from tests.factories.builds import Stack
+from tests.integration.pulls.conftest import PASSWORD, Call
+
+pytestmark = pytest.mark.integration
+PATH = "/shop/prices"
+
+
+@pytest.fixture(scope="module")
+def prices(stack: Stack) -> dict[str, Any]:
+    """Return a dataset with two transactions on master and one more on a branch."""
+    answers = [stack.upload(PATH, "id,price\n1,10\n2,20\n3,30\n"), stack.upload(PATH, "id,price\n1,11\n2,20\n4,40\n")]
+    assert [one.status_code for one in answers] == [201, 201]
+    dataset = stack.call("GET", f"/datasets?path={PATH}")["results"][0]
+    stack.call(
+        "POST", f"/datasets/{dataset['id']}/branches", json={"name": "feature/p", "parent": "master"}, expect=201
+    )
+    assert stack.upload(PATH, "id,price,tax\n1,11,1\n2,25,2\n4,40,3\n", branch="feature/p").status_code == 201
+    found = stack.call("GET", f"/datasets/{dataset['id']}/transactions")["results"]
+    return {"id": dataset["id"], "transactions": [one["id"] for one in reversed(found)]}
+
+
+def wait(ask: Call, who: str, address: str) -> Any:
+    """Ask until the comparison is done."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        found = ask(who, "GET", address, expect=200)
+        if found["state"] != "running":
+            return found
+        time.sleep(0.2)
+    raise AssertionError(found)
+
+
+def test_two_transactions_by_key(ask: Call, prices: dict[str, Any]) -> None:
+    first, second, _ = prices["transactions"]
+    address = f"/datasets/{prices['id']}/compare?from={first}&to={second}&keys=id"
+
+    found = wait(ask, "olek", address)
+
+    assert found["state"] == "ready"
+    assert found["mode"] == "identifier"
+    counts = {name: found["summary"][name] for name in ("inserted", "deleted", "updated", "unchanged")}
+    assert counts == {"inserted": 1, "deleted": 1, "updated": 1, "unchanged": 1}
+    assert [(row["change"], row["key"]) for row in found["rows"]] == [
+        ("updated", {"id": 1}),
+        ("deleted", {"id": 3}),
+        ("inserted", {"id": 4}),
+    ]
+    assert found["rows"][0]["changed"] == ["price"]
+    assert found["schema"]["status"] == "unchanged"
+    assert found["between"]["base"] == first
+    assert [one["id"] for one in found["between"]["came"]] == [second]
+    assert found["between"]["came"][0]["changed"] == {"is_exact": True, "inserted": 1, "deleted": 1, "updated": 1}
+    only = ask("olek", "GET", f"{address}&change=deleted", expect=200)
+    assert [row["change"] for row in only["rows"]] == ["deleted"]
+    again = ask("mira", "GET", address, expect=200)
+    assert again["summary"]["timings_s"] == found["summary"]["timings_s"], "it was computed again"
+
+
+def test_branches_and_exports(ask: Call, prices: dict[str, Any], tmp_path: Any) -> None:
+    where = f"/datasets/{prices['id']}/compare"
+    query = "?from=master&to=feature/p&keys=id"
+
+    found = wait(ask, "olek", f"{where}{query}")
+
+    assert found["schema"]["status"] == "changed"
+    assert [one["name"] for one in found["schema"]["added"]] == ["tax"]
+    assert (found["summary"]["updated"], found["summary"]["unchanged"]) == (1, 2)
+    assert (found["from"]["branch"], found["to"]["branch"]) == ("master", "feature/p")
+    csv = ask("olek", "GET", f"{where}/rows.csv{query}", expect=200).decode().splitlines()
+    assert csv[0].startswith("change,copies,before.id,after.id")
+    assert len(csv) == 2
+    file = tmp_path / "rows.parquet"
+    file.write_bytes(ask("olek", "GET", f"{where}/rows.parquet{query}", expect=200))
+    assert pq.read_table(file).to_pylist()[0]["after"] == {"id": 2, "price": 25, "tax": 2}
+    statistics = ask("olek", "GET", f"{where}/statistics{query}&scope=changed", expect=200)
+    assert statistics["scope"] == "changed"
+    assert statistics["rows"] == {"before": 1, "after": 1}
+    back = wait(ask, "olek", f"{where}?from=feature/p&to=master&keys=id")
+    assert back["schema"]["status"] == "breaking"
+    assert [one["branch"] for one in back["between"]["left"]] == ["feature/p"]
+
+
+def test_without_a_key_changes_are_net(ask: Call, prices: dict[str, Any]) -> None:
+    first, second, _ = prices["transactions"]
+
+    found = wait(ask, "olek", f"/datasets/{prices['id']}/compare?from={first}&to={second}")
+
+    assert (found["mode"], found["summary"]["inserted"], found["summary"]["deleted"]) == ("net", 2, 2)
+
+
+def test_the_same_transaction_has_no_difference(ask: Call, prices: dict[str, Any]) -> None:
+    found = wait(ask, "olek", f"/datasets/{prices['id']}/compare?from=master&to={prices['transactions'][1]}&keys=id")
+
+    assert (found["state"], found["rows"], found["between"]["came"]) == ("ready", [], [])
+
+
+def test_refusals_name_the_thing(ask: Call, prices: dict[str, Any]) -> None:
+    where = f"/datasets/{prices['id']}/compare"
+    assert "to is missing" in ask("olek", "GET", f"{where}?from=master", expect=422)["detail"]
+    assert (
+        "no branch and no transaction nowhere"
+        in ask("olek", "GET", f"{where}?from=master&to=nowhere", expect=404)["detail"]
+    )
+    assert ask("olek", "GET", f"{where}?from=master&to=feature/p&keys=", expect=422)["code"] == "no_columns"
+    ask("stranger", "GET", f"{where}?from=master&to=feature/p", expect=404)
+
+
+def test_empty_branches_are_not_compared(stack: Stack, ask: Call) -> None:
+    dataset = stack.call("POST", "/datasets", json={"path": "/shop/nothing"}, expect=201)
+
+    found = ask("olek", "GET", f"/datasets/{dataset['id']}/compare?from=master&to=master", expect=200)
+
+    assert found["state"] == "not_compared"
+    assert "Nothing is committed on master" in found["summary"]["reason"]
+    assert found["schema"] is None
+
+
+def test_the_page_follows_and_shows_what_changed(stack: Stack, ask: Call, prices: dict[str, Any]) -> None:
+    first, second, _ = prices["transactions"]
+    wait(ask, "olek", f"/datasets/{prices['id']}/compare?from={first}&to={second}&keys=id")
+    site = stack.url.removesuffix("/api/v1")
+    with requests.Session() as browser:
+        sign_in(browser, site, "olek")
+        fragment = browser.get(
+            f"{site}/datasets/{prices['id']}/compare",
+            params={"tab": "compare", "from": first, "to": second, "keys": "id"},
+            headers={"HX-Request": "true"},
+            timeout=30,
+        ).text
+        history = browser.get(f"{site}/d{PATH}?tab=history", timeout=30).text
+        unknown = browser.get(
+            f"{site}/datasets/{prices['id']}/compare?from=nowhere&to=master", headers={"HX-Request": "true"}, timeout=30
+        ).text
+        plain = browser.get(f"{site}/datasets/{prices['id']}/compare?from=master&to=master", timeout=30)
+    assert "Transactions between" in fragment
+    assert "Same schema" in fragment
+    assert "hx-trigger" not in fragment
+    assert "key id" in fragment
+    assert '<span class="mod"><span class="sr">changed </span>~1</span>' in history
+    assert "no branch and no transaction nowhere" in unknown
+    assert plain.url.startswith(f"{site}/d{PATH}?tab=compare")
+
+
+def sign_in(browser: requests.Session, site: str, who: str) -> None:
+    """Sign in through the form."""
+    form = browser.get(f"{site}/login", timeout=10).text
+    token = re.findall(r'name="csrfmiddlewaretoken" value="([^"]+)"', form)[0]
+    answer = browser.post(
+        f"{site}/login",
+        data={"username": who, "password": PASSWORD, "csrfmiddlewaretoken": token},
+        headers={"Referer": f"{site}/login"},
+        timeout=10,
+    )
+    assert answer.status_code == 200, answer.text

@@ -1,0 +1,1 @@
+"""REST endpoints: `pulls` (pull requests, their diffs, reviews and merge) and `history` (any two ends of a dataset)."""

@@ -1,0 +1,149 @@
+"""REST endpoints of a dataset's history: any two ends compared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.response import Response
+
+from webapp.core.api import ApiView
+from webapp.core.errors import InvalidInput
+from webapp.datasets import queries as datasets
+from webapp.datasets.serializers import shape_transaction
+from webapp.pulls import services
+from webapp.pulls.api.rows import FILTERS, SCOPE, export, find_folder, shape_rows, shape_statistics
+from webapp.pulls.diffs.schema import diff_artifact
+from webapp.pulls.queries import ends
+from webapp.pulls.serializers import shape_between
+
+if TYPE_CHECKING:
+    from django.http import StreamingHttpResponse
+    from rest_framework.request import Request
+
+    from webapp.pulls.services.history import Compared
+
+ENDS = [
+    OpenApiParameter("from", str, required=True, description="a branch or a transaction"),
+    OpenApiParameter("to", str, required=True, description="a branch or a transaction"),
+    OpenApiParameter("keys", str, description="identifier columns, separated by commas; default: by pipeline.toml"),
+]
+
+
+def read_keys(request: Request) -> list[str] | None:
+    """Return the identifier columns that an address names; None where it leaves them to others.
+
+    Raises:
+        InvalidInput: an empty list.
+
+    """
+    text = request.GET.get("keys")
+    if text is None:
+        return None
+    keys = [name.strip() for name in text.split(",") if name.strip()]
+    if not keys:
+        message = "Name at least one identifier column, or none at all for net changes."
+        raise InvalidInput(message, code="no_columns", errors={"keys": [message]})
+    return keys
+
+
+class CompareEndpoint(ApiView):
+    """What the endpoints of two ends of a dataset share."""
+
+    def compare(self, request: Request, dataset_id: int) -> Compared:
+        """Find the comparison that the address asks for; the first to ask starts it."""
+        dataset = datasets.get_dataset(self.principal, dataset_id)
+        before = ends.find_end(dataset, request.GET.get("from", ""), field="from")
+        after = ends.find_end(dataset, request.GET.get("to", ""), field="to")
+        rules = ends.read_rules(dataset, branch=after.branch, keys=read_keys(request))
+        return services.compare_ends(dataset=dataset, before=before, after=after, rules=rules)
+
+
+class DatasetCompare(CompareEndpoint):
+    """GET `/datasets/{id}/compare`, and POST to run a failed one again."""
+
+    @extend_schema(operation_id="compareDataset", parameters=[*ENDS, *FILTERS], responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request, dataset_id: int) -> Response:
+        """Compare any two branches or transactions: schema, one page of rows, and what lies between.
+
+        The first request starts it; ask again until `state` is ready or failed. What is found is kept: both ends are
+        immutable.
+        """
+        found = self.compare(request, dataset_id)
+        return Response({**_shape_ends(found), **shape_rows(request, found.comparison, reason=found.reason)})
+
+    @extend_schema(
+        operation_id="compareDatasetAgain", parameters=ENDS, request=None, responses={202: OpenApiTypes.OBJECT}
+    )
+    def post(self, request: Request, dataset_id: int) -> Response:
+        """Run a failed or cancelled comparison again."""
+        found = self.compare(request, dataset_id)
+        if found.comparison is not None:
+            services.rerun_comparison(comparison=found.comparison)
+            found.comparison.refresh_from_db()
+        shaped = {**_shape_ends(found), **shape_rows(request, found.comparison, reason=found.reason)}
+        return Response(shaped, status=202)
+
+
+def _shape_ends(found: Compared) -> dict[str, Any]:
+    comparison = found.comparison
+    return {
+        "dataset": found.dataset.pk,
+        "path": found.dataset.path,
+        "from": _shape_end(found.before),
+        "to": _shape_end(found.after),
+        "rules": found.rules.as_json(),
+        "schema": diff_artifact(comparison.schema).as_json() if comparison is not None else None,
+        "between": shape_between(ends.list_between(found.dataset, found.before.transaction, found.after.transaction)),
+    }
+
+
+def _shape_end(end: ends.End) -> dict[str, Any]:
+    found = end.transaction
+    return {
+        "asked": end.asked,
+        "branch": end.branch,
+        "transaction": None if found is None else shape_transaction(found),
+    }
+
+
+class DatasetCompareExport(CompareEndpoint):
+    """GET `/datasets/{id}/compare/rows.csv` and `rows.parquet`."""
+
+    kind = "csv"
+
+    @extend_schema(operation_id="exportDatasetCompare", parameters=ENDS, responses={200: OpenApiTypes.BINARY})
+    def get(self, request: Request, dataset_id: int) -> StreamingHttpResponse:
+        """Return the whole diff as a file."""
+        found = self.compare(request, dataset_id)
+        folder = find_folder(found.comparison, path=found.dataset.path, reason=found.reason)
+        return export(
+            folder, kind=self.kind, name=f"{dataset_id}-{found.before.name}-{found.after.name}".replace("/", "-")
+        )
+
+
+class DatasetCompareStatistics(CompareEndpoint):
+    """GET `/datasets/{id}/compare/statistics`."""
+
+    @extend_schema(operation_id="getDatasetCompareStatistics", parameters=[*ENDS, SCOPE], responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request, dataset_id: int) -> Response:
+        """Return both sides' statistics per column."""
+        found = self.compare(request, dataset_id)
+        folder = find_folder(found.comparison, path=found.dataset.path, reason=found.reason)
+        return Response(shape_statistics(request, folder))
+
+
+class DatasetCompareCancel(CompareEndpoint):
+    """POST `/datasets/{id}/compare/cancel`."""
+
+    @extend_schema(
+        operation_id="cancelDatasetCompare", parameters=ENDS, request=None, responses={202: OpenApiTypes.OBJECT}
+    )
+    def post(self, request: Request, dataset_id: int) -> Response:
+        """Stop a comparison that is queued or running."""
+        found = self.compare(request, dataset_id)
+        if found.comparison is not None:
+            services.cancel_comparison(comparison=found.comparison, by=self.principal)
+            found.comparison.refresh_from_db()
+        return Response(shape_rows(request, found.comparison, reason=found.reason), status=202)

@@ -1,0 +1,85 @@
+"""What every endpoint of a stored row diff answers, of a pull request or of any two ends of a dataset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.http import StreamingHttpResponse
+from drf_spectacular.utils import OpenApiParameter
+
+from webapp.core.errors import BadRequest, NotFound
+from webapp.pulls.diffs import rows, statistics
+from webapp.pulls.queries.artifacts import artifact_folder
+from webapp.pulls.rules import states
+from webapp.pulls.serializers import shape_comparison
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rest_framework.request import Request
+
+FILTERS = [
+    OpenApiParameter("change", str, description="inserted, deleted, updated, separated by commas; default: all"),
+    OpenApiParameter("column", str, description="rows in which this column differs"),
+    OpenApiParameter("q", str, description="a text in the key, or column=value"),
+    OpenApiParameter("sort", str, description="a column; -column in descending order; default: by key"),
+    OpenApiParameter("cursor", str),
+    OpenApiParameter("limit", int),
+]
+SCOPE = OpenApiParameter("scope", str, enum=["table", "changed"], description="default: the whole table where measured")
+MEDIA = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
+
+
+def shape_rows(request: Request, comparison: Any, *, reason: str = "") -> dict[str, Any]:
+    """Return one page of a row diff from its stored artifact; before it is ready its state, with no rows."""
+    counts = shape_comparison(comparison, reason=reason)
+    if counts["state"] != states.READY:
+        return {"state": counts["state"], "mode": None, "key": None, "summary": counts, "rows": [], "next": None}
+    page = rows.read_page(
+        artifact_folder(comparison),
+        change=[kind for kind in request.GET.get("change", "").split(",") if kind],
+        column=request.GET.get("column") or None,
+        q=request.GET.get("q") or None,
+        sort=request.GET.get("sort") or None,
+        cursor=request.GET.get("cursor") or None,
+        limit=_read_limit(request.GET.get("limit", "")),
+    )
+    return {"state": states.READY, **page.as_json()}
+
+
+def _read_limit(text: str) -> int:
+    if not text:
+        return rows.DEFAULT_LIMIT
+    if not text.isdigit() or not 1 <= int(text) <= rows.MAX_LIMIT:
+        raise BadRequest(f"limit is a number from 1 to {rows.MAX_LIMIT}, not {text!r}.")
+    return int(text)
+
+
+def find_folder(comparison: Any, *, path: str, reason: str = "") -> Path:
+    """Return the folder of a finished comparison.
+
+    Raises:
+        NotFound: there is none, or not yet.
+
+    """
+    if comparison is None or comparison.state != states.READY:
+        state = shape_comparison(comparison, reason=reason)["state"]
+        raise NotFound(f"{path} has no finished row diff: it is {state}.", code="not_ready")
+    return artifact_folder(comparison)
+
+
+def export(folder: Path, *, kind: str, name: str) -> StreamingHttpResponse:
+    """Answer with the whole diff as a file."""
+    parts = rows.export_csv(folder) if kind == "csv" else rows.export_parquet(folder)
+    response = StreamingHttpResponse(parts, content_type=MEDIA[kind])
+    response["Content-Disposition"] = f'attachment; filename="{name}.{kind}"'
+    return response
+
+
+def shape_statistics(request: Request, folder: Path) -> dict[str, Any]:
+    """Return both sides' statistics per column, over all rows or over the changed ones."""
+    asked = request.GET.get("scope", "")
+    if asked not in ("", "table", "changed"):
+        raise BadRequest(f"scope is table or changed, not {asked!r}.", errors={"scope": ["table or changed."]})
+    scope: statistics.Scope | None = "table" if asked == "table" else "changed" if asked else None
+    return statistics.load_statistics(folder, scope=scope).as_json()

@@ -1,0 +1,45 @@
+"""How far a comparison is, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from webapp.pulls.rules import states
+
+if TYPE_CHECKING:
+    from webapp.pulls.models import Comparison
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a comparison is; the counts are known before the first row is."""
+
+    text: str = ""
+    percent: int | None = None
+    counts: tuple[int, int, int] | None = None
+    """Rows added, removed and changed, as soon as they are known."""
+
+
+NOTHING = Progress()
+
+
+def describe_progress(comparison: Comparison | None) -> Progress:
+    """Return how far a comparison is; nothing where it does not move."""
+    if comparison is None or comparison.state not in (states.QUEUED, states.RUNNING):
+        return NOTHING
+    if comparison.state == states.QUEUED:
+        return Progress("Waits for a worker.")
+    known = comparison.progress or {}
+    summary = known.get("summary") or {}
+    counts = None
+    if "inserted" in summary:
+        counts = (int(summary["inserted"]), int(summary["deleted"]), int(summary.get("updated") or 0))
+    phase = str(known.get("phase", "starting")).replace("_", " ").capitalize()
+    done, total = known.get("files_done"), known.get("files_total")
+    if isinstance(done, int) and isinstance(total, int) and total:
+        return Progress(f"{phase}: {done} of {total} files.", round(100 * done / total), counts)
+    files, seconds = known.get("files"), known.get("elapsed_s")
+    more = f" {files:,} files that differ" if isinstance(files, int) else ""
+    more += f", {seconds:.0f} s so far" if isinstance(seconds, int | float) else ""
+    return Progress(f"{phase}{more}.", None, counts)

@@ -1,0 +1,62 @@
+"""Work that readers of a dataset's history ask for, bounded so that nobody keeps the workers busy with it alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from webapp.core.errors import TooManyRequests
+from webapp.pulls.models import Comparison
+from webapp.pulls.rules import states
+from webapp.pulls.services.comparisons import find_comparison, request_comparison
+
+if TYPE_CHECKING:
+    from webapp.datasets.models import Dataset
+    from webapp.pulls.queries.ends import End
+    from webapp.pulls.rules.dataset_rules import DatasetRules
+
+MOST_WAITING = 40
+"""Unfinished comparisons of the whole installation beyond which nobody may ask for another by looking."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two ends of a dataset and their row diff."""
+
+    dataset: Dataset
+    before: End
+    after: End
+    rules: DatasetRules
+    comparison: Comparison | None
+    reason: str = ""
+    """Why it is not compared, where it is not."""
+
+
+def compare_ends(*, dataset: Dataset, before: End, after: End, rules: DatasetRules) -> Compared:
+    """Find the row diff of two ends; the first to ask starts it.
+
+    Raises:
+        TooManyRequests: too many wait already.
+
+    """
+    if before.transaction is None and after.transaction is None:
+        reason = f"Nothing is committed on {before.name}, nor on {after.name}: there are no rows to compare."
+        return Compared(dataset, before, after, rules, None, reason)
+    start, end = before.transaction, after.transaction
+    found = find_comparison(dataset=dataset, before=start, after=end, rules=rules)
+    if found is None:
+        check_queue()
+        found = request_comparison(dataset=dataset, before=start, after=end, rules=rules)
+    return Compared(dataset, before, after, rules, found)
+
+
+def check_queue() -> None:
+    """Refuse to start more while too much waits already.
+
+    Raises:
+        TooManyRequests: too many wait.
+
+    """
+    if Comparison.objects.filter(state__in=(states.QUEUED, states.RUNNING)).count() >= MOST_WAITING:
+        message = f"{MOST_WAITING} comparisons wait already. Ask again when some of them are done."
+        raise TooManyRequests(message, code="too_many_comparisons")

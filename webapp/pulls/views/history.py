@@ -1,0 +1,78 @@
+"""Fragments of a dataset's page: any two ends of its history compared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from django.shortcuts import redirect
+from django.views.decorators.http import require_GET, require_POST
+
+from webapp.core import pages
+from webapp.datasets import queries as datasets
+from webapp.pulls import services
+from webapp.pulls.queries import compare, ends
+from webapp.pulls.views.common import act, signed_in
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest, HttpResponse
+
+    from webapp.datasets.models import Dataset
+    from webapp.pulls.services.history import Compared
+
+
+@require_GET
+def show_compare(request: HttpRequest, dataset_id: int) -> HttpResponse:
+    """Two ends side by side. The first to look starts the comparison, and the fragment follows it."""
+    dataset = datasets.get_dataset(signed_in(request), dataset_id)
+    if not request.htmx:  # type: ignore[attr-defined]  # set by a middleware
+        return redirect(_page(dataset, request.GET.dict()))
+    asked = compare.Asked.parse(dataset, request.GET)
+
+    def find() -> Compared:
+        return _compare(dataset, asked)
+
+    page = compare.read_compare(dataset, asked=asked, parameters=request.GET, find=find)
+    return pages.render(request, "pulls/_compare.html", page)
+
+
+def _compare(dataset: Dataset, asked: compare.Asked) -> Compared:
+    before = ends.find_end(dataset, asked.start, field="from")
+    after = ends.find_end(dataset, asked.end, field="to")
+    rules = ends.read_rules(dataset, branch=after.branch, keys=asked.key_list)
+    return services.compare_ends(dataset=dataset, before=before, after=after, rules=rules)
+
+
+@require_POST
+def compare_again(request: HttpRequest, dataset_id: int) -> HttpResponse:
+    """Run a failed or cancelled comparison again."""
+    dataset = datasets.get_dataset(signed_in(request), dataset_id)
+    asked = compare.Asked.parse(dataset, request.POST)
+
+    def action() -> str:
+        found = _compare(dataset, asked)
+        if found.comparison is not None:
+            services.rerun_comparison(comparison=found.comparison)
+        return ""
+
+    return act(request, action, back=_page(dataset, asked.address))
+
+
+@require_POST
+def cancel_compare(request: HttpRequest, dataset_id: int) -> HttpResponse:
+    """Stop a comparison that waits or runs."""
+    principal = signed_in(request)
+    dataset = datasets.get_dataset(principal, dataset_id)
+    asked = compare.Asked.parse(dataset, request.POST)
+
+    def action() -> str:
+        found = _compare(dataset, asked)
+        if found.comparison is not None:
+            services.cancel_comparison(comparison=found.comparison, by=principal)
+        return "The comparison is cancelled."
+
+    return act(request, action, back=_page(dataset, asked.address))
+
+
+def _page(dataset: Dataset, query: dict[str, str]) -> str:
+    return f"/d{dataset.path}?{urlencode({'tab': 'compare', **query})}"
