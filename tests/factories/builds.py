@@ -16,6 +16,8 @@ from typing import Any
 
 import requests
 
+from tests.factories.postgres import ask_database, database_of
+
 ROOT = Path(__file__).resolve().parents[2]
 PASSWORD = "a-password-of-tests-1"
 PIPELINE = '[pipeline]\npackages = ["pipelines"]\nfolders = ["/shop"]\n'
@@ -58,6 +60,7 @@ class Stack:
             "TRIBUTARY_ADMIN_PASSWORD": PASSWORD,
             "DJANGO_SETTINGS_MODULE": "webapp.config.settings",
             "PYTHONUNBUFFERED": "1",
+            **database_of(self.home),
             **self.more,
         }
 
@@ -258,10 +261,7 @@ class Stack:
 
     def query(self, sql: str) -> list[Any]:
         """Ask the database directly."""
-        import sqlite3
-
-        with contextlib.closing(sqlite3.connect(self.home / "db.sqlite3", timeout=20)) as connection:
-            return [row[0] for row in connection.execute(sql)]
+        return ask_database(self.home, sql)
 
     def rows(self, path: str, *, branch: str = "master") -> list[dict[str, Any]]:
         """Return the rows of a dataset as a plain Iceberg client reads them."""

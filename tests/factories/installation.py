@@ -16,6 +16,7 @@ from typing import Any
 import requests
 
 from tests.factories.builds import ROOT, find_free_port, wait_until
+from tests.factories.postgres import database_of
 
 PASSWORD = "a-password-of-tests-1"
 PATIENCE_S = 300
@@ -68,6 +69,7 @@ def running_installation(home: Path) -> Iterator[Installation]:
         "TRIBUTARY_PORT": str(port),
         "TRIBUTARY_DEMO": "1",
         "TRIBUTARY_ADMIN_PASSWORD": PASSWORD,
+        **database_of(home),
     }
     output = (home / "run.out").open("wb")
     process = subprocess.Popen(

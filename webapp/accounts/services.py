@@ -21,6 +21,7 @@ from webapp.accounts.queries import digest_secret, get_user
 from webapp.accounts.rules.principals import JobScope, Principal
 from webapp.accounts.rules.roles import Role
 from webapp.core import clock
+from webapp.core.databases import AUDIT_LOCK, take_lock
 from webapp.core.errors import Conflict, InvalidInput, NotFound, TooManyRequests
 
 if TYPE_CHECKING:
@@ -188,6 +189,7 @@ def record_audit(
     """Append to the audit log, chained to the entry before it."""
     actor = by.username if by else "system"
     with transaction.atomic():
+        take_lock(AUDIT_LOCK)
         before = AuditEntry.objects.order_by("-id").values_list("chain", flat=True).first() or ""
         at = clock.now()
         content = json.dumps([before, at.isoformat(), actor, verb, object, outcome, detail or {}], default=str)

@@ -3,10 +3,11 @@
 from webapp.accounts.permissions import check_dataset, role_on_folder
 from webapp.accounts.rules.principals import Principal
 from webapp.accounts.rules.roles import allows
+from webapp.catalog.rules.access import Access
 from webapp.catalog.rules.branch_properties import MASTER
 from webapp.catalog.rules.errors import NoSuchNamespace, NoSuchTable, NoSuchView, Refused
 from webapp.catalog.rules.refs import Levels, TableRef, is_internal
-from webapp.core.errors import NotFound
+from webapp.core.errors import NotFound, PermissionDenied
 
 SCOPE_ORDER = ("read", "write", "maintain")
 
@@ -44,6 +45,21 @@ def check_write(by: Principal | None, ref: TableRef, branch: str, *, staged_for:
             raise Refused(message)
         branch = staged_for
     _check(by, ref, "write", branch)
+
+
+def storage_access(by: Principal, ref: TableRef, *, staged_for: str | None = None) -> Access:
+    """How far somebody's rights on the files of a table go, who may read it at least."""
+    if by.job is not None:
+        return Access.WRITE if ref.table in by.job.outputs else Access.READ
+    try:
+        check_write(by, ref, ref.branch or MASTER, staged_for=staged_for)
+    except (PermissionDenied, NotFound):
+        return Access.READ
+    try:
+        _check(by, ref, "maintain", MASTER)
+    except (PermissionDenied, NotFound):
+        return Access.WRITE
+    return Access.MAINTAIN
 
 
 def check_view(by: Principal | None, ref: TableRef, action: str) -> None:

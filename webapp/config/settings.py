@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote, urlsplit
+
+from webapp.config.database_urls import read_database_url
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 TRIBUTARY_HOME = Path(os.environ.get("TRIBUTARY_HOME") or BASE_DIR / "var").resolve()
@@ -15,6 +15,24 @@ TRIBUTARY_HOME.mkdir(parents=True, exist_ok=True, mode=0o700)
 TRIBUTARY_PORT = int(os.environ.get("TRIBUTARY_PORT") or 8000)
 TRIBUTARY_URL = f"http://127.0.0.1:{TRIBUTARY_PORT}"
 TRIBUTARY_WAREHOUSE = os.environ.get("TRIBUTARY_WAREHOUSE") or (TRIBUTARY_HOME / "warehouse").as_uri()
+# An `s3:` warehouse: where the store is, the installation's own keys, and the role by which it gives out narrower ones.
+TRIBUTARY_S3_ENDPOINT = os.environ.get("TRIBUTARY_S3_ENDPOINT", "")
+TRIBUTARY_S3_REGION = os.environ.get("TRIBUTARY_S3_REGION") or os.environ.get("AWS_REGION") or "us-east-1"
+TRIBUTARY_S3_PATH_STYLE = (os.environ.get("TRIBUTARY_S3_PATH_STYLE") or str(int(bool(TRIBUTARY_S3_ENDPOINT)))) != "0"
+TRIBUTARY_S3_ROLE = os.environ.get("TRIBUTARY_S3_ROLE", "")
+TRIBUTARY_S3_STS_ENDPOINT = os.environ.get("TRIBUTARY_S3_STS_ENDPOINT") or TRIBUTARY_S3_ENDPOINT
+TRIBUTARY_S3_SESSION_SECONDS = int(os.environ.get("TRIBUTARY_S3_SESSION_SECONDS") or 3600)
+# For stores without roles: jobs and clients get the installation's own keys, and with them the whole warehouse.
+TRIBUTARY_S3_SHARE_KEYS = os.environ.get("TRIBUTARY_S3_SHARE_KEYS", "0") == "1"
+# Unset, the keys are those that the machine has: a profile, or the role of the instance.
+TRIBUTARY_S3_KEYS = {
+    name: os.environ[variable]
+    for name, variable in {
+        "aws_access_key_id": "TRIBUTARY_S3_ACCESS_KEY_ID",
+        "aws_secret_access_key": "TRIBUTARY_S3_SECRET_ACCESS_KEY",
+    }.items()
+    if os.environ.get(variable)
+}
 TRIBUTARY_DEMO = os.environ.get("TRIBUTARY_DEMO", "1") != "0"
 SPARK_REMOTE = os.environ.get("SPARK_REMOTE", "")
 # Where jobs reach the catalog, when that is not this machine's loopback: several web hosts behind one name.
@@ -96,44 +114,7 @@ TEMPLATES = [
 FORM_RENDERER = "webapp.core.forms.FormRenderer"
 
 
-def _database(url: str) -> dict[str, Any]:
-    if not url:
-        url = f"sqlite:///{TRIBUTARY_HOME / 'db.sqlite3'}"
-    parts = urlsplit(url)
-    if parts.scheme == "sqlite":
-        return {
-            "ENGINE": "django.db.backends.sqlite3",
-            "NAME": unquote(parts.path),
-            # In memory, threads of a test would share one cache, which locks whole tables against readers: not what runs.
-            "TEST": {"NAME": str(TRIBUTARY_HOME / "test.sqlite3")},
-            # A connection costs its PRAGMAs: opening one per request halves the rate of small requests.
-            "CONN_MAX_AGE": 600,
-            "OPTIONS": {
-                # WAL with IMMEDIATE: without the latter a transaction that reads before it writes fails at once.
-                "transaction_mode": "IMMEDIATE",
-                "timeout": 20,
-                "init_command": (
-                    "PRAGMA journal_mode=WAL;PRAGMA synchronous=FULL;PRAGMA foreign_keys=ON;PRAGMA cache_size=-20000;"
-                    "PRAGMA mmap_size=134217728;PRAGMA temp_store=MEMORY;PRAGMA journal_size_limit=27103364;"
-                ),
-            },
-        }
-    if parts.scheme in ("postgres", "postgresql"):
-        return {
-            "ENGINE": "django.db.backends.postgresql",
-            "NAME": unquote(parts.path.lstrip("/")),
-            "USER": unquote(parts.username or ""),
-            "PASSWORD": unquote(parts.password or ""),
-            "HOST": unquote(parts.hostname or ""),
-            "PORT": str(parts.port or ""),
-            "CONN_MAX_AGE": 600,
-            "CONN_HEALTH_CHECKS": True,
-        }
-    msg = f"DATABASE_URL starts with {parts.scheme}://; sqlite:// and postgresql:// are known"
-    raise ValueError(msg)
-
-
-DATABASES = {"default": _database(os.environ.get("DATABASE_URL", ""))}
+DATABASES = {"default": read_database_url(os.environ.get("DATABASE_URL", ""), home=TRIBUTARY_HOME)}
 AUTH_USER_MODEL = "accounts.User"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_PASSWORD_VALIDATORS = [

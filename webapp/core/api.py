@@ -10,6 +10,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from webapp.core.databases import explain_database_error
 from webapp.core.errors import (
     AppError,
     BadRequest,
@@ -132,7 +133,7 @@ def _as_app_error(error: Exception) -> AppError | None:
         return TooManyRequests(str(error.detail))
     if isinstance(error, exceptions.APIException):
         return _Passed(error)
-    return None
+    return explain_database_error(error)
 
 
 class _Passed(AppError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 
 from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
@@ -11,6 +12,7 @@ from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.utils.http import urlencode
 
+from webapp.core.databases import explain_database_error
 from webapp.core.errors import AppError, BadRequest, Broken, NotFound, TooLarge
 from webapp.core.problems import problem_response
 
@@ -32,7 +34,16 @@ class ErrorMiddleware:
         error = _as_app_error(exception)
         if error is None:
             return None
-        logger.info("%s %s refused: %s %s", request.method, request.path, error.status, error.code)
+        is_ours = error.status >= 500 and not isinstance(exception, AppError)
+        logger.log(
+            logging.ERROR if is_ours else logging.INFO,
+            "%s %s refused: %s %s",
+            request.method,
+            request.path,
+            error.status,
+            error.code,
+            exc_info=exception if is_ours else None,
+        )
         if request.path.startswith(API_PREFIX):
             return problem_response(error)
         return error_page(request, error)
@@ -47,7 +58,7 @@ def _as_app_error(exception: Exception) -> AppError | None:
         return TooLarge("The request is larger than this address takes.")
     if isinstance(exception, SuspiciousOperation):
         return BadRequest("The request cannot be read.")
-    return None
+    return explain_database_error(exception)
 
 
 def error_page(request: HttpRequest, error: AppError) -> HttpResponse:
@@ -60,7 +71,10 @@ def error_page(request: HttpRequest, error: AppError) -> HttpResponse:
         response["HX-Retarget"] = "#flash"
         response["HX-Reswap"] = "innerHTML"
         return response
-    return render(request, "errors/error.html", {"error": error}, status=error.status)
+    response = render(request, "errors/error.html", {"error": error}, status=error.status)
+    if error.status in (429, 503):
+        response["Retry-After"] = "2"
+    return response
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:  # noqa: ARG001 - Django's signature
@@ -70,11 +84,15 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """The 500: says nothing of what went wrong, the log does."""
-    error = Broken("Something broke on our side. It is in the server's log; trying again may help.")
+    """The 500: says nothing of what went wrong, the log does. A database that is away shows here, too, as a 503."""
+    error = explain_database_error(sys.exc_info()[1]) or Broken(
+        "Something broke on our side. It is in the server's log; trying again may help."
+    )
     if request.path.startswith(API_PREFIX):
         response: HttpResponse = problem_response(error)
     else:
         # Without the request: its context processors may need just what is broken.
         response = HttpResponse(render_to_string("errors/broken.html"), status=error.status)
+        if error.status == 503:
+            response["Retry-After"] = "2"
     return response

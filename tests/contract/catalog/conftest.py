@@ -8,8 +8,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -17,6 +17,8 @@ from urllib.request import urlopen
 from uuid import uuid4
 
 import pytest
+
+from tests.factories.postgres import database_of
 
 ROOT = Path(__file__).parents[3]
 SETUP = """
@@ -37,6 +39,7 @@ class Server:
     home: Path
     token: str
     process: subprocess.Popen[bytes]
+    more: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def uri(self) -> str:
@@ -51,7 +54,7 @@ class Server:
         return load_catalog("t", **{"type": "rest", "uri": self.uri, "token": self.token, **header, **extra})
 
 
-def environment_of(home: Path, port: int) -> dict[str, str]:
+def environment_of(home: Path, port: int, more: Mapping[str, str] | None = None) -> dict[str, str]:
     """What a server's processes get."""
     return {
         **{key: value for key, value in os.environ.items() if not key.startswith(("TRIBUTARY_", "DATABASE_URL"))},
@@ -59,10 +62,12 @@ def environment_of(home: Path, port: int) -> dict[str, str]:
         "TRIBUTARY_PORT": str(port),
         "TRIBUTARY_DEMO": "0",
         "DJANGO_SETTINGS_MODULE": "webapp.config.settings",
+        **database_of(home),
+        **(more or {}),
     }
 
 
-def serve(home: Path, port: int) -> subprocess.Popen[bytes]:
+def serve(home: Path, port: int, more: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
     """Start the web server of an installation that is set up."""
     command = [
         str(Path(sys.executable).with_name("granian")),
@@ -70,21 +75,21 @@ def serve(home: Path, port: int) -> subprocess.Popen[bytes]:
         "webapp.config.asgi:application",
     ]
     with (home / "server.log").open("ab") as log:
-        return subprocess.Popen(command, cwd=ROOT, env=environment_of(home, port), stdout=log, stderr=log)
+        return subprocess.Popen(command, cwd=ROOT, env=environment_of(home, port, more), stdout=log, stderr=log)
 
 
-def start_server(home: Path) -> Server:
+def start_server(home: Path, **more: str) -> Server:
     """Start an installation and wait until it answers."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    environment = environment_of(home, port)
+    environment = environment_of(home, port, more)
     run = {"cwd": ROOT, "env": environment, "check": True}
     subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], **run)  # type: ignore[call-overload]
     made = subprocess.run([sys.executable, "-c", SETUP], stdout=subprocess.PIPE, **run)  # type: ignore[call-overload]
-    process = serve(home, port)
+    process = serve(home, port, more)
     token = json.loads(made.stdout)["admin"]
-    server = Server(port=port, home=home, token=token, process=process)
+    server = Server(port=port, home=home, token=token, process=process, more=more)
     _wait(server)
     return server
 

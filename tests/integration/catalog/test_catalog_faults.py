@@ -16,7 +16,7 @@ from django.db import OperationalError, connection, transaction
 from tests.factories.catalog import Catalog, head, set_ref, snapshot, table_path
 from webapp.catalog.models import IdempotencyRecord, Table
 from webapp.catalog.services import idempotency, swaps
-from webapp.catalog.storage import metadata_files
+from webapp.catalog.storage import local_files, metadata_files
 from webapp.core.errors import Conflict
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
@@ -195,15 +195,17 @@ def test_too_many_races_are_a_503_with_retry_after(orders: Catalog) -> None:
 
 
 class Commit:
-    """Stands for a database that fails at COMMIT, having done it or not."""
+    """Stands for a database that fails at one COMMIT, having done it or not."""
 
     def __init__(self, *, happened: bool) -> None:
         self.happened = happened
+        self.has_failed = False
         self.original = transaction.Atomic.__exit__
 
     def __call__(self, atomic: Any, kind: Any, value: Any, trace: Any) -> Any:
-        if kind is not None or connection.savepoint_ids:
+        if kind is not None or connection.savepoint_ids or self.has_failed:
             return self.original(atomic, kind, value, trace)
+        self.has_failed = True
         if self.happened:
             self.original(atomic, kind, value, trace)
         else:
@@ -343,7 +345,7 @@ def test_a_full_disk_is_named_and_leaves_nothing(orders: Catalog, home: Path, ca
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"\xff\xff", None])
 def test_a_damaged_file_is_the_trouble_of_one_table(orders: Catalog, damage: bytes | None) -> None:
     orders.create_table("shop.other")
-    path = metadata_files.local_path(orders.load(ORDERS).body["metadata-location"])
+    path = local_files.local_path(orders.load(ORDERS).body["metadata-location"])
     whole = path.read_bytes()
     metadata_files.forget_all()
     path.unlink() if damage is None else path.write_bytes(damage)
@@ -393,5 +395,5 @@ def test_the_cache_is_bounded_and_forgets() -> None:
 
 
 def test_other_schemes_are_named() -> None:
-    with pytest.raises(Exception, match="cannot reach s3: locations"):
-        metadata_files.local_path("s3://bucket/x")
+    with pytest.raises(Exception, match="cannot reach gs: locations"):
+        local_files.local_path("gs://bucket/x")

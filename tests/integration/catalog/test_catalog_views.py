@@ -11,7 +11,7 @@ import pytest
 from tests.factories.catalog import Catalog, schema
 from tests.unit.catalog.test_views import version
 from webapp.catalog.services import views
-from webapp.catalog.storage import metadata_files
+from webapp.catalog.storage import local_files
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 PATH = "namespaces/shop/views"
@@ -71,7 +71,7 @@ def test_a_branch_only_reads_views(catalog: Catalog) -> None:
 def test_register_and_hostile_locations(catalog: Catalog, home: Any) -> None:
     location = create(catalog).body["metadata-location"]
     assert create(catalog, "w", location="file:///tmp/x").status == 400
-    path = metadata_files.local_path(location)
+    path = local_files.local_path(location)
     copied = path.with_name("copy.json")
     copied.write_bytes(path.read_bytes())
     body = {"name": "again", "metadata-location": copied.as_uri()}

@@ -18,7 +18,7 @@ from webapp.builds.rules.plan import join_words
 from webapp.builds.rules.states import BUILD_ENDS, BuildState, JobState
 from webapp.builds.rules.values import BuildPlan, PlannedJob
 from webapp.core import clock, doorbell, names
-from webapp.core.errors import AppError, Conflict, InvalidInput
+from webapp.core.errors import AppError, Conflict, InvalidInput, Unavailable
 from webapp.datasets import queries as datasets
 from webapp.datasets import services as dataset_services
 from webapp.datasets.models import Transaction
@@ -169,7 +169,7 @@ def resolve_build(*, build: Build) -> None:
         Build.objects.filter(pk=build.pk, state=BuildState.RESOLVING).update(plan=plan.to_json())
         _make_datasets(plan, build)
         _resolve(build)
-    except Conflict as error:
+    except (Conflict, Unavailable) as error:
         _wait(build, error.detail)
     except AppError as error:
         end_build(build=build, state=BuildState.FAILED, code=error.code, reason=error.detail)
@@ -356,6 +356,7 @@ def cancel_build(*, build: Build, by: Principal) -> Build:
     if build.is_over:
         raise Conflict(f"Build {build.pk} is over: it is {build.state}.", code="build_over")
     with transaction.atomic():
+        lock_build(build=build)
         Build.objects.filter(pk=build.pk).exclude(state__in=BUILD_ENDS).update(cancel_requested=True)
         reason = f"Cancelled by {by.username}."
         for job in build.jobs.filter(state__in=[JobState.WAITING, JobState.RUN_PENDING]):
@@ -430,9 +431,19 @@ def end_job(
     return True
 
 
+def lock_build(*, build: Build) -> None:
+    """Let one atomic block at a time decide what follows for a build.
+
+    Two jobs that end at once would each see the other one still running, and nobody would end the build. It is taken
+    before any row of the build's jobs, so that a cancellation and a job's end never wait for each other in a circle.
+    """
+    list(Build.objects.select_for_update().filter(pk=build.pk).values_list("pk"))
+
+
 def advance_build(*, build: Build) -> None:
     """Ready the jobs whose inputs are there, abort those whose inputs will not come, end the build after the last."""
     with transaction.atomic():
+        lock_build(build=build)
         _abort_unreachable(build)
         waiting = build.jobs.filter(state=JobState.WAITING)
         for job in waiting.prefetch_related("inputs__from_job"):

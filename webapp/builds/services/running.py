@@ -349,6 +349,7 @@ class _Attempt:
     def _complete(self, result: JobResult) -> None:
         """Make the outputs visible, mark the job and ready the next ones in one step, unless it was taken away."""
         with transaction.atomic():
+            builds.lock_build(build=self.build)
             moved = Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt, state=JobState.RUNNING).update(
                 state=JobState.COMPLETED, finished_at=clock.now(), lease_until=None, reason=""
             )
@@ -392,12 +393,14 @@ class _Attempt:
     def _abort(self) -> None:
         reason = Job.objects.values_list("reason", flat=True).get(pk=self.job.pk) or "Cancelled."
         with transaction.atomic():
+            builds.lock_build(build=self.build)
             builds.end_job(job=self.job, state=JobState.ABORTED, reason=reason, attempt=self.job.attempt)
             builds.advance_build(build=self.build)
         self._end("aborted", 1)
 
     def _fail(self, reason: str, *, code: str, error: Mapping[str, Any] | None = None, exit_code: int = 1) -> None:
         with transaction.atomic():
+            builds.lock_build(build=self.build)
             ended = builds.end_job(
                 job=self.job,
                 state=JobState.FAILED,

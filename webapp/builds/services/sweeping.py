@@ -56,6 +56,7 @@ def take_over_lost_jobs() -> int:
     count = 0
     for job in late:
         with transaction.atomic():
+            builds.lock_build(build=job.build)
             count += _take_over(job)
     return count
 

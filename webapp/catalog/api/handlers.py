@@ -7,13 +7,14 @@ from django.db import DatabaseError
 
 from webapp.accounts.queries import authenticate_token
 from webapp.accounts.rules.principals import Principal
-from webapp.catalog.api import config, namespaces, tables, views
+from webapp.catalog.api import config, delegation, namespaces, tables, views
 from webapp.catalog.api.http import MAX_BODY, Call, CatalogRequest, CatalogResponse, answer, empty
 from webapp.catalog.api.idempotency import run_once
 from webapp.catalog.rules import endpoints
-from webapp.catalog.rules.errors import NotAuthorized, error_body, error_model
+from webapp.catalog.rules.errors import NotAuthorized, error_body
 from webapp.catalog.rules.refs import split_path
-from webapp.core.errors import AppError, TooLarge
+from webapp.core.databases import BUSY_OR_AWAY, explain_database_error
+from webapp.core.errors import AppError, BadRequest, TooLarge, Unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ HANDLERS: dict[str, Handler] = {
     "dropTable": tables.drop_table,
     "registerTable": tables.register_table,
     "unregisterTable": tables.unregister_table,
-    "loadCredentials": tables.load_credentials,
+    "loadCredentials": delegation.list_credentials,
     "reportMetrics": tables.report_metrics,
     "renameTable": tables.rename_table,
     "commitTransaction": tables.commit_transaction,
@@ -67,11 +68,12 @@ def handle(request: CatalogRequest) -> CatalogResponse:
         response = _dispatch(request)
     except AppError as error:
         response = _refuse(error)
-    except DatabaseError:
+    except (DatabaseError, UnicodeEncodeError) as error:
         # Commits settle their own outcome; whatever arrives here happened outside one, so nothing was changed.
-        logger.exception("database error: %s %s", request.method, request.raw_path)
-        body = error_model(status=503, kind="ServiceUnavailableException", message="The database is not available")
-        response = answer(body, status=503, headers=[RETRY_AFTER])
+        known = explain_database_error(error)
+        if known is None or known.status != BadRequest.status:
+            logger.exception("database error: %s %s", request.method, request.raw_path)
+        response = _refuse(known or Unavailable(BUSY_OR_AWAY))
     if request.method == "HEAD":
         return empty(status=204 if response.status == 200 else response.status)
     return response

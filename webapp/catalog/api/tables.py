@@ -5,6 +5,7 @@ import threading
 from collections import OrderedDict
 
 from webapp.catalog import queries, services
+from webapp.catalog.api.delegation import NONE, Delegation, delegate, without_shown
 from webapp.catalog.api.http import JSON_TYPE, Call, CatalogResponse, answer, dump, empty
 from webapp.catalog.api.pages import paged
 from webapp.catalog.queries import TableView
@@ -62,7 +63,7 @@ def create_table(call: Call) -> CatalogResponse:
     """Make a table, or stage one."""
     request = CreateRequest.parse(call.json())
     ref = TableRef(call.namespace, request.name, call.branch)
-    return render(services.create_table(ref=ref, request=request, by=call.by, inside=call.inside))
+    return _render_for(call, ref, services.create_table(ref=ref, request=request, by=call.by, inside=call.inside))
 
 
 def register_table(call: Call) -> CatalogResponse:
@@ -74,7 +75,7 @@ def register_table(call: Call) -> CatalogResponse:
     view = services.register_table(
         ref=ref, metadata_location=location, overwrite=overwrite, by=call.by, inside=call.inside
     )
-    return render(view)
+    return _render_for(call, ref, view)
 
 
 def load_table(call: Call) -> CatalogResponse:
@@ -83,12 +84,12 @@ def load_table(call: Call) -> CatalogResponse:
     if mode not in ("all", "refs"):
         message = f"Invalid snapshots parameter: {mode!r}"
         raise Malformed(message)
-    view = queries.load_table(call.table, by=call.by)
-    tag = etag(view, mode=mode)
+    view, delegated = delegate(call, call.table, queries.load_table(call.table, by=call.by))
+    tag = etag(view, mode=mode, delegated=delegated)
     known = call.request.header("if-none-match")
     if known is not None and tag in [candidate.strip() for candidate in known.split(",")]:
         return CatalogResponse(304, b"", (("etag", tag), VARY))
-    return render(view, mode=mode)
+    return render(view, mode=mode, delegated=delegated)
 
 
 def table_exists(call: Call) -> CatalogResponse:
@@ -99,20 +100,20 @@ def table_exists(call: Call) -> CatalogResponse:
 
 def update_table(call: Call) -> CatalogResponse:
     """Commit updates."""
-    request = CommitRequest.parse(call.json(), branch=call.branch)
+    request = without_shown(call, CommitRequest.parse(call.json(), branch=call.branch))
     view = services.commit_table(ref=call.table, request=request, by=call.by, inside=call.inside)
-    return render(view, with_config=False)
+    return _render_for(call, call.table, view, with_config=False)
 
 
 def show_named(call: Call) -> CatalogResponse:
     """The table that a request has made under the name in its body, as it is now."""
     ref = TableRef(call.namespace, field(call.json(), "name", str), call.branch)
-    return render(queries.load_table(ref, by=call.by))
+    return _render_for(call, ref, queries.load_table(ref, by=call.by))
 
 
 def show_committed(call: Call) -> CatalogResponse:
     """The table that a request has committed to, as it is now."""
-    return render(queries.load_table(call.table, by=call.by), with_config=False)
+    return _render_for(call, call.table, queries.load_table(call.table, by=call.by), with_config=False)
 
 
 def commit_transaction_again(_call: Call) -> CatalogResponse:
@@ -142,12 +143,6 @@ def rename_table(call: Call) -> CatalogResponse:
     return empty()
 
 
-def load_credentials(call: Call) -> CatalogResponse:
-    """Credentials for a table's storage: files on this machine need none."""
-    queries.locate(call.table, by=call.by)
-    return answer({"storage-credentials": []})
-
-
 def report_metrics(call: Call) -> CatalogResponse:
     """Take a client's scan or commit report."""
     queries.locate(call.table, by=call.by)
@@ -165,21 +160,28 @@ def commit_transaction(call: Call) -> CatalogResponse:
     return empty()
 
 
-def etag(view: TableView, *, mode: str = "all") -> str:
+def etag(view: TableView, *, mode: str = "all", delegated: Delegation = NONE) -> str:
     """Names this content: a metadata file never changes, and the rest of the key says which view of it this is."""
-    text = "\n".join((view.metadata_location or "", view.resolved_branch, view.key, mode))
+    text = "\n".join((view.metadata_location or "", view.resolved_branch, view.key, mode, delegated.key))
     return f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
 
 
-def render(view: TableView, *, mode: str = "all", with_config: bool = True) -> CatalogResponse:
+def _render_for(call: Call, ref: TableRef, view: TableView, *, with_config: bool = True) -> CatalogResponse:
+    view, delegated = delegate(call, ref, view)
+    return render(view, with_config=with_config, delegated=delegated)
+
+
+def render(
+    view: TableView, *, mode: str = "all", with_config: bool = True, delegated: Delegation = NONE
+) -> CatalogResponse:
     """A table in the specification's form."""
     headers = [JSON_TYPE, VARY]
     location = view.metadata_location
     if location is None:
-        return answer({"metadata-location": None, "metadata": with_legacy_fields(view.metadata), "config": {}})
-    tag = etag(view, mode=mode)
+        return answer({"metadata-location": None, "metadata": with_legacy_fields(view.metadata), **delegated.as_json()})
+    tag = etag(view, mode=mode, delegated=delegated)
     headers.append(("etag", tag))
-    end = b',"config":{}}' if with_config else b"}"
+    end = b"," + dump(delegated.as_json())[1:] if with_config else b"}"
     start = b'{"metadata-location":' + dump(location) + b',"metadata":'
     if view.is_plain and mode == "all":
         return CatalogResponse(200, start + metadata_files.read(location).raw + end, headers)

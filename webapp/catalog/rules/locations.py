@@ -18,6 +18,7 @@ PATH_PROPERTIES = frozenset(
         "write.folder-storage.path",
     }
 )
+_UNREADABLE = re.compile(r"[\x00-\x1f\x7f?#\\]")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -32,8 +33,11 @@ def is_inside(location: str, root: str) -> bool:
     """Whether a location is the root or below it, without any way out of it."""
     host, parts = split_location(location)
     root_host, root_parts = split_location(root)
-    if any(unquote(part) in (".", "..") for part in parts) or "\0" in location or "?" in location or "#" in location:
+    if any(unquote(part) in (".", "..") for part in parts) or _UNREADABLE.search(location):
         return False
+    if not root_host.startswith("file:"):
+        # A key is a text, not a path: `a//b` is no other spelling of `a/b`, and rights in the store go by the text.
+        return location == root or (location.startswith(f"{root.rstrip('/')}/") and "//" not in location[len(root) :])
     return host == root_host and parts[: len(root_parts)] == root_parts
 
 

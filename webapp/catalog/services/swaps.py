@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from django.db import DatabaseError, IntegrityError, connection, transaction
+from django.db import DatabaseError, DataError, IntegrityError, connection, transaction
 
 from webapp.accounts.rules.principals import Principal
 from webapp.catalog import signals
@@ -100,7 +100,8 @@ def swap(
     asked_to_commit = False
     try:
         with transaction.atomic():
-            for move in moves:
+            # In one order, so that two commits to the same tables never wait in a circle.
+            for move in sorted(moves, key=lambda move: move.row.id):
                 _move(move, by=by, check=check)
             if inside is not None:
                 inside()
@@ -110,7 +111,7 @@ def swap(
             _settle(moves, error)
             return
         _discard(moves)
-        if isinstance(error, IntegrityError):
+        if isinstance(error, IntegrityError | DataError):
             raise
         message = "The database is busy and nothing was changed: try again"
         raise Unavailable(message) from error
@@ -167,7 +168,11 @@ def _settle(moves: Sequence[Move], error: DatabaseError) -> None:
     """After a COMMIT without an answer: done, not done, or unknown."""
     try:
         connection.close()
-        rows = dict(Table.objects.filter(pk__in=[move.row.id for move in moves]).values_list("id", "metadata_location"))
+        with transaction.atomic():
+            # Locked, because a server that lost its client may still be at the COMMIT: it then holds these rows.
+            found = Table.objects.select_for_update().filter(pk__in=[move.row.id for move in moves])
+            rows = dict(found.values_list("id", "metadata_location"))
+            transaction.set_rollback(True)
         done = [_reaches(str(rows.get(move.row.id, "")), move.file.location) for move in moves]
     except (DatabaseError, AppError) as again:
         message = "The database did not answer; the outcome of the commit is unknown"

@@ -1,7 +1,6 @@
 """Make, change, rename and drop tables."""
 
 import secrets
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from uuid import uuid4
@@ -321,7 +320,7 @@ def drop_table_at(*, ref: TableRef, purge: bool, by: Principal | None, inside: I
 
 def _remove_files(location: str) -> None:
     if is_inside(location, warehouse()):
-        shutil.rmtree(metadata_files.local_path(location), ignore_errors=True)
+        metadata_files.remove_tree(location)
 
 
 def _insert(ref: TableRef, metadata: Metadata, *, by: Principal | None, inside: Inside | None = None) -> TableView:

@@ -1,31 +1,23 @@
-"""Metadata files: immutable once written, durable before anything points to them.
+"""Metadata files: immutable once written, durable before anything points to them, on this machine or in an object store.
 
-A file is written under a temporary name, synchronised, renamed and its folder synchronised; only then may the database's
-pointer move. Since a location never changes its content, what was read is kept in memory by location.
+Since a location never changes its content, what was read is kept in memory by location.
 """
 
-import errno
 import json
-import os
 import threading
 from collections import OrderedDict
-from pathlib import Path
+from types import ModuleType
 from typing import Any
-from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from webapp.catalog.rules.errors import DamagedTable, Malformed
 from webapp.catalog.rules.metadata import Metadata, with_legacy_fields
+from webapp.catalog.storage import local_files, object_files
+from webapp.core.object_store import Absent, is_object_location
 
-FOLDER_MODE = 0o755
-FILE_MODE = 0o644
-DATA_MODE = 0o777
-# Jobs of other users put manifests here; the sticky bit keeps them from removing the catalog's files.
-METADATA_MODE = 0o1777
 # Of the files as written; parsed they take several times as much.
 CACHED_BYTES = 16 * 1024 * 1024
 FOREIGN_BYTES = 64 * 1024 * 1024
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class MetadataFile:
@@ -96,8 +88,8 @@ def read(location: str) -> MetadataFile:
     found = _cache.get(location)
     if found is None:
         try:
-            raw = local_path(location).read_bytes()
-        except OSError as error:
+            raw = store_of(location).read(location)
+        except Absent as error:
             raise _damaged(location) from error
         found = MetadataFile(location, raw)
         _ = found.metadata
@@ -106,17 +98,14 @@ def read(location: str) -> MetadataFile:
 
 
 def read_foreign(location: str, *, root: str) -> dict[str, Any]:
-    """Metadata that another writer left in the warehouse; neither a link nor a big file leads astray."""
-    path = local_path(location)
+    """Metadata that another writer left in the warehouse."""
     try:
-        if not path.resolve(strict=True).is_relative_to(local_path(root).resolve()) or path.is_symlink():
-            message = f"{location} leads out of the warehouse"
-            raise Malformed(message)
-        if path.stat().st_size > FOREIGN_BYTES:
+        raw = store_of(location).read_foreign(location, root=root, at_most=FOREIGN_BYTES)
+        if len(raw) > FOREIGN_BYTES:
             message = f"{location} is larger than {FOREIGN_BYTES} bytes"
             raise Malformed(message)
-        parsed = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
+        parsed = json.loads(raw)
+    except (Absent, ValueError, RecursionError) as error:
         message = f"Cannot read table metadata at {location}"
         raise Malformed(message) from error
     if not isinstance(parsed, dict):
@@ -130,12 +119,7 @@ def write(metadata: dict[str, Any], *, location: str, version: int) -> MetadataF
     name = f"{version:05d}-{uuid4()}.metadata.json"
     target = f"{location}/metadata/{name}"
     raw = json.dumps(_written(metadata), separators=(",", ":"), ensure_ascii=False).encode()
-    path = local_path(target)
-    try:
-        _write_durably(path, raw)
-    except FileNotFoundError:
-        make_table_folders(location)
-        _write_durably(path, raw)
+    store_of(target).write(target, raw)
     file = MetadataFile(target, raw, metadata)
     _cache.add(file)
     return file
@@ -144,7 +128,7 @@ def write(metadata: dict[str, Any], *, location: str, version: int) -> MetadataF
 def delete(file: MetadataFile) -> None:
     """Remove a file whose pointer certainly never moved; never call this after an unknown outcome."""
     _cache.drop(file.location)
-    local_path(file.location).unlink(missing_ok=True)
+    store_of(file.location).delete(file.location)
 
 
 def forget_all() -> None:
@@ -153,66 +137,22 @@ def forget_all() -> None:
 
 
 def make_table_folders(location: str) -> None:
-    """The folders of a table; job processes of other users write into them, so the modes do not depend on the umask."""
-    root = local_path(location)
-    _make_passable(root)
-    for name, mode in (("data", DATA_MODE), ("metadata", METADATA_MODE)):
-        folder = root / name
-        if not folder.is_dir():
-            folder.mkdir(exist_ok=True)
-            folder.chmod(mode)
-    _sync_folder(root)
-    _sync_folder(root.parent)
+    """Prepare the place of a new table for its writers."""
+    store_of(location).make_table_folders(location)
 
 
-def _make_passable(folder: Path) -> None:
-    """Make a folder and what is missing above it, open for others to pass through whatever the umask."""
-    if folder.is_dir():
-        return
-    _make_passable(folder.parent)
-    folder.mkdir(exist_ok=True)
-    folder.chmod(FOLDER_MODE)
+def remove_tree(location: str) -> None:
+    """Remove all files of a table that is no more."""
+    store_of(location).remove_tree(location)
 
 
-def local_path(location: str) -> Path:
-    """The path of a `file:` location."""
-    parts = urlsplit(location)
-    if parts.scheme not in ("file", ""):
-        message = f"This catalog cannot reach {parts.scheme}: locations"
-        raise DamagedTable(message)
-    return Path(unquote(parts.path) if parts.scheme else location)
+def store_of(location: str) -> ModuleType:
+    """What keeps a location's files: `local_files` or `object_files`, which have the same functions."""
+    return object_files if is_object_location(location) else local_files
 
 
 def _written(metadata: dict[str, Any]) -> dict[str, Any]:
     return with_legacy_fields(metadata) if "table-uuid" in metadata else metadata
-
-
-def _write_durably(path: Path, raw: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.tmp")
-    descriptor = os.open(temporary, _FLAGS, FILE_MODE)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            # Processes of other users read it, to compare two versions for instance; the umask has no say.
-            os.fchmod(stream.fileno(), FILE_MODE)
-            stream.write(raw)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.rename(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            message = "The warehouse is full: nothing was changed"
-            raise DamagedTable(message) from error
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _damaged(location: str) -> DamagedTable:

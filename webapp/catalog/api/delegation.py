@@ -1,0 +1,129 @@
+"""What an answer about a table says of its files: where the store is, keys where they were asked for, where to write."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import quote
+
+from webapp.accounts.rules.principals import Principal
+from webapp.catalog import permissions, queries
+from webapp.catalog.api.http import Call, CatalogResponse, answer
+from webapp.catalog.queries import TableRow, TableView
+from webapp.catalog.rules.access import Access, drop_own_paths, own_paths
+from webapp.catalog.rules.branch_properties import MASTER
+from webapp.catalog.rules.commits import CommitRequest
+from webapp.catalog.rules.errors import NoSuchTable, Refused
+from webapp.catalog.rules.refs import TableRef, is_internal
+from webapp.catalog.storage import credentials
+from webapp.catalog.storage.credentials import Keys
+from webapp.core.object_store import is_object_location, place_properties
+
+HEADER = "x-iceberg-access-delegation"
+VENDED = "vended-credentials"
+
+
+@dataclass(frozen=True, slots=True)
+class Delegation:
+    """The part of an answer that is for one caller."""
+
+    config: Mapping[str, str] = field(default_factory=dict)
+    credentials: Sequence[Mapping[str, Any]] = ()
+    key: str = ""
+    """Tells answers apart whose metadata is the same."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Its members of the answer."""
+        found: dict[str, Any] = {"config": dict(self.config)}
+        return {**found, "storage-credentials": list(self.credentials)} if self.credentials else found
+
+
+NONE = Delegation()
+
+
+def delegate(call: Call, ref: TableRef, view: TableView) -> tuple[TableView, Delegation]:
+    """The table as the caller is to see it, and what it needs for the files; nothing changes for files of this machine."""
+    location = view.metadata["location"]
+    if not is_object_location(location):
+        return view, NONE
+    access = _access(call, _find(ref, by=call.by)[0])
+    paths = own_paths(location, _who(call)) if access == Access.WRITE else {}
+    shown = view if not paths else _with_properties(view, paths)
+    keys = _give_keys(call, location, access) if _wants_keys(call) else None
+    key = f"{sorted(paths.items())} {'' if keys is None else keys.id}"
+    return shown, Delegation(_as_config(ref, keys), _as_credentials(location, ref, keys), key)
+
+
+def without_shown(call: Call, request: CommitRequest) -> CommitRequest:
+    """A commit without the properties that its sender was only shown; engines send them back when they make a table."""
+    _, row = _find(call.table, by=call.by)
+    if row is None:
+        named = [update.get("location") for update in request.updates if update.get("action") == "set-location"]
+        location = str(named[-1]).rstrip("/") if named else ""
+    else:
+        location = row.location
+    if not is_object_location(location):
+        return request
+    paths = own_paths(location, _who(call))
+    updates = [kept for update in request.updates if (kept := drop_own_paths(update, paths)) is not None]
+    return replace(request, updates=updates)
+
+
+def list_credentials(call: Call) -> CatalogResponse:
+    """Keys for a table's files; files of this machine need none."""
+    ref, row = queries.locate(call.table, by=call.by)
+    if not is_object_location(row.location):
+        return answer({"storage-credentials": []})
+    keys = _give_keys(call, row.location, _access(call, ref))
+    return answer({"storage-credentials": _as_credentials(row.location, call.table, keys)})
+
+
+def _give_keys(call: Call, location: str, access: Access) -> Keys | None:
+    keys = credentials.give_keys(location=location, access=access, who=_who(call))
+    if keys is None and call.by.job is not None:
+        message = (
+            "This installation gives jobs no keys to its object store: set TRIBUTARY_S3_ROLE, or where the store has no "
+            "roles TRIBUTARY_S3_SHARE_KEYS=1"
+        )
+        raise Refused(message)
+    return keys
+
+
+def _as_credentials(location: str, ref: TableRef, keys: Keys | None) -> list[dict[str, Any]]:
+    return [] if keys is None else [{"prefix": f"{location}/", "config": _as_config(ref, keys)}]
+
+
+def _as_config(ref: TableRef, keys: Keys | None) -> dict[str, str]:
+    if keys is None:
+        return place_properties()
+    namespace = "%1F".join(quote(level, safe="") for level in ref.namespace)
+    endpoint = f"v1/namespaces/{namespace}/tables/{quote(ref.name, safe='')}/credentials"
+    return {**keys.config, "client.refresh-credentials-endpoint": endpoint}
+
+
+def _find(ref: TableRef, *, by: Principal) -> tuple[TableRef, TableRow | None]:
+    """The table that a request means; the name itself where there is none yet."""
+    try:
+        return queries.locate(ref, by=by)
+    except NoSuchTable:
+        return ref, None
+
+
+def _access(call: Call, ref: TableRef) -> Access:
+    staged_for: str | None = None
+    if call.by.job is None and is_internal(ref.branch or MASTER):
+        staged_for = next(iter(queries.get_chain(ref, by=call.by)), None)
+    return permissions.storage_access(call.by, ref, staged_for=staged_for)
+
+
+def _who(call: Call) -> str:
+    return f"job-{call.by.job.job_id}" if call.by.job is not None else f"user-{call.by.user_id}"
+
+
+def _wants_keys(call: Call) -> bool:
+    asked = ",".join(call.request.header_values(HEADER))
+    return VENDED in {word.strip().lower() for word in asked.split(",")}
+
+
+def _with_properties(view: TableView, properties: Mapping[str, str]) -> TableView:
+    metadata = {**view.metadata, "properties": {**view.metadata["properties"], **properties}}
+    return replace(view, metadata=metadata, is_plain=False)

@@ -1,0 +1,74 @@
+"""What a client may do with a table's files in an object store: how much, where, and the policy that says so to the store.
+
+A catalog cannot look over a client's shoulder while it writes files, and a key to a table's files is a key to those of all
+branches. So whoever may write a branch, but does not maintain the table, writes into folders of its own below the table's
+`data` and `metadata` and can change no file that is there: not another branch's, not the catalog's.
+"""
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from webapp.catalog.rules.errors import Malformed
+
+DATA_PATH = "write.data.path"
+METADATA_PATH = "write.metadata.path"
+# A wildcard, a variable or a quote in a location would say something else in a policy than in a request.
+_PLAIN = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_.=@+-]+)+")
+_WRITE = ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"]
+
+
+class Access(StrEnum):
+    """How far somebody's rights on a table's files go; each includes those before it."""
+
+    READ = "read"
+    WRITE = "write"
+    """New files, in folders of one's own."""
+    MAINTAIN = "maintain"
+    """All of the table's files but the catalog's: what snapshot expiry and compaction need."""
+
+
+def own_paths(location: str, who: str) -> dict[str, str]:
+    """The properties that send a writer's files into folders of its own."""
+    return {DATA_PATH: f"{location}/data/{who}", METADATA_PATH: f"{location}/metadata/{who}"}
+
+
+def drop_own_paths(update: Mapping[str, Any], paths: Mapping[str, str]) -> dict[str, Any] | None:
+    """An update of a writer who was shown such properties, without what it only repeats; None where nothing is left."""
+    if update.get("action") != "set-properties" or not isinstance(update.get("updates"), dict):
+        return dict(update)
+    kept = {key: value for key, value in update["updates"].items() if key not in paths or paths[key] != value}
+    return {**update, "updates": kept} if kept or not update["updates"] else None
+
+
+def session_policy(location: str, access: Access, *, who: str, partition: str = "aws") -> dict[str, Any]:
+    """The policy that narrows a session of the installation's role to the files of one table.
+
+    Raises:
+        Malformed: the location cannot be put into a policy.
+
+    """
+    if _PLAIN.fullmatch(location) is None:
+        message = f"No keys can be given out for {location}: it holds characters that a policy reads otherwise"
+        raise Malformed(message)
+    bucket, _, key = location.removeprefix("s3://").partition("/")
+    arn = f"arn:{partition}:s3:::{bucket}"
+    own = [path.replace(f"s3://{bucket}", arn, 1) + "/*" for path in own_paths(location, who).values()]
+    statements: list[dict[str, Any]] = [
+        {"Effect": "Allow", "Action": ["s3:GetObject"], "Resource": [f"{arn}/{key}/*"]},
+        {
+            "Effect": "Allow",
+            "Action": ["s3:ListBucket"],
+            "Resource": [arn],
+            "Condition": {"StringLike": {"s3:prefix": [f"{key}/*"]}},
+        },
+        # A session must not make itself another one, whatever the role's own policies say.
+        {"Effect": "Deny", "Action": ["sts:*", "iam:*"], "Resource": ["*"]},
+    ]
+    if access == Access.WRITE:
+        statements.append({"Effect": "Allow", "Action": _WRITE, "Resource": own})
+    if access == Access.MAINTAIN:
+        statements.append({"Effect": "Allow", "Action": _WRITE, "Resource": [f"{arn}/{key}/*"]})
+        statements.append({"Effect": "Deny", "Action": _WRITE, "Resource": [f"{arn}/{key}/metadata/*.metadata.json"]})
+    return {"Version": "2012-10-17", "Statement": statements}

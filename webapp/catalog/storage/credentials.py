@@ -1,0 +1,91 @@
+"""Keys for a table's files in an object store: a session of the installation's role, narrowed to that table."""
+
+import json
+import threading
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+
+from webapp.catalog.rules.access import Access, session_policy
+from webapp.core import clock, object_store
+from webapp.core.errors import Unavailable
+
+SHORTEST_S = 900
+MOST_KEPT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What a client opens a table's files with, in the words of Iceberg's file access."""
+
+    config: dict[str, str]
+    id: str
+    """Tells these keys from the ones that come after them."""
+    renew_at: datetime
+
+
+_NEVER = datetime.max.replace(tzinfo=clock.now().tzinfo)
+_kept: dict[tuple[str, Access, str], Keys] = {}
+_lock = threading.Lock()
+
+
+def can_give_keys() -> bool:
+    """Whether this installation has a way to let jobs and clients reach the store."""
+    return bool(settings.TRIBUTARY_S3_ROLE) or settings.TRIBUTARY_S3_SHARE_KEYS
+
+
+def give_keys(*, location: str, access: Access, who: str) -> Keys | None:
+    """Keys to the files of one table; None where this installation gives out none.
+
+    They are shared by the requests of one caller until half of their time is over, so that whoever gets them can count
+    on the other half.
+
+    Raises:
+        Unavailable: the store gives out none now.
+
+    """
+    if not settings.TRIBUTARY_S3_ROLE:
+        if not settings.TRIBUTARY_S3_SHARE_KEYS:
+            return None
+        return Keys(object_store.own_properties(), "shared", _NEVER)
+    place = (location, access, who)
+    found = _kept.get(place)
+    if found is None or found.renew_at <= clock.now():
+        found = _assume_role(location, access, who)
+        with _lock:
+            if len(_kept) >= MOST_KEPT:
+                _kept.clear()
+            _kept[place] = found
+    return found
+
+
+def _assume_role(location: str, access: Access, who: str) -> Keys:
+    role = settings.TRIBUTARY_S3_ROLE
+    partition = role.split(":")[1] if role.count(":") > 1 else "aws"
+    policy = session_policy(location, access, who=who, partition=partition)
+    with object_store.explained(location):
+        given = object_store.client("sts").assume_role(
+            RoleArn=role,
+            RoleSessionName=f"tributary-{who}"[:64],
+            Policy=json.dumps(policy, separators=(",", ":")),
+            DurationSeconds=max(settings.TRIBUTARY_S3_SESSION_SECONDS, SHORTEST_S),
+        )["Credentials"]
+    return _read_keys(given)
+
+
+def _read_keys(given: dict[str, Any]) -> Keys:
+    expires_at: datetime = given["Expiration"]
+    config = {
+        **object_store.place_properties(),
+        "s3.access-key-id": given["AccessKeyId"],
+        "s3.secret-access-key": given["SecretAccessKey"],
+        "s3.session-token": given["SessionToken"],
+        "s3.session-token-expires-at-ms": str(int(expires_at.timestamp() * 1000)),
+    }
+    left = expires_at - clock.now()
+    if left < timedelta(seconds=SHORTEST_S / 3):
+        message = f"The object store gives out keys for {left} only: are the clocks right?"
+        raise Unavailable(message, code="warehouse_keys")
+    return Keys(config, given["AccessKeyId"], clock.now() + left / 2)

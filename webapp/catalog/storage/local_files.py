@@ -1,0 +1,142 @@
+"""Files of a `file:` warehouse: durable before anything points to them, open for the job processes of other users.
+
+A file is written under a temporary name, synchronised, renamed and its folder synchronised; only then may the database's
+pointer move.
+"""
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit
+
+from webapp.catalog.rules.errors import DamagedTable, Malformed
+from webapp.core.object_store import Absent, Found
+
+FOLDER_MODE = 0o755
+FILE_MODE = 0o644
+DATA_MODE = 0o777
+# Jobs of other users put manifests here; the sticky bit keeps them from removing the catalog's files.
+METADATA_MODE = 0o1777
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def read(location: str) -> bytes:
+    """The content of a file.
+
+    Raises:
+        Absent: it is not there, or cannot be read.
+
+    """
+    try:
+        return local_path(location).read_bytes()
+    except OSError as error:
+        raise Absent(location) from error
+
+
+def read_foreign(location: str, *, root: str, at_most: int) -> bytes:
+    """What another writer left in the warehouse; neither a link nor a big file leads astray."""
+    path = local_path(location)
+    try:
+        if not path.resolve(strict=True).is_relative_to(local_path(root).resolve()) or path.is_symlink():
+            message = f"{location} leads out of the warehouse"
+            raise Malformed(message)
+        with path.open("rb") as file:
+            return file.read(at_most + 1)
+    except OSError as error:
+        raise Absent(location) from error
+
+
+def write(location: str, content: bytes) -> None:
+    """Write a new file of a table; when this returns, it survives a power cut."""
+    path = local_path(location)
+    try:
+        _write_durably(path, content)
+    except FileNotFoundError:
+        make_table_folders(location.rpartition("/metadata/")[0])
+        _write_durably(path, content)
+
+
+def delete(location: str) -> None:
+    """Remove a file; an absent one is passed over."""
+    local_path(location).unlink(missing_ok=True)
+
+
+def remove_tree(location: str) -> None:
+    """Remove a table's folder with everything in it."""
+    shutil.rmtree(local_path(location), ignore_errors=True)
+
+
+def walk(location: str) -> Iterator[Found]:
+    """Every file below a location; links are passed over."""
+    for folder, _, names in os.walk(local_path(location)):
+        for name in names:
+            path = Path(folder, name)
+            try:
+                found = path.lstat()
+            except FileNotFoundError:
+                continue  # it went away meanwhile
+            if not path.is_symlink():
+                at = datetime.fromtimestamp(found.st_mtime, UTC)
+                yield Found(f"file://{quote(str(path))}", found.st_size, at)
+
+
+def make_table_folders(location: str) -> None:
+    """The folders of a table; job processes of other users write into them, so the modes do not depend on the umask."""
+    root = local_path(location)
+    _make_passable(root)
+    for name, mode in (("data", DATA_MODE), ("metadata", METADATA_MODE)):
+        folder = root / name
+        if not folder.is_dir():
+            folder.mkdir(exist_ok=True)
+            folder.chmod(mode)
+    _sync_folder(root)
+    _sync_folder(root.parent)
+
+
+def local_path(location: str) -> Path:
+    """The path of a `file:` location."""
+    parts = urlsplit(location)
+    if parts.scheme not in ("file", ""):
+        message = f"This catalog cannot reach {parts.scheme}: locations"
+        raise DamagedTable(message)
+    return Path(unquote(parts.path) if parts.scheme else location)
+
+
+def _make_passable(folder: Path) -> None:
+    """Make a folder and what is missing above it, open for others to pass through whatever the umask."""
+    if folder.is_dir():
+        return
+    _make_passable(folder.parent)
+    folder.mkdir(exist_ok=True)
+    folder.chmod(FOLDER_MODE)
+
+
+def _write_durably(path: Path, raw: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.tmp")
+    descriptor = os.open(temporary, _FLAGS, FILE_MODE)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            # Processes of other users read it, to compare two versions for instance; the umask has no say.
+            os.fchmod(stream.fileno(), FILE_MODE)
+            stream.write(raw)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.rename(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            message = "The warehouse is full: nothing was changed"
+            raise DamagedTable(message) from error
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,36 @@
+"""Files of an `s3:` warehouse: an object is durable when the store has answered, and none is ever written twice."""
+
+import logging
+
+from webapp.core import object_store
+from webapp.core.errors import Unavailable
+
+logger = logging.getLogger(__name__)
+
+read = object_store.read
+write = object_store.write_new
+walk = object_store.walk
+
+
+def read_foreign(location: str, *, root: str, at_most: int) -> bytes:
+    """What another writer left in the warehouse, and no more of it than asked for; `root` holds it by its name alone."""
+    _ = root
+    return object_store.read(location, at_most=at_most)
+
+
+def delete(location: str) -> None:
+    """Remove an object that nothing points to; one that the store keeps now is the collector's."""
+    try:
+        object_store.delete([location])
+    except Unavailable as error:
+        logger.warning("%s stays for the collector: %s", location, error.detail)
+
+
+def remove_tree(location: str) -> None:
+    """Remove everything below a table's location."""
+    object_store.delete([found.location for found in object_store.walk(location)])
+
+
+def make_table_folders(location: str) -> None:
+    """An object store has no folders."""
+    _ = location
