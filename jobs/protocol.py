@@ -303,6 +303,8 @@ DiffFailure = Literal[
     "time_limit",
     "cancelled",
     "crashed",
+    "duplicate_rows",
+    "refused",
 ]
 
 
@@ -314,6 +316,26 @@ class DiffResult:
     code: DiffFailure | None = None
     message: str = ""
     summary: Mapping[str, Any] = field(default_factory=dict)
+
+
+# --- questions about a table's history ------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ChangelogRequest:
+    """Store the changelog after snapshot `start` (None: from nothing) up to `end` (None: the head); answers a DiffResult.
+
+    `metadata_location` is a metadata file that shows the branch as main: its current schema is the changelog's.
+    """
+
+    metadata_location: str
+    folder: str
+    result_path: str
+    start: int | None = None
+    end: int | None = None
+    keys: tuple[str, ...] | None = None
+    images: Literal["first", "latest"] = "first"
+    io: Mapping[str, str] = field(default_factory=dict)
 
 
 # --- JSON -----------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ def collect_events(
         connection.register("old_rows", read(table, old))
         connection.register("new_rows", read(table, new))
         connection.execute(
-            f"INSERT INTO events SELECT {_ordinal(table, snapshot, position)}, sum(__sign) AS __copies, {listed(names)} FROM "
+            f"INSERT INTO events SELECT {number_snapshot(table, snapshot, position)}, sum(__sign) AS __copies, {listed(names)} FROM "
             "(SELECT 1 AS __sign, * FROM new_rows UNION ALL SELECT -1 AS __sign, * FROM old_rows) "
             f"GROUP BY {listed(names)} HAVING sum(__sign) <> 0"
         )
@@ -96,7 +96,7 @@ def _cancel(mixed: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
     return [(event, left) for stack in stacks.values() for event, left in stack]
 
 
-def _ordinal(table: Table, snapshot: Snapshot, position: int) -> int:
+def number_snapshot(table: Table, snapshot: Snapshot, position: int) -> int:
     """Number snapshots from 0 for the lineage's first; a table of version 1 has only their order."""
     if table.metadata.format_version == 1 or snapshot.sequence_number is None:
         return position

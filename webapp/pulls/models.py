@@ -53,20 +53,26 @@ class PullRequest(models.Model):
 
 
 class Comparison(models.Model):
-    """The row diff of a dataset between two transactions: immutable once READY, shared by all pages that ask for it."""
+    """A stored answer about a dataset's history: immutable once READY, shared by all pages that ask for it.
+
+    Mostly the row diff between two transactions; also a changelog of a range, or who changed one row.
+    """
 
     identity = models.CharField(max_length=64, unique=True)
-    """SHA-256 of dataset, both transactions and the rules."""
+    """SHA-256 of dataset, both transactions and the rules; of another kind than a row diff also the kind."""
+    kind = models.CharField(max_length=10, choices=states.KIND_CHOICES, default=states.ROWS)
     dataset = models.ForeignKey("datasets.Dataset", on_delete=models.CASCADE, related_name="comparisons")
     before = models.ForeignKey("datasets.Transaction", null=True, on_delete=models.CASCADE, related_name="+")
     after = models.ForeignKey("datasets.Transaction", null=True, on_delete=models.CASCADE, related_name="+")
     rules = models.JSONField(default=dict)
-    """Key, ignored columns and tolerance from pipeline.toml."""
+    """Key, ignored columns, tolerance and row filter from pipeline.toml; of another kind what was asked."""
     state = models.CharField(max_length=10, choices=states.COMPARISON_CHOICES, default=states.QUEUED)
     progress = models.JSONField(default=dict)
     summary = models.JSONField(default=dict)
     schema = models.JSONField(default=dict)
     error = models.TextField(blank=True)
+    code = models.CharField(max_length=30, blank=True)
+    """Why it failed, for programs."""
     attempt = models.PositiveIntegerField(default=0)
     lease_until = models.DateTimeField(null=True)
     created_at = models.DateTimeField(default=clock.now)

@@ -71,4 +71,5 @@ api_urls: list[URLPattern] = [
     path(
         f"{_COMPARE}/statistics", history_api.DatasetCompareStatistics.as_view(), name="api-dataset-compare-statistics"
     ),
+    path("datasets/<int:dataset_id>/changelog", history_api.DatasetChangelog.as_view(), name="api-dataset-changelog"),
 ]

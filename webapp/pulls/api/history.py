@@ -1,4 +1,4 @@
-"""REST endpoints of a dataset's history: any two ends compared."""
+"""REST endpoints of a dataset's history: any two ends compared, changelogs of a range."""
 
 from __future__ import annotations
 
@@ -9,19 +9,34 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.response import Response
 
 from webapp.core.api import ApiView
-from webapp.core.errors import InvalidInput
+from webapp.core.errors import Conflict, InvalidInput
 from webapp.datasets import queries as datasets
 from webapp.datasets.serializers import shape_transaction
 from webapp.pulls import services
-from webapp.pulls.api.rows import FILTERS, SCOPE, export, find_folder, shape_rows, shape_statistics
+from webapp.pulls.api.rows import (
+    FILTERS,
+    SCOPE,
+    export,
+    find_folder,
+    read_row_limit,
+    shape_rows,
+    shape_statistics,
+)
+from webapp.pulls.diffs import changelog
 from webapp.pulls.diffs.schema import diff_artifact
 from webapp.pulls.queries import ends
+from webapp.pulls.queries.artifacts import artifact_folder
+from webapp.pulls.queries.changelogs import find_range
+from webapp.pulls.rules import states
 from webapp.pulls.serializers import shape_between
 
 if TYPE_CHECKING:
     from django.http import StreamingHttpResponse
     from rest_framework.request import Request
 
+    from webapp.datasets.models import Dataset
+    from webapp.pulls.models import Comparison
+    from webapp.pulls.queries.changelogs import Range
     from webapp.pulls.services.history import Compared
 
 ENDS = [
@@ -46,6 +61,17 @@ def read_keys(request: Request) -> list[str] | None:
         message = "Name at least one identifier column, or none at all for net changes."
         raise InvalidInput(message, code="no_columns", errors={"keys": [message]})
     return keys
+
+
+CHANGELOG = [
+    OpenApiParameter("branch", str, description="default: master"),
+    OpenApiParameter("keys", str, description="identifier columns, separated by commas; without them net changes"),
+    OpenApiParameter("start", str, description="exclusive: a transaction, a snapshot id, or earliest (default)"),
+    OpenApiParameter("end", str, description="inclusive: a transaction or a snapshot id; default: the branch's head"),
+    OpenApiParameter("images", str, enum=["first", "latest"], description="with keys: which change of a key is told"),
+    OpenApiParameter("cursor", str),
+    OpenApiParameter("limit", int),
+]
 
 
 class CompareEndpoint(ApiView):
@@ -147,3 +173,51 @@ class DatasetCompareCancel(CompareEndpoint):
             services.cancel_comparison(comparison=found.comparison, by=self.principal)
             found.comparison.refresh_from_db()
         return Response(shape_rows(request, found.comparison, reason=found.reason), status=202)
+
+
+class DatasetChangelog(ApiView):
+    """GET `/datasets/{id}/changelog`, and POST to compute a failed one again."""
+
+    @extend_schema(operation_id="getDatasetChangelog", parameters=CHANGELOG, responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request, dataset_id: int) -> Response:
+        """Return one page of the changelog of a range, with the rows that transforms get.
+
+        The first request starts it; ask again until `state` is ready or failed.
+        """
+        dataset, asked, found = self._find(request, dataset_id)
+        if found.state == states.FAILED and found.code == "duplicate_rows":
+            raise Conflict(found.error, code=found.code, errors={"keys": [found.error]})
+        shaped = {"dataset": dataset.pk, "path": dataset.path, "branch": asked.branch, **asked.as_json()}
+        if found.state != states.READY:
+            state = states.FAILED if found.state == states.FAILED else states.RUNNING
+            reason = {"reason": found.error, "code": found.code} if found.error else {}
+            return Response({**shaped, "state": state, **reason, "columns": [], "rows": [], "next": None})
+        page = changelog.read_page(
+            artifact_folder(found), cursor=request.GET.get("cursor") or None, limit=read_row_limit(request)
+        )
+        return Response({**shaped, "state": states.READY, **page.as_json()})
+
+    @extend_schema(
+        operation_id="getDatasetChangelogAgain",
+        parameters=CHANGELOG,
+        request=None,
+        responses={202: OpenApiTypes.OBJECT},
+    )
+    def post(self, request: Request, dataset_id: int) -> Response:
+        """Compute a failed changelog again."""
+        dataset, asked, found = self._find(request, dataset_id)
+        services.rerun_comparison(comparison=found)
+        shaped = {"dataset": dataset.pk, "path": dataset.path, "branch": asked.branch, **asked.as_json()}
+        return Response({**shaped, "state": states.RUNNING, "columns": [], "rows": [], "next": None}, status=202)
+
+    def _find(self, request: Request, dataset_id: int) -> tuple[Dataset, Range, Comparison]:
+        dataset = datasets.get_dataset(self.principal, dataset_id)
+        asked = find_range(
+            dataset,
+            branch=request.GET.get("branch", ""),
+            start=request.GET.get("start", ""),
+            end=request.GET.get("end", ""),
+            keys=read_keys(request),
+            images=request.GET.get("images", "first"),
+        )
+        return dataset, asked, services.request_changelog(dataset=dataset, asked=asked)

@@ -42,12 +42,14 @@ def shape_rows(request: Request, comparison: Any, *, reason: str = "") -> dict[s
         q=request.GET.get("q") or None,
         sort=request.GET.get("sort") or None,
         cursor=request.GET.get("cursor") or None,
-        limit=_read_limit(request.GET.get("limit", "")),
+        limit=read_row_limit(request),
     )
     return {"state": states.READY, **page.as_json()}
 
 
-def _read_limit(text: str) -> int:
+def read_row_limit(request: Request) -> int:
+    """Return the rows a page, within bounds."""
+    text = request.GET.get("limit", "")
     if not text:
         return rows.DEFAULT_LIMIT
     if not text.isdigit() or not 1 <= int(text) <= rows.MAX_LIMIT:

@@ -498,11 +498,11 @@ def _fetch(artifact: Artifact, asked: _Asked, position: _Position, limit: int) -
     with _cursor() as cursor:
         sql = f"SELECT * FROM {artifact.source} WHERE {where} ORDER BY {order} {tail}"
         table = cursor.sql(sql, params=parameters).to_arrow_table()
-    lines = _to_rows(table)
+    lines = to_rows(table)
     return lines[::-1] if position.before is not None and asked.order is None else lines
 
 
-def _to_rows(table: pa.Table) -> list[dict[str, Any]]:
+def to_rows(table: pa.Table) -> list[dict[str, Any]]:
     """Python values, with times that Python's own types cannot hold as text."""
     columns = []
     for column in table.columns:
@@ -639,7 +639,7 @@ def _csv_chunks(artifact: Artifact) -> Iterator[bytes]:
     yield (",".join(_csv_text(name) for name in head) + "\r\n").encode()
     for batch in _batches(artifact.folder / "rows.parquet"):
         lines = []
-        for line in _to_rows(pa.Table.from_batches([batch])):
+        for line in to_rows(pa.Table.from_batches([batch])):
             values = [_csv_value(encode_value(line[stored]), is_text=is_text) for _, stored, is_text in fields]
             lines.append(",".join([line["change"], str(line["copies"]), *values]))
         yield ("\r\n".join(lines) + "\r\n").encode()

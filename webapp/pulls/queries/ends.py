@@ -151,7 +151,9 @@ def list_changes(transactions: Iterable[Transaction]) -> dict[str, Changed]:
         pk: Changed(False, int(row.summary.get("added") or 0), int(row.summary.get("deleted") or 0), None)
         for pk, row in wanted.items()
     }
-    stored = Comparison.objects.filter(after__in=list(wanted), state=states.READY).order_by("finished_at")
+    stored = Comparison.objects.filter(kind=states.ROWS, after__in=list(wanted), state=states.READY).order_by(
+        "finished_at"
+    )
     for after_id, before_id, summary in stored.values_list("after_id", "before_id", "summary"):
         if after_id is not None and before_id == wanted[after_id].parent_id:
             found[after_id] = _read_counts(summary)

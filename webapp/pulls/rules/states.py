@@ -15,6 +15,13 @@ COMPARISON_CHOICES = [
     (FAILED, "Failed: the reason is on the page; it can be run again"),
 ]
 
+ROWS, CHANGELOG, BLAME = "rows", "changelog", "blame"
+KIND_CHOICES = [
+    (ROWS, "The row diff of two transactions"),
+    (CHANGELOG, "The changelog of a range of history"),
+    (BLAME, "Who changed one row"),
+]
+
 MODIFIED, ADDED, REMOVED, AFFECTED = "modified", "added", "removed", "affected"
 CHANGE_CHOICES = [
     (MODIFIED, "The branch changes its code or has built it"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import time
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import transaction
 from django.db.models import Q
 
-from jobs.protocol import DiffRequest, DiffResult, ProtocolError, SideRef, read_message, write_message
+from jobs.protocol import DiffResult, ProtocolError, read_message, write_message
 from webapp.builds.runner.launcher import LOST, SETUP_FAILED, Handle, Sandbox, launch
 from webapp.catalog import queries as catalog
 from webapp.core import clock, doorbell
@@ -23,6 +24,7 @@ from webapp.pulls.models import Comparison, PullDataset
 from webapp.pulls.queries.artifacts import artifact_folder
 from webapp.pulls.rules import states
 from webapp.pulls.rules.dataset_rules import DatasetRules
+from webapp.pulls.services.requests import REQUESTS
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
@@ -32,9 +34,8 @@ COMPARE_TASK = "webapp.pulls.tasks.compare"
 LEASE = timedelta(seconds=15)
 RING_AGAIN = timedelta(seconds=10)
 TRIES = 2
-TIME_LIMIT_S = 600.0
 LIMITS = {"memory_bytes": 6 * 1024**3, "cpu_s": 1800, "nproc": 256, "fsize": 8 * 1024**3}
-MEMORY_BYTES = 512 * 1024**2
+ANSWER = "result.json"
 POLL_S = 0.25
 
 
@@ -89,7 +90,12 @@ def find_comparison(
 def identify(dataset: Dataset, before: Transaction | None, after: Transaction | None, rules: dict[str, Any]) -> str:
     """Return the name of what is compared: the same for whoever asks, so that it is computed once."""
     ends = [dataset.pk, before.pk if before else None, after.pk if after else None]
-    return hashlib.sha256(json.dumps([*ends, rules], sort_keys=True).encode()).hexdigest()
+    return hash_identity([*ends, rules])
+
+
+def hash_identity(parts: list[Any]) -> str:
+    """Return the name under which an answer to such a question is stored."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def describe_schema(*, dataset: Dataset, before: Transaction | None, after: Transaction | None) -> dict[str, Any]:
@@ -123,7 +129,7 @@ def rerun_comparison(*, comparison: Comparison) -> None:
     """Queue a failed comparison again."""
     with transaction.atomic():
         if Comparison.objects.filter(pk=comparison.pk, state=states.FAILED).update(
-            state=states.QUEUED, attempt=0, error="", progress={}, created_at=clock.now()
+            state=states.QUEUED, attempt=0, code="", error="", progress={}, created_at=clock.now()
         ):
             ring_comparison(comparison)
 
@@ -131,7 +137,11 @@ def rerun_comparison(*, comparison: Comparison) -> None:
 def cancel_comparison(*, comparison: Comparison, by: Principal) -> None:
     """Stop a comparison that waits or runs; its worker notices within a moment."""
     Comparison.objects.filter(pk=comparison.pk, state__in=(states.QUEUED, states.RUNNING)).update(
-        state=states.FAILED, error=f"{by.username} cancelled the comparison.", finished_at=clock.now(), progress={}
+        state=states.FAILED,
+        code="cancelled",
+        error=f"{by.username} cancelled the comparison.",
+        finished_at=clock.now(),
+        progress={},
     )
 
 
@@ -140,7 +150,10 @@ def sweep_comparisons() -> int:
     now = clock.now()
     lost = Comparison.objects.filter(state=states.RUNNING, lease_until__lt=now)
     failed = lost.filter(attempt__gte=TRIES).update(
-        state=states.FAILED, error="The worker died twice while it compared. Run it again.", finished_at=now
+        state=states.FAILED,
+        code="crashed",
+        error="The worker died twice while it compared. Run it again.",
+        finished_at=now,
     )
     requeued = lost.update(state=states.QUEUED, created_at=now - RING_AGAIN)
     waiting = Comparison.objects.filter(state=states.QUEUED, created_at__lt=now - RING_AGAIN)
@@ -175,69 +188,43 @@ def _run(comparison: Comparison, held: Any) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     folder.chmod(0o777)  # the sandboxed process has a user of its own; the installation's home keeps others out
-    metadata_location, table_folder = _locate(comparison)
-    manifest, answer = folder / "request.json", folder / "result.json"
-    write_message(manifest, _make_request(comparison, folder, answer, metadata_location))
+    work = REQUESTS[comparison.kind](comparison, folder, folder / ANSWER)
+    manifest = folder / "request.json"
+    write_message(manifest, work.message)
     manifest.chmod(0o644)
     handle = launch(
-        "diff",
+        work.entrypoint,
         manifest,
         sandbox=Sandbox(
-            readonly=[table_folder] if table_folder else [],
+            readonly=[work.table_folder] if work.table_folder else [],
             writable=[str(folder)],
             # files of this machine need no network; those of an object store do
-            ports=() if table_folder else None,
+            ports=() if work.table_folder else None,
         ),
         limits=LIMITS,
         log_path=folder / "log",
         cwd=str(folder),
     )
     try:
-        code = _watch(handle, folder, held)
+        code = _watch(handle, folder, held, time_limit_s=work.time_limit_s)
     finally:
         handle.close()
-    _finish(answer, code, held, folder)
+    _finish(folder / ANSWER, code, held, folder)
 
 
-def _locate(comparison: Comparison) -> tuple[str, str]:
-    view = catalog.load_view(table=comparison.dataset.table, branch="master")
-    location = str(view.metadata["location"])
-    return str(view.metadata_location), location.removeprefix("file://") if location.startswith("file:") else ""
-
-
-def _make_request(comparison: Comparison, folder: Path, answer: Path, metadata_location: str) -> DiffRequest:
-    def side(one: Transaction | None) -> SideRef | None:
-        if one is None:
-            return None
-        return SideRef(
-            metadata_location=metadata_location,
-            snapshot_id=one.snapshot_id,
-            schema_id=one.schema_id,
-            spec_id=one.spec_id,
-            order_id=one.order_id,
-        )
-
-    rules = comparison.rules
-    return DiffRequest(
-        before=side(comparison.before),
-        after=side(comparison.after),
-        folder=str(folder),
-        result_path=str(answer),
-        key=tuple(rules.get("key", ())) or None,
-        ignore=tuple(rules.get("ignore", ())),
-        tolerance=rules.get("tolerance", {}),
-        memory_bytes=MEMORY_BYTES,
-        time_limit_s=TIME_LIMIT_S,
-    )
-
-
-def _watch(handle: Handle, folder: Path, held: Any) -> int | None:
+def _watch(handle: Handle, folder: Path, held: Any, *, time_limit_s: float) -> int | None:
     """Wait for the end, keep the lease alive and pass the progress on; None when it was taken from us."""
     last: dict[str, Any] = {}
+    deadline = time.monotonic() + time_limit_s
     while True:
         code = handle.wait(POLL_S)
         if code is not None:
             return code
+        if time.monotonic() > deadline:
+            handle.stop()
+            message = f"It took longer than {time_limit_s:g} s and was stopped."
+            held.update(state=states.FAILED, code="time_limit", error=message, finished_at=clock.now())
+            return None
         progress = _read_json(folder / "progress.json")
         changes: dict[str, Any] = {"lease_until": clock.now() + LEASE}
         if progress and progress != last:
@@ -265,10 +252,11 @@ def _finish(answer: Path, code: int | None, held: Any, folder: Path) -> None:
         result = read_message(DiffResult, answer)
     except ProtocolError as error:
         what = "The sandbox could not be made" if code == SETUP_FAILED else f"The comparison ended with code {code}"
-        held.update(state=states.FAILED, error=f"{what}: {error}", finished_at=now)
+        held.update(state=states.FAILED, code="crashed", error=f"{what}: {error}", finished_at=now)
         return
     if result.status != "ok":
-        held.update(state=states.FAILED, error=result.message or str(result.code), finished_at=now)
+        message = result.message or str(result.code)
+        held.update(state=states.FAILED, code=result.code or "crashed", error=message, finished_at=now)
         return
     summary = _read_json(folder / "summary.json") or dict(result.summary)
     with transaction.atomic():

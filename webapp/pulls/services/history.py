@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from django.db import transaction
 
 from webapp.core.errors import TooManyRequests
 from webapp.pulls.models import Comparison
 from webapp.pulls.rules import states
-from webapp.pulls.services.comparisons import find_comparison, request_comparison
+from webapp.pulls.services.comparisons import (
+    find_comparison,
+    hash_identity,
+    request_comparison,
+    ring_comparison,
+)
 
 if TYPE_CHECKING:
-    from webapp.datasets.models import Dataset
+    from webapp.datasets.models import Dataset, Transaction
+    from webapp.pulls.queries.changelogs import Range
     from webapp.pulls.queries.ends import End
     from webapp.pulls.rules.dataset_rules import DatasetRules
 
 MOST_WAITING = 40
 """Unfinished comparisons of the whole installation beyond which nobody may ask for another by looking."""
+
+VERSION = 1
+"""Of what changelogs and blames hold: a newer one is computed anew."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +59,33 @@ def compare_ends(*, dataset: Dataset, before: End, after: End, rules: DatasetRul
         check_queue()
         found = request_comparison(dataset=dataset, before=start, after=end, rules=rules)
     return Compared(dataset, before, after, rules, found)
+
+
+def request_changelog(*, dataset: Dataset, asked: Range) -> Comparison:
+    """Find the changelog of a range; the first to ask starts it.
+
+    Raises:
+        TooManyRequests: too many wait already.
+
+    """
+    return _find_or_start(
+        dataset=dataset, kind=states.CHANGELOG, after=asked.end, question={**asked.as_json(), "version": VERSION}
+    )
+
+
+def _find_or_start(*, dataset: Dataset, kind: str, after: Transaction | None, question: dict[str, Any]) -> Comparison:
+    identity = hash_identity([kind, dataset.pk, after.pk if after else None, question])
+    found = Comparison.objects.filter(identity=identity).first()
+    if found is not None:
+        return found
+    check_queue()
+    with transaction.atomic():
+        made, created = Comparison.objects.get_or_create(
+            identity=identity, defaults={"dataset": dataset, "kind": kind, "after": after, "rules": question}
+        )
+        if created:
+            ring_comparison(made)
+    return made
 
 
 def check_queue() -> None:

@@ -1,0 +1,93 @@
+"""Pages of a stored changelog: rows as transforms get them, in the order of emission."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from webapp.core.errors import BadRequest, Gone
+from webapp.datasets.rules.encoding import encode_row
+from webapp.pulls.diffs.rows import to_rows
+
+SNAPSHOT = "_commit_snapshot_id"
+
+
+@dataclass(frozen=True)
+class ChangelogPage:
+    """One page of a changelog."""
+
+    columns: list[dict[str, Any]]
+    counts: dict[str, int]
+    rows: list[dict[str, Any]]
+    total: int
+    next: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        """The shape of the REST API."""
+        return {
+            "columns": self.columns,
+            "summary": {"rows": self.total, "counts": self.counts},
+            "rows": self.rows,
+            "total": self.total,
+            "next": self.next,
+        }
+
+
+def read_page(folder: Path, *, cursor: str | None, limit: int) -> ChangelogPage:
+    """Read one page; each row also says which snapshot its ordinal means."""
+    try:
+        summary = json.loads((folder / "summary.json").read_bytes())
+    except (OSError, ValueError) as error:
+        raise Gone("The stored changelog has been removed. Ask for it again.", code="expired") from error
+    start = _read_cursor(cursor)
+    snapshots = {one["ordinal"]: one["snapshot_id"] for one in summary["ordinals"]}
+    rows = [
+        {**encode_row(row), SNAPSHOT: snapshots.get(row[summary["ordinal_column"]])}
+        for row in to_rows(_slice(folder / "rows.parquet", start, limit))
+    ]
+    following = start + len(rows)
+    return ChangelogPage(
+        columns=summary["columns"],
+        counts=summary["counts"],
+        rows=rows,
+        total=summary["rows"],
+        next=_write_cursor(following) if following < summary["rows"] else None,
+    )
+
+
+def _slice(path: Path, start: int, limit: int) -> pa.Table:
+    """Return a range of rows, from the row groups that hold it."""
+    with pq.ParquetFile(path) as source:
+        first = 0
+        groups: list[int] = []
+        offset = start
+        for group in range(source.num_row_groups):
+            count = source.metadata.row_group(group).num_rows
+            if first + count > start and first < start + limit:
+                offset = start - first if not groups else offset
+                groups.append(group)
+            first += count
+        table = source.read_row_groups(groups) if groups else source.schema_arrow.empty_table()
+    return table.slice(offset if groups else 0, limit)
+
+
+def _write_cursor(start: int) -> str:
+    return base64.urlsafe_b64encode(f"c{start}".encode()).decode().rstrip("=")
+
+
+def _read_cursor(text: str | None) -> int:
+    if not text:
+        return 0
+    try:
+        decoded = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
+    except ValueError:
+        decoded = ""
+    if not decoded.startswith("c") or not decoded[1:].isdigit() or len(decoded) > 20:
+        raise BadRequest("The cursor is not one of ours. Start from the first page.", code="bad_cursor")
+    return int(decoded[1:])

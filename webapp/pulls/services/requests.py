@@ -1,0 +1,108 @@
+"""What the job process of each kind of comparison is told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jobs.protocol import ChangelogRequest, DiffRequest, SideRef
+from webapp.catalog import queries as catalog
+from webapp.catalog.rules import lens
+from webapp.datasets import queries as datasets
+from webapp.pulls.rules import states
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from webapp.datasets.models import Transaction
+    from webapp.pulls.models import Comparison
+
+TIME_LIMIT_S = 600.0
+GRACE_S = 30.0
+"""How long a process may take beyond its own time limit to say so."""
+MEMORY_BYTES = 512 * 1024**2
+
+
+@dataclass(frozen=True)
+class Work:
+    """One job process: its entry point, its message, and the folder of the table's files (empty on an object store)."""
+
+    entrypoint: str
+    message: object
+    table_folder: str
+    time_limit_s: float = TIME_LIMIT_S + GRACE_S
+
+
+def _locate(comparison: Comparison) -> tuple[str, str]:
+    view = catalog.load_view(table=comparison.dataset.table, branch="master")
+    location = str(view.metadata["location"])
+    return str(view.metadata_location), location.removeprefix("file://") if location.startswith("file:") else ""
+
+
+def make_side(one: Transaction | None, metadata_location: str) -> SideRef | None:
+    """Return one end as the engine reads it."""
+    if one is None:
+        return None
+    return SideRef(
+        metadata_location=metadata_location,
+        snapshot_id=one.snapshot_id,
+        schema_id=one.schema_id,
+        spec_id=one.spec_id,
+        order_id=one.order_id,
+    )
+
+
+def _ask_rows(comparison: Comparison, folder: Path, answer: Path) -> Work:
+    metadata_location, table_folder = _locate(comparison)
+    rules = comparison.rules
+    message = DiffRequest(
+        before=make_side(comparison.before, metadata_location),
+        after=make_side(comparison.after, metadata_location),
+        folder=str(folder),
+        result_path=str(answer),
+        key=tuple(rules.get("key", ())) or None,
+        ignore=tuple(rules.get("ignore", ())),
+        tolerance=rules.get("tolerance", {}),
+        memory_bytes=MEMORY_BYTES,
+        time_limit_s=TIME_LIMIT_S,
+    )
+    return Work("diff", message, table_folder)
+
+
+def _ask_changelog(comparison: Comparison, folder: Path, answer: Path) -> Work:
+    _, table_folder = _locate(comparison)
+    rules = comparison.rules
+    message = ChangelogRequest(
+        metadata_location=str(_write_view(comparison, folder)),
+        folder=str(folder),
+        result_path=str(answer),
+        start=_number(rules.get("start")),
+        end=_number(rules.get("end")),
+        keys=tuple(rules["keys"]) if rules.get("keys") is not None else None,
+        images=rules.get("images", "first"),
+    )
+    return Work("changelog", message, table_folder)
+
+
+def _write_view(comparison: Comparison, folder: Path) -> Path:
+    """Write the table's metadata as it looks where the range ends, so that its head and schema are that end's."""
+    metadata = catalog.get_metadata(table=comparison.dataset.table)
+    end = comparison.after
+    shown: dict[str, Any] = dict(lens.show(metadata, datasets.pointer_of(end).state)) if end is not None else metadata
+    path = folder / "view.metadata.json"
+    path.write_text(json.dumps(shown))
+    path.chmod(0o644)
+    return path
+
+
+def _number(text: str | None) -> int | None:
+    """Return a snapshot id, which JSON of the database keeps as text: it has 64 bits."""
+    return None if text is None else int(text)
+
+
+REQUESTS: dict[str, Callable[[Comparison, Path, Path], Work]] = {
+    states.ROWS: _ask_rows,
+    states.CHANGELOG: _ask_changelog,
+}
