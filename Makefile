@@ -12,10 +12,10 @@ help: ; @grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/ -/'
 run: .venv/.runtime static/build/.stamp .venv/.jar ## set up what is missing and start Tributary; Ctrl-C stops it
 	@exec $(BIN)/python manage.py run
 
-test: .venv/.dev static/build/.stamp .venv/.jar debian ## run every test at continuous-integration size
+test: .venv/.dev static/build/.stamp .venv/.jars debian ## run every test at continuous-integration size
 	@$(PYTEST) -m "not soak" $(ARGS)
 
-soak: .venv/.dev static/build/.stamp .venv/.jar debian ## run the long tier: full sizes, fault matrices
+soak: .venv/.dev static/build/.stamp .venv/.jars debian ## run the long tier: full sizes, fault matrices
 	@$(PYTEST) -m "soak" $(ARGS)
 
 check: .venv/.dev ## format, lint, types, import contracts, templates, missing migrations, locks
@@ -50,6 +50,9 @@ clean: ; @rm -rf .venv node_modules static/build staticfiles
 
 .venv/.jar: webapp/core/management/commands/fetch_jar.py | .venv/.runtime
 	@$(BIN)/python manage.py fetch_jar && { ls .venv/jars/*.jar >/dev/null 2>&1 && touch $@ || true; }
+
+.venv/.jars: webapp/core/management/commands/fetch_jar.py | .venv/.runtime
+	@$(BIN)/python manage.py fetch_jar --s3 && { ls .venv/jars/*aws*.jar >/dev/null 2>&1 && touch $@ .venv/.jar || true; }
 
 static/build/.stamp: package-lock.json .locks/requirements.txt $(wildcard static/js/* static/js/*/* static/css/* static/img/* static/*.mjs templates/* templates/*/*) | .venv/.runtime
 	@$(BIN)/python manage.py build_assets && touch $@

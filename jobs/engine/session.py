@@ -48,6 +48,7 @@ def open_session(manifest: JobManifest, say: Callable[[str], None], report: Call
         f"{name}.oauth2-server-uri": f"{manifest.catalog_uri.rstrip('/')}/v1/oauth/tokens",
         f"{name}.token-refresh-enabled": "false",
         f"{name}.header.{BRANCH_HEADER}": manifest.branch,
+        f"{name}.header.X-Iceberg-Access-Delegation": "vended-credentials",
         # every statement sees what the last one committed
         f"{name}.cache-enabled": "false",
         "spark.sql.defaultCatalog": CATALOG,

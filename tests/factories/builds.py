@@ -122,7 +122,12 @@ class Stack:
             *("--readonly", str(found.program.resolve().parents[1])),
             *(word for name, value in inside.items() for word in ("--env", f"{name}={value}")),
             "--",
-            *spark_server.make_command(java=found.program, folder=folder, port=port),
+            *spark_server.make_command(
+                java=found.program,
+                folder=folder,
+                port=port,
+                with_s3=self.more.get("TRIBUTARY_WAREHOUSE", "").startswith("s3:"),
+            ),
         ]
         log = (self.home / "spark.log").open("ab")
         self.parts["spark"] = subprocess.Popen(  # noqa: S603

@@ -8,13 +8,16 @@ from webapp.accounts.rules.principals import Principal
 from webapp.catalog import permissions, signals
 from webapp.catalog.models import Namespace, Table, View
 from webapp.catalog.rules import lens
+from webapp.catalog.rules.access import Access
 from webapp.catalog.rules.branch_properties import MASTER, TrackedIds
 from webapp.catalog.rules.errors import NoSuchTable, Refused
 from webapp.catalog.rules.metadata import Metadata, snapshot_of
 from webapp.catalog.rules.pointers import BranchState, Pointer
 from webapp.catalog.rules.refs import SEPARATOR, Levels, TableRef, is_internal, table_ref
-from webapp.catalog.storage import metadata_files
+from webapp.catalog.storage import credentials, metadata_files
 from webapp.catalog.storage.metadata_files import MetadataFile
+from webapp.core.errors import Unavailable
+from webapp.core.object_store import is_object_location
 
 __all__ = ["Pointer", "TableRow", "TableView"]
 
@@ -85,6 +88,23 @@ def snapshot_summary(*, table: str, snapshot_id: int) -> dict[str, str]:
 def get_metadata(*, table: str) -> Metadata:
     """The stored metadata, all branches in it. Shared: never change it in place."""
     return metadata_files.read(_get(table_ref(table)).metadata_location).metadata
+
+
+def file_properties(*, table: str, who: str) -> dict[str, str]:
+    """What a process that is not the installation's own needs to read a table's files; nothing for files of this machine.
+
+    Raises:
+        Unavailable: there are no keys to give.
+
+    """
+    location = _get(table_ref(table)).location
+    if not is_object_location(location):
+        return {}
+    keys = credentials.give_keys(location=location, access=Access.READ, who=who)
+    if keys is None:
+        message = "This installation gives out no keys to its object store: set TRIBUTARY_S3_ROLE"
+        raise Unavailable(message)
+    return dict(keys.config)
 
 
 def table_exists(*, table: str) -> bool:

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.db import DatabaseError, connection
 
-from webapp.core import clock
+from webapp.core import clock, object_store
+from webapp.core.errors import Unavailable
 from webapp.core.models import Heartbeat
 from webapp.core.probes import answers_tcp, ask_fork_server
 
@@ -79,8 +80,8 @@ def _spark() -> PartHealth:
 
 def _warehouse() -> PartHealth:
     location = settings.TRIBUTARY_WAREHOUSE
-    if not location.startswith("file:"):
-        return PartHealth("warehouse", works=True, state="ok", detail=urlsplit(location).scheme)
+    if object_store.is_object_location(location):
+        return _bucket(location)
     folder = Path(location.removeprefix("file://"))
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -89,6 +90,20 @@ def _warehouse() -> PartHealth:
     except OSError as error:
         return PartHealth("warehouse", works=False, state="down", detail=f"{folder}: {error.strerror}")
     return PartHealth("warehouse", works=True, state="ok", detail="file")
+
+
+def _bucket(location: str) -> PartHealth:
+    try:
+        object_store.check(location)
+    except (Unavailable, object_store.Absent) as error:
+        detail = error.detail if isinstance(error, Unavailable) else f"there is no bucket for {location}"
+        return PartHealth("warehouse", works=False, state="down", detail=detail)
+    if not settings.TRIBUTARY_S3_ROLE and not settings.TRIBUTARY_S3_SHARE_KEYS:
+        detail = "jobs get no keys: set TRIBUTARY_S3_ROLE"
+        return PartHealth("warehouse", works=False, state="down", detail=detail)
+    return PartHealth(
+        "warehouse", works=True, state="ok", detail="s3" if settings.TRIBUTARY_S3_ROLE else "s3, shared keys"
+    )
 
 
 def _sandbox() -> PartHealth:

@@ -10,6 +10,10 @@ JAR_VERSION = "1.12.0"
 JAR_NAME = f"iceberg-spark-runtime-4.1_2.13-{JAR_VERSION}.jar"
 JAR_COORDINATES = f"org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:{JAR_VERSION}"
 JAR_PATH = Path(sys.prefix) / "jars" / JAR_NAME
+# Amazon's client, by which Iceberg opens files in an object store: 69 MB that only an `s3:` warehouse needs.
+AWS_JAR_NAME = f"iceberg-aws-bundle-{JAR_VERSION}.jar"
+AWS_JAR_COORDINATES = f"org.apache.iceberg:iceberg-aws-bundle:{JAR_VERSION}"
+AWS_JAR_PATH = JAR_PATH.with_name(AWS_JAR_NAME)
 # Found, not imported: that would cost every command a second.
 SPARK_HOME = Path(sysconfig.get_paths()["purelib"]) / "pyspark"
 # Spark on Java 17 and later reaches into these packages; spark-submit would add them, but wants a shell and a module
@@ -27,7 +31,9 @@ FAIR_POOLS = """<?xml version="1.0"?>
 """
 
 
-def make_command(*, java: Path, folder: Path, port: int, memory: str = "1g", cores: int = 2) -> list[str]:
+def make_command(
+    *, java: Path, folder: Path, port: int, memory: str = "1g", cores: int = 2, with_s3: bool = False
+) -> list[str]:
     """The server's command line.
 
     Args:
@@ -36,8 +42,10 @@ def make_command(*, java: Path, folder: Path, port: int, memory: str = "1g", cor
         port: where it listens, on loopback.
         memory: the heap's size.
         cores: tasks at a time.
+        with_s3: whether tables are in an object store.
 
     """
+    jars = [JAR_PATH, AWS_JAR_PATH] if with_s3 else [JAR_PATH]
     pools = folder / "fairscheduler.xml"
     pools.write_text(FAIR_POOLS)
     options = {
@@ -58,7 +66,7 @@ def make_command(*, java: Path, folder: Path, port: int, memory: str = "1g", cor
         "spark.scheduler.allocation.file": pools.as_uri(),
         "spark.connect.session.manager.defaultSessionTimeout": "10m",
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        "spark.jars": JAR_PATH,
+        "spark.jars": ",".join(str(jar) for jar in jars),
         "spark.jars.ivy": folder / "ivy",
     }
     return [
@@ -73,7 +81,7 @@ def make_command(*, java: Path, folder: Path, port: int, memory: str = "1g", cor
         "--add-modules=ALL-DEFAULT",
         *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED_PACKAGES),
         "-cp",
-        f"{SPARK_HOME / 'jars'}/*:{JAR_PATH}",
+        ":".join([f"{SPARK_HOME / 'jars'}/*", *(str(jar) for jar in jars)]),
         "org.apache.spark.deploy.SparkSubmit",
         "--master",
         f"local[{cores}]",

@@ -126,10 +126,10 @@ def build_sandbox(
 
 
 def find_ports(addresses: Iterable[str]) -> tuple[int, ...] | None:
-    """Return the ports of parts on this machine; None, the whole network, where one or the files are elsewhere."""
-    split = [urlsplit(address) for address in addresses]
-    is_local = all(each.hostname in LOOPBACK and each.port for each in split)
-    if not is_local or not settings.TRIBUTARY_WAREHOUSE.startswith("file:"):
+    """Return the ports of parts on this machine, the files' object store included; None, the network, where one is not."""
+    store = [] if settings.TRIBUTARY_WAREHOUSE.startswith("file:") else [settings.TRIBUTARY_S3_ENDPOINT]
+    split = [urlsplit(address) for address in (*addresses, *store)]
+    if not all(each.hostname in LOOPBACK and each.port for each in split):
         return None
     return tuple(each.port for each in split if each.port)
 

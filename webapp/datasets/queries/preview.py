@@ -21,6 +21,7 @@ from pyiceberg.table.metadata import TableMetadataUtil
 
 from webapp.catalog import queries as catalog_queries
 from webapp.catalog.rules import lens
+from webapp.core import object_store
 from webapp.core.errors import BadRequest, InvalidInput, Unavailable
 from webapp.datasets import queries
 from webapp.datasets.rules.encoding import Json, encode_value
@@ -182,12 +183,18 @@ def _read(
 def _scan(metadata: Mapping[str, Any], names: Sequence[str], rows: int) -> tuple[pa.Table, bool]:
     """Return the first rows, and whether there are more; reads only as many files as hold them."""
     parsed = TableMetadataUtil.parse_obj(dict(metadata))
-    io = load_file_io(location=parsed.location)
+    io = load_file_io(_file_properties(parsed.location), parsed.location)
     scan = DataScan(table_metadata=parsed, io=io, selected_fields=tuple(names))
     tasks = _take_tasks(scan.plan_files(), rows + 1)
     reader = ArrowScan(parsed, io, scan.projection(), AlwaysTrue(), limit=rows + 1)
     table = reader.to_table(tasks).select(list(names))
     return table.slice(0, rows), table.num_rows > rows
+
+
+def _file_properties(location: str) -> dict[str, str]:
+    if not object_store.is_object_location(location):
+        return {}
+    return {**object_store.own_properties(), "s3.connect-timeout": "3", "s3.request-timeout": "20"}
 
 
 def _take_tasks(tasks: Any, rows: int) -> list[FileScanTask]:

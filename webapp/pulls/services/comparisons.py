@@ -16,6 +16,7 @@ from django.db.models import Q
 
 from jobs.protocol import DiffResult, ProtocolError, read_message, write_message
 from webapp.builds.runner.launcher import LOST, SETUP_FAILED, Handle, Sandbox, launch
+from webapp.builds.runner.manifests import find_ports
 from webapp.catalog import queries as catalog
 from webapp.core import clock, doorbell
 from webapp.core.errors import Unavailable
@@ -199,7 +200,7 @@ def _run(comparison: Comparison, held: Any) -> None:
             readonly=[work.table_folder] if work.table_folder else [],
             writable=[str(folder)],
             # files of this machine need no network; those of an object store do
-            ports=() if work.table_folder else None,
+            ports=find_ports(()),
         ),
         limits=LIMITS,
         log_path=folder / "log",
@@ -209,6 +210,8 @@ def _run(comparison: Comparison, held: Any) -> None:
         code = _watch(handle, folder, held, time_limit_s=work.time_limit_s)
     finally:
         handle.close()
+        if not work.table_folder:
+            manifest.unlink(missing_ok=True)  # the artifact is kept for long; keys to the files are not
     _finish(folder / ANSWER, code, held, folder)
 
 

@@ -41,6 +41,11 @@ def _locate(comparison: Comparison) -> tuple[str, str]:
     return str(view.metadata_location), location.removeprefix("file://") if location.startswith("file:") else ""
 
 
+def _open_files(comparison: Comparison) -> dict[str, str]:
+    """Return what opens the table's files, and no other's, where they are in an object store."""
+    return catalog.file_properties(table=comparison.dataset.table, who=f"comparison-{comparison.pk}")
+
+
 def make_side(one: Transaction | None, metadata_location: str) -> SideRef | None:
     """Return one end as the engine reads it."""
     if one is None:
@@ -67,6 +72,7 @@ def _ask_rows(comparison: Comparison, folder: Path, answer: Path) -> Work:
         tolerance=rules.get("tolerance", {}),
         memory_bytes=MEMORY_BYTES,
         time_limit_s=TIME_LIMIT_S,
+        io=_open_files(comparison),
     )
     return Work("diff", message, table_folder)
 
@@ -82,6 +88,7 @@ def _ask_changelog(comparison: Comparison, folder: Path, answer: Path) -> Work:
         end=_number(rules.get("end")),
         keys=tuple(rules["keys"]) if rules.get("keys") is not None else None,
         images=rules.get("images", "first"),
+        io=_open_files(comparison),
     )
     return Work("changelog", message, table_folder)
 

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +16,30 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from webapp.core import java
-from webapp.core.spark_server import JAR_COORDINATES, JAR_NAME, JAR_PATH, SPARK_HOME
+from webapp.core.object_store import is_object_location
+from webapp.core.spark_server import AWS_JAR_COORDINATES, AWS_JAR_PATH, JAR_COORDINATES, JAR_PATH, SPARK_HOME
 
-SHA256 = "3123c3798af642dd537230923548e013ef41cc28b6626e5225808cf5670a0f82"
+JARS = (
+    (JAR_COORDINATES, JAR_PATH, "3123c3798af642dd537230923548e013ef41cc28b6626e5225808cf5670a0f82"),
+    (AWS_JAR_COORDINATES, AWS_JAR_PATH, "dd7e49ffa4ac9b215bed846581991259e3aec9bb2fa08d6cec029c46cd66d957"),
+)
 
 
 class Command(BaseCommand):
-    """`manage.py fetch_jar`: does nothing when the jar is there."""
+    """`manage.py fetch_jar`: does nothing for a jar that is there."""
 
-    help = "Fetch Iceberg's runtime for Spark."
+    help = "Fetch Iceberg's runtime for Spark, and where tables are in an object store Amazon's client."
     requires_system_checks: list[str] = []
 
-    def handle(self, *_args: Any, **_options: Any) -> None:
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the options."""
+        parser.add_argument("--s3", action="store_true", help="with Amazon's client, wherever the warehouse is")
+
+    def handle(self, *_args: Any, **options: Any) -> None:
         """Fetch, verify, put in place."""
-        if JAR_PATH.exists() and _digest(JAR_PATH) == SHA256:
+        with_s3 = options["s3"] or is_object_location(settings.TRIBUTARY_WAREHOUSE)
+        missing = [each for each in JARS[: 1 + with_s3] if not (each[1].exists() and _digest(each[1]) == each[2])]
+        if not missing:
             return
         found, seen = java.find_java()
         if found is None:
@@ -37,19 +48,26 @@ class Command(BaseCommand):
         if found is None:
             self.stderr.write(java.ADVICE)
             return
-        self.stdout.write(f"Fetching {JAR_NAME} (once)")
-        with tempfile.TemporaryDirectory() as folder:
-            jar = _fetch_with_maven(Path(folder)) or _fetch_with_spark(Path(folder), found.program)
-            if jar is None:
-                msg = f"{JAR_COORDINATES} could not be fetched: neither Maven nor Spark's own resolver reached a registry."
-                raise CommandError(msg)
-            if _digest(jar) != SHA256:
-                msg = f"{JAR_NAME} is not the file that was tested (its SHA-256 differs); nothing was installed."
-                raise CommandError(msg)
-            JAR_PATH.parent.mkdir(parents=True, exist_ok=True)
-            partial = JAR_PATH.with_suffix(".part")
-            shutil.copy(jar, partial)
-            partial.replace(JAR_PATH)
+        for coordinates, path, digest in missing:
+            self.stdout.write(f"Fetching {path.name} (once)")
+            with tempfile.TemporaryDirectory() as folder:
+                _fetch(coordinates, path, digest, folder=Path(folder), program=found.program)
+
+
+def _fetch(coordinates: str, path: Path, digest: str, *, folder: Path, program: Path) -> None:
+    jar = _fetch_with_maven(coordinates, path.name, folder) or _fetch_with_spark(
+        coordinates, path.name, folder, program
+    )
+    if jar is None:
+        msg = f"{coordinates} could not be fetched: neither Maven nor Spark's own resolver reached a registry."
+        raise CommandError(msg)
+    if _digest(jar) != digest:
+        msg = f"{path.name} is not the file that was tested (its SHA-256 differs); nothing was installed."
+        raise CommandError(msg)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".part")
+    shutil.copy(jar, partial)
+    partial.replace(path)
 
 
 def _install_java() -> java.Java | None:
@@ -60,17 +78,17 @@ def _install_java() -> java.Java | None:
     return java.find_java()[0]
 
 
-def _fetch_with_maven(folder: Path) -> Path | None:
+def _fetch_with_maven(coordinates: str, name: str, folder: Path) -> Path | None:
     maven = shutil.which("mvn")
     if maven is None:
         return None
-    command = [maven, "-q", "-B", "dependency:copy", f"-Dartifact={JAR_COORDINATES}", f"-DoutputDirectory={folder}"]
+    command = [maven, "-q", "-B", "dependency:copy", f"-Dartifact={coordinates}", f"-DoutputDirectory={folder}"]
     subprocess.run(command, check=False, timeout=600, cwd=folder, stdout=subprocess.DEVNULL)
-    jar = folder / JAR_NAME
+    jar = folder / name
     return jar if jar.exists() else None
 
 
-def _fetch_with_spark(folder: Path, program: Path) -> Path | None:
+def _fetch_with_spark(coordinates: str, name: str, folder: Path, program: Path) -> Path | None:
     """Spark resolves packages before it looks for the class to run; that it then finds none does not matter."""
     command: list[str | Path] = [
         program,
@@ -82,7 +100,7 @@ def _fetch_with_spark(folder: Path, program: Path) -> Path | None:
     ]
     command += [
         "--packages",
-        JAR_COORDINATES,
+        coordinates,
         "--conf",
         f"spark.jars.ivy={folder}",
         "--class",
@@ -90,7 +108,7 @@ def _fetch_with_spark(folder: Path, program: Path) -> Path | None:
         "spark-internal",
     ]
     subprocess.run(command, check=False, timeout=600, capture_output=True)
-    return next(iter((folder / "jars").glob(f"*{JAR_NAME}")), None)
+    return next(iter((folder / "jars").glob(f"*{name}")), None)
 
 
 def _digest(path: Path) -> str:

@@ -19,6 +19,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from webapp.core import java, spark_server
+from webapp.core.object_store import is_object_location
 from webapp.core.probes import answers_http, answers_tcp, is_fork_server_ready
 from webapp.core.supervisor import Part, Supervisor, python
 
@@ -164,6 +165,9 @@ class Command(BaseCommand):
         if found is None or not spark_server.JAR_PATH.exists():
             self._say(java.ADVICE + (f" Found: {', '.join(seen)}." if seen else ""))
             return []
+        with_s3 = is_object_location(settings.TRIBUTARY_WAREHOUSE)
+        if with_s3 and not spark_server.AWS_JAR_PATH.exists():
+            call_command("fetch_jar", stdout=self.stdout)
         port = _find_free_port()
         token = secrets.token_urlsafe(24)
         # With a token any other name, even 127.0.0.1, makes the client speak TLS to a plain server.
@@ -188,7 +192,7 @@ class Command(BaseCommand):
             *python("-m", "jobs.entrypoints.sandbox", *visible, "--readonly", str(found.program.resolve().parents[1])),
             *(word for name, value in inside.items() for word in ("--env", f"{name}={value}")),
             "--",
-            *spark_server.make_command(java=found.program, folder=folder, port=port),
+            *spark_server.make_command(java=found.program, folder=folder, port=port, with_s3=with_s3),
         ]
         clean = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         return [

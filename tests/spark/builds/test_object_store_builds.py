@@ -1,0 +1,126 @@
+"""An installation whose warehouse is in an object store: uploads, light and Spark transforms, previews and row diffs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.factories.builds import HEAD, Stack, make_transform, running_stack, wait_until
+from tests.factories.object_store import SECRET, ObjectStore, running_store
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+SPARK = """from transforms.api import transform
+from transforms.tables import TableInput, TableOutput
+
+
+@transform.spark.using(source=TableInput("/shop/light"), output=TableOutput("/shop/spark"))
+def multiply(ctx, source, output):
+    output.write_dataframe(source.dataframe().selectExpr("a", "a * 10 as tens"))
+"""
+SPY = """import os
+from pathlib import Path
+
+table = out.load()
+print("SEEN", table.io.properties.get("s3.session-token") is not None, sorted(os.environ))
+fs = table.io.fs_by_scheme("s3", None)
+for path in (table.location() + "/data/mine.parquet", table.metadata_location, i0._table.location() + "/data/x"):
+    try:
+        with fs.open_output_stream(path.removeprefix("s3://")) as stream:
+            stream.write(b"mine")
+        print("WROTE", path)
+    except OSError as error:
+        print("REFUSED", path, "ACCESS_DENIED" in str(error))
+out.write_table(i0.arrow())
+"""
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[ObjectStore]:
+    """One store for this module."""
+    with running_store() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def lake(store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """An installation on it, with a Spark server that is still starting."""
+    home = tmp_path_factory.mktemp("lake") / "home"
+    home.mkdir(mode=0o700)
+    with running_stack(home, spark=True, **store.environment) as stack:
+        stack.make_repository()
+        answer = stack.upload("/shop/raw", "a,b\n1,x\n2,y\n")
+        assert answer.status_code == 201, answer.text
+        light = make_transform("light", inputs=["/shop/raw"], output="/shop/light", body="out.write_table(i0.arrow())")
+        stack.commit({"pipelines/light.py": HEAD + light, "pipelines/spark.py": SPARK})
+        yield stack
+
+
+def dataset_of(lake: Stack, path: str) -> str:
+    found = lake.call("GET", f"/datasets?path={path}")["results"]
+    return str(found[0]["id"])
+
+
+def built(lake: Stack, *targets: str, **more: Any) -> dict[str, Any]:
+    build = lake.build(*targets, seconds=240, **more)
+    assert build["state"] == "COMPLETED", (build, [lake.log(job["id"]) for job in build["jobs"]])
+    return build
+
+
+def test_a_light_and_a_spark_transform_build_what_is_then_shown_and_compared(lake: Stack, store: ObjectStore) -> None:
+    built(lake, "/shop/spark", upstream=True)
+    assert sorted(lake.rows("/shop/spark"), key=str) == [{"a": 1, "tens": 10}, {"a": 2, "tens": 20}]
+    number = dataset_of(lake, "/shop/spark")
+    preview = lake.call("GET", f"/datasets/{number}/preview?branch=master")
+    assert sorted(preview["rows"], key=str) == [{"a": 1, "tens": 10}, {"a": 2, "tens": 20}]
+    first = lake.call("GET", f"/datasets/{number}/transactions?branch=master")["results"][0]["id"]
+    assert lake.upload("/shop/raw", "a,b\n1,x\n3,z\n").status_code == 201
+    built(lake, "/shop/spark", upstream=True)
+    found: dict[str, Any] = {}
+
+    def is_compared() -> bool:
+        found.update(lake.call("GET", f"/datasets/{number}/compare?from={first}&to=master"))
+        return found["state"] not in {"queued", "running", "not_compared"}
+
+    wait_until(is_compared, seconds=90, every=0.5)
+    changes = sorted((row["change"], row["key"] or row["before"] or row["after"]) for row in found["rows"])
+    assert found["state"] == "ready", found
+    assert [change for change, _ in changes] == ["deleted", "inserted"], found
+    assert SECRET not in "".join(path.read_text(errors="replace") for path in (lake.home / "diffs").rglob("*.json"))
+    assert not list(lake.home.rglob("request.json"))
+
+
+def test_a_job_gets_keys_for_new_files_of_its_outputs_and_nothing_else(lake: Stack, store: ObjectStore) -> None:
+    source = HEAD + make_transform("spy", inputs=["/shop/raw"], output="/shop/spy", body=SPY)
+    lake.commit({"pipelines/spy.py": source})
+    build = built(lake, "/shop/spy")
+    log = lake.log(build["jobs"][0]["id"])
+    assert "SEEN True" in log
+    assert "AWS_" not in log
+    assert "TRIBUTARY_" not in log
+    assert SECRET not in log
+    assert "WROTE" not in log
+    assert [line.rpartition(" ")[2] for line in log.splitlines() if "REFUSED" in line] == ["True"] * 3, log
+    assert any(f"/data/job-{build['jobs'][0]['id']}/" in key for key in store.list())
+    # What the job was shown for its own files is nobody else's business.
+    assert "write.data.path" not in str(lake.call("GET", f"/datasets/{dataset_of(lake, '/shop/spy')}"))
+
+
+def test_a_store_that_is_away_delays_work_and_loses_none(lake: Stack, store: ObjectStore) -> None:
+    before = lake.rows("/shop/light")
+    store.stop()
+    number = dataset_of(lake, "/shop/light")
+    assert lake.request("GET", f"/datasets/{number}/preview?branch=master").status_code == 503
+    refused = lake.request("POST", "/datasets", json={"path": "/shop/later"})
+    assert refused.status_code == 503
+    assert refused.headers["Retry-After"]
+    failed = lake.build("/shop/light", force=True, seconds=120)
+    assert failed["state"] == "FAILED"
+    assert "object store" in failed["jobs"][0]["reason"], failed["jobs"][0]["reason"]
+    assert lake.open_transactions() == []
+    store.start()
+    again = lake.call("POST", f"/builds/{failed['id']}/retry", expect=202)
+    assert lake.wait_for_build(again["id"], seconds=120)["state"] == "COMPLETED"
+    assert lake.rows("/shop/light") == before
+    assert lake.request("POST", "/datasets", json={"path": "/shop/later"}).status_code == 201
