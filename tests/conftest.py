@@ -105,6 +105,15 @@ def api_client(db: None) -> Callable[..., APIClient]:
 
 
 @pytest.fixture(scope="session")
+def object_store() -> Iterator[Any]:
+    """An S3-compatible store with one bucket, for all tests that need one; who stops it starts it again."""
+    from tests.factories.object_store import running_store
+
+    with running_store() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The whole product with its demo, as a user starts it; shared by browser and Spark tests."""
     from tests.factories.installation import running_installation

@@ -9,6 +9,8 @@ from webapp.catalog.rules.errors import NoSuchNamespace, NoSuchTable, NoSuchView
 from webapp.catalog.rules.refs import Levels, TableRef, is_internal
 from webapp.core.errors import NotFound, PermissionDenied
 
+_ANY_BRANCH = "any"
+"""A branch that no rule names."""
 SCOPE_ORDER = ("read", "write", "maintain")
 
 
@@ -52,7 +54,8 @@ def storage_access(by: Principal, ref: TableRef, *, staged_for: str | None = Non
     if by.job is not None:
         return Access.WRITE if ref.table in by.job.outputs else Access.READ
     try:
-        check_write(by, ref, ref.branch or MASTER, staged_for=staged_for)
+        # Without the header a client can still write any branch by its ref.
+        check_write(by, ref, ref.branch or _ANY_BRANCH, staged_for=staged_for)
     except (PermissionDenied, NotFound):
         return Access.READ
     try:

@@ -9,33 +9,26 @@ import pytest
 from pyiceberg.types import StringType
 
 from tests.contract.catalog.conftest import Server, start_server
-from tests.factories.object_store import BUCKET, ObjectStore, running_store
+from tests.factories.object_store import BUCKET, ObjectStore
 
 pytestmark = [pytest.mark.contract, pytest.mark.timeout(240)]
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "name": ["a", "b"]})
 
 
 @pytest.fixture(scope="module")
-def store() -> Iterator[ObjectStore]:
-    """One store for this module."""
-    with running_store() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def lake(store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def lake(object_store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server whose warehouse is in the store."""
-    running = start_server(tmp_path_factory.mktemp("lake"), **store.environment)
+    running = start_server(tmp_path_factory.mktemp("lake"), **object_store.environment)
     yield running
     running.process.terminate()
     running.process.wait(20)
 
 
-def test_pyiceberg_works_without_keys_of_its_own(lake: Server, store: ObjectStore) -> None:
+def test_pyiceberg_works_without_keys_of_its_own(lake: Server, object_store: ObjectStore) -> None:
     catalog = lake.pyiceberg()
     catalog.create_namespace("crud")
     table = catalog.create_table("crud.t", ROWS.schema)
-    assert table.location().startswith(f"{store.warehouse}/crud/t-")
+    assert table.location().startswith(f"{object_store.warehouse}/crud/t-")
     table.append(ROWS)
     table.append(ROWS)
     branch = lake.pyiceberg("feature/x").load_table("crud.t")
@@ -46,6 +39,6 @@ def test_pyiceberg_works_without_keys_of_its_own(lake: Server, store: ObjectStor
     fresh = catalog.load_table("crud.t")
     assert fresh.scan().to_arrow().column_names == ["id", "name"]
     assert fresh.scan().to_arrow().num_rows == 4
-    assert fresh.metadata_location in {f"s3://{BUCKET}/{key}" for key in store.list()}
+    assert fresh.metadata_location in {f"s3://{BUCKET}/{key}" for key in object_store.list()}
     catalog.drop_table("crud.t", purge_requested=True)
-    assert store.list("warehouse/crud/") == []
+    assert object_store.list("warehouse/crud/") == []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.factories.builds import HEAD, Stack, make_transform, running_stack, wait_until
-from tests.factories.object_store import SECRET, ObjectStore, running_store
+from tests.factories.object_store import SECRET, ObjectStore
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 SPARK = """from transforms.api import transform
@@ -37,18 +37,11 @@ out.write_table(i0.arrow())
 
 
 @pytest.fixture(scope="module")
-def store() -> Iterator[ObjectStore]:
-    """One store for this module."""
-    with running_store() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def lake(store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def lake(object_store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """An installation on it, with a Spark server that is still starting."""
     home = tmp_path_factory.mktemp("lake") / "home"
     home.mkdir(mode=0o700)
-    with running_stack(home, spark=True, **store.environment) as stack:
+    with running_stack(home, spark=True, **object_store.environment) as stack:
         stack.make_repository()
         answer = stack.upload("/shop/raw", "a,b\n1,x\n2,y\n")
         assert answer.status_code == 201, answer.text
@@ -68,7 +61,9 @@ def built(lake: Stack, *targets: str, **more: Any) -> dict[str, Any]:
     return build
 
 
-def test_a_light_and_a_spark_transform_build_what_is_then_shown_and_compared(lake: Stack, store: ObjectStore) -> None:
+def test_a_light_and_a_spark_transform_build_what_is_then_shown_and_compared(
+    lake: Stack, object_store: ObjectStore
+) -> None:
     built(lake, "/shop/spark", upstream=True)
     assert sorted(lake.rows("/shop/spark"), key=str) == [{"a": 1, "tens": 10}, {"a": 2, "tens": 20}]
     number = dataset_of(lake, "/shop/spark")
@@ -91,7 +86,7 @@ def test_a_light_and_a_spark_transform_build_what_is_then_shown_and_compared(lak
     assert not list(lake.home.rglob("request.json"))
 
 
-def test_a_job_gets_keys_for_new_files_of_its_outputs_and_nothing_else(lake: Stack, store: ObjectStore) -> None:
+def test_a_job_gets_keys_for_new_files_of_its_outputs_and_nothing_else(lake: Stack, object_store: ObjectStore) -> None:
     source = HEAD + make_transform("spy", inputs=["/shop/raw"], output="/shop/spy", body=SPY)
     lake.commit({"pipelines/spy.py": source})
     build = built(lake, "/shop/spy")
@@ -102,14 +97,14 @@ def test_a_job_gets_keys_for_new_files_of_its_outputs_and_nothing_else(lake: Sta
     assert SECRET not in log
     assert "WROTE" not in log
     assert [line.rpartition(" ")[2] for line in log.splitlines() if "REFUSED" in line] == ["True"] * 3, log
-    assert any(f"/data/job-{build['jobs'][0]['id']}/" in key for key in store.list())
+    assert any(f"/data/job-{build['jobs'][0]['id']}/" in key for key in object_store.list())
     # What the job was shown for its own files is nobody else's business.
     assert "write.data.path" not in str(lake.call("GET", f"/datasets/{dataset_of(lake, '/shop/spy')}"))
 
 
-def test_a_store_that_is_away_delays_work_and_loses_none(lake: Stack, store: ObjectStore) -> None:
+def test_a_store_that_is_away_delays_work_and_loses_none(lake: Stack, object_store: ObjectStore) -> None:
     before = lake.rows("/shop/light")
-    store.stop()
+    object_store.stop()
     number = dataset_of(lake, "/shop/light")
     assert lake.request("GET", f"/datasets/{number}/preview?branch=master").status_code == 503
     refused = lake.request("POST", "/datasets", json={"path": "/shop/later"})
@@ -119,7 +114,7 @@ def test_a_store_that_is_away_delays_work_and_loses_none(lake: Stack, store: Obj
     assert failed["state"] == "FAILED"
     assert "object store" in failed["jobs"][0]["reason"], failed["jobs"][0]["reason"]
     assert lake.open_transactions() == []
-    store.start()
+    object_store.start()
     again = lake.call("POST", f"/builds/{failed['id']}/retry", expect=202)
     assert lake.wait_for_build(again["id"], seconds=120)["state"] == "COMPLETED"
     assert lake.rows("/shop/light") == before
