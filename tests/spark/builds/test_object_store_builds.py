@@ -82,6 +82,14 @@ def test_a_light_and_a_spark_transform_build_what_is_then_shown_and_compared(
     changes = sorted((row["change"], row["key"] or row["before"] or row["after"]) for row in found["rows"])
     assert found["state"] == "ready", found
     assert [change for change, _ in changes] == ["deleted", "inserted"], found
+    log: dict[str, Any] = {}
+
+    def is_told() -> bool:
+        log.update(lake.call("GET", f"/datasets/{number}/changelog?branch=master"))
+        return log["state"] not in {"queued", "running"}
+
+    wait_until(is_told, seconds=60, every=0.5)
+    assert log["state"] == "ready", log
     assert SECRET not in "".join(path.read_text(errors="replace") for path in (lake.home / "diffs").rglob("*.json"))
     assert not list(lake.home.rglob("request.json"))
 
