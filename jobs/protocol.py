@@ -338,6 +338,32 @@ class ChangelogRequest:
     io: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class BlameStep:
+    """One transaction to look at: what it stands on (None: nothing) and what it left."""
+
+    transaction: str
+    before: SideRef | None
+    after: SideRef
+
+
+@dataclass(frozen=True)
+class BlameRequest:
+    """Find which of the steps, newest first, changed the row of one key; answers a DiffResult.
+
+    `key` gives each identifier column its value as text (binary as base64), None for NULL. After `time_limit_s` the
+    answer names the step to go on from.
+    """
+
+    steps: tuple[BlameStep, ...]
+    key: Mapping[str, str | None]
+    folder: str
+    result_path: str
+    time_limit_s: float = 20.0
+    memory_bytes: int = 512 * 1024 * 1024
+    io: Mapping[str, str] = field(default_factory=dict)
+
+
 # --- JSON -----------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ One connection (SOCK_STREAM) is one request. Lines of JSON, each ended by a newl
    job. The caller closes its own copy; end of file on its pipe means that the job and all it started are gone. ::
 
      {"op": "run",                           # may be left out when "entrypoint" is there
-      "entrypoint": "publish"|"run"|"upload"|"diff"|"changelog"|"interrupt",
+      "entrypoint": "publish"|"run"|"upload"|"diff"|"changelog"|"blame"|"interrupt",
       "manifest": "/abs/path/manifest.json", # passed to jobs.entrypoints.<entrypoint>.main(path) -> exit code
       "cwd": "/abs/path",                    # must be visible inside; default "/"
       "env": {"NAME": "value"},              # the whole environment of the job
@@ -61,7 +61,7 @@ from jobs.entrypoints import sandbox
 from jobs.entrypoints.keeper import MOST_FILES
 from jobs.protocol import VERSION
 
-ENTRYPOINTS = frozenset({"publish", "run", "upload", "diff", "changelog", "interrupt"})
+ENTRYPOINTS = frozenset({"publish", "run", "upload", "diff", "changelog", "blame", "interrupt"})
 MAX_REQUEST_BYTES = 1024 * 1024
 # Light libraries first: most jobs are light, and a job that comes early waits only for the next import.
 PRELOADED = (
@@ -75,6 +75,7 @@ PRELOADED = (
     "jobs.entrypoints.run",
     "jobs.entrypoints.upload",
     "jobs.entrypoints.diff",
+    "jobs.entrypoints.blame",
     "jobs.entrypoints.changelog",
     "jobs.entrypoints.interrupt",
     "polars",

@@ -59,6 +59,8 @@ PAGES = {
     "dataset-lineage": "/d/nyc/delays/daily?tab=lineage",
     "dataset-compare": f"/d/nyc/delays/daily?tab=compare&from=master&to={BRANCH}",
     "dataset-compare-nothing": "/d/nyc/delays/daily?tab=compare&from=master&to=nowhere",
+    "dataset-blame": f"/datasets/{{daily}}/blame?branch={BRANCH}&key.day=2013-01-01&key.carrier=UA",
+    "dataset-blame-nothing": "/datasets/{daily}/blame",
     "builds": "/builds",
     "build-new": "/builds/new",
     "build": "/builds/{build}",
@@ -72,7 +74,8 @@ def places(installation: Installation) -> dict[str, Any]:
     token = installation.make_token()
     builds = installation.get("/builds?limit=1", token=token)["results"]
     commits = installation.get(f"/repositories/nyc/commits?branch={BRANCH}", token=token)["results"]
-    return {"build": builds[0]["id"], "commit": commits[0]["sha"]}
+    daily = installation.get("/datasets?path=/nyc/delays/daily", token=token)["results"][0]["id"]
+    return {"build": builds[0]["id"], "commit": commits[0]["sha"], "daily": daily}
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -36,6 +36,8 @@ page_urls: list[URLPattern] = [
 _COMPARE = "datasets/<int:dataset_id>/compare"
 page_urls += [
     path(_COMPARE, history.show_compare, name="dataset-compare"),
+    path("datasets/<int:dataset_id>/blame", history.show_blame, name="dataset-blame"),
+    path("datasets/<int:dataset_id>/blame/again", history.blame_again, name="dataset-blame-again"),
     path(f"{_COMPARE}/again", history.compare_again, name="dataset-compare-again"),
     path(f"{_COMPARE}/cancel", history.cancel_compare, name="dataset-compare-cancel"),
 ]
@@ -72,4 +74,5 @@ api_urls: list[URLPattern] = [
         f"{_COMPARE}/statistics", history_api.DatasetCompareStatistics.as_view(), name="api-dataset-compare-statistics"
     ),
     path("datasets/<int:dataset_id>/changelog", history_api.DatasetChangelog.as_view(), name="api-dataset-changelog"),
+    path("datasets/<int:dataset_id>/blame", history_api.DatasetBlame.as_view(), name="api-dataset-blame"),
 ]

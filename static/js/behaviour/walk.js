@@ -1,5 +1,5 @@
 // One delegated key handler for walking through a page: j and k by row or line, ] and [ by file or dataset,
-// n and p by conversation, v ticks "viewed". Never per-cell listeners: pages hold thousands of cells.
+// n and p by conversation, v ticks "viewed", Enter opens the row. Never per-cell listeners: pages hold thousands of cells.
 const STEPS = {
   j: ['tr.rd, tr[data-line], .list tbody tr[tabindex], [data-row]', 1],
   k: ['tr.rd, tr[data-line], .list tbody tr[tabindex], [data-row]', -1],
@@ -28,6 +28,7 @@ function walk(selector, step) {
 document.addEventListener('keydown', (event) => {
   if (document.documentElement.dataset.hotkeys === 'off' || typing(event) || document.querySelector('dialog[open]')) return;
   if (STEPS[event.key] && walk(...STEPS[event.key])) event.preventDefault();
+  if (event.key === 'Enter' && event.target.matches('tr')) event.target.querySelector('a[data-open]')?.click();
   if (event.key === 'v') {
     const box = (document.activeElement.closest('[data-file]') ?? document).querySelector('input[data-viewed]');
     if (box) { box.click(); event.preventDefault(); }

@@ -307,14 +307,18 @@ def _blanks_html(text: str, limit: int) -> str:
 
 @register.simple_tag
 def diff_row(row: Any, first: bool = False) -> SafeString:
-    """Draw one row of a row diff: {n, css, sign, word, copies, cells = list of {state, before, after, delta, css, pin, num, title}}.
+    """Draw one row of a row diff: {n, css, sign, word, copies, url (who changed it), cells = list of {state, before, after, delta, css, pin, num, title}}.
 
     Written here and not as a template: a page of 250 rows and 20 columns takes a tenth of the time.
     """
     copies = f'<span class="muted" title="{row.copies} equal rows">×{row.copies}</span>' if row.copies > 1 else ""
+    mark = f'<span aria-hidden="true">{row.sign}</span><span class="sr">{row.word}</span>'
+    url = getattr(row, "url", "")
+    if url:
+        # out of the tab order, which walks rows: Enter on a row follows it
+        mark = f'<a href="{escape(url)}" data-open tabindex="-1" title="Who changed this row">{mark}</a>'
     head = (
-        f'<tr class="rd {row.css}" tabindex="{0 if first else -1}" id="row-{row.n}"><td class="mk">'
-        f'<span aria-hidden="true">{row.sign}</span><span class="sr">{row.word}</span>{copies}</td>'
+        f'<tr class="rd {row.css}" tabindex="{0 if first else -1}" id="row-{row.n}"><td class="mk">{mark}{copies}</td>'
     )
     return mark_safe(head + "".join(map(_cell_html, row.cells)) + "</tr>")  # noqa: S308 - every value is escaped
 

@@ -1,4 +1,4 @@
-"""REST endpoints of a dataset's history: any two ends compared, changelogs of a range."""
+"""REST endpoints of a dataset's history: any two ends compared, changelogs of a range, who changed a row."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from webapp.pulls.api.rows import (
 )
 from webapp.pulls.diffs import changelog
 from webapp.pulls.diffs.schema import diff_artifact
-from webapp.pulls.queries import ends
+from webapp.pulls.queries import blames, ends
 from webapp.pulls.queries.artifacts import artifact_folder
 from webapp.pulls.queries.changelogs import find_range
 from webapp.pulls.rules import states
@@ -71,6 +71,14 @@ CHANGELOG = [
     OpenApiParameter("images", str, enum=["first", "latest"], description="with keys: which change of a key is told"),
     OpenApiParameter("cursor", str),
     OpenApiParameter("limit", int),
+]
+
+
+BLAME = [
+    OpenApiParameter("branch", str, description="default: master"),
+    OpenApiParameter("key.<column>", str, description="the value of one key column, as rows show it; once for each"),
+    OpenApiParameter("null", str, many=True, description="a key column whose value is NULL"),
+    OpenApiParameter("cursor", str, description="`next` of the answer before: where to go on"),
 ]
 
 
@@ -221,3 +229,78 @@ class DatasetChangelog(ApiView):
             images=request.GET.get("images", "first"),
         )
         return dataset, asked, services.request_changelog(dataset=dataset, asked=asked)
+
+
+class DatasetBlame(ApiView):
+    """GET `/datasets/{id}/blame`, and POST to look again after a failure."""
+
+    @extend_schema(operation_id="getDatasetBlame", parameters=BLAME, responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request, dataset_id: int) -> Response:
+        """Return the transactions that changed one row, newest first, each with its job, its commit and both images.
+
+        The first request starts it; ask again until `state` is ready or failed. A long history is walked in steps:
+        `next` is the cursor to go on with.
+        """
+        walk = self._walk(request, dataset_id)
+        comparison = services.request_blame(walk=walk)
+        if comparison.state == states.FAILED and comparison.code == "bad_rules":
+            raise InvalidInput(comparison.error, code="bad_key", errors={"key": [comparison.error]})
+        return Response(_shape_blame(walk, comparison))
+
+    @extend_schema(
+        operation_id="getDatasetBlameAgain", parameters=BLAME, request=None, responses={202: OpenApiTypes.OBJECT}
+    )
+    def post(self, request: Request, dataset_id: int) -> Response:
+        """Look again after a failure."""
+        walk = self._walk(request, dataset_id)
+        comparison = services.request_blame(walk=walk)
+        services.rerun_comparison(comparison=comparison)
+        comparison.refresh_from_db()
+        return Response(_shape_blame(walk, comparison), status=202)
+
+    def _walk(self, request: Request, dataset_id: int) -> blames.Walk:
+        dataset = datasets.get_dataset(self.principal, dataset_id)
+        return blames.find_walk(
+            dataset,
+            branch=request.GET.get("branch", ""),
+            key=blames.read_key(request.GET),
+            cursor=request.GET.get("cursor", ""),
+        )
+
+
+def _shape_blame(walk: blames.Walk, comparison: Comparison) -> dict[str, Any]:
+    shaped: dict[str, Any] = {
+        "dataset": walk.dataset.pk,
+        "path": walk.dataset.path,
+        "branch": walk.branch,
+        "key": walk.key,
+        "changes": [],
+        "next": None,
+    }
+    if comparison.state != states.READY:
+        state = states.FAILED if comparison.state == states.FAILED else states.RUNNING
+        reason = {"reason": comparison.error, "code": comparison.code} if comparison.error else {}
+        return {**shaped, "state": state, "looked_at": comparison.progress.get("steps", 0), **reason}
+    found = blames.read_found(comparison)
+    return {
+        **shaped,
+        "state": states.READY,
+        "changes": [_shape_change(one) for one in found.changes],
+        "looked_at": found.looked_at,
+        "ended": found.ended or None,
+        "next": found.next,
+    }
+
+
+def _shape_change(one: blames.RowChange) -> dict[str, Any]:
+    shaped = {
+        "transaction": shape_transaction(one.transaction),
+        "change": one.change,
+        "before": one.before[0] if one.before else None,
+        "after": one.after[0] if one.after else None,
+        "changed": one.changed,
+        "job": None if one.made is None else vars(one.made),
+    }
+    if max(len(one.before), len(one.after)) > 1:
+        shaped["rows"] = {"before": one.before, "after": one.after}
+    return shaped

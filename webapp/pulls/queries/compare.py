@@ -166,6 +166,8 @@ def _view(found: Compared, asked: Asked, parameters: Mapping[str, Any]) -> Compa
         keeps={"tab": "compare", **asked.address},
         csv_url=f"{reverse('api-dataset-compare-csv', args=[dataset.pk])}?{export}",
         parquet_url=f"{reverse('api-dataset-compare-parquet', args=[dataset.pk])}?{export}",
+        dataset_id=dataset.pk,
+        branch=found.after.branch,
     )
     return CompareView(
         path=dataset.path,

@@ -251,6 +251,8 @@ def _view_dataset(loaded: Loaded, row: PullDataset, parameters: Mapping[str, Any
         keeps={"dataset": row.path},
         csv_url=reverse("api-pull-rows-csv", args=export),
         parquet_url=reverse("api-pull-rows-parquet", args=export),
+        dataset_id=row.dataset_id,
+        branch=pull.source,
     )
     return DatasetView(
         path=row.path,

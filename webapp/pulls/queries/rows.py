@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from webapp.core.errors import AppError
 from webapp.pulls.diffs import rows as stored
+from webapp.pulls.queries.blames import blame_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +31,9 @@ class Place:
     keeps: Mapping[str, str]
     csv_url: str
     parquet_url: str
+    dataset_id: int | None = None
+    branch: str = ""
+    """Where the history of a row is looked for."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,8 @@ class Line:
     word: str
     copies: int
     cells: list[Cell]
+    url: str
+    """Who changed the row; empty without a key."""
 
 
 @dataclass(frozen=True)
@@ -342,7 +348,13 @@ class _RowsBuilder:
     def _line(self, row: stored.Row, shown: list[stored.Column]) -> Line:
         css, sign, word = SIGNS[row.change]
         cells = {cell.column.index: cell for cell in row.cells}
-        return Line(row.n, css, sign, word, row.copies, [self._cell(cells[one.index]) for one in shown])
+        shown_cells = [self._cell(cells[one.index]) for one in shown]
+        return Line(row.n, css, sign, word, row.copies, shown_cells, self._blame(row))
+
+    def _blame(self, row: stored.Row) -> str:
+        if self.place.dataset_id is None or not row.key:
+            return ""
+        return blame_url(self.place.dataset_id, branch=self.place.branch, key=row.key)
 
     def _cell(self, cell: stored.Cell) -> Cell:
         column = cell.column

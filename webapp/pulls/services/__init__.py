@@ -9,7 +9,7 @@ from webapp.pulls.services.comparisons import (
     run_comparison,
     sweep_comparisons,
 )
-from webapp.pulls.services.history import compare_ends, request_changelog
+from webapp.pulls.services.history import compare_ends, request_blame, request_changelog
 from webapp.pulls.services.merging import merge_pull, resume_merge, sweep_merges
 from webapp.pulls.services.pulls import (
     add_comment,
@@ -35,6 +35,7 @@ __all__ = [
     "refresh_by_id",
     "refresh_pull",
     "reopen_pull",
+    "request_blame",
     "request_changelog",
     "request_comparison",
     "rerun_comparison",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
-from webapp.core.errors import TooManyRequests
+from webapp.core.errors import Conflict, TooManyRequests
 from webapp.pulls.models import Comparison
 from webapp.pulls.rules import states
 from webapp.pulls.services.comparisons import (
@@ -19,6 +19,7 @@ from webapp.pulls.services.comparisons import (
 
 if TYPE_CHECKING:
     from webapp.datasets.models import Dataset, Transaction
+    from webapp.pulls.queries.blames import Walk
     from webapp.pulls.queries.changelogs import Range
     from webapp.pulls.queries.ends import End
     from webapp.pulls.rules.dataset_rules import DatasetRules
@@ -71,6 +72,21 @@ def request_changelog(*, dataset: Dataset, asked: Range) -> Comparison:
     return _find_or_start(
         dataset=dataset, kind=states.CHANGELOG, after=asked.end, question={**asked.as_json(), "version": VERSION}
     )
+
+
+def request_blame(*, walk: Walk) -> Comparison:
+    """Find who changed a row; the first to ask starts the walk.
+
+    Raises:
+        Conflict: nothing is committed on the branch.
+        TooManyRequests: too many wait already.
+
+    """
+    if walk.start is None:
+        message = f"Nothing is committed on {walk.branch} of {walk.dataset.path}, so it has no row."
+        raise Conflict(message, code="nothing_committed")
+    question = {"key": walk.key, "version": VERSION}
+    return _find_or_start(dataset=walk.dataset, kind=states.BLAME, after=walk.start, question=question)
 
 
 def _find_or_start(*, dataset: Dataset, kind: str, after: Transaction | None, question: dict[str, Any]) -> Comparison:

@@ -6,10 +6,11 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jobs.protocol import ChangelogRequest, DiffRequest, SideRef
+from jobs.protocol import BlameRequest, BlameStep, ChangelogRequest, DiffRequest, SideRef
 from webapp.catalog import queries as catalog
 from webapp.catalog.rules import lens
 from webapp.datasets import queries as datasets
+from webapp.pulls.queries.blames import MOST_STEPS, list_line
 from webapp.pulls.rules import states
 
 if TYPE_CHECKING:
@@ -104,6 +105,19 @@ def _write_view(comparison: Comparison, folder: Path) -> Path:
     return path
 
 
+def _ask_blame(comparison: Comparison, folder: Path, answer: Path) -> Work:
+    metadata_location, table_folder = _locate(comparison)
+    line = list_line(comparison.after, most=MOST_STEPS) if comparison.after is not None else []
+    sides = {one.pk: make_side(one, metadata_location) for row in line for one in (row, row.parent) if one is not None}
+    steps = [
+        BlameStep(transaction=row.pk, before=sides.get(row.parent_id or ""), after=after)
+        for row in line
+        if (after := sides[row.pk]) is not None
+    ]
+    message = BlameRequest(steps=tuple(steps), key=comparison.rules["key"], folder=str(folder), result_path=str(answer))
+    return Work("blame", message, table_folder)
+
+
 def _number(text: str | None) -> int | None:
     """Return a snapshot id, which JSON of the database keeps as text: it has 64 bits."""
     return None if text is None else int(text)
@@ -112,4 +126,5 @@ def _number(text: str | None) -> int | None:
 REQUESTS: dict[str, Callable[[Comparison, Path, Path], Work]] = {
     states.ROWS: _ask_rows,
     states.CHANGELOG: _ask_changelog,
+    states.BLAME: _ask_blame,
 }

@@ -1,4 +1,4 @@
-"""Fragments of a dataset's page: any two ends of its history compared."""
+"""Fragments of a dataset's page: any two ends of its history compared; and the page that says who changed a row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET, require_POST
 from webapp.core import pages
 from webapp.datasets import queries as datasets
 from webapp.pulls import services
-from webapp.pulls.queries import compare, ends
+from webapp.pulls.queries import blame_page, blames, compare, ends
 from webapp.pulls.views.common import act, signed_in
 
 if TYPE_CHECKING:
@@ -72,6 +72,35 @@ def cancel_compare(request: HttpRequest, dataset_id: int) -> HttpResponse:
         return "The comparison is cancelled."
 
     return act(request, action, back=_page(dataset, asked.address))
+
+
+@require_GET
+def show_blame(request: HttpRequest, dataset_id: int) -> HttpResponse:
+    """Who changed one row, newest first. The first to look starts the walk, and the page follows it."""
+    dataset = datasets.get_dataset(signed_in(request), dataset_id)
+    page = blame_page.read_blame(
+        dataset,
+        branch=request.GET.get("branch", ""),
+        key=blames.read_key(request.GET),
+        cursor=request.GET.get("cursor", ""),
+        ask=lambda walk: services.request_blame(walk=walk),
+    )
+    return pages.render(request, "pulls/dataset-blame.html", page, fragment="changes")
+
+
+@require_POST
+def blame_again(request: HttpRequest, dataset_id: int) -> HttpResponse:
+    """Look again after a failure."""
+    dataset = datasets.get_dataset(signed_in(request), dataset_id)
+    branch, key = request.POST.get("branch", ""), blames.read_key(request.POST)
+    cursor = request.POST.get("cursor", "")
+
+    def action() -> str:
+        walk = blames.find_walk(dataset, branch=branch, key=key, cursor=cursor)
+        services.rerun_comparison(comparison=services.request_blame(walk=walk))
+        return ""
+
+    return act(request, action, back=blames.blame_url(dataset.pk, branch=branch, key=key))
 
 
 def _page(dataset: Dataset, query: dict[str, str]) -> str:
