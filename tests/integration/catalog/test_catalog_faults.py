@@ -122,6 +122,22 @@ def test_keys_on_everything_that_changes_something(catalog: Catalog) -> None:
             assert (again.status, again.body) == (first.status, first.body), path
 
 
+def test_a_try_that_was_overtaken_by_its_twin_answers_as_that_one_did(orders: Catalog) -> None:
+    """The client gave up and repeated; the first try then succeeds, and fails the requirements of the second."""
+    key, body = str(uuid4()), new_append(orders)
+    assert send(orders, key, body).status == 200
+    record = IdempotencyRecord.objects.get(key=key)
+    with mock.patch.object(idempotency.Keyed, "find", side_effect=[None, record]):
+        late = send(orders, key, body)
+    assert late.status == 200, late.body
+    assert len(late.metadata["snapshots"]) == 2
+    drop = str(uuid4())
+    assert send(orders, drop, None, method="DELETE").status == 204
+    record = IdempotencyRecord.objects.get(key=drop)
+    with mock.patch.object(idempotency.Keyed, "find", side_effect=[None, record]):
+        assert send(orders, drop, None, method="DELETE").status == 204
+
+
 def test_the_same_key_at_once_has_one_effect(orders: Catalog) -> None:
     """The second request has looked before the first was done; its own record then undoes its effect."""
     key = str(uuid4())

@@ -42,8 +42,10 @@ def run_once(
         return _replay(call, keyed, again) or refuse(InvalidInput("This Idempotency-Key is being used"))
     except AppError as error:
         answer = refuse(error)
-        if answer.status in FINAL:
-            _keep_refusal(keyed, answer)
+        if answer.status in FINAL and not _keep_refusal(keyed, answer):
+            # A try of the same request has been first, whose client had given up on it: what it did is why this one was
+            # refused, and its answer holds. A client that hears "refused" deletes the files of a commit that happened.
+            return _replay(call, keyed, again) or answer
         return answer
 
 
@@ -83,8 +85,10 @@ def _replay(call: Call, keyed: Keyed, again: Handler | None) -> CatalogResponse 
     return CatalogResponse(record.status, record.body.encode(), (JSON_TYPE,) if record.body else ())
 
 
-def _keep_refusal(keyed: Keyed, answer: CatalogResponse) -> None:
+def _keep_refusal(keyed: Keyed, answer: CatalogResponse) -> bool:
+    """Keep a final refusal; False where a request with this key has been answered already."""
     try:
         keyed.store(status=answer.status, body=answer.body.decode())
     except KeyTaken:
-        return
+        return False
+    return True
