@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,11 +35,18 @@ def main(manifest_path: str) -> int:
     except (RESTError, CommitFailedException, NoSuchTableError, requests.RequestException) as error:
         result = _failed(f"the catalog refused the write: {error}", code="catalog")
     except (pa.ArrowException, OSError) as error:
-        result = _failed(f"the file cannot be read: {error}", code="broken_file")
+        result = _explain(error)
     except MemoryError:
         result = _failed("the file needs more memory than an upload may use", code="memory")
     write_message(manifest.result_path, result)
     return 0 if result.status == "ok" else FAILED
+
+
+def _explain(error: Exception) -> JobResult:
+    """Arrow keeps the number of the system's error in its text alone."""
+    if os.strerror(errno.ENOSPC) in str(error) or os.strerror(errno.EDQUOT) in str(error):
+        return _failed("the warehouse is full: nothing was loaded; free some space and try again", code="storage_full")
+    return _failed(f"the file cannot be read: {error}", code="broken_file")
 
 
 def upload(manifest: UploadManifest) -> JobResult:

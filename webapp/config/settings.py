@@ -149,6 +149,10 @@ X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 20 * 1024 * 1024
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 2000
 FILE_UPLOAD_TEMP_DIR = TRIBUTARY_HOME / "uploads"
+FILE_UPLOAD_HANDLERS = [
+    "django.core.files.uploadhandler.MemoryFileUploadHandler",
+    "webapp.core.uploads.UploadHandler",
+]
 FILE_UPLOAD_TEMP_DIR.mkdir(exist_ok=True, mode=0o700)
 CONTENT_SECURITY_POLICY = {
     "EXCLUDE_URL_PREFIXES": (),

@@ -10,7 +10,6 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from webapp.core.databases import explain_database_error
 from webapp.core.errors import (
     AppError,
     BadRequest,
@@ -20,6 +19,7 @@ from webapp.core.errors import (
     TooManyRequests,
     Unauthenticated,
 )
+from webapp.core.failures import explain_failure
 from webapp.core.idempotency import run_once
 from webapp.core.problems import describe_problem
 
@@ -133,7 +133,7 @@ def _as_app_error(error: Exception) -> AppError | None:
         return TooManyRequests(str(error.detail))
     if isinstance(error, exceptions.APIException):
         return _Passed(error)
-    return explain_database_error(error)
+    return explain_failure(error)
 
 
 class _Passed(AppError):

@@ -114,6 +114,14 @@ class Unavailable(AppError):
     default_code = "unavailable"
 
 
+class StorageFull(AppError):
+    """There is no room for what was sent."""
+
+    status = 507
+    title = "Storage full"
+    default_code = "storage_full"
+
+
 class Broken(AppError):
     """Our fault; the log says what, the answer does not."""
 

@@ -12,8 +12,8 @@ from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.utils.http import urlencode
 
-from webapp.core.databases import explain_database_error
 from webapp.core.errors import AppError, BadRequest, Broken, NotFound, TooLarge
+from webapp.core.failures import explain_failure
 from webapp.core.problems import problem_response
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ def _as_app_error(exception: Exception) -> AppError | None:
         return TooLarge("The request is larger than this address takes.")
     if isinstance(exception, SuspiciousOperation):
         return BadRequest("The request cannot be read.")
-    return explain_database_error(exception)
+    return explain_failure(exception)
 
 
 def error_page(request: HttpRequest, error: AppError) -> HttpResponse:
@@ -85,7 +85,7 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """The 500: says nothing of what went wrong, the log does. A database that is away shows here, too, as a 503."""
-    error = explain_database_error(sys.exc_info()[1]) or Broken(
+    error = explain_failure(sys.exc_info()[1]) or Broken(
         "Something broke on our side. It is in the server's log; trying again may help."
     )
     if request.path.startswith(API_PREFIX):

@@ -16,7 +16,7 @@ from django.test import Client
 from tests.factories.catalog import Catalog
 from webapp.accounts.models import AuditEntry, Token
 from webapp.accounts.services import create_token, record_audit
-from webapp.core.databases import explain_database_error
+from webapp.core.failures import explain_failure
 
 if TYPE_CHECKING:
     from webapp.accounts.models import User
@@ -31,7 +31,7 @@ def test_the_run_uses_the_database_that_it_says() -> None:
 
 def test_errors_say_whose_mistake_it_is() -> None:
     def status(error: Exception) -> int | None:
-        found = explain_database_error(error)
+        found = explain_failure(error)
         return None if found is None else found.status
 
     assert [status(error("x")) for error in (OperationalError, InterfaceError, DataError)] == [503, 503, 400]

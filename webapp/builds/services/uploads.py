@@ -18,7 +18,7 @@ from webapp.builds.rules.states import BuildState, JobState
 from webapp.builds.runner import paths
 from webapp.builds.services.builds import ring_job
 from webapp.core import clock, ids, names
-from webapp.core.errors import Conflict, InvalidInput
+from webapp.core.errors import Conflict, InvalidInput, StorageFull
 from webapp.datasets import queries as datasets
 from webapp.datasets import services as dataset_services
 from webapp.datasets.rules import transactions as rules
@@ -103,10 +103,15 @@ def stage_file(*, content: Iterable[bytes], name: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     staged = folder / name
     written = 0
-    with staged.open("xb") as file:
-        for chunk in content:
-            file.write(chunk)
-            written += len(chunk)
+    try:
+        with staged.open("xb") as file:
+            for chunk in content:
+                file.write(chunk)
+                written += len(chunk)
+    except BaseException:
+        # The disk is full, or the client went away in the middle.
+        staged.unlink(missing_ok=True)
+        raise
     if not written:
         staged.unlink()
         raise InvalidInput("The file is empty.", code="empty_file", errors={"file": ["The file is empty."]})
@@ -195,6 +200,8 @@ def check_upload(*, build: Build) -> None:
         return
     job = build.jobs.get()
     error = job.error or {}
+    if error.get("code") == StorageFull.default_code:
+        raise StorageFull(job.reason, build=build.pk)
     raise InvalidInput(
         job.reason or build.reason,
         code=error.get("code") or "upload_failed",

@@ -13,8 +13,8 @@ from webapp.catalog.api.idempotency import run_once
 from webapp.catalog.rules import endpoints
 from webapp.catalog.rules.errors import NotAuthorized, error_body
 from webapp.catalog.rules.refs import split_path
-from webapp.core.databases import BUSY_OR_AWAY, explain_database_error
 from webapp.core.errors import AppError, BadRequest, TooLarge, Unavailable
+from webapp.core.failures import BUSY_OR_AWAY, explain_failure
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ def handle(request: CatalogRequest) -> CatalogResponse:
         response = _refuse(error)
     except (DatabaseError, UnicodeEncodeError) as error:
         # Commits settle their own outcome; whatever arrives here happened outside one, so nothing was changed.
-        known = explain_database_error(error)
+        known = explain_failure(error)
         if known is None or known.status != BadRequest.status:
             logger.exception("database error: %s %s", request.method, request.raw_path)
         response = _refuse(known or Unavailable(BUSY_OR_AWAY))
