@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 UV := VIRTUAL_ENV=.venv $(BIN)/uv pip
-LOCK := $(UV) compile -q --generate-hashes --universal --no-emit-index-url --no-header pyproject.toml
+LOCK := $(UV) compile -q --generate-hashes --universal --no-emit-index-url --no-header
 PYTEST := $(BIN)/pytest
 
 .PHONY: help run test soak check fix bench bench-catalog bench-builds bench-diff bench-pages lock clean debian
@@ -31,7 +31,8 @@ bench: bench-catalog bench-builds bench-diff bench-pages ## every benchmark, as 
 bench-%: .venv/.dev .venv/.jar static/build/.stamp ; @$(BIN)/python -m tests.bench.$*
 
 lock: .venv/.uv ## resolve the dependencies again
-	@$(LOCK) -o .locks/requirements.txt && $(LOCK) --group dev -o .locks/requirements-dev.txt
+	@$(LOCK) pyproject.toml -o .locks/requirements.txt && $(LOCK) pyproject.toml --group dev -o .locks/requirements-dev.txt
+	@for group in bootstrap java node; do $(LOCK) --group $$group -o .locks/$$group.txt || exit 1; done
 
 clean: ; @rm -rf .venv node_modules static/build staticfiles
 

@@ -21,7 +21,7 @@ from webapp.core.errors import (
 )
 from webapp.core.failures import explain_failure
 from webapp.core.idempotency import run_once
-from webapp.core.problems import describe_problem
+from webapp.core.problems import add_headers, describe_problem
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -107,10 +107,7 @@ def handle_exception(error: Exception, context: dict[str, Any]) -> Response | No
     response.accepted_renderer = ProblemRenderer()
     response.accepted_media_type = ProblemRenderer.media_type
     response.renderer_context = {}  # type: ignore[attr-defined]  # what DRF itself sets
-    if known.status == 401:
-        response["WWW-Authenticate"] = 'Bearer realm="tributary"'
-    if known.status in (429, 503):
-        response["Retry-After"] = "2"
+    add_headers(response, known)
     return response
 
 

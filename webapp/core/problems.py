@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import JsonResponse
+from django.http import HttpResponseBase, JsonResponse
 
 from webapp.core.errors import AppError
 
@@ -27,8 +27,13 @@ def describe_problem(error: AppError) -> dict[str, Any]:
 def problem_response(error: AppError) -> JsonResponse:
     """The error as an HTTP answer."""
     response = JsonResponse(describe_problem(error), status=error.status, content_type="application/problem+json")
+    add_headers(response, error)
+    return response
+
+
+def add_headers(response: HttpResponseBase, error: AppError) -> None:
+    """Tell a client how to sign in, or when to come back."""
     if error.status == 401:
         response["WWW-Authenticate"] = 'Bearer realm="tributary"'
     if error.status in (429, 503):
         response["Retry-After"] = "2"
-    return response

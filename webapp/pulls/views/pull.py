@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
@@ -18,7 +19,15 @@ from webapp.pulls.queries import pulls as queries
 from webapp.pulls.views.common import act, signed_in
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from django.http import HttpRequest, HttpResponse
+
+    from webapp.accounts.rules.principals import Principal
+    from webapp.pulls.models import PullRequest
+
+    Action = Callable[[HttpRequest, PullRequest, Principal], str]
+    Form = Callable[[HttpRequest, str, int], HttpResponse]
 
 
 def list_pulls(request: HttpRequest, repo: str = "") -> HttpResponse:
@@ -96,110 +105,82 @@ def _read(form: Any) -> dict[str, Any]:
     return {name: form.cleaned_data.get(name, "") for name in form.fields}
 
 
-@require_POST
-def comment(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+def _form(back: str = "") -> Callable[[Action], Form]:
+    """Make a form's address of what it does to the pull request; it returns to the page `back` below it."""
+
+    def wrap(action: Action) -> Form:
+        @require_POST
+        @functools.wraps(action)
+        def view(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+            principal = signed_in(request)
+            pull = queries.get_pull(principal, repo, number)
+            return act(request, lambda: action(request, pull, principal), back=f"{_url(repo, number)}{back}")
+
+        return view
+
+    return wrap
+
+
+@_form("#merge-title")
+def comment(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
     """Add a remark."""
-    principal = signed_in(request)
-    pull = queries.get_pull(principal, repo, number)
-    body = _read(CommentForm(request.POST))["body"]
-
-    def action() -> str:
-        services.add_comment(pull=pull, body=body, by=principal)
-        return ""
-
-    return act(request, action, back=f"{_url(repo, number)}#merge-title")
+    services.add_comment(pull=pull, body=_read(CommentForm(request.POST))["body"], by=by)
+    return ""
 
 
-@require_POST
-def review(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+@_form()
+def review(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
     """Give a verdict."""
-    principal = signed_in(request)
-    pull = queries.get_pull(principal, repo, number)
     given = _read(ReviewForm(request.POST))
-
-    def action() -> str:
-        services.add_review(pull=pull, verdict=given["verdict"] or "", body=given["body"], by=principal)
-        return "Your review is recorded. It holds for exactly this code and these transactions."
-
-    return act(request, action, back=_url(repo, number))
+    services.add_review(pull=pull, verdict=given["verdict"] or "", body=given["body"], by=by)
+    return "Your review is recorded. It holds for exactly this code and these transactions."
 
 
-@require_POST
-def merge(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+@_form("#merge-title")
+def merge(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
     """Merge the code and start the rebuild."""
-    principal = signed_in(request)
-    pull = queries.get_pull(principal, repo, number)
     given = _read(MergeForm(request.POST))
-
-    def action() -> str:
-        services.merge_pull(
-            pull=pull,
-            by=principal,
-            method=given["method"] or "",
-            rebuild=given["rebuild"] or "",
-            expected_head=given["expected_head"] or None,
-            bypass=bool(given["bypass"]),
-        )
-        return ""
-
-    return act(request, action, back=f"{_url(repo, number)}#merge-title")
+    services.merge_pull(
+        pull=pull,
+        by=by,
+        method=given["method"] or "",
+        rebuild=given["rebuild"] or "",
+        expected_head=given["expected_head"] or None,
+        bypass=bool(given["bypass"]),
+    )
+    return ""
 
 
-@require_POST
-def edit(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+@_form()
+def edit(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
     """Change the title, the text or the draft mark."""
-    principal = signed_in(request)
-    pull = queries.get_pull(principal, repo, number)
     given = _read(EditPullForm(request.POST))
     changes = {name: given[name] for name in ("title", "body") if name in request.POST}
     if "draft" in request.POST:
         changes["draft"] = given["draft"] == "1"
-
-    def action() -> str:
-        services.update_pull(pull=pull, by=principal, changes=changes)
-        return "Saved."
-
-    return act(request, action, back=_url(repo, number))
+    services.update_pull(pull=pull, by=by, changes=changes)
+    return "Saved."
 
 
-@require_POST
-def close(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+@_form()
+def close(_request: HttpRequest, pull: PullRequest, by: Principal) -> str:
     """Close without a merge."""
-    principal = signed_in(request)
-    pull = queries.get_pull(principal, repo, number)
-
-    def action() -> str:
-        services.close_pull(pull=pull, by=principal)
-        return ""
-
-    return act(request, action, back=_url(repo, number))
+    services.close_pull(pull=pull, by=by)
+    return ""
 
 
-@require_POST
-def reopen(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+@_form()
+def reopen(_request: HttpRequest, pull: PullRequest, by: Principal) -> str:
     """Open again."""
-    principal = signed_in(request)
-    pull = queries.get_pull(principal, repo, number)
-
-    def action() -> str:
-        services.reopen_pull(pull=pull, by=principal)
-        return ""
-
-    return act(request, action, back=_url(repo, number))
+    services.reopen_pull(pull=pull, by=by)
+    return ""
 
 
-@require_POST
-def build(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+@_form("/builds")
+def build(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
     """Build what the pull request modifies."""
-    principal = signed_in(request)
-    pull = queries.get_pull(principal, repo, number)
     scope = "affected" if request.POST.get("scope") == "affected" else "modified"
-
-    def action() -> str:
-        made = services.build_pull(pull=pull, by=principal, scope=scope)
-        return f"Build {made.pk} is started."
-
-    return act(request, action, back=f"{_url(repo, number)}/builds")
+    return f"Build {services.build_pull(pull=pull, by=by, scope=scope).pk} is started."
 
 
 @require_POST
