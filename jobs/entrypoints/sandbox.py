@@ -22,8 +22,9 @@ processes the code started, whatever sessions they made for themselves. SIGTERM 
 confined process only; SIGKILL ends all of it.
 
 As a program: `python -m jobs.entrypoints.sandbox [--readonly P]... [--writable P]... [--uid N] [--gid N]
-[--memory BYTES] [--nproc N] [--nofile N] [--tmp-bytes N] [--port N]... [--env NAME=VALUE]... [--mode auto|full|user|off] [--cwd P]
--- program argument...` executes a program inside; environment variables are only those given by `--env`. SIGTERM is
+[--memory BYTES] [--nproc N] [--nofile N] [--tmp-bytes N] [--port N]... [--env NAME[=VALUE]]... [--mode auto|full|user|off] [--cwd P]
+-- program argument...` executes a program inside; environment variables are only those given by `--env`,
+by name alone with the value that this program has, as secrets need: anybody may read a command line. SIGTERM is
 passed on. `--print-mode` prints the mode of this machine and ends.
 """
 
@@ -421,7 +422,7 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.write(f"{mode}\n")
         return 0
     program: list[str] = options.program[1:] if options.program[:1] == ["--"] else options.program
-    environment = dict(entry.split("=", 1) for entry in options.env)
+    environment = dict(_read_variable(entry) for entry in options.env)
     confinement = Confinement(
         readonly=tuple(options.readonly),
         writable=tuple(options.writable),
@@ -441,6 +442,11 @@ def main(arguments: list[str] | None = None) -> int:
     if child == 0:
         confine(execute, confinement, limits, mode=mode, parent=parent, seals=False)
     return _stand_in_for(child)
+
+
+def _read_variable(entry: str) -> tuple[str, str]:
+    name, given, value = entry.partition("=")
+    return name, value if given else os.environ[name]
 
 
 def _stand_in_for(child: int) -> int:

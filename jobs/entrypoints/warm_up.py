@@ -1,11 +1,13 @@
 """Runs what jobs run on a Spark server that has just started, so that the first job finds it warm.
 
-`python -m jobs.entrypoints.warm_up <remote> <mark>`: the file <mark> appears when it is done. The tables are made in the
+`python -m jobs.entrypoints.warm_up <mark>`: the file <mark> appears when it is done. The server's address comes in
+`SPARK_REMOTE`, since a token is part of it and anybody may read a command line. The tables are made in the
 server's private folder for temporary files and dropped again.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +23,8 @@ WAREHOUSE = "file:///tmp/tributary-warm-up"
 
 def main(arguments: list[str]) -> int:
     """Query, write and read, then leave the mark."""
-    remote, mark = arguments
+    [mark] = arguments
+    remote = os.environ.pop("SPARK_REMOTE")
     session = connect(remote, job_id="warm-up", session_id=None)
     try:
         warm(session)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,3 +109,28 @@ def test_a_branch_qualifier_reads_that_branch(spark: Any) -> None:
     assert "cancelled" not in other.columns
     assert other.count() == 5_420
     assert wanted.count() == 5_432
+
+
+def test_no_command_line_shows_the_token_of_the_spark_server(installation: Installation) -> None:
+    processes = [path for path in Path("/proc").iterdir() if path.name.isdigit()]
+    home = f"TRIBUTARY_HOME={installation.home}"
+    tokens = {
+        word.partition("token=")[2]
+        for path in processes
+        if home in (words := _read_words(path / "environ"))
+        for word in words
+        if word.startswith("SPARK_REMOTE=") and "token=" in word
+    }
+
+    lines = [" ".join(_read_words(path / "cmdline")) for path in processes]
+
+    assert len(tokens) == 1
+    assert any("SparkConnectServer" in line and str(installation.home) in line for line in lines)
+    assert [line for line in lines if any(token in line for token in tokens)] == []
+
+
+def _read_words(file: Path) -> list[str]:
+    try:
+        return file.read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return []  # it ended meanwhile

@@ -190,7 +190,8 @@ class Command(BaseCommand):
             visible += ["--writable", settings.TRIBUTARY_WAREHOUSE.removeprefix("file://")]
         sandboxed = [
             *python("-m", "jobs.entrypoints.sandbox", *visible, "--readonly", str(found.program.resolve().parents[1])),
-            *(word for name, value in inside.items() for word in ("--env", f"{name}={value}")),
+            # By name only: whoever may list processes reads command lines, and one of the values is a secret.
+            *(word for name in inside for word in ("--env", name)),
             "--",
             *spark_server.make_command(java=found.program, folder=folder, port=port, with_s3=with_s3),
         ]
@@ -199,7 +200,7 @@ class Command(BaseCommand):
             Part(
                 name="spark",
                 command=sandboxed,
-                environment=clean,
+                environment=clean | inside,
                 log=self.logs / "spark.log",
                 is_ready=lambda: answers_tcp("localhost", port),
                 probed=True,
@@ -208,8 +209,8 @@ class Command(BaseCommand):
             ),
             Part(
                 name="spark-warm-up",
-                command=python("-m", "jobs.entrypoints.warm_up", environment["SPARK_REMOTE"], str(ready_mark)),
-                environment=clean,
+                command=python("-m", "jobs.entrypoints.warm_up", str(ready_mark)),
+                environment=clean | {"SPARK_REMOTE": environment["SPARK_REMOTE"]},
                 log=self.logs / "spark.log",
                 waits_for=("spark",),
                 once=True,
