@@ -1,6 +1,17 @@
+"""The app of the catalog."""
+
 from django.apps import AppConfig
 
 
 class CatalogConfig(AppConfig):
+    """Namespaces, tables and views, and the files behind them."""
+
     name = "webapp.catalog"
     label = "catalog"
+
+    def ready(self) -> None:
+        """Have the sweeper collect what nothing refers to."""
+        from webapp.catalog.services.collector import Collector
+        from webapp.core.sweeps import register_sweep
+
+        register_sweep(name="orphans", every_seconds=60, run=Collector().start_turn)

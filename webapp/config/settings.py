@@ -33,6 +33,8 @@ TRIBUTARY_S3_KEYS = {
     }.items()
     if os.environ.get(variable)
 }
+# Files in tables' folders that nothing refers to are removed when they are so old; 0: never.
+TRIBUTARY_ORPHAN_HOURS = float(os.environ.get("TRIBUTARY_ORPHAN_HOURS") or 72)
 TRIBUTARY_DEMO = os.environ.get("TRIBUTARY_DEMO", "1") != "0"
 SPARK_REMOTE = os.environ.get("SPARK_REMOTE", "")
 # Where jobs reach the catalog, when that is not this machine's loopback: several web hosts behind one name.

@@ -7,7 +7,8 @@ pointer move.
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
@@ -62,6 +63,35 @@ def write(location: str, content: bytes) -> None:
 def delete(location: str) -> None:
     """Remove a file; an absent one is passed over."""
     local_path(location).unlink(missing_ok=True)
+
+
+def delete_below(folder: str, locations: Iterable[str]) -> None:
+    """Remove files that were found below a folder; a link that has taken the place of a folder since leads nowhere.
+
+    Jobs write into these folders, and this process may remove anything.
+    """
+    root = local_path(folder)
+    for location in locations:
+        with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            _unlink_below(root, local_path(location).relative_to(root).parts)
+
+
+def _unlink_below(root: Path, parts: tuple[str, ...]) -> None:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(root, flags)
+    try:
+        for part in parts[:-1]:
+            try:
+                below = os.open(part, flags, dir_fd=descriptor)
+            except OSError as error:
+                if error.errno == errno.ELOOP:
+                    raise NotADirectoryError(part) from error
+                raise
+            os.close(descriptor)
+            descriptor = below
+        os.unlink(parts[-1], dir_fd=descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def remove_tree(location: str) -> None:

@@ -1,6 +1,7 @@
 """Files of an `s3:` warehouse: an object is durable when the store has answered, and none is ever written twice."""
 
 import logging
+from collections.abc import Iterable
 
 from webapp.core import object_store
 from webapp.core.errors import Unavailable
@@ -24,6 +25,12 @@ def delete(location: str) -> None:
         object_store.delete([location])
     except Unavailable as error:
         logger.warning("%s stays for the collector: %s", location, error.detail)
+
+
+def delete_below(folder: str, locations: Iterable[str]) -> None:
+    """Remove objects that were found below a folder."""
+    prefix = f"{folder.rstrip('/')}/"
+    object_store.delete([location for location in locations if location.startswith(prefix)])
 
 
 def remove_tree(location: str) -> None:
