@@ -1,6 +1,7 @@
 """Namespaces, tables, views: names and pointers. Everything else about a table is in its metadata file."""
 
 from typing import ClassVar
+from uuid import uuid4
 
 from django.db import models
 
@@ -86,3 +87,21 @@ class IdempotencyRecord(models.Model):
     def __str__(self) -> str:
         """The key."""
         return self.key
+
+
+class ScanPlan(models.Model):
+    """A scan that a client has had planned: enough to plan any page of it again, on any server."""
+
+    id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="plans")
+    user_id = models.BigIntegerField()
+    request = models.JSONField()
+    snapshot_ids = models.JSONField(default=list)
+    schema_id = models.IntegerField()
+    is_incremental = models.BooleanField(default=False)
+    is_cancelled = models.BooleanField(default=False)
+    created_at = models.DateTimeField(auto_now_add=True, db_index=True)
+
+    def __str__(self) -> str:
+        """The id."""
+        return str(self.id)

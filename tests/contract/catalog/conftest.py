@@ -21,6 +21,9 @@ import pytest
 from tests.factories.postgres import database_of
 
 ROOT = Path(__file__).parents[3]
+CATALOGS = {"main_": None, "a": "feature/a", "b": "b", "planned": None, "planned_a": "feature/a"}
+Rows = list[tuple[Any, ...]]
+Sql = Callable[[str], Rows]
 SETUP = """
 import json, sys, django
 django.setup()
@@ -128,3 +131,75 @@ def namespace(server: Server) -> str:
 def on(server: Server) -> Callable[..., Any]:
     """PyIceberg on a branch; without an argument a client that sends no header."""
     return server.pyiceberg
+
+
+def catalogs(server: Server) -> dict[str, str]:
+    """The configuration of the catalogs: no header, two branches, and two of them with scans planned by the server."""
+    found = {}
+    for name, branch in CATALOGS.items():
+        key = f"spark.sql.catalog.{name}"
+        found[key] = "org.apache.iceberg.spark.SparkCatalog"
+        found[f"{key}.type"] = "rest"
+        found[f"{key}.uri"] = server.uri
+        found[f"{key}.token"] = server.token
+        found[f"{key}.cache-enabled"] = "false"
+        if branch is not None:
+            found[f"{key}.header.X-PLTR-Branch"] = branch
+        if name.startswith("planned"):
+            found[f"{key}.scan-planning-mode"] = "server"
+    return found
+
+
+@pytest.fixture(scope="session")
+def session(server: Server) -> Iterator[Any]:
+    """A local Spark with Iceberg's runtime, one for all tests: it takes ten seconds to start."""
+    from pyspark.sql import SparkSession
+
+    from webapp.core.java import find_java
+
+    java, looked_at = find_java()
+    assert java is not None, looked_at
+    jars = list(Path(ROOT, ".venv", "jars").glob("iceberg-spark-runtime-*.jar"))
+    assert jars, "run make test once: it fetches Iceberg's jar"
+    os.environ["JAVA_HOME"] = str(java.program.resolve().parents[1])
+    builder = SparkSession.builder.master("local[2]").appName("catalog contract")
+    options = {
+        "spark.jars": str(jars[0]),
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        **catalogs(server),
+    }
+    for key, value in options.items():
+        builder = builder.config(key, value)
+    running = builder.getOrCreate()
+    running.sparkContext.setLogLevel("OFF")
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def sql(session: Any) -> Sql:
+    """Run one statement; rows as tuples, sorted where the statement does not say."""
+
+    def run(statement: str) -> Rows:
+        rows = [tuple(row) for row in session.sql(statement).collect()]
+        return rows if "order by" in statement or statement.startswith("show columns") else sorted(rows, key=str)
+
+    return run
+
+
+@pytest.fixture
+def refused(sql: Sql) -> Callable[..., None]:
+    """A statement that must fail, with words that help."""
+
+    def run(statement: str, *words: str) -> None:
+        with pytest.raises(Exception) as caught:  # noqa: PT011 - Py4J and Spark have many
+            sql(statement)
+        text = str(caught.value)
+        assert all(word in text for word in words), text
+
+    return run

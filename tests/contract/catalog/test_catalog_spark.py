@@ -2,89 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.contract.catalog.conftest import ROOT, Server
+from tests.contract.catalog.conftest import Sql
 
 pytestmark = [pytest.mark.contract, pytest.mark.spark, pytest.mark.timeout(240)]
-Rows = list[tuple[Any, ...]]
-Sql = Callable[[str], Rows]
-PARENTHESIS = "spark.sql.catalog"
-
-
-def catalogs(server: Server) -> dict[str, str]:
-    """The configuration of the three catalogs."""
-    found = {}
-    for name, branch in (("main_", None), ("a", "feature/a"), ("b", "b")):
-        key = f"{PARENTHESIS}.{name}"
-        found[key] = "org.apache.iceberg.spark.SparkCatalog"
-        found[f"{key}.type"] = "rest"
-        found[f"{key}.uri"] = server.uri
-        found[f"{key}.token"] = server.token
-        found[f"{key}.cache-enabled"] = "false"
-        if branch is not None:
-            found[f"{key}.header.X-PLTR-Branch"] = branch
-    return found
-
-
-@pytest.fixture(scope="module")
-def session(server: Server) -> Iterator[Any]:
-    """A local Spark with Iceberg's runtime."""
-    from pyspark.sql import SparkSession
-
-    from webapp.core.java import find_java
-
-    java, looked_at = find_java()
-    assert java is not None, looked_at
-    jars = list(Path(ROOT, ".venv", "jars").glob("iceberg-spark-runtime-*.jar"))
-    assert jars, "run make test once: it fetches Iceberg's jar"
-    os.environ["JAVA_HOME"] = str(java.program.resolve().parents[1])
-    builder = SparkSession.builder.master("local[2]").appName("catalog contract")
-    options = {
-        "spark.jars": str(jars[0]),
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.driver.memory": "1g",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        **catalogs(server),
-    }
-    for key, value in options.items():
-        builder = builder.config(key, value)
-    running = builder.getOrCreate()
-    running.sparkContext.setLogLevel("OFF")
-    yield running
-    running.stop()
-
-
-@pytest.fixture
-def sql(session: Any) -> Sql:
-    """Run one statement; rows as tuples, sorted where the statement does not say."""
-
-    def run(statement: str) -> Rows:
-        rows = [tuple(row) for row in session.sql(statement).collect()]
-        return rows if "order by" in statement or statement.startswith("show columns") else sorted(rows, key=str)
-
-    return run
-
-
-@pytest.fixture
-def refused(sql: Sql) -> Callable[..., None]:
-    """A statement that must fail, with words that help."""
-
-    def run(statement: str, *words: str) -> None:
-        with pytest.raises(Exception) as caught:  # noqa: PT011 - Py4J and Spark have many
-            sql(statement)
-        text = str(caught.value)
-        assert all(word in text for word in words), text
-
-    return run
 
 
 def columns(sql: Sql, table: str) -> list[str]:

@@ -7,7 +7,7 @@ from django.db import DatabaseError
 
 from webapp.accounts.queries import authenticate_token
 from webapp.accounts.rules.principals import Principal
-from webapp.catalog.api import config, delegation, namespaces, tables, views
+from webapp.catalog.api import config, delegation, namespaces, scans, tables, views
 from webapp.catalog.api.http import MAX_BODY, Call, CatalogRequest, CatalogResponse, answer, empty
 from webapp.catalog.api.idempotency import run_once
 from webapp.catalog.rules import endpoints
@@ -36,6 +36,10 @@ HANDLERS: dict[str, Handler] = {
     "registerTable": tables.register_table,
     "unregisterTable": tables.unregister_table,
     "loadCredentials": delegation.list_credentials,
+    "planTableScan": scans.plan_table_scan,
+    "fetchPlanningResult": scans.fetch_planning_result,
+    "cancelPlanning": scans.cancel_planning,
+    "fetchScanTasks": scans.fetch_scan_tasks,
     "reportMetrics": tables.report_metrics,
     "renameTable": tables.rename_table,
     "commitTransaction": tables.commit_transaction,

@@ -59,6 +59,10 @@ ENDPOINTS = (
     Endpoint("registerTable", "POST", f"{NAMESPACE}/register"),
     Endpoint("unregisterTable", "POST", f"{TABLE}/unregister", _DELETE_BRANCH),
     Endpoint("loadCredentials", "GET", f"{TABLE}/credentials"),
+    Endpoint("planTableScan", "POST", f"{TABLE}/plan"),
+    Endpoint("fetchPlanningResult", "GET", f"{TABLE}/plan/{{plan-id}}"),
+    Endpoint("cancelPlanning", "DELETE", f"{TABLE}/plan/{{plan-id}}"),
+    Endpoint("fetchScanTasks", "POST", f"{TABLE}/tasks"),
     Endpoint("reportMetrics", "POST", f"{TABLE}/metrics"),
     Endpoint("renameTable", "POST", f"{BASE}/tables/rename", f"a table has one name on all branches; {_ON_MASTER}"),
     Endpoint(
@@ -92,10 +96,6 @@ def listed_endpoints() -> list[str]:
 UNSUPPORTED = (
     ("GET", f"{NAMESPACE}/functions"),
     ("GET", NAMESPACE + "/functions/{function}"),
-    ("POST", f"{TABLE}/plan"),
-    ("GET", TABLE + "/plan/{plan-id}"),
-    ("DELETE", TABLE + "/plan/{plan-id}"),
-    ("POST", f"{TABLE}/tasks"),
     ("POST", f"{TABLE}/sign"),
 )
 

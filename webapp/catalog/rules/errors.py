@@ -37,6 +37,18 @@ class NoSuchView(NotFound):
     iceberg_type = "NoSuchViewException"
 
 
+class NoSuchPlan(NotFound):
+    """The plan of a request is unknown, over, or not this caller's."""
+
+    iceberg_type = "NoSuchPlanIdException"
+
+
+class NoSuchPlanTask(NotFound):
+    """The plan task of a request is unknown, or its plan is over."""
+
+    iceberg_type = "NoSuchPlanTaskException"
+
+
 class AlreadyExists(Conflict):
     """The name is taken."""
 
