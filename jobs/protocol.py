@@ -272,7 +272,9 @@ class DiffRequest:
     """Compare two ends of a table and write the artifact into `folder`, which must exist.
 
     A side that is None does not exist (a dataset that is new or removed). `key` None or empty asks for net changes.
-    `tolerance` is absolute and `relative_tolerance` a share of the larger value, both by column.
+    The ends need not be related: any two snapshots will do. `tolerance` is by column: "absolute", "relative" (a share of
+    the larger value) or both, of which one must hold. `row_filter` chooses the rows to compare at both ends, in the words
+    of PyIceberg's filters.
     """
 
     before: SideRef | None
@@ -281,8 +283,8 @@ class DiffRequest:
     result_path: str
     key: tuple[str, ...] | None = None
     ignore: tuple[str, ...] = ()
-    tolerance: Mapping[str, float] = field(default_factory=dict)
-    relative_tolerance: Mapping[str, float] = field(default_factory=dict)
+    tolerance: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    row_filter: str | None = None
     executor: Literal["embedded"] = "embedded"
     memory_bytes: int = 512 * 1024 * 1024
     threads: int = 2

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass, field
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +21,13 @@ from jobs.engine.columns import comparable
 from jobs.engine.errors import DiskLimitError, MemoryLimitError, UnreadableTableError
 from jobs.engine.fields import Primitive, duckdb_type, literal
 from jobs.engine.planner import plan_diff
+from jobs.engine.rules import check_tolerance, filter_columns, filter_pairs, filter_sql, is_near, read_filter
 from jobs.engine.scan import Column, Scanner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyiceberg.expressions import BooleanExpression
 
     from jobs.engine.columns import Pair
     from jobs.engine.planner import DiffPlan, End, LiveFile
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 
 _EXAMPLES = 5
 _SORT_COLUMNS = 32
-_LARGE_PRECISION = 37
 _WEIGHTS = {"b": "-1", "a": "1"}
 """What a row of each end counts in the net changes."""
 
@@ -47,6 +48,7 @@ class Embedded:
     progress: artifact.Progress
     connection: duckdb.DuckDBPyConnection
     plan: DiffPlan = field(init=False)
+    filter: BooleanExpression | None = None
     scanners: dict[str, Scanner] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
@@ -56,11 +58,14 @@ class Embedded:
         """Compute and store the diff; returns the summary."""
         self.progress.enter("planning")
         request = self.request
+        check_tolerance(request.tolerance)
+        self.filter = read_filter(request.row_filter)
         self.plan = plan_diff(
             before=request.before,
             after=request.after,
             key=request.key or (),
             ignore=request.ignore,
+            filtered=filter_columns(self.filter),
             io_properties=request.io,
         )
         artifact.write_json(
@@ -131,7 +136,18 @@ class Embedded:
             if plan.shifted:
                 parts.append(scanner.moved_rows(plan.shifted, columns, gone=name == "before"))
             body = " UNION ALL ".join(parts) or scanner.live_rows((), columns, dead=f"dead_{name}")
-            self.connection.execute(f"CREATE TEMP VIEW {name}_rows AS {body}")
+            self.connection.execute(f"CREATE TEMP VIEW {name}_rows AS {self._chosen(body, name[0])}")
+
+    def _chosen(self, rows: str, side: str, names: str = "*") -> str:
+        """The rows that the filter chooses."""
+        if self.filter is None:
+            return rows
+        test = filter_sql(self.filter, self._filter_pairs, side)
+        return f"SELECT {names} FROM ({rows}) f WHERE {test}"
+
+    @property
+    def _filter_pairs(self) -> dict[str, Pair]:
+        return filter_pairs(filter_columns(self.filter), self.plan.pairs)
 
     def whole(self, side: str, pairs: Iterable[Pair]) -> str:
         """Every row of one end, chosen columns only."""
@@ -147,10 +163,13 @@ class Embedded:
             nothing = ", ".join(f"CAST(NULL AS {duckdb_type(c.field.type)}) AS {c.alias}" for c in columns)
             return f"SELECT {nothing or '1 AS nothing'} WHERE false"
         shared = self.shared_files()
-        parts = [scanner.live_rows(shared, columns, dead="dead_shared")]
+        needed = [*columns]
+        needed += [c for c in self.columns(side, self._filter_pairs.values()) if c not in needed]
+        parts = [scanner.live_rows(shared, needed, dead="dead_shared")]
         if self.plan.shifted:
-            parts.append(scanner.kept_rows(self.plan.shifted, columns))
-        return " UNION ALL ".join(parts)
+            parts.append(scanner.kept_rows(self.plan.shifted, needed))
+        names = ", ".join(column.alias for column in columns) or "1 AS nothing"
+        return self._chosen(" UNION ALL ".join(parts), side, names)
 
     def shared_files(self) -> tuple[LiveFile, ...]:
         """The carried-over files, with their deleted positions loaded."""
@@ -217,7 +236,7 @@ class Embedded:
         names = {name for pair in self.plan.pairs for name in self._names(pair)}
         asked = {
             "ignored column": self.request.ignore,
-            "column with a tolerance": (*self.request.tolerance, *self.request.relative_tolerance),
+            "column with a tolerance": tuple(self.request.tolerance),
         }
         for what, columns in asked.items():
             for name in columns:
@@ -226,7 +245,7 @@ class Embedded:
         for pair in self.plan.pairs:
             if pair.unreadable:
                 self.warnings.append(f"Column {pair.name!r} is not compared: this engine does not read its type.")
-            elif pair.compared and self._tolerances(pair) and not self._is_number(pair):
+            elif pair.compared and self._tolerance(pair) and not self._is_number(pair):
                 self.warnings.append(f"The tolerance of {pair.name!r} has no effect: it is not a number on both sides.")
 
     @staticmethod
@@ -320,10 +339,8 @@ class Embedded:
             f", {name}" if name[0] == have else f", CAST(NULL AS {type_}) AS {name}" for name, type_ in columns
         )
 
-    def _tolerances(self, pair: Pair) -> tuple[float | None, float | None]:
-        absolute = next((v for n, v in self.request.tolerance.items() if n in self._names(pair)), None)
-        relative = next((v for n, v in self.request.relative_tolerance.items() if n in self._names(pair)), None)
-        return () if absolute is None and relative is None else (absolute, relative)  # type: ignore[return-value]
+    def _tolerance(self, pair: Pair) -> Mapping[str, float]:
+        return next((limits for name, limits in self.request.tolerance.items() if name in self._names(pair)), {})
 
     @staticmethod
     def _is_number(pair: Pair) -> bool:
@@ -338,10 +355,10 @@ class Embedded:
         assert pair.after is not None  # noqa: S101
         left, right = comparable(pair.before.type, pair.after.type, f"b{pair.index}", f"a{pair.index}")
         different = f"{left} IS DISTINCT FROM {right}"
-        tolerances = self._tolerances(pair)
-        if not tolerances or not self._is_number(pair):
+        limits = self._tolerance(pair)
+        if not limits or not self._is_number(pair):
             return f"({different})"
-        near = _is_near(pair, *tolerances)
+        near = is_near(pair, absolute=limits.get("absolute"), relative=limits.get("relative"))
         return f"({different} AND NOT coalesce({near}, false))"
 
     # --- net changes ------------------------------------------------------------------------------
@@ -534,6 +551,7 @@ class Embedded:
             "stored_rows": min(distinct, self.request.row_limit),
             "is_complete": distinct <= self.request.row_limit,
             "warnings": self.warnings,
+            "row_filter": self.request.row_filter,
             "ignored": [pair.name for pair in self.plan.pairs if pair.is_ignored],
             "executor": "embedded",
             "files_read": self.plan.files,
@@ -545,7 +563,7 @@ class Embedded:
 
     def _shared_live_rows(self) -> int:
         """Rows that both ends have in the same files."""
-        if not self.plan.shared_has_deletes and not self.plan.shifted:
+        if self.filter is None and not self.plan.shared_has_deletes and not self.plan.shifted:
             return self.plan.shared_records
         return int(self.one(f"SELECT count(*) FROM ({self.untouched('b', [])})")[0])
 
@@ -601,37 +619,6 @@ class Embedded:
             rest = [pair for pair in self.plan.pairs if not pair.unreadable and pair not in first]
             chosen = [*first, *sorted(rest, key=lambda pair: not pair.compared)][:_SORT_COLUMNS]
         return ", ".join([*(f"{artifact.match_value(pair)} NULLS LAST" for pair in chosen), "change"])
-
-
-def _is_near(pair: Pair, absolute: float | None, relative: float | None) -> str:
-    """SQL that is true where two numbers are within the tolerance."""
-    left, right = f"b{pair.index}", f"a{pair.index}"
-    doubles = [f"CAST({value} AS DOUBLE)" for value in (left, right)]
-    gap = f"abs({doubles[0]} - {doubles[1]})"
-    tests = []
-    if absolute is not None:
-        tests.append(_exact_gap(pair, absolute) or f"{gap} <= {absolute!r}::DOUBLE")
-    if relative is not None:
-        tests.append(f"{gap} <= {relative!r}::DOUBLE * greatest(abs({doubles[0]}), abs({doubles[1]}))")
-    finite = " AND ".join(f"isfinite({value})" for value in doubles)
-    return f"({finite} AND ({' OR '.join(tests)}))"
-
-
-def _exact_gap(pair: Pair, absolute: float) -> str | None:
-    """For integers and decimals, whose difference must not be rounded: 0.40 and 0.30 are within 0.1."""
-    sides = [side.type for side in (pair.before, pair.after) if side is not None]
-    if not all(isinstance(side, Primitive) and not side.is_float for side in sides):
-        return None
-    left, right = f"b{pair.index}", f"a{pair.index}"
-    scales = [side.decimal[1] for side in sides if isinstance(side, Primitive) and side.decimal is not None]
-    wide = any(side.decimal[0] > _LARGE_PRECISION - 1 for side in sides if isinstance(side, Primitive) and side.decimal)
-    if wide or (scales and len(scales) != len(sides)):
-        return None
-    if not scales:
-        return f"abs(CAST({left} AS HUGEINT) - CAST({right} AS HUGEINT)) <= {int(absolute)}"
-    step = Decimal(1).scaleb(-max(scales))
-    limit = Decimal(repr(absolute)) // step * step
-    return f"abs({left} - {right}) <= CAST('{limit:f}' AS DECIMAL(38,{max(scales)}))"
 
 
 def run_embedded(request: DiffRequest, *, on_connect: Any = None) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from jobs.engine.columns import pair_columns
 from jobs.engine.errors import UnsupportedTableError
 from jobs.engine.metadata import open_io, read_entries, read_manifests, read_metadata
+from jobs.engine.rules import filter_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -173,9 +174,13 @@ def plan_diff(
     after: SideRef | None,
     ignore: Iterable[str] = (),
     key: Iterable[str] = (),
+    filtered: Iterable[str] = (),
     io_properties: Mapping[str, str] | None = None,
 ) -> DiffPlan:
-    """Plan the diff of two ends. Reads metadata and manifests, no data file."""
+    """Plan the diff of two ends. Reads metadata and manifests, no data file.
+
+    `filtered` are the columns by which rows are chosen.
+    """
     properties = io_properties or {}
     cache: dict[str, TableMetadata] = {}
     ends = [_end(ref, cache, properties) for ref in (before, after)]
@@ -185,7 +190,14 @@ def plan_diff(
     pairs = pair_columns(ends[0].schema, ends[1].schema, key=tuple(key), ignore=tuple(ignore), by_id=same_table)
     # where a compared column is another field at each end, even the rows of a shared file differ
     may_prune = all(pair.same_field for pair in pairs if pair.compared)
+    # nor may a row of a shared file be chosen at one end alone
+    chosen_by = filter_pairs(filtered, pairs).values()
+    may_prune &= all(pair.same_field and _types_equal(pair) for pair in chosen_by)
     return _compare(ends[0], ends[1], manifests[0], manifests[1], pairs=pairs, io=io, may_prune=may_prune)
+
+
+def _types_equal(pair: Pair) -> bool:
+    return pair.before is not None and pair.after is not None and pair.before.type == pair.after.type
 
 
 def _end(ref: SideRef | None, cache: dict[str, TableMetadata], properties: Mapping[str, str]) -> End:

@@ -227,17 +227,17 @@ def test_a_retyped_column_with_equal_text_changes_no_row(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("kind", "before", "after", "rules", "updated"),
     [
-        (DoubleType(), 1.0, 1.05, {"tolerance": {"v": 0.1}}, 0),
-        (DoubleType(), 1.0, 1.2, {"tolerance": {"v": 0.1}}, 1),
-        (DoubleType(), INF, 1.0, {"relative_tolerance": {"v": 0.5}}, 1),
-        (DoubleType(), NAN, 1.0, {"tolerance": {"v": 9.0}}, 1),
-        (DoubleType(), None, 1.0, {"tolerance": {"v": 9.0}}, 1),
-        (DoubleType(), 100.0, 101.0, {"relative_tolerance": {"v": 0.01}}, 0),
-        (DecimalType(9, 2), Decimal("0.30"), Decimal("0.40"), {"tolerance": {"v": 0.1}}, 0),
-        (DecimalType(9, 2), Decimal("0.30"), Decimal("0.41"), {"tolerance": {"v": 0.1}}, 1),
-        (LongType(), 2**63 - 1, -(2**63), {"tolerance": {"v": 5.0}}, 1),
-        (LongType(), 5, 3, {"tolerance": {"v": 2.0}}, 0),
-        (StringType(), "a", "b", {"tolerance": {"v": 2.0}}, 1),
+        (DoubleType(), 1.0, 1.05, {"tolerance": {"v": {"absolute": 0.1}}}, 0),
+        (DoubleType(), 1.0, 1.2, {"tolerance": {"v": {"absolute": 0.1}}}, 1),
+        (DoubleType(), INF, 1.0, {"tolerance": {"v": {"relative": 0.5}}}, 1),
+        (DoubleType(), NAN, 1.0, {"tolerance": {"v": {"absolute": 9.0}}}, 1),
+        (DoubleType(), None, 1.0, {"tolerance": {"v": {"absolute": 9.0}}}, 1),
+        (DoubleType(), 100.0, 101.0, {"tolerance": {"v": {"relative": 0.01}}}, 0),
+        (DecimalType(9, 2), Decimal("0.30"), Decimal("0.40"), {"tolerance": {"v": {"absolute": 0.1}}}, 0),
+        (DecimalType(9, 2), Decimal("0.30"), Decimal("0.41"), {"tolerance": {"v": {"absolute": 0.1}}}, 1),
+        (LongType(), 2**63 - 1, -(2**63), {"tolerance": {"v": {"absolute": 5.0}}}, 1),
+        (LongType(), 5, 3, {"tolerance": {"v": {"absolute": 2.0}}}, 0),
+        (StringType(), "a", "b", {"tolerance": {"v": {"absolute": 2.0}}}, 1),
         (StringType(), "a", "b", {"ignore": ("v",)}, 0),
     ],
 )
@@ -248,7 +248,7 @@ def test_rules(tmp_path: Path, kind: Any, before: Any, after: Any, rules: Any, u
 
 def test_rules_that_name_unknown_columns_warn(tmp_path: Path) -> None:
     _, *sides = two_versions(tmp_path, keyed(), [{"k": 1}], [{"k": 2}])
-    warnings = tables.diff(tmp_path, *sides, ignore=("x",), tolerance={"y": 1.0})["warnings"]
+    warnings = tables.diff(tmp_path, *sides, ignore=("x",), tolerance={"y": {"absolute": 1.0}})["warnings"]
     assert len(warnings) == 2
 
 

@@ -70,7 +70,7 @@ def _ask_rows(comparison: Comparison, folder: Path, answer: Path) -> Work:
         result_path=str(answer),
         key=tuple(rules.get("key", ())) or None,
         ignore=tuple(rules.get("ignore", ())),
-        tolerance=rules.get("tolerance", {}),
+        tolerance={name: {"absolute": limit} for name, limit in rules.get("tolerance", {}).items()},
         memory_bytes=MEMORY_BYTES,
         time_limit_s=TIME_LIMIT_S,
         io=_open_files(comparison),
