@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -66,57 +68,91 @@ def ask_database(home: Path, question: str) -> list[Any]:
         return [row[0] for row in file.execute(question)]
 
 
-@contextlib.contextmanager
-def running_postgres() -> Iterator[str]:
-    """Start a server with an empty data folder, and stop it; the URL of its database."""
-    programs = find_programs()
-    assert programs is not None, "no PostgreSQL server is installed: apt-get install postgresql"
-    folder = Path(tempfile.mkdtemp(prefix="tributary-postgres-"))
-    with contextlib.ExitStack() as stack:
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        as_owner: tuple[str, ...] = ()
+@dataclass
+class Postgres:
+    """A running server."""
+
+    folder: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Its first database."""
+        return f"postgresql://tests@/postgres?host={self.folder}"
+
+    def prepare(self) -> None:
+        """Make the data folder."""
         if os.geteuid() == 0:
-            shutil.chown(folder, OWNER)
-            as_owner = ("setpriv", f"--reuid={OWNER}", "--regid=nogroup", "--clear-groups")
-        _call(*as_owner, str(programs / "initdb"), "-D", str(folder / "data"), *_INITDB, folder=folder)
+            shutil.chown(self.folder, OWNER)
+        command = [*_as_owner(), _programs() / "initdb", "-D", self.folder / "data", *_INITDB]
+        subprocess.run(command, cwd=self.folder, check=True, stdout=subprocess.DEVNULL)
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
         settings = [word for setting in _SETTINGS for word in ("-c", setting)]
-        server = subprocess.Popen(
-            [*as_owner, programs / "postgres", "-D", folder / "data", "-h", "", "-k", folder, *settings],
-            cwd=folder,
-            stdout=subprocess.DEVNULL,
-            stderr=(folder / "log").open("wb"),
-            start_new_session=True,
-        )
-        stack.callback(_stop, server)
-        url = f"postgresql://tests@/postgres?host={folder}"
-        _wait(url, folder / "log")
-        yield url
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [
+                    *_as_owner(),
+                    _programs() / "postgres",
+                    "-D",
+                    self.folder / "data",
+                    "-h",
+                    "",
+                    "-k",
+                    self.folder,
+                    *settings,
+                ],
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                psycopg.connect(self.url).close()
+            except psycopg.OperationalError:
+                assert time.monotonic() < deadline, (self.folder / "log").read_text()
+                time.sleep(0.05)
+            else:
+                return
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """Stop it: SIGINT is PostgreSQL's "fast", SIGQUIT its "immediate", which needs a recovery at the next start."""
+        if self.process is None:
+            return
+        self.process.send_signal(how)
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process = None
+
+
+@contextlib.contextmanager
+def running_postgres() -> Iterator[Postgres]:
+    """Start a server with an empty data folder, and stop it."""
+    server = Postgres(Path(tempfile.mkdtemp(prefix="tributary-postgres-")))
+    try:
+        server.prepare()
+        server.start()
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(server.folder, ignore_errors=True)
+
+
+def _programs() -> Path:
+    found = find_programs()
+    assert found is not None, "no PostgreSQL server is installed: apt-get install postgresql"
+    return found
+
+
+def _as_owner() -> tuple[str, ...]:
+    is_root = os.geteuid() == 0
+    return ("setpriv", f"--reuid={OWNER}", "--regid=nogroup", "--clear-groups") if is_root else ()
 
 
 _INITDB = ("-U", "tests", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
-
-
-def _call(*command: str, folder: Path) -> None:
-    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
-
-
-def _wait(url: str, log: Path) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            psycopg.connect(url).close()
-        except psycopg.OperationalError:
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.05)
-        else:
-            return
-
-
-def _stop(server: subprocess.Popen[bytes]) -> None:
-    # SIGINT is PostgreSQL's "fast" stop: sessions that a test left open do not hold it up.
-    server.send_signal(2)
-    try:
-        server.wait(10)
-    except subprocess.TimeoutExpired:
-        server.kill()
-        server.wait()

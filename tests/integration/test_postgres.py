@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.contract.catalog.conftest import start_server
+from tests.contract.catalog.test_catalog_kill import kill_children_too
+from tests.contract.catalog.test_catalog_writers import Size, check_histories, make_table, run_writers, tell
 from tests.factories.builds import ROOT
-from tests.factories.postgres import find_programs, find_url, make_database, running_postgres
+from tests.factories.postgres import Postgres, find_programs, find_url, make_database, running_postgres
 
 pytestmark = [
     pytest.mark.integration,
@@ -23,6 +29,7 @@ pytestmark = [
 GROUPS = {
     "tables": (
         "tests/integration/catalog",
+        "--ignore=tests/integration/catalog/test_catalog_object_store.py",
         "tests/contract/catalog/test_catalog_pyiceberg.py",
         "tests/contract/catalog/test_catalog_kill.py",
         "tests/integration/datasets",
@@ -36,8 +43,6 @@ GROUPS = {
         "tests/integration/builds/test_uploads.py",
         "tests/integration/builds/test_crashes.py::test_worker_killed_is_noticed_and_the_job_tried_again",
         "tests/integration/pulls",
-        "tests/integration/repositories/test_services.py",
-        "tests/integration/accounts",
     ),
 }
 
@@ -59,8 +64,8 @@ class Run:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Run]]:
     """All groups at once: most of the time they wait for processes of theirs."""
     folder = tmp_path_factory.mktemp("postgres")
-    with running_postgres() as url:
-        started = {group: start_run(make_database(url, group), group, folder / group) for group in GROUPS}
+    with running_postgres() as server:
+        started = {group: start_run(make_database(server.url, group), group, folder / group) for group in GROUPS}
         yield started
         for run in started.values():
             run.process.kill()
@@ -84,3 +89,27 @@ def test_the_suite_passes_on_postgresql(runs: dict[str, Run], group: str) -> Non
     said = runs[group].finish()
     print(said[-200:])
     assert runs[group].process.returncode == 0, said[-20_000:]
+
+
+def test_a_database_that_is_restarted_under_load_loses_nothing(tmp_path: Path) -> None:
+    with running_postgres() as database:
+        server = start_server(tmp_path, DATABASE_URL=make_database(database.url, "restarted"))
+        try:
+            table = make_table(server)
+            restarts = threading.Thread(target=restart, args=(database, 3))
+            restarts.start()
+            reports = run_writers(server, table, [None] * 3, Size(3, 25))
+            restarts.join()
+            tell("3 writers x 25 with 3 restarts of PostgreSQL", reports)
+            assert {status for report in reports for status in report["statuses"]} <= {"200", "409", "503", "500"}
+            check_histories(server, table, {None: [report["acknowledged"] for report in reports]})
+        finally:
+            kill_children_too(server.process)
+
+
+def restart(database: Postgres, times: int) -> None:
+    for _ in range(times):
+        time.sleep(0.7)
+        database.stop(signal.SIGQUIT)
+        time.sleep(0.3)
+        database.start()

@@ -78,9 +78,12 @@ def delete(locations: list[str]) -> None:
     for start in range(0, len(locations), DELETED_AT_ONCE):
         some = [split(location) for location in locations[start : start + DELETED_AT_ONCE]]
         with explained(locations[start]):
-            client("s3").delete_objects(
+            answer = client("s3").delete_objects(
                 Bucket=some[0][0], Delete={"Objects": [{"Key": key} for _, key in some], "Quiet": True}
             )
+        for refused in answer.get("Errors") or ():
+            message = f"The object store keeps {refused.get('Key')}: {refused.get('Code')}"
+            raise Unavailable(message, code="warehouse_refuses")
 
 
 def walk(location: str) -> Iterator[Found]:

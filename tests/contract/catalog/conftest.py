@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
 from urllib.request import urlopen
 from uuid import uuid4
 
@@ -93,16 +92,17 @@ def start_server(home: Path, **more: str) -> Server:
     process = serve(home, port, more)
     token = json.loads(made.stdout)["admin"]
     server = Server(port=port, home=home, token=token, process=process, more=more)
-    _wait(server)
+    wait_until_up(server)
     return server
 
 
-def _wait(server: Server) -> None:
+def wait_until_up(server: Server) -> None:
+    """Wait until a server answers."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             urlopen(f"http://127.0.0.1:{server.port}/iceberg/v1/config", timeout=2)
-        except URLError as error:
+        except OSError as error:  # HTTPError is one, and a connection that is cut off
             if getattr(error, "code", None) == 401:
                 return
             time.sleep(0.2)

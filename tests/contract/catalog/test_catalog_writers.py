@@ -19,7 +19,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.contract.catalog.conftest import ROOT, Server, serve, start_server
+from tests.contract.catalog.conftest import ROOT, Server, serve, start_server, wait_until_up
 from tests.contract.catalog.test_catalog_kill import kill_children_too
 from tests.factories.committer import Committer, Order
 
@@ -104,6 +104,7 @@ def kill_now_and_then(server: Server, every_s: float, over: threading.Event) -> 
     while not over.wait(every_s):
         kill_children_too(server.process)
         server.process = serve(server.home, server.port, server.more)
+        wait_until_up(server)  # or a slow machine would never let it answer
 
 
 def check_histories(server: Server, table: str, written: dict[str | None, list[list[int]]]) -> None:

@@ -34,8 +34,11 @@ def delete_below(folder: str, locations: Iterable[str]) -> None:
 
 
 def remove_tree(location: str) -> None:
-    """Remove everything below a table's location."""
-    object_store.delete([found.location for found in object_store.walk(location)])
+    """Remove everything below the location of a table that is dropped already; what stays is said in the log."""
+    try:
+        object_store.delete([found.location for found in object_store.walk(location)])
+    except Unavailable as error:
+        logger.warning("files of a dropped table stay below %s: %s", location, error.detail)
 
 
 def make_table_folders(location: str) -> None:
