@@ -67,8 +67,7 @@ def victim(tmp_path: Path) -> Any:
     """A server of this test alone."""
     running = start_server(tmp_path)
     yield running
-    running.process.kill()
-    running.process.wait(20)
+    kill_children_too(running.process)
 
 
 def kill_children_too(process: subprocess.Popen[bytes]) -> None:
