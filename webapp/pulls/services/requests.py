@@ -114,7 +114,13 @@ def _ask_blame(comparison: Comparison, folder: Path, answer: Path) -> Work:
         for row in line
         if (after := sides[row.pk]) is not None
     ]
-    message = BlameRequest(steps=tuple(steps), key=comparison.rules["key"], folder=str(folder), result_path=str(answer))
+    message = BlameRequest(
+        steps=tuple(steps),
+        key=comparison.rules["key"],
+        folder=str(folder),
+        result_path=str(answer),
+        io=_open_files(comparison),
+    )
     return Work("blame", message, table_folder)
 
 
