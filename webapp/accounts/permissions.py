@@ -90,6 +90,11 @@ def check_dataset(principal: Principal, path: str, action: str, branch: str | No
     _check_role(principal, role, action, f"the dataset {path}")
 
 
+def can_dataset(principal: Principal, path: str, action: str) -> bool:
+    """Whether `check_dataset` would pass on a branch."""
+    return _has_scope(principal, action) and allows(role_on_folder(principal, folder_of(path)), action)
+
+
 def _check_role(principal: Principal, role: Role, action: str, what: str) -> None:
     if not allows(role, action):
         raise PermissionDenied(f"To {action} {what} your role, {role}, is not enough.", code="role_too_low")

@@ -12,3 +12,5 @@ git_chain_requested = Signal()
 """dataset_path: str, branch: str → tuple of the branch and its fallbacks in the owning repository, or None"""
 changes_requested = Signal()
 """transactions: sequence of Transaction → their ids with what each changed in rows, where somebody has counted"""
+row_urls_requested = Signal()
+"""dataset: Dataset, branch: str, rows: list of column → value → the addresses of the rows' histories, or nothing"""

@@ -13,7 +13,7 @@ class PullsConfig(AppConfig):
         """Connect the receivers and the sweeps."""
         from webapp.builds.signals import build_finished
         from webapp.core.sweeps import register_sweep
-        from webapp.datasets.signals import changes_requested, transaction_committed
+        from webapp.datasets.signals import changes_requested, row_urls_requested, transaction_committed
         from webapp.pulls.services import comparisons, merging, receivers
         from webapp.repositories import signals
 
@@ -23,6 +23,7 @@ class PullsConfig(AppConfig):
         transaction_committed.connect(receivers.follow_transaction, dispatch_uid="pulls.follow_transaction")
         build_finished.connect(receivers.follow_build, dispatch_uid="pulls.follow_build")
         changes_requested.connect(receivers.answer_changes, dispatch_uid="pulls.answer_changes")
+        row_urls_requested.connect(receivers.answer_row_urls, dispatch_uid="pulls.answer_row_urls")
         register_sweep(name="comparisons", every_seconds=3, run=comparisons.sweep_comparisons)
         register_sweep(name="merges", every_seconds=5, run=merging.sweep_merges)
         register_sweep(name="old comparisons", every_seconds=3600, run=comparisons.prune_comparisons)

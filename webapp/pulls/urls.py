@@ -31,6 +31,7 @@ page_urls: list[URLPattern] = [
     path(f"{_PAGE}/close", pull.close, name="pull-close"),
     path(f"{_PAGE}/reopen", pull.reopen, name="pull-reopen"),
     path(f"{_PAGE}/build", pull.build, name="pull-build"),
+    path(f"{_PAGE}/compare-cancel", pull.compare_cancel, name="pull-compare-cancel"),
     path(f"{_PAGE}/compare-again", pull.compare_again, name="pull-compare-again"),
 ]
 _COMPARE = "datasets/<int:dataset_id>/compare"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -348,6 +348,12 @@ def _compact(cell: object) -> str:
     if isinstance(cell, Iterable) and not isinstance(cell, str | bytes):
         return "[" + ", ".join(_compact(item) for item in cell) + "]"
     return "null" if cell is None else str(cell)
+
+
+@register.filter
+def at(items: Sequence[Any], place: int) -> Any:
+    """Return the item of a list at a place."""
+    return items[place]
 
 
 @register.filter

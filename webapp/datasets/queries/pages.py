@@ -12,7 +12,7 @@ from webapp.accounts import permissions
 from webapp.accounts.models import Folder
 from webapp.core.errors import AppError
 from webapp.core.names import MASTER
-from webapp.datasets import queries
+from webapp.datasets import queries, signals
 from webapp.datasets.models import DatasetBranch
 from webapp.datasets.queries import history
 from webapp.datasets.queries.details import SchemaView, get_schema
@@ -130,6 +130,8 @@ class DatasetPage:
     preview: Preview | None = None
     preview_rows: Sequence[Sequence[tuple[Any, bool]]] = ()
     """Cells with whether they are set flush right."""
+    row_urls: Sequence[str] = ()
+    """Who changed each row; empty where rows have no key."""
     preview_pages: Mapping[str, str] | None = None
     q: str = ""
     sort: str = ""
@@ -302,12 +304,23 @@ def _read_preview_panel(dataset: Dataset, asked: Asked) -> dict[str, Any]:
         **panel,
         "preview": found,
         "preview_rows": _align(found),
+        "row_urls": _ask_row_urls(dataset, found),
         "preview_pages": {
             "text": _describe_rows(found),
             "previous_url": _page_url(asked, last),
             "next_url": _page_url(asked, following),
         },
     }
+
+
+def _ask_row_urls(dataset: Dataset, found: Preview) -> list[str]:
+    """Return for each row the address that tells its history, if the app that knows keys gives one."""
+    names = [column.name for column in found.columns]
+    rows = [dict(zip(names, row, strict=True)) for row in found.rows]
+    answers: list[tuple[Any, Any]] = signals.row_urls_requested.send(
+        sender=type(dataset), dataset=dataset, branch=found.branch, rows=rows
+    )
+    return next((list(answer) for _, answer in answers if answer), [])
 
 
 def _align(found: Preview) -> list[list[tuple[Any, bool]]]:

@@ -85,9 +85,9 @@ BLAME = [
 class CompareEndpoint(ApiView):
     """What the endpoints of two ends of a dataset share."""
 
-    def compare(self, request: Request, dataset_id: int) -> Compared:
+    def compare(self, request: Request, dataset_id: int, *, action: str = "read") -> Compared:
         """Find the comparison that the address asks for; the first to ask starts it."""
-        dataset = datasets.get_dataset(self.principal, dataset_id)
+        dataset = datasets.get_dataset(self.principal, dataset_id, action=action)
         before = ends.find_end(dataset, request.GET.get("from", ""), field="from")
         after = ends.find_end(dataset, request.GET.get("to", ""), field="to")
         rules = ends.read_rules(dataset, branch=after.branch, keys=read_keys(request))
@@ -175,8 +175,8 @@ class DatasetCompareCancel(CompareEndpoint):
         operation_id="cancelDatasetCompare", parameters=ENDS, request=None, responses={202: OpenApiTypes.OBJECT}
     )
     def post(self, request: Request, dataset_id: int) -> Response:
-        """Stop a comparison that is queued or running."""
-        found = self.compare(request, dataset_id)
+        """Stop a comparison that is queued or running; whoever may write the dataset may."""
+        found = self.compare(request, dataset_id, action="write")
         if found.comparison is not None:
             services.cancel_comparison(comparison=found.comparison, by=self.principal)
             found.comparison.refresh_from_db()

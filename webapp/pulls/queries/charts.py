@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from webapp.core.errors import AppError
-from webapp.pulls.diffs.statistics import Bucket, ColumnStatistics, load_statistics
+from webapp.pulls.diffs.statistics import Bucket, ColumnStatistics, Scope, load_statistics
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,16 +82,22 @@ class Statistics:
     charts: list[Chart]
     left_out: int
     scope: str
+    is_whole: bool
+    """Over all rows; else over the changed ones."""
+    table_is_measured: bool
+    """Whether there are figures over all rows: large tables have them over the changed rows only."""
+    has_estimates: bool
     rows_before: int
     rows_after: int
     before_name: str
     after_name: str
 
 
-def read_statistics(folder: Path, *, before: str, after: str) -> Statistics | None:
-    """Return the statistics of an artifact; None when it has none."""
+def read_statistics(folder: Path, *, before: str, after: str, scope: str = "") -> Statistics | None:
+    """Return the statistics of an artifact, over all rows or the changed ones; None when it has none."""
+    wanted: Scope | None = "changed" if scope == "changed" else "table" if scope == "table" else None
     try:
-        found = load_statistics(folder)
+        found = load_statistics(folder, scope=wanted)
     except AppError:
         return None
     changed = [one for one in found.changed if one.buckets] or [one for one in found.columns if one.buckets]
@@ -100,6 +106,11 @@ def read_statistics(folder: Path, *, before: str, after: str) -> Statistics | No
         charts=[draw(one, before=before, after=after) for one in changed[:SHOWN]],
         left_out=max(0, len(changed) - SHOWN),
         scope="all rows of both sides" if found.scope == "table" else "the changed rows only",
+        is_whole=found.scope == "table",
+        table_is_measured=found.table_is_measured,
+        has_estimates=any(
+            side is not None and not side.distinct_exact for one in found.columns for side in (one.before, one.after)
+        ),
         rows_before=found.rows_before,
         rows_after=found.rows_after,
         before_name=before,

@@ -8,19 +8,21 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from webapp.accounts import permissions
 from webapp.core.errors import AppError
 from webapp.datasets.queries import list_transactions
 from webapp.datasets.queries.history import branch_tree
 from webapp.pulls.diffs.schema import ColumnDiff, SchemaDiff, diff_artifact
 from webapp.pulls.queries import charts, ends
 from webapp.pulls.queries.artifacts import artifact_folder
-from webapp.pulls.queries.progress import Progress, describe_progress
+from webapp.pulls.queries.progress import Progress, describe_progress, describe_reached
 from webapp.pulls.queries.rows import Place, RowsView, read_rows
 from webapp.pulls.rules import states
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from webapp.accounts.rules.principals import Principal
     from webapp.datasets.models import Dataset, Transaction
     from webapp.pulls.services.history import Compared
 
@@ -89,6 +91,9 @@ class CompareView:
     reason: str
     error: str
     progress: Progress
+    reached: Progress
+    """Where a failed comparison was stopped."""
+    may_cancel: bool
     is_moving: bool
     poll_url: str
     again_url: str
@@ -120,13 +125,19 @@ class ComparePage:
 
 
 def read_compare(
-    dataset: Dataset, *, asked: Asked, parameters: Mapping[str, Any], find: Callable[[], Compared]
+    principal: Principal,
+    dataset: Dataset,
+    *,
+    asked: Asked,
+    parameters: Mapping[str, Any],
+    find: Callable[[], Compared],
 ) -> ComparePage:
     """Return what the fragment shows; a refusal is said above the form that chooses the ends."""
     view, problem = None, ""
     if asked.start and asked.end:
         try:
-            view = _view(find(), asked, parameters)
+            may_cancel = permissions.can_dataset(principal, dataset.path, "write")
+            view = _view(find(), asked, parameters, may_cancel=may_cancel)
         except AppError as error:
             problem = error.detail
     offered = [
@@ -152,7 +163,7 @@ def _address(dataset: Dataset, query: Mapping[str, str]) -> str:
     return f"/d{dataset.path}?{urlencode({'tab': 'compare', **query}, safe='/')}"
 
 
-def _view(found: Compared, asked: Asked, parameters: Mapping[str, Any]) -> CompareView:
+def _view(found: Compared, asked: Asked, parameters: Mapping[str, Any], *, may_cancel: bool) -> CompareView:
     dataset, comparison = found.dataset, found.comparison
     state = comparison.state if comparison is not None else states.NOT_COMPARED
     show = "statistics" if parameters.get("show") == "statistics" else "rows"
@@ -178,6 +189,8 @@ def _view(found: Compared, asked: Asked, parameters: Mapping[str, Any]) -> Compa
         reason=found.reason,
         error=comparison.error if comparison is not None else "",
         progress=describe_progress(comparison),
+        reached=describe_reached(comparison),
+        may_cancel=may_cancel,
         is_moving=state in (states.QUEUED, states.RUNNING),
         poll_url=f"{reverse('dataset-compare', args=[dataset.pk])}?{urlencode(list(parameters.items()))}",
         again_url=reverse("dataset-compare-again", args=[dataset.pk]),
@@ -185,7 +198,9 @@ def _view(found: Compared, asked: Asked, parameters: Mapping[str, Any]) -> Compa
         fields=list(asked.address.items()),
         show=show,
         rows=read_rows(folder, parameters=parameters, place=place) if folder and show == "rows" else None,
-        statistics=charts.read_statistics(folder, before=found.before.name, after=found.after.name)
+        statistics=charts.read_statistics(
+            folder, before=found.before.name, after=found.after.name, scope=str(parameters.get("scope", ""))
+        )
         if folder and show == "statistics"
         else None,
         rules=found.rules.describe(),

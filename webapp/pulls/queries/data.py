@@ -9,19 +9,20 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from webapp.accounts import permissions
 from webapp.core.errors import NotFound
 from webapp.pulls.diffs.schema import ColumnDiff, SchemaDiff, diff_artifact
 from webapp.pulls.queries import charts
 from webapp.pulls.queries.artifacts import artifact_folder
 from webapp.pulls.queries.conversation import frame
 from webapp.pulls.queries.head import Loaded, PullHead, load, read_head
-from webapp.pulls.queries.progress import Progress, describe_progress
+from webapp.pulls.queries.progress import Progress, describe_progress, describe_reached
 from webapp.pulls.queries.rows import Place, RowsView, read_rows
 from webapp.pulls.rules import states
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
-    from webapp.pulls.models import Comparison, PullDataset
+    from webapp.pulls.models import PullDataset
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,9 @@ class DatasetView:
     reason: str
     error: str
     progress: Progress
+    reached: Progress
+    """Where a failed comparison was stopped."""
+    may_cancel: bool
     is_moving: bool
     before_id: str
     after_id: str
@@ -71,6 +75,7 @@ class DatasetView:
     rows: RowsView | None
     statistics: charts.Statistics | None
     retry_url: str
+    cancel_url: str
     show: str
 
     @property
@@ -149,7 +154,11 @@ def read_data(principal: Principal, repository: str, number: int, *, parameters:
         head=read_head(principal, loaded),
         tab="Data",
         groups=_group_items(loaded, row),
-        view=_view_dataset(loaded, row, parameters) if row else None,
+        view=_view_dataset(
+            loaded, row, parameters, may_cancel=permissions.can_repository(principal, repository, "write")
+        )
+        if row
+        else None,
         pull_url=loaded.url,
         build_url=reverse("pull-build", args=[repository, number]),
     )
@@ -239,7 +248,7 @@ def _item(loaded: Loaded, row: PullDataset, *, is_current: bool) -> DatasetItem:
 # ---- one dataset ---------------------------------------------------------------------------------------------------
 
 
-def _view_dataset(loaded: Loaded, row: PullDataset, parameters: Mapping[str, Any]) -> DatasetView:
+def _view_dataset(loaded: Loaded, row: PullDataset, parameters: Mapping[str, Any], *, may_cancel: bool) -> DatasetView:
     comparison = row.comparison
     show = "statistics" if parameters.get("show") == "statistics" else "rows"
     state = comparison.state if comparison else states.NOT_COMPARED
@@ -264,6 +273,8 @@ def _view_dataset(loaded: Loaded, row: PullDataset, parameters: Mapping[str, Any
         reason=row.reason,
         error=comparison.error if comparison else "",
         progress=describe_progress(comparison),
+        reached=describe_reached(comparison),
+        may_cancel=may_cancel,
         is_moving=state in (states.QUEUED, states.RUNNING),
         before_id=row.before_id or "",
         after_id=row.after_id or "",
@@ -275,13 +286,12 @@ def _view_dataset(loaded: Loaded, row: PullDataset, parameters: Mapping[str, Any
         rows=read_rows(artifact_folder(comparison), parameters=parameters, place=place)
         if ready and comparison and show == "rows"
         else None,
-        statistics=_read_statistics(comparison, pull.target, pull.source)
+        statistics=charts.read_statistics(
+            artifact_folder(comparison), before=pull.target, after=pull.source, scope=str(parameters.get("scope", ""))
+        )
         if ready and comparison and show == "statistics"
         else None,
         retry_url=reverse("pull-compare-again", args=[pull.repository.name, pull.number]),
+        cancel_url=reverse("pull-compare-cancel", args=[pull.repository.name, pull.number]),
         show=show,
     )
-
-
-def _read_statistics(comparison: Comparison, before: str, after: str) -> charts.Statistics | None:
-    return charts.read_statistics(artifact_folder(comparison), before=before, after=after)

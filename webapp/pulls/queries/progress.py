@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from webapp.pulls.rules import states
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from webapp.pulls.models import Comparison
 
 
@@ -24,13 +26,23 @@ class Progress:
 NOTHING = Progress()
 
 
+def describe_reached(comparison: Comparison | None) -> Progress:
+    """Return what a comparison that failed had reached: counts are exact once they are known, rows may be missing."""
+    if comparison is None or comparison.state != states.FAILED or not comparison.progress:
+        return NOTHING
+    return _describe(comparison.progress)
+
+
 def describe_progress(comparison: Comparison | None) -> Progress:
     """Return how far a comparison is; nothing where it does not move."""
     if comparison is None or comparison.state not in (states.QUEUED, states.RUNNING):
         return NOTHING
     if comparison.state == states.QUEUED:
         return Progress("Waits for a worker.")
-    known = comparison.progress or {}
+    return _describe(comparison.progress or {})
+
+
+def _describe(known: Mapping[str, Any]) -> Progress:
     summary = known.get("summary") or {}
     counts = None
     if "inserted" in summary:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from webapp.core.errors import AppError
+from webapp.core.templatetags.ui import filesize
 from webapp.pulls.diffs import rows as stored
 from webapp.pulls.queries.blames import blame_url
 
@@ -143,6 +144,8 @@ class RowsView:
     stored: int
     warnings: list[str]
     ignored: list[str]
+    engine: str
+    """What compared the rows, and what that took."""
     csv_url: str
     parquet_url: str
     hidden_fields: list[tuple[str, str]]
@@ -239,6 +242,7 @@ class _RowsBuilder:
             stored=int(summary.get("stored_rows", 0)),
             warnings=[str(one) for one in summary.get("warnings", ())],
             ignored=list(summary.get("ignored", ())),
+            engine=describe_engine(summary),
             csv_url=self.place.csv_url,
             parquet_url=self.place.parquet_url,
             hidden_fields=self._hidden_fields(),
@@ -378,6 +382,21 @@ class _RowsBuilder:
         title = " → ".join(whole if cell.state == "changed" else whole[-1:])
         delta = _shorten(cell.delta) if cell.delta else None
         return Cell(cell.state, before, after, delta, " ".join(marks), column.is_key, column.is_number, title)
+
+
+EXECUTORS = {"embedded": "the embedded engine", "spark": "Spark"}
+
+
+def describe_engine(summary: Mapping[str, Any]) -> str:
+    """Return what compared the rows and why, how many files it read and how long it took."""
+    name = str(summary.get("executor", "embedded"))
+    why = summary.get("executor_reason") or ""
+    text = f"Compared by {EXECUTORS.get(name, name)}{f' ({why})' if why else ''}"
+    files, size = summary.get("files_read"), summary.get("bytes_read")
+    if isinstance(files, int) and isinstance(size, int):
+        text += f": {files:,} file{'' if files == 1 else 's'} that differ, {filesize(size)}"
+    seconds = sum((summary.get("timings_s") or {}).values())
+    return f"{text}, in {seconds:.1f} s." if seconds else f"{text}."
 
 
 def _write(value: Any, kind: str | None) -> Any:

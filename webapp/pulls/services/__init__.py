@@ -4,6 +4,7 @@
 
 from webapp.pulls.services.comparisons import (
     cancel_comparison,
+    cancel_pull_comparison,
     request_comparison,
     rerun_comparison,
     run_comparison,
@@ -28,6 +29,7 @@ __all__ = [
     "add_review",
     "build_pull",
     "cancel_comparison",
+    "cancel_pull_comparison",
     "close_pull",
     "compare_ends",
     "merge_pull",

@@ -15,6 +15,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from jobs.protocol import DiffResult, ProtocolError, read_message, write_message
+from webapp.accounts.permissions import check_repository
 from webapp.builds.runner.launcher import LOST, SETUP_FAILED, Handle, Sandbox, launch
 from webapp.builds.runner.manifests import find_ports
 from webapp.catalog import queries as catalog
@@ -30,6 +31,7 @@ from webapp.pulls.services.requests import REQUESTS
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
     from webapp.datasets.models import Dataset, Transaction
+    from webapp.pulls.models import PullRequest
 
 COMPARE_TASK = "webapp.pulls.tasks.compare"
 LEASE = timedelta(seconds=15)
@@ -142,8 +144,20 @@ def cancel_comparison(*, comparison: Comparison, by: Principal) -> None:
         code="cancelled",
         error=f"{by.username} cancelled the comparison.",
         finished_at=clock.now(),
-        progress={},
     )
+
+
+def cancel_pull_comparison(*, pull: PullRequest, path: str, by: Principal) -> None:
+    """Stop the comparison of a pull request's dataset.
+
+    Raises:
+        PermissionDenied: they may not write the repository.
+
+    """
+    check_repository(by, pull.repository.name, "write")
+    row = pull.datasets.filter(path=path).select_related("comparison").first()
+    if row is not None and row.comparison is not None:
+        cancel_comparison(comparison=row.comparison, by=by)
 
 
 def sweep_comparisons() -> int:

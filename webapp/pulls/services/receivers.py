@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from webapp.builds.models import Build
-from webapp.datasets.models import Transaction
+from webapp.datasets.models import Dataset, Transaction
 from webapp.pulls.models import PullRequest, SpecRecord
+from webapp.pulls.queries.blames import blame_url
 from webapp.pulls.queries.ends import Changed, list_changes
+from webapp.pulls.queries.ends import read_rules as read_dataset_rules
 from webapp.pulls.queries.pulls import describe_published
 from webapp.pulls.rules import states
 from webapp.pulls.services import merging, pulls
@@ -60,3 +62,11 @@ def follow_build(*, build: Build, **_: Any) -> None:
 def answer_changes(*, transactions: Sequence[Transaction], **_: Any) -> dict[str, Changed]:
     """Tell what transactions changed, exactly where a row diff is stored."""
     return list_changes(transactions)
+
+
+def answer_row_urls(*, dataset: Dataset, branch: str, rows: Sequence[Mapping[str, Any]], **_: Any) -> list[str]:
+    """Tell where the history of each row is, for datasets with a key whose columns are shown."""
+    key = read_dataset_rules(dataset, branch=branch).key
+    if not key or not rows or not set(key) <= set(rows[0]):
+        return []
+    return [blame_url(dataset.pk, branch=branch, key={name: row[name] for name in key}) for row in rows]

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 @require_GET
 def show_compare(request: HttpRequest, dataset_id: int) -> HttpResponse:
     """Two ends side by side. The first to look starts the comparison, and the fragment follows it."""
-    dataset = datasets.get_dataset(signed_in(request), dataset_id)
+    principal = signed_in(request)
+    dataset = datasets.get_dataset(principal, dataset_id)
     if not request.htmx:  # type: ignore[attr-defined]  # set by a middleware
         return redirect(_page(dataset, request.GET.dict()))
     asked = compare.Asked.parse(dataset, request.GET)
@@ -32,7 +33,7 @@ def show_compare(request: HttpRequest, dataset_id: int) -> HttpResponse:
     def find() -> Compared:
         return _compare(dataset, asked)
 
-    page = compare.read_compare(dataset, asked=asked, parameters=request.GET, find=find)
+    page = compare.read_compare(principal, dataset, asked=asked, parameters=request.GET, find=find)
     return pages.render(request, "pulls/_compare.html", page)
 
 
@@ -62,7 +63,7 @@ def compare_again(request: HttpRequest, dataset_id: int) -> HttpResponse:
 def cancel_compare(request: HttpRequest, dataset_id: int) -> HttpResponse:
     """Stop a comparison that waits or runs."""
     principal = signed_in(request)
-    dataset = datasets.get_dataset(principal, dataset_id)
+    dataset = datasets.get_dataset(principal, dataset_id, action="write")
     asked = compare.Asked.parse(dataset, request.POST)
 
     def action() -> str:

@@ -184,6 +184,20 @@ def build(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
 
 
 @require_POST
+def compare_cancel(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+    """Stop a comparison that waits or runs."""
+    principal = signed_in(request)
+    pull = queries.get_pull(principal, repo, number)
+    path = request.POST.get("dataset", "")
+
+    def action() -> str:
+        services.cancel_pull_comparison(pull=pull, path=path, by=principal)
+        return "The comparison is cancelled."
+
+    return act(request, action, back=f"{_url(repo, number)}/data?dataset={path}")
+
+
+@require_POST
 def compare_again(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     """Run a failed comparison again."""
     principal = signed_in(request)
