@@ -353,14 +353,15 @@ class BlameStep:
 class BlameRequest:
     """Find which of the steps, newest first, changed the row of one key; answers a DiffResult.
 
-    `key` gives each identifier column its value as text (binary as base64), None for NULL. After `time_limit_s` the
-    answer names the step to go on from.
+    `key` gives each identifier column its value as text (binary as base64), None for NULL. A row that differs in
+    `ignore` columns only did not change. After `time_limit_s` the answer names the step to go on from.
     """
 
     steps: tuple[BlameStep, ...]
     key: Mapping[str, str | None]
     folder: str
     result_path: str
+    ignore: tuple[str, ...] = ()
     time_limit_s: float = 20.0
     memory_bytes: int = 512 * 1024 * 1024
     io: Mapping[str, str] = field(default_factory=dict)

@@ -73,7 +73,9 @@ class Blame:
         return summary
 
     def _look(self, step: BlameStep, folder: Path, number: int) -> dict[str, Any] | None:
-        plan = plan_diff(before=step.before, after=step.after, io_properties=self.request.io)
+        plan = plan_diff(
+            before=step.before, after=step.after, ignore=self.request.ignore, io_properties=self.request.io
+        )
         if not self.key_ids:
             self._fix_key(plan)
         if plan.is_empty:

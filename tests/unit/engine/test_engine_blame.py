@@ -133,6 +133,12 @@ def test_renamed_key_is_followed_and_an_added_column_is_no_change(tmp_path: Path
     assert found["changes"][0]["after_rows"] == [{"id": 1, "v": "a"}]
 
 
+def test_a_change_of_ignored_columns_alone_is_none(tmp_path: Path) -> None:
+    found = ask(a_history(tmp_path), tmp_path / "out", {"id": "1"}, ignore=("v",))
+
+    assert [one["change"] for one in found["changes"]] == ["deleted", "inserted"]
+
+
 def test_what_is_no_key_is_refused(tmp_path: Path) -> None:
     history = a_history(tmp_path)
     with pytest.raises(InvalidRulesError, match="'nope' does not exist; there are id, v"):

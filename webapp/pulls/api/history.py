@@ -274,6 +274,7 @@ def _shape_blame(walk: blames.Walk, comparison: Comparison) -> dict[str, Any]:
         "path": walk.dataset.path,
         "branch": walk.branch,
         "key": walk.key,
+        "ignore": list(walk.ignore),
         "changes": [],
         "next": None,
     }

@@ -74,6 +74,7 @@ class BlamePage:
     entries: list[Entry]
     looked_at: int
     ended: str
+    ignored: str
     next_url: str
     is_continued: bool
 
@@ -118,6 +119,7 @@ def read_blame(
         entries=[_entry(dataset, number, one) for number, one in enumerate(found.changes)] if found else [],
         looked_at=found.looked_at if found else 0,
         ended=found.ended if found else "",
+        ignored=", ".join(name for name in rules.ignore if name not in key),
         next_url=f"{address}?{urlencode(following)}" if found and found.next else "",
         is_continued=bool(cursor),
     )
@@ -128,7 +130,8 @@ def _entry(dataset: Dataset, number: int, one: blames.RowChange) -> Entry:
     before, after = (rows[0] if rows else {} for rows in (one.before, one.after))
     names = dict.fromkeys([*after, *before])
     values = [Value(name, before.get(name), after.get(name), name in one.changed) for name in names]
-    shown = [value for value in values if value.is_changed] if one.change == "updated" and one.changed else values
+    is_update = one.change == "updated" and bool(one.changed)
+    shown = [value for value in values if value.is_changed or value.before != value.after] if is_update else values
     made, transaction = one.made, one.transaction
     query = {
         "tab": "compare",

@@ -17,6 +17,7 @@ from webapp.datasets.models import Transaction
 from webapp.datasets.queries.preview import current_schema, read_metadata
 from webapp.datasets.rules.encoding import encode_row
 from webapp.pulls.diffs.rows import to_rows
+from webapp.pulls.queries import ends
 from webapp.pulls.queries.artifacts import artifact_folder
 from webapp.pulls.rules.changelogs import check_keys
 
@@ -43,7 +44,8 @@ class Walk:
     key: dict[str, str | None]
     start: Transaction | None
     """The newest transaction to look at; None on a branch where nothing is committed."""
-    is_first: bool
+    ignore: tuple[str, ...]
+    """Columns that pipeline.toml ignores: a row that differs in them only did not change."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,8 @@ def find_walk(dataset: Dataset, *, branch: str, key: Mapping[str, str | None], c
         message = f"Transaction {cursor} is not in the history of {dataset.path} on {resolved}."
         raise NotFound(message, code="bad_cursor")
     start = datasets.get_transaction(dataset, cursor) if cursor else head
-    return Walk(dataset, resolved, dict(sorted(key.items())), start, is_first=not cursor)
+    ignore = tuple(name for name in ends.read_rules(dataset, branch=resolved).ignore if name not in key)
+    return Walk(dataset, resolved, dict(sorted(key.items())), start, ignore)
 
 
 def list_line(head: Transaction, *, most: int | None = None) -> list[Transaction]:

@@ -85,7 +85,7 @@ def request_blame(*, walk: Walk) -> Comparison:
     if walk.start is None:
         message = f"Nothing is committed on {walk.branch} of {walk.dataset.path}, so it has no row."
         raise Conflict(message, code="nothing_committed")
-    question = {"key": walk.key, "version": VERSION}
+    question = {"key": walk.key, "ignore": list(walk.ignore), "version": VERSION}
     return _find_or_start(dataset=walk.dataset, kind=states.BLAME, after=walk.start, question=question)
 
 

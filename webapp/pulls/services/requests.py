@@ -119,6 +119,7 @@ def _ask_blame(comparison: Comparison, folder: Path, answer: Path) -> Work:
         key=comparison.rules["key"],
         folder=str(folder),
         result_path=str(answer),
+        ignore=tuple(comparison.rules.get("ignore", ())),
         io=_open_files(comparison),
     )
     return Work("blame", message, table_folder)
