@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
+import requests
 from pyiceberg.types import StringType
 
 from tests.contract.catalog.conftest import Server, start_server
@@ -40,5 +41,15 @@ def test_pyiceberg_works_without_keys_of_its_own(lake: Server, object_store: Obj
     assert fresh.scan().to_arrow().column_names == ["id", "name"]
     assert fresh.scan().to_arrow().num_rows == 4
     assert fresh.metadata_location in {f"s3://{BUCKET}/{key}" for key in object_store.list()}
+    planned = requests.post(
+        f"{lake.uri}/v1/namespaces/crud/tables/t/plan",
+        json={"select": ["id"]},
+        headers={"Authorization": f"Bearer {lake.token}"},
+        timeout=30,
+    ).json()
+    assert planned["status"] == "completed"
+    assert {task["data-file"]["file-path"] for task in planned["file-scan-tasks"]} == {
+        task.file.file_path for task in fresh.scan().plan_files()
+    }
     catalog.drop_table("crud.t", purge_requested=True)
     assert object_store.list("warehouse/crud/") == []

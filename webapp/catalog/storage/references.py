@@ -1,15 +1,14 @@
 """Which files a table's metadata refers to, directly and through its manifests; and how a location is compared."""
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from pyiceberg.exceptions import ValidationError
-from pyiceberg.io import load_file_io
-from pyiceberg.manifest import ManifestFile
-from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
-
 from webapp.catalog.rules.metadata import Metadata
-from webapp.core.object_store import is_object_location, own_properties
+from webapp.catalog.storage.manifests import read_entries, read_manifest_list
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import ManifestFile
 
 
 class Unreadable(Exception):
@@ -33,36 +32,29 @@ def list_references(metadata: Metadata, *, metadata_location: str, most_manifest
     """Every file that the table needs, all branches and all of its history.
 
     Raises:
-        Unreadable: a manifest is missing, damaged or of a form that is not known here.
+        Unreadable: there is more than is read here, or it is in a form that is not known here.
+        DamagedTable: a manifest is missing or damaged.
 
     """
     yield metadata_location
     yield from (entry["metadata-file"] for entry in metadata["metadata-log"])
     for kind in ("statistics", "partition-statistics"):
         yield from (entry["statistics-path"] for entry in metadata.get(kind) or ())
-    try:
-        yield from _list_snapshots(TableMetadataUtil.parse_obj(dict(metadata)), most_manifests)
-    except (OSError, ValueError, KeyError, TypeError, EOFError, ValidationError) as error:
-        message = f"{type(error).__name__}: {error}"
-        raise Unreadable(message) from error
-
-
-def _list_snapshots(metadata: TableMetadata, most_manifests: int) -> Iterator[str]:
-    properties = own_properties() if is_object_location(metadata.location) else {}
-    io = load_file_io(properties, metadata.location)
+    location = metadata["location"]
     manifests: dict[str, ManifestFile] = {}
-    for snapshot in metadata.snapshots:
-        if not snapshot.manifest_list:
-            message = f"snapshot {snapshot.snapshot_id} has no manifest list"
+    for snapshot in metadata["snapshots"]:
+        if not snapshot.get("manifest-list"):
+            message = f"snapshot {snapshot['snapshot-id']} has no manifest list"
             raise Unreadable(message)
-        yield snapshot.manifest_list
-        manifests |= {manifest.manifest_path: manifest for manifest in snapshot.manifests(io)}
+        yield snapshot["manifest-list"]
+        listed = read_manifest_list(snapshot["manifest-list"], table=location)
+        manifests |= {manifest.manifest_path: manifest for manifest in listed}
         if len(manifests) > most_manifests:
             message = f"more than {most_manifests} manifests: remove orphan files with an engine"
             raise Unreadable(message)
     yield from manifests
     for manifest in manifests.values():
-        for entry in manifest.fetch_manifest_entry(io, discard_deleted=True):
+        for entry in read_entries(manifest, table=location):
             yield entry.data_file.file_path
 
 
