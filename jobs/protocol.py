@@ -80,12 +80,16 @@ class JobSpec:
 
 @dataclass(frozen=True)
 class DatasetRules:
-    """Review rules of one dataset, from `[datasets."/x/y"]` in pipeline.toml."""
+    """Review rules of one dataset, from `[datasets."/x/y"]` in pipeline.toml.
+
+    `tolerance` is by column "absolute", "relative" or both, of which one must hold.
+    """
 
     path: str
     key: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
-    tolerance: Mapping[str, float] = field(default_factory=dict)
+    tolerance: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    row_filter: str | None = None
 
 
 @dataclass(frozen=True)

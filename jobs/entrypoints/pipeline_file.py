@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from pyiceberg.expressions.parser import parse
+from pyparsing import ParseException
 
 from jobs.protocol import CodeError, DatasetRules
 
@@ -15,7 +19,8 @@ _PATH = re.compile(r"(/[A-Za-z0-9_-]+){2,}")
 _FOLDER = re.compile(r"/?[A-Za-z0-9_-]+/?")
 _PLACE = re.compile(r" \(at line (\d+), column \d+\)| \(at end of document\)")
 _HEAD = r"\[pipeline\]"
-_KNOWN = ("key", "ignore", "tolerance")
+_KNOWN = ("key", "ignore", "tolerance", "filter")
+_LIMITS = ("absolute", "relative")
 
 
 @dataclass(frozen=True)
@@ -58,20 +63,66 @@ class _Reader:
         for name in table:
             if name not in _KNOWN:
                 self.complain(f"{where}: unknown rule {name!r}; there are {', '.join(_KNOWN)}", hint, re.escape(name))
-        tolerance = table.get("tolerance", {})
-        if not isinstance(tolerance, dict) or not all(_is_tolerance(value) for value in tolerance.values()):
-            self.complain(f"{where}: tolerance must give a number of at least 0 for each column", hint, "tolerance")
-            tolerance = {}
-        return DatasetRules(
+        rules = DatasetRules(
             path=path,
             key=self.texts(table, "key", where, hint),
             ignore=self.texts(table, "ignore", where, hint),
-            tolerance={name: float(value) for name, value in tolerance.items()},
+            tolerance=self._tolerance(table.get("tolerance", {}), where, hint),
+            row_filter=self._filter(table.get("filter"), where, hint),
         )
+        for name in rules.key:
+            if name in rules.ignore or name in rules.tolerance:
+                other = "ignore" if name in rules.ignore else "tolerance"
+                self.complain(
+                    f"{where}: column {name!r} is in key and in {other}; a key is matched as it is", hint, other
+                )
+        return rules
+
+    def _tolerance(self, value: Any, where: str, hint: str) -> dict[str, dict[str, float]]:
+        """Column → absolute and relative limit; a bare number is absolute."""
+        if not isinstance(value, dict):
+            self.complain(f"{where}: tolerance must give a number or a table for each column", hint, "tolerance")
+            return {}
+        found = {}
+        for column, limit in value.items():
+            limits = limit if isinstance(limit, dict) else {"absolute": limit}
+            problem = _explain_limits(limits)
+            if problem:
+                self.complain(
+                    f"{where}: tolerance of {column!r} {problem}", hint, "tolerance", rf"{re.escape(column)}[\"']?\s*="
+                )
+            else:
+                found[column] = {name: float(number) for name, number in limits.items()}
+        return found
+
+    def _filter(self, value: Any, where: str, hint: str) -> str | None:
+        if value is None:
+            return None
+        if not isinstance(value, str) or not value.strip():
+            self.complain(f"{where}: filter must be a text such as \"origin = 'JFK' and delay > 60\"", hint, "filter")
+            return None
+        try:
+            parse(value)
+        except (ParseException, ValueError) as error:
+            place = f" at character {error.column}" if isinstance(error, ParseException) else f": {error}"
+            example = "one looks like \"origin = 'JFK' and delay > 60\""
+            self.complain(f"{where}: filter {value!r} cannot be read{place}; {example}", hint, "filter")
+            return None
+        return value.strip()
 
 
-def _is_tolerance(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+def _explain_limits(limits: dict[str, Any]) -> str:
+    """Return what is wrong with the limits of one column; empty where nothing is."""
+    unknown = [name for name in limits if name not in _LIMITS]
+    if unknown:
+        return f"names {unknown[0]!r}; there are {' and '.join(_LIMITS)}"
+    if not limits:
+        return f"is empty; give a number, or {' or '.join(_LIMITS)}"
+    is_good = all(
+        isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+        for value in limits.values()
+    )
+    return "" if is_good else "must be a number of at least 0"
 
 
 def read_pipeline(root: Path) -> tuple[Pipeline, list[CodeError]]:

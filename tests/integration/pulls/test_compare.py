@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import requests
 
-from tests.factories.builds import Stack
+from tests.factories.builds import PIPELINE, Stack
 from tests.integration.pulls.conftest import PASSWORD, Call
 
 pytestmark = pytest.mark.integration
@@ -164,3 +164,70 @@ def sign_in(browser: requests.Session, site: str, who: str) -> None:
         timeout=10,
     )
     assert answer.status_code == 200, answer.text
+
+
+def test_rules_of_pipeline_toml_decide_and_are_named(stack: Stack, ask: Call) -> None:
+    path = "/shop/measures"
+    for text in (
+        "id,a,b,kind\n1,100.0,5.0,x\n2,100.0,5.0,x\n3,1.0,1.0,y\n",
+        "id,a,b,kind\n1,100.4,5.0,x\n2,100.0,5.4,x\n3,9.0,9.0,y\n",
+    ):
+        assert stack.upload(path, text).status_code == 201
+    dataset = stack.call("GET", f"/datasets?path={path}")["results"][0]
+    first, second = [one["id"] for one in stack.call("GET", f"/datasets/{dataset['id']}/transactions")["results"]][::-1]
+    rules = (
+        f'{PIPELINE}[datasets."{path}"]\nkey = ["id"]\nfilter = "kind = \'x\'"\n'
+        "tolerance = { a = { relative = 0.01 }, b = { absolute = 0.5, relative = 0.001 } }\n"
+    )
+    strict = f'{PIPELINE}[datasets."{path}"]\nkey = ["id"]\ntolerance = {{ a = {{ relative = 0.001 }}, b = 0.1 }}\n'
+    where = f"/datasets/{dataset['id']}/compare?from={first}&to={second}"
+
+    assert stack.commit({"pipeline.toml": rules})["published"]["status"] == "published"
+    lenient = wait(ask, "olek", where)
+    assert stack.commit({"pipeline.toml": strict})["published"]["status"] == "published"
+    exact = wait(ask, "olek", where)
+
+    counts = [(one["summary"]["updated"], one["summary"]["unchanged"]) for one in (lenient, exact)]
+    assert counts == [(0, 2), (3, 0)]
+    assert lenient["rules"]["row_filter"] == "kind = 'x'"
+    assert lenient["rules"]["tolerance"]["b"] == {"absolute": 0.5, "relative": 0.001}
+    bad = stack.commit({"pipeline.toml": f'{PIPELINE}[datasets."{path}"]\nfilter = "kind ="\n'})
+    assert bad["published"]["status"] == "failed"
+    assert bad["published"]["errors"][0]["file"] == "pipeline.toml"
+    stack.commit({"pipeline.toml": PIPELINE})
+
+
+def test_a_comparison_can_be_cancelled_by_writers_only(stack: Stack, ask: Call, prices: dict[str, Any]) -> None:
+    first, _, third = prices["transactions"]
+    query = f"from={first}&to={third}&keys=price"
+
+    ask("olek", "POST", f"/datasets/{prices['id']}/compare/cancel?{query}", expect=403)
+    answer = ask("ines", "POST", f"/datasets/{prices['id']}/compare/cancel?{query}", expect=202)
+
+    assert (answer["state"], answer["summary"]["reason"]) == ("failed", "ines cancelled the comparison.")
+    ask("olek", "POST", f"/datasets/{prices['id']}/compare?{query}", expect=202)
+    assert wait(ask, "olek", f"/datasets/{prices['id']}/compare?{query}")["state"] == "ready"
+
+
+def test_duplicate_keys_are_told_on_both_sides(stack: Stack, ask: Call) -> None:
+    path = "/shop/doubles"
+    for text in ("id,v\n1,a\n1,b\n2,c\n", "id,v\n1,a\n1,x\n2,c\n2,d\n"):
+        assert stack.upload(path, text).status_code == 201
+    dataset = stack.call("GET", f"/datasets?path={path}")["results"][0]
+    first, second = [one["id"] for one in stack.call("GET", f"/datasets/{dataset['id']}/transactions")["results"]][::-1]
+    found = wait(ask, "olek", f"/datasets/{dataset['id']}/compare?from={first}&to={second}&keys=id")
+    trouble = found["summary"]["key_trouble"]
+    assert (found["mode"], trouble["kind"], trouble["before"]["keys"], trouble["after"]["keys"]) == (
+        "net", "duplicates", 1, 2,
+    )  # fmt: skip
+    site = stack.url.removesuffix("/api/v1")
+    with requests.Session() as browser:
+        sign_in(browser, site, "olek")
+        page = browser.get(
+            f"{site}/datasets/{dataset['id']}/compare?from={first}&to={second}&keys=id",
+            headers={"HX-Request": "true"},
+            timeout=30,
+        ).text
+    assert "Before: 1 key with 2 rows, for example <code>id = 1</code> (2 rows)" in page
+    assert "After: 2 keys with 4 rows" in page
+    assert "Compared by the embedded engine" in page

@@ -166,12 +166,24 @@ folders = ["/nyc"]
 [datasets."/nyc/delays/daily"]
 key = ["day", "carrier"]
 ignore = ["built_at"]
-tolerance = { mean_delay = 1e-9, count = 1 }
+tolerance = { mean_delay = 1e-9, count = 1, share = { relative = 1e-6 }, sum = { absolute = 2, relative = 0.5 } }
+filter = "carrier = 'UA' and mean_delay > 0"
 """
     result = publish_files(tmp_path, {"pipeline.toml": text, "pipelines/a.py": GOOD})
     assert result.folders == ("/nyc",)
     assert result.datasets == (
-        DatasetRules("/nyc/delays/daily", ("day", "carrier"), ("built_at",), {"mean_delay": 1e-9, "count": 1.0}),
+        DatasetRules(
+            path="/nyc/delays/daily",
+            key=("day", "carrier"),
+            ignore=("built_at",),
+            tolerance={
+                "mean_delay": {"absolute": 1e-9},
+                "count": {"absolute": 1.0},
+                "share": {"relative": 1e-6},
+                "sum": {"absolute": 2.0, "relative": 0.5},
+            },
+            row_filter="carrier = 'UA' and mean_delay > 0",
+        ),
     )
 
 
@@ -189,7 +201,16 @@ tolerance = { mean_delay = 1e-9, count = 1 }
         ("\n[datasets.'nyc']\nkey = ['a']\n", 2, "this is no dataset path"),
         ('[datasets."/a/b"]\n\nkey = "day"\n', 3, "key must be a list of texts"),
         ('[datasets."/a/b"]\nkeys = ["day"]\n', 2, "unknown rule 'keys'"),
-        ('[datasets."/a/b"]\ntolerance = { a = -1 }\n', 2, "at least 0"),
+        ('[datasets."/a/b"]\ntolerance = { a = -1 }\n', 2, "tolerance of 'a' must be a number of at least 0"),
+        ('[datasets."/a/b"]\ntolerance = { a = nan }\n', 2, "at least 0"),
+        ('[datasets."/a/b"]\ntolerance = { a = true }\n', 2, "at least 0"),
+        ('[datasets."/a/b"]\ntolerance = 1\n', 2, "a number or a table for each column"),
+        ('[datasets."/a/b"]\n\ntolerance = { a = { percent = 1 } }\n', 3, "names 'percent'; there are absolute and"),
+        ('[datasets."/a/b".tolerance]\na = 1\nb = {}\n', 3, "tolerance of 'b' is empty"),
+        ('[datasets."/a/b"]\n\nfilter = 1\n', 3, "filter must be a text"),
+        ('[datasets."/a/b"]\n\nfilter = "a >"\n', 3, "filter 'a >' cannot be read at character 1"),
+        ('[datasets."/a/b"]\nkey = ["a"]\nignore = ["a"]\n', 3, "column 'a' is in key and in ignore"),
+        ('[datasets."/a/b"]\nkey = ["a"]\ntolerance = { a = 1 }\n', 3, "column 'a' is in key and in tolerance"),
     ],
 )
 def test_a_bad_pipeline_file_is_placed(tmp_path: Path, text: str, line: int, message: str) -> None:

@@ -151,11 +151,11 @@ def list_changes(transactions: Iterable[Transaction]) -> dict[str, Changed]:
         pk: Changed(False, int(row.summary.get("added") or 0), int(row.summary.get("deleted") or 0), None)
         for pk, row in wanted.items()
     }
-    stored = Comparison.objects.filter(kind=states.ROWS, after__in=list(wanted), state=states.READY).order_by(
-        "finished_at"
-    )
-    for after_id, before_id, summary in stored.values_list("after_id", "before_id", "summary"):
-        if after_id is not None and before_id == wanted[after_id].parent_id:
+    stored = Comparison.objects.filter(kind=states.ROWS, after__in=list(wanted), state=states.READY)
+    rows = stored.order_by("finished_at").values_list("after_id", "before_id", "rules", "summary")
+    # With a key a changed row is one; and what was compared of chosen rows only says nothing of the rest.
+    for after_id, before_id, rules, summary in sorted(rows, key=lambda row: row[3].get("mode") == "identifier"):
+        if after_id is not None and before_id == wanted[after_id].parent_id and not rules.get("row_filter"):
             found[after_id] = _read_counts(summary)
     return found
 

@@ -1,8 +1,9 @@
-"""Review rules per dataset from pipeline.toml: key, ignored columns, tolerance."""
+"""Review rules per dataset from pipeline.toml: key, ignored columns, tolerance, row filter."""
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,18 +15,29 @@ class DatasetRules:
     key: tuple[str, ...] = ()
     """Identifier columns; none means net changes."""
     ignore: tuple[str, ...] = ()
-    tolerance: dict[str, float] = field(default_factory=dict)
-    """Column → greatest absolute difference that counts as equal."""
+    tolerance: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Column → greatest `absolute` difference that counts as equal, or `relative` one (a share of the larger value)."""
+    row_filter: str = ""
+    """Which rows are compared at both ends, in the words of PyIceberg's filters; empty: all."""
 
     def as_json(self) -> dict[str, Any]:
-        return {"key": list(self.key), "ignore": list(self.ignore), "tolerance": dict(sorted(self.tolerance.items()))}
+        """Return the rules as they are stored, which also names what is compared under them."""
+        limits = {column: dict(sorted(limit.items())) for column, limit in sorted(self.tolerance.items())}
+        found: dict[str, Any] = {"key": list(self.key), "ignore": list(self.ignore), "tolerance": limits}
+        return {**found, "row_filter": self.row_filter} if self.row_filter else found
 
     def describe(self) -> list[str]:
         """Return the rules in words, for pages."""
         found = [f"key {', '.join(self.key)}"] if self.key else []
         found += [f"ignored {', '.join(self.ignore)}"] if self.ignore else []
-        found += [f"{name} within ±{limit:g}" for name, limit in sorted(self.tolerance.items())]
-        return found
+        found += [f"{column} within {_describe_limit(limit)}" for column, limit in sorted(self.tolerance.items())]
+        return [*found, f"only rows with {self.row_filter}"] if self.row_filter else found
+
+
+def _describe_limit(limit: Mapping[str, float]) -> str:
+    words = [f"±{limit['absolute']:g}"] if "absolute" in limit else []
+    words += [f"{limit['relative'] * 100:g} %"] if "relative" in limit else []
+    return " or ".join(words)
 
 
 def read_dataset_rules(text: str) -> dict[str, DatasetRules]:
@@ -39,10 +51,42 @@ def read_dataset_rules(text: str) -> dict[str, DatasetRules]:
     return {path: _read_one(table) for path, table in tables.items() if isinstance(table, dict)}
 
 
-def _read_one(table: dict[str, Any]) -> DatasetRules:
-    tolerance = table.get("tolerance", {})
+def rules_from_json(stored: Mapping[str, Any]) -> DatasetRules:
+    """Return rules as they were stored."""
     return DatasetRules(
-        key=tuple(table.get("key", ())),
-        ignore=tuple(table.get("ignore", ())),
-        tolerance={name: float(value) for name, value in tolerance.items()} if isinstance(tolerance, dict) else {},
+        key=tuple(stored.get("key", ())),
+        ignore=tuple(stored.get("ignore", ())),
+        tolerance=_read_tolerance(stored.get("tolerance")),
+        row_filter=str(stored.get("row_filter", "")),
     )
+
+
+def _read_one(table: dict[str, Any]) -> DatasetRules:
+    """Read what is well formed: publication names the rest, and the last good commit is what gets built."""
+    chosen = table.get("filter", "")
+    return DatasetRules(
+        key=_read_texts(table.get("key")),
+        ignore=_read_texts(table.get("ignore")),
+        tolerance=_read_tolerance(table.get("tolerance")),
+        row_filter=chosen.strip() if isinstance(chosen, str) else "",
+    )
+
+
+def _read_texts(value: Any) -> tuple[str, ...]:
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+
+
+def _read_tolerance(value: Any) -> dict[str, dict[str, float]]:
+    if not isinstance(value, dict):
+        return {}
+    found = {}
+    for column, limit in value.items():
+        limits = limit if isinstance(limit, dict) else {"absolute": limit}
+        numbers = {
+            name: float(number)
+            for name, number in limits.items()
+            if name in ("absolute", "relative") and isinstance(number, int | float) and not isinstance(number, bool)
+        }
+        if numbers:
+            found[column] = numbers
+    return found
