@@ -238,4 +238,8 @@ def test_snippets_are_programs(branch: str) -> None:
     for snippet in snippets.write_snippets(host="http://h:8000", table="nyc.2013-delays.daily", branch=branch):
         compile(snippet.code, snippet.title, "exec")
         assert ("X-PLTR-Branch" in snippet.code) == (branch != "master")
+        assert "vended" not in snippet.code
+    for snippet in snippets.write_snippets(host="http://h", table="a.b", branch=branch, with_s3=True):
+        compile(snippet.code, snippet.title, "exec")
+        assert ("aws-bundle" in snippet.code) == ("vended-credentials" in snippet.code) == (snippet.id == "spark")
     assert "`2013-delays`" in snippets.write_snippets(host="h", table="nyc.2013-delays.daily", branch=branch)[0].code

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from django.conf import settings
 from django.db.models import Count
 
 from webapp.accounts import permissions
 from webapp.accounts.models import Folder
 from webapp.core.errors import AppError
 from webapp.core.names import MASTER
+from webapp.core.object_store import is_object_location
 from webapp.datasets import queries, signals
 from webapp.datasets.models import DatasetBranch
 from webapp.datasets.queries import history
@@ -254,7 +256,12 @@ def read_dataset_page(principal: Principal, *, path: str, asked: Asked) -> Datas
         can_write=can_write,
         can_delete=_can_write(principal, dataset, None),
         rights=_describe_rights(principal, dataset),
-        snippets=snippets.write_snippets(host=asked.host, table=dataset.table, branch=branch),
+        snippets=snippets.write_snippets(
+            host=asked.host,
+            table=dataset.table,
+            branch=branch,
+            with_s3=is_object_location(settings.TRIBUTARY_WAREHOUSE),
+        ),
         open_transaction=latest if latest is not None and latest.is_open else None,
         **_read_panel(dataset, line, asked, schema),
     )

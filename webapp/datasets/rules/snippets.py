@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from webapp.core.names import MASTER
 
 TOKEN_VARIABLE = "TRIBUTARY_TOKEN"  # noqa: S105 - the name of a variable
+S3_PACKAGE = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
 SPARK_PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 
 
@@ -23,25 +24,31 @@ class Snippet:
     note: str
 
 
-def write_snippets(*, host: str, table: str, branch: str) -> list[Snippet]:
-    """Return the lines for each client; master needs no header."""
+def write_snippets(*, host: str, table: str, branch: str, with_s3: bool = False) -> list[Snippet]:
+    """Return the lines for each client; master needs no header. With tables in an object store Spark asks for keys."""
     return [
         Snippet(
-            "spark", "Spark", _spark(host, table, branch), "PySpark 4.1 with Iceberg 1.12; the branch is a header."
+            "spark",
+            "Spark",
+            _spark(host, table, branch, with_s3=with_s3),
+            "PySpark 4.1 with Iceberg 1.12; the branch is a header.",
         ),
         Snippet("pyiceberg", "PyIceberg", _pyiceberg(host, table, branch), "pip install pyiceberg[pyarrow]"),
         Snippet("duckdb", "DuckDB", _duckdb(host, table, branch), "pip install duckdb pyiceberg[pyarrow]"),
     ]
 
 
-def _spark(host: str, table: str, branch: str) -> str:
+def _spark(host: str, table: str, branch: str, *, with_s3: bool) -> str:
+    packages = f"{SPARK_PACKAGE},{S3_PACKAGE}" if with_s3 else SPARK_PACKAGE
     settings = {
-        "spark.jars.packages": f'"{SPARK_PACKAGE}"',
+        "spark.jars.packages": f'"{packages}"',
         "spark.sql.catalog.t": '"org.apache.iceberg.spark.SparkCatalog"',
         "spark.sql.catalog.t.type": '"rest"',
         "spark.sql.catalog.t.uri": f'"{host}/iceberg"',
         "spark.sql.catalog.t.token": f'os.environ["{TOKEN_VARIABLE}"]',
     }
+    if with_s3:
+        settings["spark.sql.catalog.t.header.X-Iceberg-Access-Delegation"] = '"vended-credentials"'
     if branch != MASTER:
         settings["spark.sql.catalog.t.header.X-PLTR-Branch"] = f'"{branch}"'
     lines = "\n".join(f'    .config("{name}", {value})' for name, value in settings.items())
