@@ -19,6 +19,7 @@ from webapp.pulls.queries.head import Loaded, PullHead, load, read_head
 from webapp.pulls.queries.progress import Progress, describe_progress, describe_reached
 from webapp.pulls.queries.rows import Place, RowsView, read_rows
 from webapp.pulls.rules import states
+from webapp.pulls.rules.dataset_rules import rules_from_json
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
@@ -72,6 +73,7 @@ class DatasetView:
     current: bool
     schema: SchemaDiff | None
     schema_url: str
+    rules: list[str]
     rows: RowsView | None
     statistics: charts.Statistics | None
     retry_url: str
@@ -283,6 +285,7 @@ def _view_dataset(loaded: Loaded, row: PullDataset, parameters: Mapping[str, Any
         current=row.current,
         schema=diff_artifact(comparison.schema) if comparison and comparison.schema else None,
         schema_url=f"{loaded.url}/schema#{row.path}",
+        rules=rules_from_json(comparison.rules).describe() if comparison else [],
         rows=read_rows(artifact_folder(comparison), parameters=parameters, place=place)
         if ready and comparison and show == "rows"
         else None,

@@ -143,7 +143,8 @@ class RowsView:
     is_complete: bool
     stored: int
     warnings: list[str]
-    ignored: list[str]
+    row_filter: str
+    """Which rows are compared; empty: all."""
     engine: str
     """What compared the rows, and what that took."""
     csv_url: str
@@ -241,7 +242,7 @@ class _RowsBuilder:
             is_complete=bool(summary.get("is_complete", True)),
             stored=int(summary.get("stored_rows", 0)),
             warnings=[str(one) for one in summary.get("warnings", ())],
-            ignored=list(summary.get("ignored", ())),
+            row_filter=str(summary.get("row_filter") or ""),
             engine=describe_engine(summary),
             csv_url=self.place.csv_url,
             parquet_url=self.place.parquet_url,

@@ -6,6 +6,7 @@ From then on Git itself says how far it came: the target contains the merge comm
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -284,7 +285,7 @@ def _compare_with_reviewed(merge: Merge) -> dict[str, Any]:
             outcome[path] = {"comparison": None, "transaction": after.pk if after else None}
             continue
         comparison = request_comparison(
-            dataset=dataset, before=reviewed, after=after, rules=rules.get(path, DatasetRules())
+            dataset=dataset, before=reviewed, after=after, rules=replace(rules.get(path, DatasetRules()), row_filter="")
         )
         outcome[path] = {"comparison": comparison.pk, "transaction": after.pk, "reviewed": reviewed.pk}
     return outcome
