@@ -14,6 +14,7 @@ import pytest
 from django.db import OperationalError, connection, transaction
 
 from tests.factories.catalog import Catalog, head, set_ref, snapshot, table_path
+from tests.factories.disks import filled, small_disk
 from webapp.catalog.models import IdempotencyRecord, Table
 from webapp.catalog.services import idempotency, swaps
 from webapp.catalog.storage import local_files, metadata_files
@@ -355,6 +356,38 @@ def test_a_full_disk_is_named_and_leaves_nothing(orders: Catalog, home: Path, ca
     assert answer.status == 503
     assert "warehouse is full" in answer.error[1]
     assert metadata_files_of(home) == before
+    assert orders.call("POST", table_path(ORDERS), body).status == 200
+
+
+def test_a_disk_that_is_really_full_takes_nothing_and_loses_nothing(catalog: Catalog, home: Path) -> None:
+    (home / "warehouse").mkdir()
+    with small_disk(home / "warehouse") as folder:
+        catalog.create_table(ORDERS)
+        catalog.append(ORDERS)
+        body, before = new_append(catalog), metadata_files_of(home)
+        with filled(folder):
+            for answer in (
+                catalog.call("POST", table_path(ORDERS), body),
+                catalog.on("feature").commit(ORDERS, {"action": "set-properties", "updates": {"a": "1"}}),
+                catalog.create_table("shop.other"),
+            ):
+                assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+                assert "warehouse is full" in answer.error[1]
+            metadata_files.forget_all()
+            assert len(catalog.load(ORDERS).metadata["snapshots"]) == 1
+        assert metadata_files_of(home) == before
+        assert catalog.call("POST", table_path(ORDERS), body).status == 200
+        assert catalog.create_table("shop.other").status == 200
+        metadata_files.forget_all()
+
+
+def test_a_warehouse_that_cannot_be_written_is_a_503(orders: Catalog) -> None:
+    body = new_append(orders)
+    with mock.patch.object(os, "fsync", side_effect=OSError(errno.EIO, "Input/output error")):
+        answer = orders.call("POST", table_path(ORDERS), body)
+        made = orders.create_table("shop.other")
+    assert (answer.status, made.status) == (503, 503)
+    assert "Input/output error" in answer.error[1]
     assert orders.call("POST", table_path(ORDERS), body).status == 200
 
 

@@ -8,12 +8,14 @@ import errno
 import os
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 from webapp.catalog.rules.errors import DamagedTable, Malformed
+from webapp.core.errors import Unavailable
+from webapp.core.failures import FULL
 from webapp.core.object_store import Absent, Found
 
 FOLDER_MODE = 0o755
@@ -53,11 +55,12 @@ def read_foreign(location: str, *, root: str, at_most: int) -> bytes:
 def write(location: str, content: bytes) -> None:
     """Write a new file of a table; when this returns, it survives a power cut."""
     path = local_path(location)
-    try:
-        _write_durably(path, content)
-    except FileNotFoundError:
-        make_table_folders(location.rpartition("/metadata/")[0])
-        _write_durably(path, content)
+    with _explained():
+        try:
+            _write_durably(path, content)
+        except FileNotFoundError:
+            make_table_folders(location.rpartition("/metadata/")[0])
+            _write_durably(path, content)
 
 
 def delete(location: str) -> None:
@@ -116,14 +119,15 @@ def walk(location: str) -> Iterator[Found]:
 def make_table_folders(location: str) -> None:
     """The folders of a table; job processes of other users write into them, so the modes do not depend on the umask."""
     root = local_path(location)
-    _make_passable(root)
-    for name, mode in (("data", DATA_MODE), ("metadata", METADATA_MODE)):
-        folder = root / name
-        if not folder.is_dir():
-            folder.mkdir(exist_ok=True)
-            folder.chmod(mode)
-    _sync_folder(root)
-    _sync_folder(root.parent)
+    with _explained():
+        _make_passable(root)
+        for name, mode in (("data", DATA_MODE), ("metadata", METADATA_MODE)):
+            folder = root / name
+            if not folder.is_dir():
+                folder.mkdir(exist_ok=True)
+                folder.chmod(mode)
+        _sync_folder(root)
+        _sync_folder(root.parent)
 
 
 def local_path(location: str) -> Path:
@@ -155,13 +159,23 @@ def _write_durably(path: Path, raw: bytes) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         temporary.rename(path)
-    except OSError as error:
+    except OSError:
         temporary.unlink(missing_ok=True)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            message = "The warehouse is full: nothing was changed"
-            raise DamagedTable(message) from error
         raise
     _sync_folder(path.parent)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """A disk's refusals in our words. Nothing points to what was being written, so nothing was changed."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL:
+            message = "The warehouse is full and nothing was changed: free some space and try again"
+        else:
+            message = f"The warehouse cannot be written ({error.strerror or error}) and nothing was changed: try again"
+        raise Unavailable(message, code="warehouse_refuses") from error
 
 
 def _sync_folder(folder: Path) -> None:
