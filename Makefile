@@ -10,7 +10,7 @@ PYTEST := $(BIN)/pytest
 help: ; @grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/ -/'
 
 run: .venv/.runtime static/build/.stamp .venv/.jar ## set up what is missing and start Tributary; Ctrl-C stops it
-	@exec $(BIN)/python manage.py run
+	@unset PYTHONDONTWRITEBYTECODE; exec $(BIN)/python manage.py run
 
 test: .venv/.dev static/build/.stamp .venv/.jars debian ## run every test at continuous-integration size
 	@$(PYTEST) -m "not soak" $(ARGS)

@@ -1,16 +1,20 @@
-"""Runs what jobs run on a Spark server that has just started, so that the first job finds it warm.
+"""Runs what jobs run on a Spark server that is starting, so that the first job finds it warm.
 
-`python -m jobs.entrypoints.warm_up <mark>`: the file <mark> appears when it is done. The server's address comes in
-`SPARK_REMOTE`, since a token is part of it and anybody may read a command line. The tables are made in the
-server's private folder for temporary files and dropped again.
+`python -m jobs.entrypoints.warm_up <mark>`: waits for the server, meanwhile importing its client; the file <mark> appears
+when it is done. The server's address comes in `SPARK_REMOTE`, since a token is part of it and anybody may read a command
+line. The tables are made in the server's private folder for temporary files and dropped again.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
+import socket
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from jobs.engine.session import close_session, connect
 
@@ -19,12 +23,17 @@ if TYPE_CHECKING:
 
 CATALOG = "warm_up"
 WAREHOUSE = "file:///tmp/tributary-warm-up"
+IMPORTED_AHEAD = ("pyspark.sql.connect.session", "pyspark.sql.connect.functions", "pandas", "pyarrow")
+PROBE_SECONDS = 0.1
 
 
 def main(arguments: list[str]) -> int:
     """Query, write and read, then leave the mark."""
     [mark] = arguments
     remote = os.environ.pop("SPARK_REMOTE")
+    for name in IMPORTED_AHEAD:
+        importlib.import_module(name)
+    wait_for_server(remote)
     session = connect(remote, job_id="warm-up", session_id=None)
     try:
         warm(session)
@@ -32,6 +41,18 @@ def main(arguments: list[str]) -> int:
         close_session(session)
     Path(mark).touch()
     return 0
+
+
+def wait_for_server(remote: str) -> None:
+    """Return when somebody listens; whoever started this ends it when nobody ever will."""
+    address = urlsplit(remote)
+    while True:
+        try:
+            socket.create_connection((address.hostname or "localhost", address.port or 15002), timeout=1).close()
+        except OSError:
+            time.sleep(PROBE_SECONDS)
+        else:
+            return
 
 
 def warm(session: SparkSession) -> None:

@@ -45,8 +45,8 @@ class Part:
     waits_for: tuple[str, ...] = ()
     once: bool = False
     """Ends by itself when its work is done, and is not started again after a success."""
-    repeats: bool = False
-    """With `once`: its work is done again when a part that it waits for has started anew."""
+    repeats_with: tuple[str, ...] = ()
+    """With `once`: its work is done again when one of these has started anew."""
     probed: bool = False
     """Whether `is_ready` is asked again and again; three misses in a row end the part, and it starts anew."""
     clean: tuple[Path, ...] = ()
@@ -171,7 +171,7 @@ class Supervisor:
             part.done = True
             return
         for other in self.parts:
-            if other.repeats and part.name in other.waits_for:
+            if part.name in other.repeats_with:
                 other.done = False
         if now - part.started_at > STEADY_AFTER:
             part.pause = PAUSE_FIRST

@@ -135,7 +135,7 @@ def test_silent_part_is_killed_and_started_again(make_part, drive, monkeypatch: 
 def test_work_done_once_is_repeated_only_for_a_new_start_of_its_base(make_part, drive, tmp_path: Path) -> None:
     base = make_part("base", "sleep 60")
     runs = tmp_path / "runs"
-    again = make_part("again", f"echo run >> {runs}", waits_for=("base",), once=True, repeats=True)
+    again = make_part("again", f"echo run >> {runs}", waits_for=("base",), once=True, repeats_with=("base",))
     once = make_part("once", "true", waits_for=("base",), once=True)
     driver = drive(base, again, once)
     driver.step_until(lambda: again.done and once.done)

@@ -91,6 +91,8 @@ class Command(BaseCommand):
         environment = dict(os.environ)
         environment["DJANGO_SETTINGS_MODULE"] = "webapp.config.settings"
         environment["PYTHONUNBUFFERED"] = "1"
+        # Compiling every module again would double the time of a later start.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         parts: list[Part] = []
         spark = self._make_spark(environment)
         port = str(settings.TRIBUTARY_PORT)
@@ -205,6 +207,7 @@ class Command(BaseCommand):
                 is_ready=lambda: answers_tcp("localhost", port),
                 probed=True,
                 clean=(ready_mark,),
+                # Beside the web part it would double the time to the first page.
                 waits_for=("web",),
             ),
             Part(
@@ -212,9 +215,10 @@ class Command(BaseCommand):
                 command=python("-m", "jobs.entrypoints.warm_up", str(ready_mark)),
                 environment=clean | {"SPARK_REMOTE": environment["SPARK_REMOTE"]},
                 log=self.logs / "spark.log",
-                waits_for=("spark",),
+                # Imports Spark's client while the server boots.
+                waits_for=("web",),
                 once=True,
-                repeats=True,
+                repeats_with=("spark",),
             ),
         ]
 
