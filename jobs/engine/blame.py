@@ -8,7 +8,7 @@ transaction wrote near that key. A row that was only carried over or rewritten w
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +24,6 @@ from jobs.engine.planner import plan_diff
 from jobs.engine.scan import Column, Scanner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from jobs.engine.bounds import Bound
     from jobs.engine.columns import Pair
     from jobs.engine.fields import Field
@@ -44,6 +42,7 @@ class Blame:
     key_ids: dict[str, int] = field(default_factory=dict)
     """Key column → field id, fixed where the walk begins: older schemas may call it otherwise."""
     files_read: int = 0
+    _known_bounds: dict[Field, Bound | None] = field(default_factory=dict)
 
     def run(self) -> dict[str, Any]:
         """Look at the steps until they or the time are over; returns the summary."""
@@ -78,11 +77,52 @@ class Blame:
         )
         if not self.key_ids:
             self._fix_key(plan)
+        plan = self._prune(plan)
         if plan.is_empty:
             return None
-        with duckdb.connect(":memory:", config=self._config()) as connection:
-            connection.execute("SET TimeZone = 'UTC'")
+        self.files_read += plan.files
+        with self._connect() as connection:
             return _Step(self, connection, plan, folder, number).compare(step.transaction)
+
+    def _prune(self, plan: DiffPlan) -> DiffPlan:
+        """Leave the files that can hold the key; most transactions leave none, and cost nothing more."""
+        before, after = (self._bounds(plan, side) for side in ("before", "after"))
+        return replace(
+            plan,
+            left=tuple(file for file in plan.left if _may_hold(file, before)),
+            came=tuple(file for file in plan.came if _may_hold(file, after)),
+            shifted=tuple(file for file in plan.shifted if _may_hold(file.before, before)),
+        )
+
+    def _bounds(self, plan: DiffPlan, side: str) -> list[tuple[Field, Bound]]:
+        """What bounds are compared with, for the key columns of a side whose bounds have an order."""
+        found = ((column, self._find_bound(column, value)) for _, column, value in self.keys(plan, side))
+        return [(column, bound) for column, bound in found if bound is not None]
+
+    def _find_bound(self, column: Field, value: str | None) -> Bound | None:
+        if column not in self._known_bounds:
+            sql = None if value is None else ordered_sql(column, typed(column, value))
+            bound = self._ask(sql) if sql else None
+            self._known_bounds[column] = bound if isinstance(bound, int | bytes) else None
+        return self._known_bounds[column]
+
+    def _ask(self, sql: str) -> Any:
+        with self._connect() as connection:
+            return connection.execute(f"SELECT {sql}").fetchall()[0][0]
+
+    def keys(self, plan: DiffPlan, side: str) -> list[tuple[str, Field, str | None]]:
+        """The key columns that a side has, with what is looked for."""
+        by_id = {column.field.id: column for column in columns_of(plan, side)}
+        return [
+            (by_id[field_id].alias, by_id[field_id].field, self.request.key[name])
+            for name, field_id in self.key_ids.items()
+            if field_id in by_id
+        ]
+
+    def _connect(self) -> duckdb.DuckDBPyConnection:
+        connection = duckdb.connect(":memory:", config=self._config())
+        connection.execute("SET TimeZone = 'UTC'")
+        return connection
 
     def _config(self) -> dict[str, str | bool | int | float | list[str]]:
         return {
@@ -103,16 +143,9 @@ class Blame:
                 raise InvalidRulesError(f"Key column {name!r} does not exist; there are {there}.")
             if not isinstance(found.type, Primitive) or duckdb_type(found.type) is None:
                 raise InvalidRulesError(f"Column {name!r} is a {describe(found.type)}, which cannot be looked up.")
-            if value is not None:
-                self._check_value(found, value)
+            if value is not None and self._ask(f"{typed(found, value)} IS NULL"):
+                raise InvalidRulesError(f"{value!r} is no {describe(found.type)}, which column {found.name!r} holds.")
             self.key_ids[name] = found.id
-
-    @staticmethod
-    def _check_value(found: Field, value: str) -> None:
-        with duckdb.connect(":memory:") as connection:
-            rows = connection.execute(f"SELECT {typed(found, value)} IS NULL").fetchall()
-        if rows[0][0]:
-            raise InvalidRulesError(f"{value!r} is no {describe(found.type)}, which column {found.name!r} holds.")
 
 
 @dataclass
@@ -151,20 +184,16 @@ class _Step:
     def _load(self, side: str) -> None:
         """Make `<side>_key`: the rows of the key among those that may have left or come."""
         end = getattr(self.plan, side)
-        keys = self._keys(side)
+        keys = self.blame.keys(self.plan, side)
         if end.metadata is None or len(keys) < len(self.blame.request.key):
             self.connection.execute(f"CREATE TEMP TABLE {side}_key AS SELECT 1 AS nothing WHERE false")
             return
         scanner = Scanner(self.connection, end.metadata, self.blame.request.io)
-        bounds = self._bounds(keys)
-        own = self.plan.left if side == "before" else self.plan.came
-        files = [file for file in own if _may_hold(file, bounds)]
-        shifted = [file for file in self.plan.shifted if _may_hold(file.before, bounds)]
-        self.blame.files_read += len(files) + len(shifted)
+        files, shifted = (self.plan.left if side == "before" else self.plan.came), self.plan.shifted
         for name in ("before", "after"):
-            mine = files if name == side else []
+            mine = files if name == side else ()
             scanner.load_positions(f"dead_{name}", [*mine, *(getattr(file, name) for file in shifted)])
-        columns = self._columns(side)
+        columns = columns_of(self.plan, side)
         parts = [scanner.live_rows(files, columns, dead=f"dead_{side}")]
         if shifted:
             parts.append(scanner.moved_rows(shifted, columns, gone=side == "before"))
@@ -172,31 +201,6 @@ class _Step:
         self.connection.execute(
             f"CREATE TEMP TABLE {side}_key AS SELECT * FROM ({' UNION ALL '.join(parts)}) WHERE {' AND '.join(tests)}"
         )
-
-    def _columns(self, side: str) -> list[Column]:
-        return [
-            Column(f"{side[0]}{pair.index}", found)
-            for pair in self.plan.pairs
-            if (found := getattr(pair, side)) is not None and not pair.unreadable
-        ]
-
-    def _keys(self, side: str) -> list[tuple[str, Field, str | None]]:
-        """The key columns that a side has, with what is looked for."""
-        by_id = {column.field.id: column for column in self._columns(side)}
-        return [
-            (by_id[field_id].alias, by_id[field_id].field, self.blame.request.key[name])
-            for name, field_id in self.blame.key_ids.items()
-            if field_id in by_id
-        ]
-
-    def _bounds(self, keys: Iterable[tuple[str, Field, str | None]]) -> list[tuple[Field, Bound]]:
-        """What bounds are compared with, for the key columns whose bounds have an order."""
-        found: list[tuple[Field, Bound]] = []
-        for _, column, value in keys:
-            sql = None if value is None else ordered_sql(column, typed(column, value))
-            rows = self.connection.execute(f"SELECT {sql}").fetchall() if sql else []
-            found += [(column, row[0]) for row in rows if isinstance(row[0], int | bytes)]
-        return found
 
     def _cancel(self, pairs: list[Pair]) -> None:
         """Make `before_net` and `after_net`: what is left once each row has taken an equal one of the other side away."""
@@ -235,11 +239,20 @@ class _Step:
 
     def _store(self, side: str) -> None:
         """Write the rows of a side under its own names."""
-        names = ", ".join(f"{column.alias} AS {quote(column.field.name)}" for column in self._columns(side))
+        names = ", ".join(f"{column.alias} AS {quote(column.field.name)}" for column in columns_of(self.plan, side))
         if not self._one(f"SELECT count(*) FROM {side}_net"):
             return
         rows = self.connection.sql(f"SELECT {names} FROM {side}_net LIMIT {MOST_ROWS}").to_arrow_table()
         pq.write_table(rows, self.folder / f"{self.number}-{side}.parquet")
+
+
+def columns_of(plan: DiffPlan, side: str) -> list[Column]:
+    """The readable columns of a side, `b<i>` or `a<i>`."""
+    return [
+        Column(f"{side[0]}{pair.index}", found)
+        for pair in plan.pairs
+        if (found := getattr(pair, side)) is not None and not pair.unreadable
+    ]
 
 
 def typed(column: Field, value: str) -> str:

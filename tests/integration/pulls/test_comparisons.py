@@ -8,10 +8,11 @@ import pytest
 
 from webapp.builds.runner.launcher import LOST
 from webapp.core import clock
+from webapp.core.errors import TooManyRequests
 from webapp.datasets.models import Dataset
 from webapp.pulls.models import Comparison
 from webapp.pulls.rules import states
-from webapp.pulls.services import comparisons
+from webapp.pulls.services import comparisons, history
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 
@@ -58,3 +59,35 @@ def test_a_dead_worker_is_taken_over_once(db: None) -> None:
     comparison.refresh_from_db()
     assert comparison.state == states.FAILED
     assert "died twice" in comparison.error
+
+
+class Stuck:
+    """A process that does not end by itself."""
+
+    stopped = False
+
+    def wait(self, _seconds: float) -> int | None:
+        return None
+
+    def stop(self) -> int:
+        self.stopped = True
+        return 0
+
+
+def test_a_process_beyond_its_time_is_stopped_and_says_so(tmp_path: Path) -> None:
+    comparison, handle = running(1), Stuck()
+    held = Comparison.objects.filter(pk=comparison.pk)
+
+    assert comparisons._watch(handle, tmp_path, held, time_limit_s=0.0) is None  # type: ignore[arg-type]
+
+    comparison.refresh_from_db()
+    assert handle.stopped
+    assert (comparison.state, comparison.code) == (states.FAILED, "time_limit")
+    assert "longer than 0 s" in comparison.error
+
+
+def test_too_many_waiting_comparisons_refuse_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    running(1)
+    monkeypatch.setattr(history, "MOST_WAITING", 1)
+    with pytest.raises(TooManyRequests, match="1 comparisons wait already"):
+        history.check_queue()
