@@ -55,6 +55,17 @@ def test_j_and_k_walk_the_rows_after_a_click_too(open_page: Callable[..., Page])
     expect(rows.nth(3)).to_be_focused()
 
 
+def test_enter_on_a_row_says_who_changed_it(open_page: Callable[..., Page]) -> None:
+    page = open_page(DATA)
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/datasets/\d+/blame\?branch=feature/cancelled-flights&key\.day="))
+    expect(page.get_by_role("heading", name="Changed")).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("That is the whole history.")).to_be_visible()
+    page.get_by_role("link", name="All rows that").click()
+    expect(page.get_by_role("heading", name="Transactions between")).to_be_visible(timeout=30_000)
+
+
 def test_rows_are_filtered_counted_and_found_by_key(open_page: Callable[..., Page]) -> None:
     page = open_page(DATA)
     added = page.get_by_role("navigation", name="Kind of change").get_by_role("link", name="Added")
