@@ -10,7 +10,7 @@ from pyiceberg.table import Table
 
 from jobs.changelog import identifier, net
 from jobs.changelog.apply import apply_changelog
-from jobs.changelog.rows import connect, listed
+from jobs.changelog.rows import Source, connect, listed
 
 __all__ = ["apply_changelog", "read_changelog"]
 
@@ -40,17 +40,16 @@ def read_changelog(
     until = end if end is not None else (head.snapshot_id if head else None)
     snapshots = [] if until is None else net.list_range(table, start, until)
     with connect() as connection:
-        net.collect_events(connection, table, start, snapshots)
+        source = Source(connection, table)
+        net.collect_events(connection, table, source, start, snapshots)
         if keys is None or images == "first":
             net.make_net(connection, names)
         if keys is not None:
-            identifier.check_unique(connection, table, keys, (start, until))
+            identifier.check_unique(connection, source, keys, (start, until))
             (identifier.latest if images == "latest" else identifier.first_and_last)(connection, keys, names)
-        source = "net" if keys is None else "told"
+        relation = "net" if keys is None else "told"
         order = "ORDER BY __ordinal, __change" if keys is None else ""
-        query = (
-            f"SELECT {listed(names)}, __change AS {net.TYPE}, CAST(__ordinal AS INTEGER) AS {net.ORDINAL} FROM {source}"
-        )
+        query = f"SELECT {listed(names)}, __change AS {net.TYPE}, CAST(__ordinal AS INTEGER) AS {net.ORDINAL} FROM {relation}"
         found = connection.sql(f"{query} {order}").to_arrow_table()
     fields = [*schema.as_arrow(), pa.field(net.TYPE, pa.string()), pa.field(net.ORDINAL, pa.int32())]
     return found.cast(pa.schema(fields))

@@ -1,4 +1,4 @@
-"""Applying a changelog to a table by key, as one snapshot or none."""
+"""Applying a changelog to a table by key, as one snapshot or none, that rewrites only the files its keys stand in."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from pyiceberg.table import Table
 from jobs.changelog import errors
 from jobs.changelog.identifier import check_keys
 from jobs.changelog.net import ORDINAL, TYPE
-from jobs.changelog.rows import all_tasks, connect, listed, quote, read, same_key
-from jobs.engine.schemas import cast_batches, storable_schema
-from jobs.engine.writer import BATCH_ROWS, Written, write_table
+from jobs.changelog.rows import Source, connect, listed, same_key
+from jobs.engine.schemas import SchemaError, cast_batches, storable_schema, wanted_fields
+from jobs.engine.writer import BATCH_ROWS, Written, evolve_schema, replace_files, write_table
 
 TYPES = ("INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE")
 _OWN = (TYPE, ORDINAL, "_commit_snapshot_id")
+_UPSERTS = "FROM log WHERE __change IN ('INSERT', 'UPDATE_AFTER')"
 
 
 def apply_changelog(
@@ -45,15 +46,44 @@ def apply_changelog(
         connection.register("given", rows.append_column("__change", changes[TYPE].cast(pa.string())))
         connection.execute("CREATE TABLE log AS SELECT * FROM given")
         _check_log(connection, keys)
-        if not from_empty and connection.execute("SELECT count(*) FROM log").fetchall() == [(0,)]:
-            return None
-        if set(keys) <= set(kept):  # else nothing is there yet that a key could match
-            connection.register("destination", read(table, all_tasks(table, _head(table))))
-            connection.execute("CREATE TABLE present AS SELECT * FROM destination")
-            _check_destination(connection, keys)
-        reader = connection.sql(_result(stored.names, kept, keys)).to_arrow_reader(BATCH_ROWS)
-        batches = cast_batches(iter(reader), stored)
-        return write_table(table, stored, batches, is_append=False, job_id=job_id)
+        if not kept:
+            return _write_first(connection, table, stored, from_empty=from_empty, job_id=job_id)
+        return _merge(connection, table, stored, keys, job_id=job_id)
+
+
+def _write_first(
+    connection: duckdb.DuckDBPyConnection, table: Table, stored: pa.Schema, *, from_empty: bool, job_id: str
+) -> Written | None:
+    """Write a table that holds nothing yet, or nothing that counts."""
+    if not from_empty and connection.execute("SELECT count(*) FROM log").fetchall() == [(0,)]:
+        return None
+    reader = connection.sql(f"SELECT {listed(stored.names)} {_UPSERTS}").to_arrow_reader(BATCH_ROWS)
+    return write_table(table, stored, cast_batches(iter(reader), stored), is_append=False, job_id=job_id)
+
+
+def _merge(
+    connection: duckdb.DuckDBPyConnection, table: Table, stored: pa.Schema, keys: Sequence[str], *, job_id: str
+) -> Written | None:
+    """Rewrite the files that hold a key of the log; every other file stays as it is."""
+    source = Source(connection, table)
+    affected = source.holding(source.files(_head(table)), keys, "log")
+    _check_destination(connection, source.rows_of(affected, keys), keys)
+    if not affected and not connection.execute(f"SELECT 1 {_UPSERTS} LIMIT 1").fetchall():
+        return None
+    try:
+        evolve_schema(table, wanted_fields(stored), is_append=True)
+    except SchemaError as error:
+        raise errors.cannot_apply(str(error)) from None
+    names = [field.name for field in table.schema().fields]
+    old = Source(connection, table).rows_of(affected)
+    query = (
+        f"SELECT {listed(names)} FROM ({old}) r WHERE NOT EXISTS (SELECT 1 FROM log l WHERE {same_key(keys, 'r', 'l')}) "
+        f"UNION ALL SELECT {listed(names)} {_UPSERTS}"
+    )
+    reader = connection.sql(query).to_arrow_reader(BATCH_ROWS)
+    schema = storable_schema(table.schema().as_arrow())
+    paths = frozenset(file.data.path for file in affected)
+    return replace_files(table, paths, cast_batches(iter(reader), schema), job_id=job_id)
 
 
 def _head(table: Table) -> int | None:
@@ -78,21 +108,10 @@ def _check_log(connection: duckdb.DuckDBPyConnection, keys: Sequence[str]) -> No
         raise errors.duplicate_changes(keys)
 
 
-def _check_destination(connection: duckdb.DuckDBPyConnection, keys: Sequence[str]) -> None:
+def _check_destination(connection: duckdb.DuckDBPyConnection, rows: str, keys: Sequence[str]) -> None:
     several = connection.execute(
-        f"SELECT 1 FROM present p WHERE EXISTS (SELECT 1 FROM log l WHERE {same_key(keys, 'p', 'l')}) "
+        f"SELECT 1 FROM ({rows}) p WHERE EXISTS (SELECT 1 FROM log l WHERE {same_key(keys, 'p', 'l')}) "
         f"GROUP BY {listed(keys, 'p.')} HAVING count(*) > 1 LIMIT 1"
     ).fetchall()
     if several:
         raise errors.several_rows(keys)
-
-
-def _result(names: Sequence[str], kept: Sequence[str], keys: Sequence[str]) -> str:
-    """Return the query for all rows after the changes."""
-    upserts = f"SELECT {listed(names)} FROM log WHERE __change IN ('INSERT', 'UPDATE_AFTER')"
-    if not set(keys) <= set(kept):
-        return upserts
-    # a column that the destination does not have yet is NULL in its rows
-    old = ", ".join(quote(name) if name in kept else f"NULL AS {quote(name)}" for name in names)
-    stays = f"NOT EXISTS (SELECT 1 FROM log l WHERE {same_key(keys, 'p', 'l')})"
-    return f"SELECT {old} FROM present p WHERE {stays} UNION ALL {upserts}"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import duckdb
-from pyiceberg.table import Table
 
 from jobs.changelog import errors
-from jobs.changelog.rows import all_tasks, listed, quote, read, same_key
+from jobs.changelog.rows import Source, listed, quote, same_key
 
 
 def check_keys(keys: Sequence[str], names: Sequence[str]) -> None:
@@ -20,17 +19,15 @@ def check_keys(keys: Sequence[str], names: Sequence[str]) -> None:
 
 
 def check_unique(
-    connection: duckdb.DuckDBPyConnection, table: Table, keys: Sequence[str], ends: Sequence[int | None]
+    connection: duckdb.DuckDBPyConnection, source: Source, keys: Sequence[str], ends: Sequence[int | None]
 ) -> None:
     """Refuse a changed key that has more than one row at an end of the range."""
     connection.execute(f"CREATE OR REPLACE TABLE touched AS SELECT DISTINCT {listed(keys)} FROM events")
     for end in ends:
-        connection.register("end_rows", read(table, all_tasks(table, end), keys))
         found = connection.execute(
-            f"SELECT 1 FROM end_rows e WHERE EXISTS (SELECT 1 FROM touched t WHERE {same_key(keys, 'e', 't')}) "
+            f"SELECT 1 FROM ({source.all_rows(end, keys)}) e WHERE EXISTS (SELECT 1 FROM touched t WHERE {same_key(keys, 'e', 't')}) "
             f"GROUP BY {listed(keys, 'e.')} HAVING count(*) > 1 LIMIT 1"
         ).fetchall()
-        connection.unregister("end_rows")
         if found:
             raise errors.duplicate_rows(keys)
 

@@ -1,15 +1,25 @@
-"""Rows of a table at a snapshot, and the rows in which two snapshots may differ, read by the end's schema."""
+"""Rows of a table at a snapshot, and the rows in which two snapshots may differ, read by the end's schema.
+
+Planned and read by the engine of the row diff: files with delete files of every kind, of every version of the format.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import duckdb
-import pyarrow as pa
-from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.io.pyarrow import ArrowScan
-from pyiceberg.table import FileScanTask, Table
+from pyiceberg.table import Table
+
+from jobs.engine.errors import UnsupportedTableError
+from jobs.engine.fields import Primitive, duckdb_type
+from jobs.engine.metadata import describe_table
+from jobs.engine.planner import plan_step
+from jobs.engine.scan import Column, Scanner
+
+if TYPE_CHECKING:
+    from jobs.engine.fields import Field
+    from jobs.engine.planner import DiffPlan, LiveFile
 
 MEMORY_LIMIT = "1GB"
 
@@ -39,36 +49,80 @@ def same_key(keys: Iterable[str], one: str, other: str) -> str:
     return " AND ".join(f"{one}.{quote(key)} IS NOT DISTINCT FROM {other}.{quote(key)}" for key in keys)
 
 
-def differing_tasks(table: Table, before: int | None, after: int) -> tuple[list[FileScanTask], list[FileScanTask]]:
-    """Return the files that only one of two snapshots reads, or reads with other deletes."""
-    old, new = _tasks(table, before), _tasks(table, after)
-    return (
-        [task for name, task in old.items() if name not in new],
-        [task for name, task in new.items() if name not in old],
-    )
+class Source:
+    """One table, read through one database by the schema that its branch has now."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, table: Table) -> None:
+        self._connection = connection
+        self._metadata = describe_table(table)
+        self._io = table.io
+        self._scanner = Scanner(connection, self._metadata, dict(table.io.properties))
+        self._schema = self._metadata.schemas[table.schema().schema_id]
+        for found in self._schema.fields:
+            if duckdb_type(found.type) is None:
+                raise UnsupportedTableError(f"Column {found.name!r} has a type that a changelog cannot hold.")
+
+    def differing(self, before: int | None, after: int) -> tuple[str, str]:
+        """Queries for the rows that may have left and those that may have come; good until the next call."""
+        plan = self._plan(before, after)
+        columns = self._columns()
+        queries = []
+        for name, files in (("before", plan.left), ("after", plan.came)):
+            self._scanner.load_positions(f"dead_{name}", [*files, *(getattr(file, name) for file in plan.shifted)])
+        for name, files in (("before", plan.left), ("after", plan.came)):
+            parts = [self._scanner.live_rows(files, columns, dead=f"dead_{name}")]
+            if plan.shifted:
+                parts.append(self._scanner.moved_rows(plan.shifted, columns, gone=name == "before"))
+            queries.append(self._named(" UNION ALL ".join(parts)))
+        return queries[0], queries[1]
+
+    def all_rows(self, snapshot_id: int | None, names: Sequence[str] | None = None) -> str:
+        """Return the query for everything that a snapshot holds; None is the empty table. Good until the next call."""
+        return self.rows_of(self.files(snapshot_id), names)
+
+    def files(self, snapshot_id: int | None) -> tuple[LiveFile, ...]:
+        """Return the files of a snapshot."""
+        return self._plan(None, snapshot_id).came
+
+    def rows_of(self, files: Sequence[LiveFile], names: Sequence[str] | None = None) -> str:
+        """Return the query for the rows that the deletes leave in some files; good until the next call."""
+        self._scanner.load_positions("dead_whole", files)
+        return self._named(self._scanner.live_rows(files, self._columns(names), dead="dead_whole"), names)
+
+    def holding(self, files: Sequence[LiveFile], keys: Sequence[str], wanted: str) -> list[LiveFile]:
+        """Return the files with rows whose key stands in the relation `wanted`."""
+        self._scanner.load_positions("dead_whole", files)
+        rows = self._scanner.live_rows(files, self._columns(keys), dead="dead_whole", is_located=True)
+        aliases = {quote(field.name): f"v{place}" for place, field in enumerate(self._schema.fields)}
+        match = " AND ".join(f"r.{aliases[quote(key)]} IS NOT DISTINCT FROM w.{quote(key)}" for key in keys)
+        found = self._connection.execute(
+            f"SELECT DISTINCT r.scan_file FROM ({rows}) r WHERE EXISTS (SELECT 1 FROM {wanted} w WHERE {match})"
+        ).fetchall()
+        paths = {row[0] for row in found}
+        return [file for file in files if self._scanner.shown_path(file.data.path) in paths]
+
+    def nothing(self) -> str:
+        """Return the query for no rows of all columns."""
+        return self.rows_of(())
+
+    def _plan(self, before: int | None, after: int | None) -> DiffPlan:
+        return plan_step(self._io, self._metadata, self._schema, before=before, after=after)
+
+    def _columns(self, names: Sequence[str] | None = None) -> list[Column]:
+        return [Column(f"v{place}", found) for place, found in self._chosen(names)]
+
+    def _chosen(self, names: Sequence[str] | None) -> list[tuple[int, Field]]:
+        numbered = list(enumerate(self._schema.fields))
+        if names is None:
+            return numbered
+        return [next((place, found) for place, found in numbered if found.name == name) for name in names]
+
+    def _named(self, rows: str, names: Sequence[str] | None = None) -> str:
+        outputs = [f"{_portable(found, f'v{place}')} AS {quote(found.name)}" for place, found in self._chosen(names)]
+        return f"SELECT {', '.join(outputs) or '1 AS nothing'} FROM ({rows})"
 
 
-def all_tasks(table: Table, snapshot_id: int | None) -> list[FileScanTask]:
-    """Return everything that a snapshot reads; None is the empty table."""
-    return list(_tasks(table, snapshot_id).values())
-
-
-def read(table: Table, tasks: list[FileScanTask], columns: Iterable[str] | None = None) -> pa.RecordBatchReader:
-    """Read files as rows of the table's present schema."""
-    schema = table.schema() if columns is None else table.schema().select(*columns)
-    scan = ArrowScan(table.metadata, table.io, schema, AlwaysTrue())
-    arrow = schema.as_arrow()
-    batches = (batch.cast(arrow) for batch in scan.to_record_batches(tasks)) if tasks else iter(())
-    return pa.RecordBatchReader.from_batches(arrow, batches)
-
-
-def _tasks(table: Table, snapshot_id: int | None) -> dict[tuple[Any, ...], FileScanTask]:
-    if snapshot_id is None:
-        return {}
-    tasks = table.scan(snapshot_id=snapshot_id).plan_files()
-    return {(task.file.file_path, *sorted(_delete_name(file) for file in task.delete_files)): task for task in tasks}
-
-
-def _delete_name(file: Any) -> str:
-    """Several deletion vectors may share a file."""
-    return f"{file.file_path}@{getattr(file, 'content_offset', None)}"
+def _portable(found: Field, value: str) -> str:
+    """A UUID as the bytes that Arrow casts to one."""
+    is_uuid = isinstance(found.type, Primitive) and found.type.name == "uuid"
+    return f"unhex(replace(CAST({value} AS VARCHAR), '-', ''))" if is_uuid else value

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyiceberg.io import FileIO
+    from pyiceberg.table import Table
 
     from jobs.engine.fields import Field
 
@@ -105,6 +106,13 @@ def read_metadata(location: str, *, io_properties: Mapping[str, str]) -> TableMe
         return _metadata(location, json.loads(content))
     except (ValueError, KeyError, TypeError, AttributeError, OSError, EOFError) as error:
         raise UnreadableTableError(f"{location} is not the metadata of an Iceberg table: {error!r}.") from error
+
+
+def describe_table(table: Table) -> TableMetadata:
+    """The metadata of a table that is loaded already, as its branch shows it."""
+    # not model_dump_json, which PyIceberg refuses for version 3
+    raw = table.metadata.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return _metadata(table.metadata.location, raw)
 
 
 def open_io(location: str, properties: Mapping[str, str]) -> FileIO:

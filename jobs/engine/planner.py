@@ -196,6 +196,16 @@ def plan_diff(
     return _compare(ends[0], ends[1], manifests[0], manifests[1], pairs=pairs, io=io, may_prune=may_prune)
 
 
+def plan_step(
+    io: FileIO, metadata: TableMetadata, schema: Schema, *, before: int | None, after: int | None
+) -> DiffPlan:
+    """Plan the diff of two snapshots of one table, both read by one schema."""
+    ends = [End(exists=True, metadata=metadata, snapshot_id=snapshot, schema=schema) for snapshot in (before, after)]
+    manifests = [read_manifests(io, metadata, snapshot) for snapshot in (before, after)]
+    pairs = pair_columns(schema, schema)
+    return _compare(ends[0], ends[1], manifests[0], manifests[1], pairs=pairs, io=io, may_prune=True)
+
+
 def _types_equal(pair: Pair) -> bool:
     return pair.before is not None and pair.after is not None and pair.before.type == pair.after.type
 

@@ -8,6 +8,7 @@ order, so that equal maps compare equal.
 from __future__ import annotations
 
 import re
+import uuid
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -71,8 +72,13 @@ class Scanner:
 
     # --- relations --------------------------------------------------------------------------------
 
-    def live_rows(self, files: Sequence[LiveFile], columns: Sequence[Column], *, dead: str) -> str:
-        """Rows of `files` that their deletes leave. `dead` is the table of deleted positions of that end."""
+    def live_rows(
+        self, files: Sequence[LiveFile], columns: Sequence[Column], *, dead: str, is_located: bool = False
+    ) -> str:
+        """Rows of `files` that their deletes leave. `dead` is the table of deleted positions of that end.
+
+        Located rows also have `scan_file`, the path as `shown_path` gives it.
+        """
         groups: dict[tuple[object, ...], list[LiveFile]] = defaultdict(list)
         for file in files:
             groups[bool(file.positions), file.equality].append(file)
@@ -81,8 +87,14 @@ class Scanner:
             filters = [f"NOT {_is_dead(dead)}"] if has_positions else []
             filters += [f"NOT {test}" for test in self._equality_tests(members[0].equality)]
             parts += self._scans(
-                [m.data for m in members], columns, filters, self._equality_fields(members[0].equality)
+                [m.data for m in members],
+                columns,
+                filters,
+                self._equality_fields(members[0].equality),
+                is_located=is_located,
             )
+        if is_located and not parts:
+            return f"SELECT *, '' AS scan_file FROM ({_union(parts, columns)})"
         return _union(parts, columns)
 
     def moved_rows(self, files: Sequence[ShiftedFile], columns: Sequence[Column], *, gone: bool) -> str:
@@ -120,7 +132,13 @@ class Scanner:
         return [file for file in files if self.shown_path(file.path) in touched]
 
     def _scans(
-        self, files: Iterable[Entry], columns: Sequence[Column], filters: Sequence[str], extra: Sequence[Field]
+        self,
+        files: Iterable[Entry],
+        columns: Sequence[Column],
+        filters: Sequence[str],
+        extra: Sequence[Field],
+        *,
+        is_located: bool = False,
     ) -> list[str]:
         groups: dict[tuple[tuple[Node, ...], tuple[tuple[int, str], ...]], list[Entry]] = defaultdict(list)
         files = list(files)
@@ -135,9 +153,13 @@ class Scanner:
             outputs = [f"{value} AS {column.alias}" for value, column in zip(values, wanted, strict=True)]
             source = self._source(members)
             names = ", ".join(column.alias for column in columns) or "1 AS nothing"
-            if filters:
+            if is_located:
+                names += ", scan_file"
+            if filters or is_located:
                 inner = ", ".join([*outputs, "filename AS scan_file", "file_row_number AS scan_row"])
-                scans.append(f"SELECT {names} FROM (SELECT {inner} FROM {source}) d WHERE {' AND '.join(filters)}")
+                scans.append(
+                    f"SELECT {names} FROM (SELECT {inner} FROM {source}) d WHERE {' AND '.join(filters) or 'true'}"
+                )
             else:
                 scans.append(f"SELECT {', '.join(outputs) or names} FROM {source}")
         return scans
@@ -267,7 +289,8 @@ class Scanner:
 
     def _equality_table(self, entries: frozenset[Entry], ids: tuple[int, ...]) -> str:
         if entries not in self._equality:
-            name = f"equality_{len(self._equality)}"
+            # other scanners use the same connection
+            name = f"equality_{uuid.uuid4().hex}"
             columns = [Column(f"q{field_id}", self._field(field_id)) for field_id in ids]
             rows = _union(self._scans(entries, columns, (), ()), columns)
             self.connection.execute(f"CREATE TEMP TABLE {name} AS SELECT DISTINCT * FROM ({rows})")

@@ -83,11 +83,48 @@ def write_table(
     """Write rows as one snapshot, after the branch's schema has what they need."""
     stored = storable_schema(schema)
     evolve_schema(table, wanted_fields(stored), is_append=is_append)
+    files = _write_files(table, cast_batches(iter(batches), stored))
+    return _written(files, _commit_files(table, files, is_append=is_append, job_id=job_id))
+
+
+def replace_files(
+    table: Table, paths: frozenset[str], batches: Iterable[pa.RecordBatch], *, job_id: str = ""
+) -> Written:
+    """Put rows in the place of some data files, as one snapshot; the branch's schema is that of the rows."""
+    files = _write_files(table, iter(batches))
+    if not paths:
+        return _written(files, _commit_files(table, files, is_append=True, job_id=job_id))
+    transaction = table.transaction()
+    producer = transaction.update_snapshot(snapshot_properties=_properties(job_id)).overwrite()
+    for gone in _list_files(table, paths):
+        producer.delete_data_file(gone)
+    for file in files:
+        producer.append_data_file(file)
+    producer.commit()
+    transaction.commit_transaction()
+    return _written(files, int(producer.snapshot_id))
+
+
+def _list_files(table: Table, paths: frozenset[str]) -> list[DataFile]:
+    snapshot = table.current_snapshot()
+    manifests = [] if snapshot is None else snapshot.manifests(table.io)
+    entries = (entry for manifest in manifests for entry in manifest.fetch_manifest_entry(table.io))
+    return [
+        entry.data_file
+        for entry in entries
+        if entry.data_file.content == DataFileContent.DATA and entry.data_file.file_path in paths
+    ]
+
+
+def _write_files(table: Table, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
     files: list[DataFile] = []
     write_uuid, counter = uuid.uuid4(), count()
-    for chunk in _chunks(cast_batches(iter(batches), stored)):
+    for chunk in _chunks(batches):
         files.extend(_dataframe_to_data_files(table.metadata, chunk, table.io, write_uuid, counter))
-    snapshot_id = _commit_files(table, files, is_append=is_append, job_id=job_id)
+    return files
+
+
+def _written(files: Sequence[DataFile], snapshot_id: int) -> Written:
     return Written(
         rows=sum(file.record_count for file in files),
         files=len(files),
@@ -153,9 +190,13 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, step)
 
 
+def _properties(job_id: str) -> dict[str, str]:
+    return {"tributary.job": job_id} if job_id else {}
+
+
 def _commit_files(table: Table, files: Sequence[DataFile], *, is_append: bool, job_id: str) -> int:
     transaction = table.transaction()
-    properties = {"tributary.job": job_id} if job_id else {}
+    properties = _properties(job_id)
     if is_append:
         producer = transaction.update_snapshot(snapshot_properties=properties).fast_append()
     else:

@@ -20,8 +20,9 @@ import pyarrow.parquet as pq
 from pyiceberg.table import StaticTable, Table
 
 from jobs.changelog import errors, read_changelog
-from jobs.changelog.net import ORDINAL, TYPE, list_range, number_snapshot
+from jobs.changelog.net import ORDINAL, TYPE, list_range, number_snapshots
 from jobs.engine.artifact import ROWS, SUMMARY, write_json
+from jobs.engine.errors import DiffError
 from jobs.protocol import ChangelogRequest, DiffResult, ProtocolError, read_message, write_message
 
 _OK, _FAILED, _BAD_REQUEST = 0, 1, 2
@@ -51,6 +52,8 @@ def _answer(request: ChangelogRequest) -> DiffResult:
     except (OSError, pa.ArrowException, duckdb.Error) as error:
         message = f"A file of the table cannot be read: {error}"
         return DiffResult(status="failed", code="unreadable", message=message)
+    except DiffError as error:
+        return DiffResult(status="failed", code=error.code, message=str(error))  # type: ignore[arg-type]
     except ValueError as error:
         is_duplicate = request.keys is not None and str(error) == str(errors.duplicate_rows(request.keys))
         return DiffResult(status="failed", code="duplicate_rows" if is_duplicate else "refused", message=str(error))
@@ -85,8 +88,8 @@ def _list_ordinals(table: Table, request: ChangelogRequest) -> list[dict[str, An
     end = request.end if request.end is not None else (head.snapshot_id if head else None)
     snapshots = [] if end is None else list_range(table, request.start, end)
     return [
-        {"ordinal": number_snapshot(table, snapshot, position), "snapshot_id": str(snapshot.snapshot_id)}
-        for position, snapshot in enumerate(snapshots)
+        {"ordinal": ordinal, "snapshot_id": str(snapshot.snapshot_id)}
+        for ordinal, snapshot in number_snapshots(table, request.start, snapshots)
     ]
 
 

@@ -1,0 +1,146 @@
+"""Changelogs and files: what is rewritten, what is numbered, and what may have expired."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField, StringType, UUIDType
+
+from jobs.changelog import apply_changelog, read_changelog
+from tests.factories import engine as tables
+
+SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "value", StringType()))
+
+
+def log_of(*changes: tuple[int | None, str, str], id_type: pa.DataType | None = None) -> pa.Table:
+    return pa.table(
+        {
+            "id": pa.array([change[0] for change in changes], id_type or pa.int64()),
+            "value": [change[1] for change in changes],
+            "_change_type": [change[2] for change in changes],
+        }
+    )
+
+
+def grown(root: Path, *, files: int = 5, version: str = "2") -> Any:
+    table = tables.make_table(root, SCHEMA, properties={"format-version": version})
+    for first in range(0, files * 10, 10):
+        table.append(tables.arrow_rows(table, [{"id": n, "value": str(n)} for n in range(first, first + 10)]))
+    return table
+
+
+def rows_of(table: Any) -> list[tuple[Any, ...]]:
+    found = read_changelog(table, keys=None, start=None, end=tables.snapshot_of(table))
+    return sorted(((row["id"], row["value"]) for row in found.to_pylist()), key=str)
+
+
+def test_applying_rewrites_only_the_files_of_its_keys(tmp_path: Path) -> None:
+    table = grown(tmp_path)
+    before = {file.file_path for file in tables.data_files(table)}
+    log = log_of((12, "new", "UPDATE_AFTER"), (13, "x", "DELETE"), (100, "come", "INSERT"), (200, "x", "DELETE"))
+    assert apply_changelog(table, log, ["id"], from_empty=False) is not None
+    after = {file.file_path for file in tables.data_files(table)}
+    assert (len(before - after), len(after - before)) == (1, 1)
+    expected = [(n, str(n)) for n in range(50) if n not in (12, 13)] + [(12, "new"), (100, "come")]
+    assert rows_of(table) == sorted(expected, key=str)
+
+
+def test_applying_new_keys_alone_appends(tmp_path: Path) -> None:
+    table = grown(tmp_path, files=1)
+    apply_changelog(table, log_of((100, "come", "INSERT")), ["id"], from_empty=False)
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    assert snapshot.summary is not None
+    assert snapshot.summary.operation.value == "append"
+
+
+def test_applying_what_is_absent_makes_no_snapshot(tmp_path: Path) -> None:
+    table = grown(tmp_path, files=1)
+    assert apply_changelog(table, log_of((100, "x", "DELETE")), ["id"], from_empty=False) is None
+    assert len(table.metadata.snapshots) == 1
+
+
+def test_a_destination_with_wider_types_keeps_them(tmp_path: Path) -> None:
+    table = grown(tmp_path, files=2)
+    apply_changelog(table, log_of((3, "new", "UPDATE_AFTER"), id_type=pa.int32()), ["id"], from_empty=False)
+    assert table.schema().find_type("id") == LongType()
+    assert rows_of(table) == sorted([(n, "new" if n == 3 else str(n)) for n in range(20)], key=str)
+
+
+def test_a_type_that_does_not_fit_the_destination_is_refused(tmp_path: Path) -> None:
+    table = grown(tmp_path, files=1)
+    log = log_of((1, "x", "INSERT")).set_column(1, "value", pa.array([1.5]))
+    with pytest.raises(Exception, match="apply_changelog failed: column 'value' is string in the table"):
+        apply_changelog(table, log, ["id"], from_empty=False)
+    assert len(table.metadata.snapshots) == 1
+
+
+def test_a_column_that_the_destination_lacks_is_added(tmp_path: Path) -> None:
+    table = grown(tmp_path, files=2)
+    log = log_of((3, "new", "UPDATE_AFTER")).append_column("more", pa.array(["m"]))
+    apply_changelog(table, log, ["id"], from_empty=False)
+    found = read_changelog(table, keys=None, start=None, end=tables.snapshot_of(table)).to_pylist()
+    assert {row["id"]: row["more"] for row in found} == {n: "m" if n == 3 else None for n in range(20)}
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_ordinals_count_from_the_first_snapshot_whatever_the_range(tmp_path: Path, version: str) -> None:
+    table = grown(tmp_path, files=4, version=version)
+    snapshots = [snapshot.snapshot_id for snapshot in table.metadata.snapshots]
+    found = read_changelog(table, keys=["id"], start=snapshots[1], end=snapshots[3])
+    assert set(found["_change_ordinal"].to_pylist()) == {2, 3}
+
+
+def test_a_step_reads_the_files_that_its_snapshots_do_not_share(tmp_path: Path) -> None:
+    table = grown(tmp_path, files=4)
+    snapshots = [snapshot.snapshot_id for snapshot in table.metadata.snapshots]
+    old = tables.data_files(table, snapshots[0])[0].file_path
+    Path(old.removeprefix("file://")).unlink()
+    assert read_changelog(table, keys=None, start=snapshots[2], end=snapshots[3]).num_rows == 10
+
+
+def test_an_expired_middle_is_told_as_one_step(tmp_path: Path) -> None:
+    table = grown(tmp_path, files=4)
+    snapshots = [snapshot.snapshot_id for snapshot in table.metadata.snapshots]
+    table = without(table, snapshots[1:3])
+    found = read_changelog(table, keys=["id"], start=snapshots[0], end=snapshots[3])
+    assert (found.num_rows, set(found["_change_ordinal"].to_pylist())) == (30, {3})
+    with pytest.raises(ValueError, match="is not an ancestor of snapshot"):
+        read_changelog(table, keys=["id"], start=snapshots[3], end=snapshots[0])
+
+
+def without(table: Any, expired: list[int]) -> Any:
+    """The table after some snapshots have expired."""
+    location = Path(table.metadata_location.removeprefix("file://"))
+    raw = json.loads(location.read_bytes())
+    raw["snapshots"] = [snapshot for snapshot in raw["snapshots"] if snapshot["snapshot-id"] not in expired]
+    raw["snapshot-log"] = [entry for entry in raw["snapshot-log"] if entry["snapshot-id"] not in expired]
+    later = location.with_name("expired.metadata.json")
+    later.write_text(json.dumps(raw))
+    name = ".".join(table.name())
+    table.catalog.current[name] = f"file://{later}"
+    return table.catalog.load_table(name)
+
+
+def test_two_tables_with_equality_deletes_compare(tmp_path: Path) -> None:
+    sides = []
+    for name, gone in (("n.one", 1), ("n.other", 2)):
+        table = tables.make_table(tmp_path, SCHEMA, name)
+        table.append(tables.arrow_rows(table, [{"id": n, "value": "v"} for n in range(4)]))
+        table = tables.delete_equal(table, ["id"], [{"id": gone}])
+        sides.append(tables.side(table, tables.snapshot_of(table)))
+    result = tables.diff(tmp_path, *sides, key=["id"])
+    assert [(row["k0"], row["change"]) for row in result["rows"]] == [(1, "inserted"), (2, "deleted")]
+
+
+def test_a_uuid_comes_out_as_the_table_has_it(tmp_path: Path) -> None:
+    table = tables.make_table(tmp_path, Schema(NestedField(1, "id", UUIDType())))
+    value = bytes(range(16))
+    table.append(pa.table({"id": pa.array([value], pa.binary(16)).cast(pa.uuid())}))
+    found = read_changelog(table, keys=["id"], start=None, end=tables.snapshot_of(table))
+    assert found["id"].to_pylist()[0].bytes == value
