@@ -62,6 +62,8 @@ REPLAYS: dict[str, Handler] = {
     "registerView": views.show_named,
     "replaceView": views.load_view,
 }
+# Sent by POST for the size of their bodies: nothing is changed, so a repeated one is simply answered.
+READING = frozenset({"planTableScan", "fetchScanTasks"})
 RETRY_AFTER = ("retry-after", "1")
 CHALLENGE = ("www-authenticate", 'Bearer realm="tributary"')
 
@@ -93,7 +95,8 @@ def _dispatch(request: CatalogRequest) -> CatalogResponse:
     call = Call.of(request, by=authenticate(request), variables=variables)
     endpoint.check_branch(call.branch)
     handler = HANDLERS[endpoint.operation]
-    if request.method in ("POST", "DELETE") and request.header("idempotency-key") is not None:
+    changes = request.method in ("POST", "DELETE") and endpoint.operation not in READING
+    if changes and request.header("idempotency-key") is not None:
         return run_once(call, handler, again=REPLAYS.get(endpoint.operation), refuse=_refuse)
     return handler(call)
 

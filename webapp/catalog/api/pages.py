@@ -15,10 +15,10 @@ MAX_PAGE = 10_000
 def paged(
     call: Call, key: str, fetch: Callable[[str, int | None], Sequence[Item]], *, token_of: Callable[[Item], str]
 ) -> dict[str, Any]:
-    """The page that a call asks for. Without a page size the answer is complete."""
+    """The page that a call asks for. Without a page size, or without a token (an empty one to begin), all at once."""
     size = _size(call)
     after = _decode(call.query.get("pageToken", ""))
-    if size is None:
+    if size is None or "pageToken" not in call.query:
         return {key: list(fetch(after, None)), "next-page-token": None}
     items = list(fetch(after, size + 1))
     more = len(items) > size

@@ -302,20 +302,30 @@ def drop_table_at(*, ref: TableRef, purge: bool, by: Principal | None, inside: I
 
     """
     permissions.check_write(by, ref, MASTER)
-    row = find_table(ref)
-    if row is None:
-        raise permissions.no_such_table(ref)
-    with transaction.atomic():
-        deleted, _ = Table.objects.filter(pk=row.id).delete()
-        if not deleted:
+    for _attempt in range(ATTEMPTS):
+        row = find_table(ref)
+        if row is None:
             raise permissions.no_such_table(ref)
+        try:
+            _drop_row(ref, row, by=by, inside=inside)
+        except LostRace:
+            continue
+        if purge:
+            transaction.on_commit(lambda location=row.location: _remove_files(location))  # type: ignore[misc]
+        return row
+    raise _too_busy(ref)
+
+
+def _drop_row(ref: TableRef, row: TableRow, *, by: Principal | None, inside: Inside | None) -> None:
+    with transaction.atomic():
+        # The version is taken as a commit takes it: what was committed before is in the row, what comes after fails.
+        if not Table.objects.filter(pk=row.id, version=row.version).update(version=row.version + 1):
+            raise LostRace
+        Table.objects.filter(pk=row.id).delete()
         if ref.is_dataset:
             signals.table_dropped.send(sender=Table, table=ref.table, principal=by)
         if inside is not None:
             inside()
-        if purge:
-            transaction.on_commit(lambda: _remove_files(row.location))
-    return row
 
 
 def _remove_files(location: str) -> None:
