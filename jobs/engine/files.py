@@ -25,6 +25,8 @@ MEMORY_LIMIT = "1GB"
 BATCH_ROWS = 65_536
 SAMPLE_ROWS = 2_000
 MAX_LINE_BYTES = 32 * 1024 * 1024
+BUFFER_BYTES = 2 * MAX_LINE_BYTES
+"""How much of a CSV file is read at once: DuckDB's own choice, sixteen lines of the longest, is half of its memory."""
 _SEPARATORS = (",", ";", "\t", "|")
 _MISSING = ("NA", "N/A", "NULL", "null", "NaN", "nan", r"\N")
 # the first that fits all values of a column wins; each as (DuckDB type, what a text must look like)
@@ -97,7 +99,8 @@ def read_csv(path: Path, known: Schema) -> Source:
     columns = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in names)
     source = (
         f"read_csv({_text(str(path))}, auto_detect=false, header=true, delim={_text(separator)}, quote='\"', "
-        f"escape='\"', strict_mode=true, null_padding=false, max_line_size={MAX_LINE_BYTES}, columns={{{columns}}})"
+        f"escape='\"', strict_mode=true, null_padding=false, max_line_size={MAX_LINE_BYTES}, "
+        f"buffer_size={BUFFER_BYTES}, columns={{{columns}}})"
     )
     try:
         rows, kinds, missing = _infer(connection, source, names)
@@ -234,6 +237,8 @@ def _cast(name: str, kind: str, missing: Sequence[str]) -> str:
 
 def _csv_error(path: Path, separator: str, width: int, error: duckdb.Error) -> FileError:
     """Find the broken row again with the line numbers that an editor shows."""
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return FileError("the file needs more memory than an upload may use", code="memory")
     csv.field_size_limit(MAX_LINE_BYTES)
     line = 0
     try:

@@ -130,7 +130,7 @@ def test_two_gigabytes_in_one_request(large: Stack) -> None:
         f"{SIZE / 1024**3:.2f} GiB, {rows:,} rows: answered {status} after {sent:.0f} s, in the table after {took:.0f} s; "
         f"web grew by {grown['web'] / 1024**2:.0f} MiB, the job took {grown['fork'] / 1024**2:.0f} MiB"
     )
-    assert build["state"] == "COMPLETED", build
+    assert build["state"] == "COMPLETED", (build["jobs"][0]["reason"], large.log(build["jobs"][0]["id"]))
     assert build["jobs"][0]["outputs"][0]["summary"]["rows"] == rows
     assert grown["web"] < WEB_MEMORY
     assert grown["fork"] < JOB_MEMORY
