@@ -28,7 +28,7 @@ fix: .venv/.dev ## repair what can be repaired
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
 bench: bench-catalog bench-builds bench-diff bench-pages ## every benchmark, as ratios
-bench-%: .venv/.dev .venv/.jar static/build/.stamp ; @$(BIN)/python -m tests.bench.$*
+bench-catalog bench-builds bench-diff bench-pages: bench-%: .venv/.dev .venv/.jar static/build/.stamp ; @$(BIN)/python -m tests.bench.$*
 
 lock: .venv/.uv ## resolve the dependencies again
 	@$(LOCK) pyproject.toml -o .locks/requirements.txt && $(LOCK) pyproject.toml --group dev -o .locks/requirements-dev.txt

@@ -12,6 +12,7 @@ from django.db.models.functions import Lower
 
 from webapp.core import clock
 from webapp.core.names import MASTER
+from webapp.core.words import counted
 from webapp.git.repository import GitRepository
 
 if TYPE_CHECKING:
@@ -105,8 +106,7 @@ class Publication(models.Model):
         """Return the outcome in words."""
         if self.status == PENDING:
             return "publishing"
-        number, noun = (len(self.errors), "error") if self.status == FAILED else (self.jobspecs, "JobSpec")
-        return f"{number} {noun}{'' if number == 1 else 's'}"
+        return counted(len(self.errors), "error") if self.status == FAILED else counted(self.jobspecs, "JobSpec")
 
 
 class Protection(models.Model):

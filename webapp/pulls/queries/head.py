@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from webapp.accounts.permissions import can_repository
 from webapp.builds.models import Build
+from webapp.core.words import counted
 from webapp.pulls.queries import counts
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.lines import BUILD_KINDS
@@ -220,7 +221,11 @@ def _list_verdict(loaded: Loaded, diff: counts.DiffSum, *, stale: bool) -> list[
     elif loaded.facts.conflicts:
         items.append(
             VerdictItem(
-                "bad", "alert", "Conflicts", f"in {len(loaded.facts.conflicts)} file(s)", f"{loaded.url}#merge-title"
+                "bad",
+                "alert",
+                "Conflicts",
+                f"in {counted(len(loaded.facts.conflicts), 'file')}",
+                f"{loaded.url}#merge-title",
             )
         )
     else:
@@ -274,10 +279,6 @@ def _judge_rows(loaded: Loaded, diff: counts.DiffSum) -> VerdictItem:
     return VerdictItem("info", "rows", "", note, url, diff.delta)
 
 
-def _count(number: int, word: str) -> str:
-    return f"in {number} {word}{'s' if number != 1 else ''}"
-
-
 def _judge_schemas(loaded: Loaded, diff: counts.DiffSum) -> VerdictItem:
     url = f"{loaded.url}/schema"
     if diff.breaking:
@@ -290,5 +291,5 @@ def _judge_schemas(loaded: Loaded, diff: counts.DiffSum) -> VerdictItem:
     if unknown == len(loaded.rows) and loaded.rows:
         return VerdictItem("wait", "rows", "Schemas not compared", "nothing is built yet", url)
     return VerdictItem(
-        "ok", "check-circle-fill", "No schema change", _count(len(loaded.rows) - unknown, "dataset"), url
+        "ok", "check-circle-fill", "No schema change", counted(len(loaded.rows) - unknown, "dataset"), url
     )

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from webapp.core.errors import AppError
 from webapp.core.templatetags.ui import filesize
+from webapp.core.words import counted
 from webapp.pulls.diffs import rows as stored
 from webapp.pulls.queries.blames import blame_url
 
@@ -395,7 +396,7 @@ def describe_engine(summary: Mapping[str, Any]) -> str:
     text = f"Compared by {EXECUTORS.get(name, name)}{f' ({why})' if why else ''}"
     files, size = summary.get("files_read"), summary.get("bytes_read")
     if isinstance(files, int) and isinstance(size, int):
-        text += f": {files:,} file{'' if files == 1 else 's'} that differ, {filesize(size)}"
+        text += f": {counted(files, 'file')} that differ, {filesize(size)}"
     seconds = sum((summary.get("timings_s") or {}).values())
     return f"{text}, in {seconds:.1f} s." if seconds else f"{text}."
 

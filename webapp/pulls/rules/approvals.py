@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from webapp.core.words import counted
 from webapp.pulls.rules import states
 
 
@@ -182,7 +183,8 @@ def _list_build_blockers(facts: MergeFacts) -> list[Blocker]:
     if facts.publication == "failed":
         blockers.append(
             Blocker(
-                "publication_failed", f"The code of the head does not publish: {facts.publication_errors} error(s)."
+                "publication_failed",
+                f"The code of the head does not publish: {counted(facts.publication_errors, 'error')}.",
             )
         )
     elif facts.publication != "published":
@@ -212,8 +214,8 @@ def _list_review_blockers(facts: MergeFacts) -> list[Blocker]:
         blockers.append(
             Blocker(
                 "approval_missing",
-                f"The rules of {facts.target} ask for {facts.protection.approvals} approval(s) by somebody other than"
-                f" {facts.author}; {len(approving)} stand(s).{note}",
+                f"The rules of {facts.target} ask for {counted(facts.protection.approvals, 'approval')} by somebody"
+                f" other than {facts.author}; {len(approving) or 'none'} so far.{note}",
             )
         )
     blockers.extend(
