@@ -291,5 +291,5 @@ def _judge_schemas(loaded: Loaded, diff: counts.DiffSum) -> VerdictItem:
     if unknown == len(loaded.rows) and loaded.rows:
         return VerdictItem("wait", "rows", "Schemas not compared", "nothing is built yet", url)
     return VerdictItem(
-        "ok", "check-circle-fill", "No schema change", counted(len(loaded.rows) - unknown, "dataset"), url
+        "ok", "check-circle-fill", "No schema change", f"in {counted(len(loaded.rows) - unknown, 'dataset')}", url
     )
