@@ -66,6 +66,18 @@ def test_enter_on_a_row_says_who_changed_it(open_page: Callable[..., Page]) -> N
     expect(page.get_by_role("heading", name="Transactions between")).to_be_visible(timeout=30_000)
 
 
+def test_a_comparison_is_followed_below_the_form(open_page: Callable[..., Page]) -> None:
+    page = open_page("/d/nyc/delays/daily?tab=compare&from=master&to=feature/cancelled-flights")
+    expect(page.get_by_role("navigation", name="Kind of change")).to_be_visible(timeout=30_000)
+    page.get_by_role("link", name="Swap").click()
+    page.wait_for_url(re.compile("from=feature/cancelled-flights"))
+    page.locator("#cmp-keys").fill("being typed")
+    # The other way round nobody has compared them yet: it runs while the page is open.
+    expect(page.get_by_text("Compared: feature/cancelled-flights")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("navigation", name="Kind of change")).to_be_visible(timeout=60_000)
+    expect(page.locator("#cmp-keys")).to_have_value("being typed")
+
+
 def test_rows_are_filtered_counted_and_found_by_key(open_page: Callable[..., Page]) -> None:
     page = open_page(DATA)
     added = page.get_by_role("navigation", name="Kind of change").get_by_role("link", name="Added")

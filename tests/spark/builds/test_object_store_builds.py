@@ -90,6 +90,14 @@ def test_a_light_and_a_spark_transform_build_what_is_then_shown_and_compared(
 
     wait_until(is_told, seconds=60, every=0.5)
     assert log["state"] == "ready", log
+    blame: dict[str, Any] = {}
+
+    def is_blamed() -> bool:
+        blame.update(lake.call("GET", f"/datasets/{number}/blame?branch=master&key.a=3"))
+        return blame["state"] != "running"
+
+    wait_until(is_blamed, seconds=60, every=0.5)
+    assert [(one["change"], one["after"]) for one in blame["changes"]] == [("inserted", {"a": 3, "tens": 30})], blame
     assert SECRET not in "".join(path.read_text(errors="replace") for path in (lake.home / "diffs").rglob("*.json"))
     assert not list(lake.home.rglob("request.json"))
 
