@@ -48,7 +48,8 @@ def read_changelog(
             identifier.check_unique(connection, source, keys, (start, until))
             (identifier.latest if images == "latest" else identifier.first_and_last)(connection, keys, names)
         relation = "net" if keys is None else "told"
-        order = "ORDER BY __ordinal, __change" if keys is None else ""
+        # the row that came before the one that left, for whoever keeps the first of those with the highest ordinal
+        order = "ORDER BY __ordinal, __change DESC" if keys is None else ""
         query = f"SELECT {listed(names)}, __change AS {net.TYPE}, CAST(__ordinal AS INTEGER) AS {net.ORDINAL} FROM {relation}"
         found = connection.sql(f"{query} {order}").to_arrow_table()
     fields = [*schema.as_arrow(), pa.field(net.TYPE, pa.string()), pa.field(net.ORDINAL, pa.int32())]

@@ -24,8 +24,10 @@ from pyiceberg.table.update import (
 from pyiceberg.table.update.snapshot import _SnapshotProducer
 from pyiceberg.types import NestedField
 
+from jobs.engine import nulls
 from jobs.engine.schemas import cast_batches, find_equal, next_schema, storable_schema, wanted_fields
 
+nulls.install()
 BATCH_ROWS = 65_536
 CHUNK_BYTES = 128 * 1024 * 1024
 """Arrow bytes held before a data file is written."""

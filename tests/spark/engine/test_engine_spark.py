@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyiceberg.table import StaticTable
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
+from jobs.changelog import apply_changelog, read_changelog
 from jobs.protocol import SideRef
 from tests.factories import engine as tables
 from tests.property import engine_oracle as oracle
@@ -158,6 +163,52 @@ def test_diff_of_a_spark_history(spark: Any, tmp_path: Path, version: int, mode:
     check(spark, tmp_path, table, None, found[-2])
     for before, after in zip(found[1:], found[2:], strict=False):
         check(spark, tmp_path, table, before, after)
+
+
+@pytest.mark.parametrize(
+    ("version", "mode"), [(1, "copy-on-write"), (2, "copy-on-write"), (2, "merge-on-read"), (3, "merge-on-read")]
+)
+def test_changelog_of_a_spark_history(spark: Any, version: int, mode: str) -> None:
+    table = create(spark, f"log{version}{mode[0]}", version=version, mode=mode, partitioned=True)
+    insert(spark, table, 0, 100)
+    insert(spark, table, 100, 200)
+    change(spark, table)
+    found: list[int | None] = [None, *snapshots(spark, table)]
+    rows = [Counter(oracle.row_of(row, COLUMNS) for row in rows_of(spark, table, snapshot)) for snapshot in found]
+    iceberg = StaticTable.from_metadata(metadata_of(spark, table))
+    last = len(found) - 1
+    for first in range(last):
+        for keys in (None, ["id"]):
+            told = read_changelog(iceberg, keys=keys, start=found[first], end=found[last]).to_pylist()
+            left = rows[first].copy()
+            for row in told:
+                left[oracle.row_of(row, COLUMNS)] += 1 if row["_change_type"] in ("INSERT", "UPDATE_AFTER") else -1
+            assert {row: count for row, count in left.items() if count} == rows[last]
+            assert {row["_change_ordinal"] for row in told} <= set(range(first, last))
+
+
+@pytest.mark.parametrize("keys", [None, ["id"]])
+def test_the_documented_deduplication_keeps_every_update(spark: Any, tmp_path: Path, keys: list[str] | None) -> None:
+    source = create(spark, "deduplicated", version=2, mode="copy-on-write", partitioned=False)
+    insert(spark, source, 0, 2000)
+    start = snapshots(spark, source)[-1]
+    spark.sql(f"UPDATE {source} SET v = -1 WHERE id % 2 = 0")
+    spark.sql(f"DELETE FROM {source} WHERE id % 10 = 5")
+    end = snapshots(spark, source)[-1]
+    iceberg = StaticTable.from_metadata(metadata_of(spark, source))
+    changelog_df = spark.createDataFrame(read_changelog(iceberg, keys=keys, start=start, end=end)).coalesce(1)
+    window = Window.partitionBy("id").orderBy(F.col("_change_ordinal").desc())
+    deduped_df = (
+        changelog_df.withColumn("_row_number", F.row_number().over(window))
+        .filter("_row_number = 1")
+        .drop("_row_number")
+    )
+    output = tables.make_table(tmp_path, iceberg.scan(snapshot_id=start).to_arrow().schema)
+    output.append(iceberg.scan(snapshot_id=start).to_arrow())
+    apply_changelog(output, deduped_df.toArrow(), ["id"], from_empty=False)
+    columns = ["id", "part", "v", "d", "b", "s", "l"]
+    applied = Counter(oracle.row_of(row, columns) for row in output.scan().to_arrow().to_pylist())
+    assert applied == Counter(oracle.row_of(row, columns) for row in rows_of(spark, source, end))
 
 
 def test_compaction_and_an_equal_overwrite_change_nothing(spark: Any, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType, UUIDType
 
 from jobs.changelog import apply_changelog, read_changelog
+from jobs.engine.writer import write_table
 from tests.factories import engine as tables
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "value", StringType()))
@@ -144,3 +145,21 @@ def test_a_uuid_comes_out_as_the_table_has_it(tmp_path: Path) -> None:
     table.append(pa.table({"id": pa.array([value], pa.binary(16)).cast(pa.uuid())}))
     found = read_changelog(table, keys=["id"], start=None, end=tables.snapshot_of(table))
     assert found["id"].to_pylist()[0].bytes == value
+
+
+def test_a_null_is_no_empty_list_nor_map(tmp_path: Path) -> None:
+    part = pa.struct([("z", pa.int32())])
+    nested = [("list", pa.list_(part)), ("map", pa.map_(pa.string(), part)), ("deep", pa.list_(pa.list_(part)))]
+    schema = pa.schema([("id", pa.int64()), *nested])
+    rows = [
+        {"id": 1, "list": None, "map": None, "deep": None},
+        {"id": 2, "list": [], "map": [], "deep": [None, []]},
+        {"id": 3, "list": [{"z": 1}, None], "map": [("a", {"z": 1}), ("b", None)], "deep": [[{"z": 1}], None]},
+    ]
+    table = tables.make_table(tmp_path, schema)
+    write_table(table, schema, pa.Table.from_pylist(rows, schema=schema).to_batches(), is_append=False)
+    table = table.catalog.load_table(table.name())
+    log = read_changelog(table, keys=["id"], start=None, end=tables.snapshot_of(table))
+    assert log.drop_columns(["_change_type", "_change_ordinal"]).to_pylist() == rows
+    apply_changelog(table, log.slice(1), ["id"], from_empty=False)
+    assert sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"]) == rows

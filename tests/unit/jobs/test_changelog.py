@@ -11,7 +11,7 @@ import pytest
 
 from jobs.changelog import apply_changelog, read_changelog
 from jobs.engine.writer import write_table
-from tests.factories.jobs import in_child
+from tests.factories.jobs import LocalJob, in_child
 from tests.fakes.jobs_catalog import MemoryCatalog
 
 pytestmark = pytest.mark.slow
@@ -258,3 +258,24 @@ def test_applying_follows_the_source(tmp_path: Path) -> None:
 
     expected = sorted(map(str, table_of(versions[2]).to_pylist()))
     assert with_history(tmp_path, versions, work) == [expected, expected]
+
+
+def test_the_readme_shows_a_transform_that_follows_its_input(tmp_path: Path) -> None:
+    readme = Path(__file__).parents[3].joinpath("README.md").read_text()
+    block = next(part for part in readme.split("```python\n")[1:] if "apply_changelog" in part.split("```")[0])
+    source = block.split("```")[0]
+    job = LocalJob(tmp_path)
+    names = {"flights": "/nyc/clean/flights"}, {"current": "/nyc/flights/current"}
+
+    def build(rows: list[tuple[str, int]], since: int | None) -> int:
+        data = pa.table({"id": [row[0] for row in rows], "delay": [row[1] for row in rows]})
+        snapshot = job.write("/nyc/clean/flights", data)
+        pins = None if since is None else {"/nyc/clean/flights": since}
+        result = job.run(source, inputs=names[0], outputs=names[1], since=pins)
+        assert result.status == "ok", result.error
+        found = job.read("/nyc/flights/current").to_pylist()
+        assert sorted((row["id"], row["delay"]) for row in found) == rows
+        return snapshot
+
+    first = build([("a", 1), ("b", 2)], None)
+    build([("a", 5), ("c", 3)], first)

@@ -1,0 +1,37 @@
+"""Keeps NULLs that PyIceberg loses: it rebuilds a NULL list of structs, or map to structs, as an empty one.
+
+Reading would show `[]` for NULL; writing would store it, and no reader could tell any more (iceberg-python #3833).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.io.pyarrow import ArrowProjectionVisitor
+
+_Visit = Callable[..., pa.Array | None]
+
+
+def _keeping_nulls(visit: _Visit) -> _Visit:
+    @wraps(visit)
+    def keep(self: Any, kind: Any, array: pa.Array | None, *parts: Any) -> pa.Array | None:
+        found = visit(self, kind, array, *parts)
+        if found is None or array is None or found.null_count == array.null_count:
+            return found
+        # by their own type, whose parts carry the field ids that the file is written with
+        offsets = pa.array(found.offsets.to_numpy(), found.offsets.type)
+        parts_of = (found.keys, found.items) if isinstance(found, pa.MapArray) else (found.values,)
+        return type(found).from_arrays(offsets, *parts_of, type=found.type, mask=array.is_null())
+
+    return keep
+
+
+def install() -> None:
+    """Correct PyIceberg in this process, once."""
+    for name in ("list", "map"):
+        visit = getattr(ArrowProjectionVisitor, name)
+        if not hasattr(visit, "__wrapped__"):
+            setattr(ArrowProjectionVisitor, name, _keeping_nulls(visit))
