@@ -137,7 +137,7 @@ def test_job_that_takes_too_long_is_ended(stack: Stack) -> None:
     build = stack.build("/shop/slow")
     (job,) = build["jobs"]
     assert (build["state"], job["state"], job["error"]["code"]) == ("FAILED", "FAILED", "timeout")
-    assert "longer than the 8 seconds" in job["reason"]
+    assert f"longer than the {stack.more['TRIBUTARY_JOB_SECONDS']} seconds" in job["reason"]
     assert stack.open_transactions() == []
 
 
