@@ -143,7 +143,9 @@ class ObjectStore:
             try:
                 if BUCKET not in {bucket["Name"] for bucket in client.list_buckets()["Buckets"]}:
                     client.create_bucket(Bucket=BUCKET)
-                client.put_object(Bucket=BUCKET, Key="ready", Body=b"")
+                # An empty object would need no volume: the bytes show that those are there again too.
+                client.put_object(Bucket=BUCKET, Key="ready", Body=b"yes")
+                client.get_object(Bucket=BUCKET, Key="ready")["Body"].read()
             except (BotoCoreError, ClientError):
                 assert time.monotonic() < deadline, (self.folder / "log").read_text()[-4000:]
                 time.sleep(0.2)

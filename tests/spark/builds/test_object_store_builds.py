@@ -119,6 +119,7 @@ def test_a_job_gets_keys_for_new_files_of_its_outputs_and_nothing_else(lake: Sta
 
 
 def test_a_store_that_is_away_delays_work_and_loses_none(lake: Stack, object_store: ObjectStore) -> None:
+    built(lake, "/shop/light")
     before = lake.rows("/shop/light")
     object_store.stop()
     number = dataset_of(lake, "/shop/light")
@@ -132,6 +133,7 @@ def test_a_store_that_is_away_delays_work_and_loses_none(lake: Stack, object_sto
     assert lake.open_transactions() == []
     object_store.start()
     again = lake.call("POST", f"/builds/{failed['id']}/retry", expect=202)
-    assert lake.wait_for_build(again["id"], seconds=120)["state"] == "COMPLETED"
+    finished = lake.wait_for_build(again["id"], seconds=120)
+    assert finished["state"] == "COMPLETED", (finished, [lake.log(job["id"]) for job in finished["jobs"]])
     assert lake.rows("/shop/light") == before
     assert lake.request("POST", "/datasets", json={"path": "/shop/later"}).status_code == 201
