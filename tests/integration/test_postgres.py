@@ -31,6 +31,7 @@ GROUPS = {
         "tests/integration/catalog",
         "--ignore=tests/integration/catalog/test_catalog_object_store.py",
         "tests/contract/catalog/test_catalog_pyiceberg.py",
+        "tests/contract/catalog/test_catalog_kit.py",
         "tests/contract/catalog/test_catalog_kill.py",
         "tests/integration/datasets",
         "tests/contract/datasets",
