@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.factories.installation import Installation
+from tests.factories.spark import new_session, rest_catalog
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 BRANCH = "feature/cancelled-flights"
@@ -37,31 +38,8 @@ def tables(installation: Installation, token: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def spark(installation: Installation, token: str) -> Any:
-    from pyspark.sql import SparkSession
-
-    from webapp.core.spark_server import JAR_PATH
-
-    builder = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.jars", str(JAR_PATH))
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
-    )
-    for name, branch in (("plain", None), ("branch", BRANCH)):
-        at = f"spark.sql.catalog.{name}"
-        builder = (
-            builder.config(at, "org.apache.iceberg.spark.SparkCatalog")
-            .config(f"{at}.type", "rest")
-            .config(f"{at}.uri", installation.catalog)
-            .config(f"{at}.token", token)
-        )
-        if branch:
-            builder = builder.config(f"{at}.header.X-PLTR-Branch", branch)
-    session = builder.getOrCreate()
-    yield session
-    session.stop()
+    plain = rest_catalog("plain", installation.catalog, token)
+    return new_session(plain | rest_catalog("branch", installation.catalog, token, BRANCH))
 
 
 def pyiceberg_catalog(installation: Installation, token: str, branch: str | None) -> Any:

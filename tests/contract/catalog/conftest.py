@@ -18,6 +18,7 @@ from uuid import uuid4
 import pytest
 
 from tests.factories.postgres import database_of
+from tests.factories.spark import new_session, rest_catalog
 
 ROOT = Path(__file__).parents[3]
 CATALOGS = {"main_": None, "a": "feature/a", "b": "b", "planned": None, "planned_a": "feature/a"}
@@ -137,48 +138,17 @@ def catalogs(server: Server) -> dict[str, str]:
     """The configuration of the catalogs: no header, two branches, and two of them with scans planned by the server."""
     found = {}
     for name, branch in CATALOGS.items():
-        key = f"spark.sql.catalog.{name}"
-        found[key] = "org.apache.iceberg.spark.SparkCatalog"
-        found[f"{key}.type"] = "rest"
-        found[f"{key}.uri"] = server.uri
-        found[f"{key}.token"] = server.token
-        found[f"{key}.cache-enabled"] = "false"
-        if branch is not None:
-            found[f"{key}.header.X-PLTR-Branch"] = branch
+        found |= rest_catalog(name, server.uri, server.token, branch)
+        found[f"spark.sql.catalog.{name}.cache-enabled"] = "false"
         if name.startswith("planned"):
-            found[f"{key}.scan-planning-mode"] = "server"
+            found[f"spark.sql.catalog.{name}.scan-planning-mode"] = "server"
     return found
 
 
 @pytest.fixture(scope="session")
-def session(server: Server) -> Iterator[Any]:
-    """A local Spark with Iceberg's runtime, one for all tests: it takes ten seconds to start."""
-    from pyspark.sql import SparkSession
-
-    from webapp.core.java import find_java
-
-    java, looked_at = find_java()
-    assert java is not None, looked_at
-    jars = list(Path(ROOT, ".venv", "jars").glob("iceberg-spark-runtime-*.jar"))
-    assert jars, "run make test once: it fetches Iceberg's jar"
-    os.environ["JAVA_HOME"] = str(java.program.resolve().parents[1])
-    builder = SparkSession.builder.master("local[2]").appName("catalog contract")
-    options = {
-        "spark.jars": str(jars[0]),
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.driver.memory": "1g",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        **catalogs(server),
-    }
-    for key, value in options.items():
-        builder = builder.config(key, value)
-    running = builder.getOrCreate()
-    running.sparkContext.setLogLevel("OFF")
-    yield running
-    running.stop()
+def session(server: Server) -> Any:
+    """A local Spark with the server's catalogs."""
+    return new_session(catalogs(server))
 
 
 @pytest.fixture

@@ -6,10 +6,9 @@ The rows of each snapshot are read back through Spark itself, so nothing of the 
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pyiceberg.table import StaticTable
@@ -19,43 +18,26 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from jobs.changelog import apply_changelog, read_changelog
 from jobs.protocol import SideRef
 from tests.factories import engine as tables
+from tests.factories.spark import new_session
 from tests.property import engine_oracle as oracle
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
-JAR = Path(sys.prefix) / "jars" / "iceberg-spark-runtime-4.1_2.13-1.12.0.jar"
 COLUMNS = ["id", "part", "v", "d", "b", "s", "l", "m"]
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    if not JAR.exists():
-        pytest.skip("Spark's Iceberg jar is not there: make setup fetches it")
-    from pyspark.sql import SparkSession
-
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Any:
     root = tmp_path_factory.mktemp("engine-spark")
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.jars", str(JAR))
-        .config("spark.sql.extensions", "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
-        .config("spark.sql.catalog.c", "org.apache.iceberg.spark.SparkCatalog")
-        .config("spark.sql.catalog.c.type", "hadoop")
-        .config("spark.sql.catalog.c.warehouse", f"file://{root}")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.driver.memory", "1g")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
+    key = "spark.sql.catalog.c"
+    catalog = {
+        key: "org.apache.iceberg.spark.SparkCatalog",
+        f"{key}.type": "hadoop",
+        f"{key}.warehouse": f"file://{root}",
+    }
+    session = new_session({**catalog, "spark.sql.session.timeZone": "UTC"})
     session.root = root
-    yield session
-    session.stop()
+    return session
 
 
 def create(spark: Any, name: str, *, version: int, mode: str, partitioned: bool) -> str:
