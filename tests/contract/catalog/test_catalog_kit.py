@@ -5,9 +5,7 @@ The jars come from Maven, once, checked against their digests; Spark's own jars 
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +15,7 @@ import pyspark
 import pytest
 
 from tests.contract.catalog.conftest import ROOT, Server, start_server
+from tests.factories.jars import NoJars, get_jars, read_pairs
 from webapp.core.java import find_java
 
 pytestmark = [pytest.mark.contract, pytest.mark.timeout(900)]
@@ -30,59 +29,15 @@ OPTIONS = {
     "rck.requires-namespace-create": "true",
     "rck.supports-names-with-dot": "true",
 }
-DEPENDENCY = """
-    <dependency>
-      <groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>{classifier}
-    </dependency>"""
-POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion><groupId>kit</groupId><artifactId>kit</artifactId><version>1</version>
-  <dependencies>{dependencies}
-  </dependencies>
-</project>
-"""
-
-
-def listed(name: str, separator: str) -> dict[str, str]:
-    """The lines of a file of the kit as pairs."""
-    lines = [line for line in (KIT / name).read_text().splitlines() if line and not line.startswith("#")]
-    return {first: rest.strip() for first, _, rest in (line.partition(separator) for line in lines)}
-
-
-def jar_name(coordinates: str) -> str:
-    """`core-1.0-tests.jar` of `org:core:1.0:tests`."""
-    return "-".join(coordinates.split(":")[1:]) + ".jar"
-
-
-def digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def fetch(pinned: dict[str, str], folder: Path) -> None:
-    """Have Maven copy the jars into a folder."""
-    dependencies = []
-    for coordinates in pinned:
-        group, artifact, version, *more = coordinates.split(":")
-        classifier = f"<classifier>{more[0]}</classifier>" if more else ""
-        dependencies.append(DEPENDENCY.format(group=group, artifact=artifact, version=version, classifier=classifier))
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "pom.xml").write_text(POM.format(dependencies="".join(dependencies)))
-    command = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DexcludeTransitive=true"]
-    subprocess.run([*command, f"-DoutputDirectory={folder}"], cwd=folder, check=False, timeout=600)
 
 
 @pytest.fixture(scope="module")
 def jars() -> list[Path]:
     """The kit's jars; skips only where neither they nor Maven or its registry are at hand."""
-    pinned = listed("jars.txt", " ")
-    paths = [JARS / jar_name(coordinates) for coordinates in pinned]
-    if not all(path.exists() for path in paths):
-        if shutil.which("mvn") is None:
-            pytest.skip("the kit's jars come from Maven, which is not here")
-        fetch(pinned, JARS)
-        if not all(path.exists() for path in paths):
-            pytest.skip("Maven reached no registry that has the kit's jars")
-    assert [path.name for path, wanted in zip(paths, pinned.values(), strict=True) if digest(path) != wanted] == []
-    return paths
+    try:
+        return get_jars(read_pairs(KIT / "jars.txt"), JARS)
+    except NoJars as error:
+        pytest.skip(f"the kit cannot run: {error}")
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +64,7 @@ def test_the_kit_passes_but_for_what_is_listed(jars: list[Path], alone: Server, 
     report = tmp_path / "TEST-junit-jupiter.xml"
     assert report.exists(), log.stdout + log.stderr
     failed, passed = results(report)
-    expected = listed("expected_failures.txt", ":")
+    expected = read_pairs(KIT / "expected_failures.txt", ":")
     assert {name: why for name, why in failed.items() if name not in expected} == {}
     assert sorted(set(expected) & passed) == [], "listed as expected failures, but they pass"
     assert len(passed) >= PASSING
