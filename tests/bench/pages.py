@@ -37,6 +37,7 @@ PAGES = [
     f"/d/nyc/delays/daily?branch={BRANCH}&tab=branches",
     "/d/nyc/delays/daily?tab=history",
     "/d/nyc/delays/daily?tab=schema",
+    "/d/nyc/delays/daily?tab=catalog",
     "/builds",
     "/builds/6",
     f"/builds/new?repository=nyc&branch={BRANCH}&target=/nyc/delays/daily",

@@ -87,7 +87,12 @@ def snapshot_summary(*, table: str, snapshot_id: int) -> dict[str, str]:
 
 def get_metadata(*, table: str) -> Metadata:
     """The stored metadata, all branches in it. Shared: never change it in place."""
-    return metadata_files.read(_get(table_ref(table)).metadata_location).metadata
+    return get_file(table=table).metadata
+
+
+def get_file(*, table: str) -> MetadataFile:
+    """The table's current metadata file."""
+    return metadata_files.read(_get(table_ref(table)).metadata_location)
 
 
 def file_properties(*, table: str, who: str) -> dict[str, str]:

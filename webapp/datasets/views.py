@@ -126,6 +126,8 @@ def _show(
         q=request.GET.get("q", "").strip(),
         sort=request.GET.get("sort", ""),
         page=_number(request, "page", 0),
+        branch_page=_number(request, "branch_page", 0),
+        only=request.GET.get("only") == "1",
         aborted=request.GET.get("aborted", "1") != "0",
         host=request.build_absolute_uri("/").rstrip("/"),
     )

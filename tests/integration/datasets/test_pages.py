@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from webapp.datasets.models import Dataset
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db, pytest.mark.usefixtures("home")]
-TABS = ("preview", "schema", "history", "branches", "lineage", "compare")
+TABS = ("preview", "schema", "history", "branches", "catalog", "lineage", "compare")
 
 
 @pytest.fixture

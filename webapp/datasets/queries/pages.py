@@ -11,6 +11,7 @@ from django.db.models import Count
 
 from webapp.accounts import permissions
 from webapp.accounts.models import Folder
+from webapp.catalog.rules.errors import DamagedTable
 from webapp.core.errors import AppError
 from webapp.core.names import MASTER
 from webapp.core.object_store import is_object_location
@@ -19,6 +20,7 @@ from webapp.datasets.models import DatasetBranch
 from webapp.datasets.queries import history
 from webapp.datasets.queries.details import SchemaView, get_schema
 from webapp.datasets.queries.preview import Preview, Wanted, read_preview
+from webapp.datasets.queries.table import TablePanel, read_table
 from webapp.datasets.rules import schemas, snippets
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ TABS = (
     ("schema", "Schema", "rows", "g s"),
     ("history", "History", "history", "g c"),
     ("branches", "Branches", "git-branch", "g b"),
+    ("catalog", "Catalog", "versions", "g t"),
     ("lineage", "Lineage", "workflow", "g l"),
     ("compare", "Compare", "git-compare", ""),
 )
@@ -98,8 +101,8 @@ class Facts:
     """Rows more or fewer than master, on another branch."""
     bytes: int | None
     files: int | None
-    columns: int
-    schema_id: int
+    columns: int | None
+    schema_id: int | None
     newest: Transaction | None
 
 
@@ -145,6 +148,7 @@ class DatasetPage:
     history: history.History | None = None
     aborted: bool = True
     starts: Sequence[tuple[str, str]] = ()
+    table: TablePanel | None = None
 
 
 def read_datasets_page(
@@ -219,6 +223,9 @@ class Asked:
     q: str = ""
     sort: str = ""
     page: int = 0
+    branch_page: int = 0
+    only: bool = False
+    """Whether the graph of snapshots shows this branch alone."""
     aborted: bool = True
     host: str = ""
 
@@ -228,8 +235,7 @@ def read_dataset_page(principal: Principal, *, path: str, asked: Asked) -> Datas
     dataset = queries.get_dataset(principal, path)
     pinned = queries.get_transaction(dataset, asked.transaction) if asked.transaction else None
     branch = pinned.branch_name if pinned else asked.branch
-    view = _view_of(asked)
-    schema = get_schema(dataset, **view)
+    schema, damage = _read_schema(dataset, asked)
     pointer = queries.find_branch(dataset, branch)
     # A branch that is not here reads another one, and what led to that is its history too.
     line = branch if pointer else schema.branch
@@ -263,8 +269,19 @@ def read_dataset_page(principal: Principal, *, path: str, asked: Asked) -> Datas
             with_s3=is_object_location(settings.TRIBUTARY_WAREHOUSE),
         ),
         open_transaction=latest if latest is not None and latest.is_open else None,
-        **_read_panel(dataset, line, asked, schema),
+        **(_read_panel(dataset, line, asked, schema) if damage is None else {"problem": damage}),
     )
+
+
+def _read_schema(dataset: Dataset, asked: Asked) -> tuple[SchemaView, Problem | None]:
+    """Return the schema, or a blank one and why: a table whose metadata is damaged keeps a page that says so."""
+    view = _view_of(asked)
+    try:
+        return get_schema(dataset, **view), None
+    except DamagedTable as error:
+        resolved, found = queries.parse_view(dataset, **view)
+        problem = Problem("The catalog cannot read this table", f"{error.detail}. Other tables are not touched.")
+        return SchemaView(resolved, found, {}, {}, {}, ()), problem
 
 
 def _view_of(asked: Asked) -> dict[str, str | None]:
@@ -294,6 +311,13 @@ def _read_panel(dataset: Dataset, branch: str, asked: Asked, schema: SchemaView)
             "history": history.read_history(dataset, branch=branch, aborted=asked.aborted, page=asked.page),
             "aborted": asked.aborted,
             "starts": list_starts(dataset),
+        }
+    if asked.tab == "catalog":
+        return {
+            "table": read_table(
+                dataset, branch=branch, only=asked.only, page=asked.page, branch_page=asked.branch_page
+            ),
+            "protected": history.list_protected_ids(dataset),
         }
     return {}
 
@@ -372,7 +396,7 @@ def _list_choices(dataset: Dataset, asked: Asked, branch: str) -> list[Mapping[s
 
 def _make_tabs(dataset: Dataset, asked: Asked, branch: str, schema: SchemaView) -> list[Mapping[str, Any]]:
     counts = {
-        "schema": sum(column.depth == 0 for column in schema.columns),
+        "schema": sum(column.depth == 0 for column in schema.columns) if schema.schema else None,
         "history": history.count_history(dataset, branch=branch),
         "branches": dataset.branches.count(),
     }
@@ -398,8 +422,8 @@ def _read_facts(dataset: Dataset, branch: str, schema: SchemaView) -> Facts:
         difference=rows - master.summary.get("rows", 0) if master is not None and shown is not None else None,
         bytes=summary.get("bytes", 0),
         files=summary.get("files", 0),
-        columns=sum(column.depth == 0 for column in schema.columns),
-        schema_id=schema.schema["schema-id"],
+        columns=sum(column.depth == 0 for column in schema.columns) if schema.schema else None,
+        schema_id=schema.schema.get("schema-id"),
         newest=shown,
     )
 

@@ -3,10 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 Snapshot = Mapping[str, Any]
 TOTALS = {"rows": "total-records", "files": "total-data-files", "bytes": "total-files-size"}
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one snapshot added and removed, and what the table held after it; None where its writer did not say."""
+
+    rows_added: int
+    rows_removed: int
+    files_added: int
+    files_removed: int
+    delete_files: int
+    equality_deletes: int
+    rows: int | None
+    files: int | None
+    bytes: int | None
+
+
+def describe_change(snapshot: Snapshot) -> Change:
+    """Return what a snapshot's own summary says."""
+    summary = snapshot.get("summary") or {}
+    totals = {key: _count(snapshot, name) if name in summary else None for key, name in TOTALS.items()}
+    # A delete file that replaces another one counts all its rows again.
+    marked = _count(snapshot, "added-position-deletes") - _count(snapshot, "removed-position-deletes")
+    return Change(
+        rows_added=_count(snapshot, "added-records"),
+        rows_removed=_count(snapshot, "deleted-records") + max(0, marked),
+        files_added=_count(snapshot, "added-data-files"),
+        files_removed=_count(snapshot, "deleted-data-files"),
+        delete_files=_count(snapshot, "added-delete-files"),
+        equality_deletes=_count(snapshot, "added-equality-deletes"),
+        **totals,
+    )
 
 
 def list_new_snapshots(snapshots: Iterable[Snapshot], *, before: int | None, after: int | None) -> list[Snapshot]:
