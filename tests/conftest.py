@@ -41,6 +41,15 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[N
             )
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _answers_as_described() -> Iterator[None]:
+    """Every answer of the REST API that any test sees is what openapi.json says of it."""
+    from tests.factories.api_document import checking_answers
+
+    with checking_answers():
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _plain_static(settings: Any) -> None:
     """Static files without a manifest: tests do not run collectstatic."""

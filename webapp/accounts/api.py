@@ -19,13 +19,20 @@ from webapp.accounts.rules.principals import Principal
 from webapp.accounts.serializers import (
     AuditEntrySerializer,
     GroupSerializer,
+    MadeTokenSerializer,
+    NewGroupSerializer,
     NewTokenSerializer,
+    NewUserSerializer,
     TokenSerializer,
     UserSerializer,
 )
 from webapp.core.api import ApiView
 from webapp.core.errors import InvalidInput, Unauthenticated
+from webapp.core.inputs import read_input
+from webapp.core.openapi import refusals
 from webapp.core.pagination import paginate
+
+PASSWORD_OR_SESSION: list[Any] = [{"password": []}, {"session": []}]
 
 
 class TokensView(ApiView):
@@ -40,22 +47,29 @@ class TokensView(ApiView):
             request.principal = _authenticate_basic(request, encoded)  # type: ignore[attr-defined]
             request.principal_by_session = False  # type: ignore[attr-defined]
 
-    @extend_schema(responses=TokenSerializer(many=True))
+    @extend_schema(
+        auth=[{"token": []}, *PASSWORD_OR_SESSION], responses={200: TokenSerializer(many=True), **refusals(429)}
+    )
     def get(self, request: Request) -> Response:
         """List the caller's tokens."""
         tokens = queries.list_tokens(user_id=self.principal.user_id)
         return Response(paginate(request, tokens, lambda token: TokenSerializer(token).data))
 
-    @extend_schema(request=NewTokenSerializer, responses={201: dict})
+    @extend_schema(
+        auth=PASSWORD_OR_SESSION,
+        request=NewTokenSerializer,
+        responses={201: MadeTokenSerializer, **refusals(429)},
+    )
     def post(self, request: Request) -> Response:
         """Make a token; its secret is in this answer and never again."""
         if self.principal.job or request.headers.get("Authorization", "").lower().startswith("bearer "):
             raise Unauthenticated("A token cannot make tokens: use your password or sign in.", code="token_by_token")
+        fields = read_input(NewTokenSerializer, self.body)
         token, secret = services.create_token(
             user=queries.get_user(self.principal.username),
-            name=str(self.body.get("name", "")),
-            scopes=_read_scopes(self.body.get("scopes", [])),
-            expires_at=_read_time(self.body.get("expires_at")),
+            name=fields["name"],
+            scopes=fields["scopes"],
+            expires_at=_read_time(fields["expires_at"]),
         )
         return Response(
             {
@@ -83,16 +97,13 @@ def _authenticate_basic(request: HttpRequest, encoded: str) -> Principal:
     return queries.principal_for_user(user)
 
 
-def _read_scopes(value: Any) -> list[str]:
-    if not isinstance(value, list) or not all(isinstance(scope, str) for scope in value):
-        raise InvalidInput("scopes is a list of words.", errors={"scopes": ['A list such as ["read"].']})
-    return value
-
-
-def _read_time(value: Any) -> datetime | None:
-    if value in (None, ""):
+def _read_time(value: str | None) -> datetime | None:
+    if not value:
         return None
-    moment = parse_datetime(value) if isinstance(value, str) else None
+    try:
+        moment = parse_datetime(value)
+    except ValueError:  # well formed, and no day of the calendar
+        moment = None
     if moment is None or moment.tzinfo is None:
         raise InvalidInput(
             "expires_at is a time with its zone.", errors={"expires_at": ["For example 2030-01-31T12:00:00Z."]}
@@ -118,15 +129,11 @@ class UsersView(ApiView):
         """List users."""
         return Response(paginate(request, queries.list_users(), lambda user: UserSerializer(user).data))
 
-    @extend_schema(request=UserSerializer, responses={201: UserSerializer})
+    @extend_schema(request=NewUserSerializer, responses={201: UserSerializer})
     def post(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
         """Make a user; admins only."""
         permissions.check_admin(self.principal)
-        user = services.create_user(
-            username=str(self.body.get("username", "")),
-            password=str(self.body.get("password", "")),
-            by=self.principal,
-        )
+        user = services.create_user(**read_input(NewUserSerializer, self.body), by=self.principal)
         return Response(UserSerializer(user).data, status=201)
 
 
@@ -138,14 +145,12 @@ class GroupsView(ApiView):
         """List groups."""
         return Response(paginate(request, queries.list_groups(), lambda group: GroupSerializer(group).data))
 
-    @extend_schema(request=GroupSerializer, responses={201: GroupSerializer})
+    @extend_schema(request=NewGroupSerializer, responses={201: GroupSerializer})
     def post(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
         """Make a group, or set its members; admins only."""
         permissions.check_admin(self.principal)
-        users = self.body.get("users", [])
-        if not isinstance(users, list):
-            raise InvalidInput("users is a list of names.", errors={"users": ["A list."]})
-        group = services.set_group(name=str(self.body.get("name", "")), usernames=users, by=self.principal)
+        fields = read_input(NewGroupSerializer, self.body)
+        group = services.set_group(name=fields["name"], usernames=fields["users"], by=self.principal)
         return Response(GroupSerializer(group).data, status=201)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib.auth.models import Group
 from rest_framework import serializers
 
 from webapp.accounts.models import AuditEntry, Token, User
+from webapp.core.inputs import Text
 
 
 class TokenSerializer(serializers.ModelSerializer[Token]):
@@ -21,31 +20,64 @@ class TokenSerializer(serializers.ModelSerializer[Token]):
 class NewTokenSerializer(serializers.Serializer[Token]):
     """What POST /tokens takes."""
 
+    name = Text(max_length=100)
+    scopes = serializers.ListField(
+        child=serializers.ChoiceField(choices=["read", "write", "maintain"]),
+        required=False,
+        default=list,
+        help_text="none: all",
+    )
+    expires_at = serializers.CharField(
+        required=False, allow_null=True, allow_blank=True, default=None, help_text="a time with its zone"
+    )
+
+
+class MadeTokenSerializer(serializers.Serializer[Token]):
+    """A new token with its secret, which is shown this once."""
+
+    id = serializers.IntegerField()
+    token = serializers.CharField()
     name = serializers.CharField()
-    scopes = serializers.ListField(child=serializers.CharField(), required=False)
-    expires_at = serializers.DateTimeField(required=False, allow_null=True)
+    scopes = serializers.ListField(child=serializers.CharField())
+    expires_at = serializers.DateTimeField(allow_null=True)
+
+
+class NewUserSerializer(serializers.Serializer[User]):
+    """What POST /users takes."""
+
+    username = Text(max_length=150)
+    password = Text(trim_whitespace=False, max_length=1000)
+
+
+class NewGroupSerializer(serializers.Serializer[Group]):
+    """What POST /groups takes: a new group, or who is in one."""
+
+    name = Text(max_length=150)
+    users = serializers.ListField(child=Text(), required=False, default=list)
 
 
 class UserSerializer(serializers.ModelSerializer[User]):
-    """A user; the password is only ever written."""
+    """A user, without the password."""
 
     is_admin = serializers.BooleanField(source="is_superuser", read_only=True)
 
     class Meta:
         model = User
-        fields = ("id", "username", "password", "is_admin", "is_active")
-        read_only_fields = ("id", "is_active")
-        extra_kwargs = {"password": {"write_only": True}}
+        fields = ("id", "username", "is_admin", "is_active")
 
 
 class GroupSerializer(serializers.ModelSerializer[Group]):
     """A group with the names of its users."""
 
-    users: Any = serializers.SlugRelatedField(source="user_set", slug_field="username", many=True, read_only=True)
+    users = serializers.SerializerMethodField()
 
     class Meta:
         model = Group
         fields = ("id", "name", "users")
+
+    def get_users(self, group: Group) -> list[str]:
+        """Return the names."""
+        return [user.username for user in group.user_set.all()]
 
 
 class AuditEntrySerializer(serializers.ModelSerializer[AuditEntry]):

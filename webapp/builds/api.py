@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
@@ -15,10 +14,13 @@ from webapp.builds.forms import BuildOrder, read_order
 from webapp.core import names
 from webapp.core.api import ApiView
 from webapp.core.errors import BadRequest, InvalidInput
+from webapp.core.openapi import refusals
 from webapp.core.pagination import paginate, read_limit
 from webapp.datasets import queries as datasets
 from webapp.repositories import queries as repositories
 
+BRANCH = OpenApiParameter("branch", str, description="default: master")
+ACCEPTED = {202: serializers.BuildDetailSerializer}
 UPLOAD_SECONDS = 30
 LOG_LINES = 1000
 MAX_LOG_LINES = 10_000
@@ -30,9 +32,14 @@ class BuildList(ApiView):
     @extend_schema(
         operation_id="listBuilds",
         parameters=[
-            OpenApiParameter(name, str) for name in ("repository", "branch", "state", "by", "target", "q", "cursor")
+            OpenApiParameter("repository", str, description="of this repository"),
+            OpenApiParameter("branch", str, description="on this branch"),
+            OpenApiParameter("state", str, enum=serializers.BUILD_STATES),
+            OpenApiParameter("by", str, description="started by this user"),
+            OpenApiParameter("target", str, description="with a job that makes this dataset"),
+            OpenApiParameter("q", str, description="a text in the title"),
         ],
-        responses=OpenApiTypes.OBJECT,
+        responses={200: serializers.BuildSerializer(many=True), **refusals(422)},
     )
     def get(self, request: Request) -> Response:
         """List builds, newest first."""
@@ -40,7 +47,11 @@ class BuildList(ApiView):
         builds = queries.list_builds(self.principal, **wanted)
         return Response(paginate(request._request, builds, serializers.shape_build))
 
-    @extend_schema(operation_id="startBuild", request=OpenApiTypes.OBJECT, responses={202: OpenApiTypes.OBJECT})
+    @extend_schema(
+        operation_id="startBuild",
+        request=serializers.NewBuildSerializer,
+        responses={200: serializers.PlannedBuildSerializer, **ACCEPTED},
+    )
     def post(self, _request: Request) -> Response:
         """Start a build, or with `dry_run` only plan it."""
         order = read_order(self.body)
@@ -77,7 +88,7 @@ class BuildList(ApiView):
 class BuildDetail(ApiView):
     """GET `/builds/{id}`."""
 
-    @extend_schema(operation_id="getBuild", responses=OpenApiTypes.OBJECT)
+    @extend_schema(operation_id="getBuild", responses=serializers.BuildDetailSerializer)
     def get(self, _request: Request, build_id: int) -> Response:
         """Return a build with its plan and jobs."""
         build = queries.get_build(self.principal, build_id)
@@ -87,7 +98,7 @@ class BuildDetail(ApiView):
 class BuildCancel(ApiView):
     """POST `/builds/{id}/cancel`."""
 
-    @extend_schema(operation_id="cancelBuild", request=None, responses={202: OpenApiTypes.OBJECT})
+    @extend_schema(operation_id="cancelBuild", request=None, responses=ACCEPTED)
     def post(self, _request: Request, build_id: int) -> Response:
         """Cancel a build."""
         build = queries.get_build(self.principal, build_id)
@@ -98,7 +109,7 @@ class BuildCancel(ApiView):
 class BuildRetry(ApiView):
     """POST `/builds/{id}/retry`."""
 
-    @extend_schema(operation_id="retryBuild", request=None, responses={202: OpenApiTypes.OBJECT})
+    @extend_schema(operation_id="retryBuild", request=None, responses=ACCEPTED)
     def post(self, _request: Request, build_id: int) -> Response:
         """Build again what did not complete."""
         build = queries.get_build(self.principal, build_id)
@@ -115,7 +126,7 @@ def answer_build(build_id: int, view: ApiView, *, status: int = 202) -> Response
 class JobDetail(ApiView):
     """GET `/jobs/{id}`."""
 
-    @extend_schema(operation_id="getJob", responses=OpenApiTypes.OBJECT)
+    @extend_schema(operation_id="getJob", responses=serializers.JobSerializer)
     def get(self, _request: Request, job_id: str) -> Response:
         """Return a job with its inputs and outputs."""
         return Response(serializers.shape_job(queries.get_job(self.principal, job_id)))
@@ -126,8 +137,11 @@ class JobLog(ApiView):
 
     @extend_schema(
         operation_id="getJobLog",
-        parameters=[OpenApiParameter("after", int), OpenApiParameter("limit", int)],
-        responses=OpenApiTypes.OBJECT,
+        parameters=[
+            OpenApiParameter("after", int, description="the number of a line", default=0),
+            OpenApiParameter("limit", int, description=f"at most {MAX_LOG_LINES}", default=LOG_LINES),
+        ],
+        responses=serializers.LogSerializer,
     )
     def get(self, request: Request, job_id: str) -> Response:
         """Return lines of a job's log after a line number."""
@@ -144,12 +158,10 @@ class JobLog(ApiView):
 class JobSpecList(ApiView):
     """GET `/repositories/{repo}/jobspecs`."""
 
-    @extend_schema(
-        operation_id="listJobSpecs", parameters=[OpenApiParameter("branch", str)], responses=OpenApiTypes.OBJECT
-    )
-    def get(self, request: Request, repository: str) -> Response:
+    @extend_schema(operation_id="listJobSpecs", parameters=[BRANCH], responses=serializers.JobSpecSerializer(many=True))
+    def get(self, request: Request, repo: str) -> Response:
         """List the JobSpecs that a build on a branch would use."""
-        found = repositories.get_repository(self.principal, repository)
+        found = repositories.get_repository(self.principal, repo)
         branch = request.GET.get("branch") or found.default_branch
         specs = queries.list_jobspecs(repository=found, branch=names.check_branch_name(branch))
         return Response(paginate(request._request, specs, serializers.shape_jobspec))
@@ -158,9 +170,7 @@ class JobSpecList(ApiView):
 class DatasetLineage(ApiView):
     """GET `/datasets/{id}/lineage`."""
 
-    @extend_schema(
-        operation_id="getLineage", parameters=[OpenApiParameter("branch", str)], responses=OpenApiTypes.OBJECT
-    )
+    @extend_schema(operation_id="getLineage", parameters=[BRANCH], responses=serializers.LineageSerializer)
     def get(self, request: Request, dataset_id: int) -> Response:
         """Return what a dataset is made from and what is made from it."""
         dataset = datasets.get_dataset(self.principal, dataset_id)
@@ -176,11 +186,19 @@ class DatasetUpload(ApiView):
 
     @extend_schema(
         operation_id="uploadFile",
-        parameters=[OpenApiParameter(name, str) for name in ("branch", "mode", "transaction")],
+        parameters=[
+            BRANCH,
+            OpenApiParameter("mode", str, enum=["snapshot", "append"], default="snapshot"),
+            OpenApiParameter("transaction", str, description="an open one, to write into"),
+        ],
         request={
-            "multipart/form-data": {"type": "object", "properties": {"file": {"type": "string", "format": "binary"}}}
+            "multipart/form-data": {
+                "type": "object",
+                "required": ["file"],
+                "properties": {"file": {"type": "string", "format": "binary"}},
+            }
         },
-        responses={201: OpenApiTypes.OBJECT, 202: OpenApiTypes.OBJECT},
+        responses={201: serializers.BuildDetailSerializer, **ACCEPTED},
     )
     def post(self, request: Request, dataset_id: int) -> Response:
         """Load a file into a dataset: one transaction, all or nothing."""

@@ -27,7 +27,7 @@ api_urls: list[URLPattern | URLResolver] = [
     path("builds/<int:build_id>/retry", api.BuildRetry.as_view(), name="api-build-retry"),
     path("jobs/<str:job_id>", api.JobDetail.as_view(), name="api-job"),
     path("jobs/<str:job_id>/log", api.JobLog.as_view(), name="api-job-log"),
-    path("repositories/<str:repository>/jobspecs", api.JobSpecList.as_view(), name="api-jobspecs"),
+    path("repositories/<str:repo>/jobspecs", api.JobSpecList.as_view(), name="api-jobspecs"),
     path("datasets/<int:dataset_id>/lineage", api.DatasetLineage.as_view(), name="api-dataset-lineage"),
     path("datasets/<int:dataset_id>/upload", api.DatasetUpload.as_view(), name="api-dataset-upload"),
 ]

@@ -21,6 +21,7 @@ from webapp.core.errors import (
 )
 from webapp.core.failures import explain_failure
 from webapp.core.idempotency import run_once
+from webapp.core.pagination import Pages
 from webapp.core.problems import add_headers, describe_problem
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 class ApiView(APIView):
     """An endpoint: signed in by token or session, problem documents, Idempotency-Key on POST."""
 
+    pagination_class: type[Pages] | None = Pages
+    """How its lists are described; they answer by `paginate`."""
     answers_secret = False
     """Whether POST answers with a secret that must not be replayed."""
     max_body_bytes = 10_000_000

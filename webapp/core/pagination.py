@@ -10,11 +10,42 @@ from urllib.parse import urlencode
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from rest_framework.pagination import BasePagination
 
 from webapp.core.errors import BadRequest
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 250
+
+
+class Pages(BasePagination):
+    """What `paginate` answers, as the API describes itself; views call `paginate` themselves."""
+
+    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:  # noqa: ARG002 - DRF's signature
+        """The query parameters of every list."""
+        return [
+            {
+                "name": "limit",
+                "in": "query",
+                "description": "how many a page holds",
+                "schema": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
+            },
+            {
+                "name": "cursor",
+                "in": "query",
+                "description": "where a page begins, as `next` and `previous` have it",
+                "schema": {"type": "string"},
+            },
+        ]
+
+    def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """The envelope of every list."""
+        url = {"type": ["string", "null"], "format": "uri"}
+        return {
+            "type": "object",
+            "required": ["results", "next", "previous"],
+            "properties": {"results": schema, "next": url, "previous": url},
+        }
 
 
 def read_limit(request: HttpRequest, *, default: int = DEFAULT_LIMIT, most: int = MAX_LIMIT) -> int:

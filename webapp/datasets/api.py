@@ -12,6 +12,8 @@ from rest_framework.response import Response
 
 from webapp.core.api import ApiView
 from webapp.core.errors import BadRequest
+from webapp.core.inputs import read_input
+from webapp.core.openapi import refusals
 from webapp.core.pagination import paginate, read_limit
 from webapp.datasets import permissions, queries, services
 from webapp.datasets import serializers as shapes
@@ -58,7 +60,7 @@ class DatasetsView(ApiView):
     @extend_schema(request=shapes.NewDatasetSerializer, responses={201: shapes.DatasetSerializer})
     def post(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
         """Make an empty dataset with its branch master. A folder that nobody claimed becomes the caller's."""
-        fields = shapes.read_input(shapes.NewDatasetSerializer, self.body)
+        fields = read_input(shapes.NewDatasetSerializer, self.body)
         dataset = services.create_dataset(**fields, by=self.principal)
         response = Response(shapes.shape_dataset(dataset), status=201)
         response["Location"] = f"/api/v1/datasets/{dataset.pk}"
@@ -88,7 +90,7 @@ class DatasetBranchesView(DatasetEndpoint):
     @extend_schema(request=shapes.NewDatasetBranchSerializer, responses={201: shapes.DatasetBranchSerializer})
     def post(self, request: Request, dataset_id: int) -> Response:  # noqa: ARG002 - DRF's signature
         """Make a branch off a branch, from any transaction, or as a root. Nothing is copied."""
-        fields = shapes.read_input(shapes.NewDatasetBranchSerializer, self.body)
+        fields = read_input(shapes.NewDatasetBranchSerializer, self.body)
         dataset = self.find(dataset_id, action="write", branch=fields["name"])
         branch = services.create_branch(dataset=dataset, **fields, by=self.principal)
         return Response(shapes.shape_branch(branch), status=201)
@@ -123,7 +125,7 @@ class TransactionsView(DatasetEndpoint):
     @extend_schema(request=shapes.NewTransactionSerializer, responses={201: shapes.TransactionSerializer})
     def post(self, request: Request, dataset_id: int) -> Response:  # noqa: ARG002 - DRF's signature
         """Start a transaction: write into it by upload, or with its staging branch as X-PLTR-Branch."""
-        fields = shapes.read_input(shapes.NewTransactionSerializer, self.body)
+        fields = read_input(shapes.NewTransactionSerializer, self.body)
         dataset = self.find(dataset_id, action="write", branch=fields["branch"])
         opened = services.start_transaction(dataset=dataset, **fields, by=self.principal)
         response = Response(shapes.shape_transaction(opened), status=201)
@@ -178,7 +180,7 @@ class TransactionAbortView(TransactionEndpoint):
 class DatasetSchemaView(DatasetEndpoint):
     """The schema."""
 
-    @extend_schema(parameters=[BRANCH, TRANSACTION], responses=shapes.SchemaSerializer)
+    @extend_schema(parameters=[BRANCH, TRANSACTION], responses={200: shapes.SchemaSerializer, **refusals(409)})
     def get(self, request: Request, dataset_id: int) -> Response:
         """Return the schema, partition spec and sort order of a branch or a transaction."""
         found = get_schema(self.find(dataset_id), **self.view_of(request))
@@ -207,7 +209,7 @@ class DatasetPreviewView(DatasetEndpoint):
             OpenApiParameter("limit", int),
             OpenApiParameter("cursor", str),
         ],
-        responses=shapes.PreviewSerializer,
+        responses={200: shapes.PreviewSerializer, **refusals(409)},
     )
     def get(self, request: Request, dataset_id: int) -> Response:
         """Return a page of rows; the first 10,000 can be paged through."""

@@ -2,52 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rest_framework import serializers
 
-from webapp.core.errors import InvalidInput
+from webapp.core.inputs import Text
 from webapp.datasets.rules import transactions as rules
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-
-def read_input(serializer: type[serializers.Serializer[Any]], data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the validated fields of a body.
-
-    Raises:
-        InvalidInput: a field is missing or has the wrong shape; `errors` names it.
-
-    """
-    checked = serializer(data=dict(data))
-    if not checked.is_valid():
-        errors = {name: [str(problem) for problem in problems] for name, problems in checked.errors.items()}
-        name, problems = next(iter(errors.items()))
-        message = f"{name}: {problems[0]}"
-        raise InvalidInput(message, errors=errors)
-    return dict(checked.validated_data)
 
 
 class NewDatasetSerializer(serializers.Serializer[Any]):
     """Body of POST /datasets."""
 
-    path = serializers.CharField(max_length=400)
-    description = serializers.CharField(allow_blank=True, required=False, default="", max_length=2000)
+    path = Text(max_length=400)
+    description = Text(allow_blank=True, required=False, default="", max_length=2000)
 
 
 class NewDatasetBranchSerializer(serializers.Serializer[Any]):
     """Body of POST …/branches."""
 
-    name = serializers.CharField(max_length=200)
-    parent = serializers.CharField(required=False, allow_null=True, default=None, max_length=200)  # type: ignore[assignment]  # DRF takes declared fields off the class
-    transaction = serializers.CharField(required=False, allow_null=True, default=None, max_length=12)
+    name = Text(max_length=200)
+    parent = Text(required=False, allow_null=True, default=None, max_length=200)  # type: ignore[assignment]  # DRF takes declared fields off the class
+    transaction = Text(required=False, allow_null=True, default=None, max_length=12)
 
 
 class NewTransactionSerializer(serializers.Serializer[Any]):
     """Body of POST …/transactions."""
 
-    branch = serializers.CharField(max_length=200)
+    branch = Text(max_length=200)
     type = serializers.ChoiceField(choices=rules.TYPE_CHOICES, default=rules.SNAPSHOT)
 
 

@@ -54,8 +54,8 @@ api_urls: list[URLPattern] = [
     path(f"{_PULL}/timeline", api.PullTimeline.as_view(), name="api-pull-timeline"),
     path(f"{_DATASET}/schema", api.PullSchema.as_view(), name="api-pull-schema"),
     path(f"{_DATASET}/rows", api.PullRows.as_view(), name="api-pull-rows"),
-    path(f"{_DATASET}/rows.csv", api.PullRowsExport.as_view(), name="api-pull-rows-csv"),
-    path(f"{_DATASET}/rows.parquet", api.PullRowsExport.as_view(kind="parquet"), name="api-pull-rows-parquet"),
+    path(f"{_DATASET}/rows.csv", api.PullRowsCsv.as_view(), name="api-pull-rows-csv"),
+    path(f"{_DATASET}/rows.parquet", api.PullRowsParquet.as_view(), name="api-pull-rows-parquet"),
     path(f"{_DATASET}/statistics", api.PullStatistics.as_view(), name="api-pull-statistics"),
     path(f"{_PULL}/comments", api.PullComments.as_view(), name="api-pull-comments"),
     path(f"{_PULL}/reviews", api.PullReviews.as_view(), name="api-pull-reviews"),
@@ -65,10 +65,10 @@ api_urls: list[URLPattern] = [
     path(f"{_PULL}/merge", api.PullMerge.as_view(), name="api-pull-merge"),
     path(_COMPARE, history_api.DatasetCompare.as_view(), name="api-dataset-compare"),
     path(f"{_COMPARE}/cancel", history_api.DatasetCompareCancel.as_view(), name="api-dataset-compare-cancel"),
-    path(f"{_COMPARE}/rows.csv", history_api.DatasetCompareExport.as_view(), name="api-dataset-compare-csv"),
+    path(f"{_COMPARE}/rows.csv", history_api.DatasetCompareCsv.as_view(), name="api-dataset-compare-csv"),
     path(
         f"{_COMPARE}/rows.parquet",
-        history_api.DatasetCompareExport.as_view(kind="parquet"),
+        history_api.DatasetCompareParquet.as_view(),
         name="api-dataset-compare-parquet",
     ),
     path(

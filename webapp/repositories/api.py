@@ -11,10 +11,10 @@ from rest_framework.response import Response
 
 from webapp.core.api import ApiView
 from webapp.core.errors import BadRequest, InvalidInput, PreconditionFailed
+from webapp.core.inputs import read_input
 from webapp.core.pagination import paginate
 from webapp.repositories import queries, services
 from webapp.repositories import serializers as shapes
-from webapp.repositories.serializers import read_input
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -108,7 +108,11 @@ class RepositoryView(RepositoryEndpoint):
             raise InvalidInput(message, code="name_is_fixed", errors={"name": [message]})
         _check_unchanged(request, _description_tag(repository))
         fields = read_input(shapes.RepositoryChangeSerializer, self.body)
-        services.update_repository(repository=repository, description=fields["description"], by=self.principal)
+        services.update_repository(
+            repository=repository,
+            description=fields.get("description", repository.description),
+            by=self.principal,
+        )
         return _tagged(request, _description_tag(repository), self._shape(repository))
 
     @extend_schema(responses={204: None})
@@ -294,6 +298,9 @@ class CommitView(RepositoryEndpoint):
 class ContentsView(RepositoryEndpoint):
     """A file or a folder at a ref."""
 
+    pagination_class = None
+    """A folder is answered whole, as Git keeps it."""
+
     @extend_schema(parameters=[REF, IF_NONE_MATCH], responses=CONTENTS)
     def get(self, request: Request, repo: str, path: str = "") -> Response:
         """Return a file with its content, or the list of a folder's entries."""
@@ -320,7 +327,9 @@ class RootContentsView(ContentsView):
     """The folder at the top of a ref."""
 
     @extend_schema(
-        operation_id="repositories_contents_root", parameters=[REF], responses=shapes.EntrySerializer(many=True)
+        operation_id="repositories_contents_root",
+        parameters=[REF, IF_NONE_MATCH],
+        responses=shapes.EntrySerializer(many=True),
     )
     def get(self, request: Request, repo: str, path: str = "") -> Response:
         """List the entries at the top."""

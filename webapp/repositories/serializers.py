@@ -2,54 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rest_framework import serializers
 
-from webapp.core.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from webapp.core.inputs import Flag, Number, Text
 
 ROLES = ("reader", "writer", "maintainer")
-
-
-def read_input(serializer: type[serializers.Serializer[Any]], data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the validated fields of a body.
-
-    Raises:
-        InvalidInput: a field is missing or has the wrong shape; `errors` names it.
-
-    """
-    checked = serializer(data=dict(data))
-    if not checked.is_valid():
-        errors = {name: [str(problem) for problem in _flat(problems)] for name, problems in checked.errors.items()}
-        name, problems = next(iter(errors.items()))
-        message = f"{name}: {problems[0]}"
-        raise InvalidInput(message, errors=errors)
-    return dict(checked.validated_data)
-
-
-def _flat(problems: Any) -> list[Any]:
-    if isinstance(problems, dict):
-        return [f"{key}: {item}" for key, value in problems.items() for item in _flat(value)]
-    if isinstance(problems, list):
-        return [item for problem in problems for item in _flat(problem)]
-    return [problems]
 
 
 class NewRepositorySerializer(serializers.Serializer[Any]):
     """What makes a repository."""
 
-    name = serializers.CharField(max_length=100, trim_whitespace=False)
-    description = serializers.CharField(max_length=500, required=False, allow_blank=True, default="")
-    template = serializers.CharField(max_length=50, required=False, default="empty", help_text="empty or nyc")
+    name = Text(max_length=100, trim_whitespace=False)
+    description = Text(max_length=500, required=False, allow_blank=True, default="")
+    template = Text(max_length=50, required=False, default="empty", help_text="empty or nyc")
 
 
 class RepositoryChangeSerializer(serializers.Serializer[Any]):
     """What of a repository can change."""
 
-    description = serializers.CharField(max_length=500, allow_blank=True)
+    description = Text(max_length=500, allow_blank=True, required=False)
 
 
 class RepositorySerializer(serializers.Serializer[Any]):
@@ -80,8 +53,8 @@ class PublicationSerializer(serializers.Serializer[Any]):
 class NewBranchSerializer(serializers.Serializer[Any]):
     """What makes a branch."""
 
-    name = serializers.CharField(trim_whitespace=False, max_length=1000)
-    start_point = serializers.CharField(
+    name = Text(trim_whitespace=False, max_length=1000)
+    start_point = Text(
         required=False, allow_blank=True, default="", max_length=1000, help_text="branch or commit; default: master"
     )
 
@@ -134,19 +107,19 @@ class MadeCommitSerializer(ListedCommitSerializer):
 class ChangeSerializer(serializers.Serializer[Any]):
     """One change of a file: content, deletion or move."""
 
-    path = serializers.CharField(trim_whitespace=False)
-    content = serializers.CharField(required=False, allow_blank=True, trim_whitespace=False)
-    content_base64 = serializers.CharField(required=False, allow_blank=True)
-    delete = serializers.BooleanField(required=False, default=False)
-    move_to = serializers.CharField(required=False, trim_whitespace=False)
+    path = Text(trim_whitespace=False)
+    content = Text(required=False, allow_blank=True, trim_whitespace=False)
+    content_base64 = Text(required=False, allow_blank=True)
+    delete = Flag(required=False, default=False)
+    move_to = Text(required=False, trim_whitespace=False)
 
 
 class NewCommitSerializer(serializers.Serializer[Any]):
     """What makes a commit."""
 
-    branch = serializers.CharField(trim_whitespace=False)
-    message = serializers.CharField(trim_whitespace=False)
-    expected_head = serializers.CharField(required=False, allow_null=True, default=None)
+    branch = Text(trim_whitespace=False)
+    message = Text(trim_whitespace=False)
+    expected_head = Text(required=False, allow_null=True, default=None)
     changes = ChangeSerializer(many=True)
 
 
@@ -237,24 +210,24 @@ class MemberSerializer(serializers.Serializer[Any]):
 class NewMemberSerializer(serializers.Serializer[Any]):
     """What gives a role."""
 
-    user = serializers.CharField(max_length=150)
+    user = Text(max_length=150)
     role = serializers.ChoiceField(choices=ROLES)
 
 
 class PathRuleSerializer(serializers.Serializer[Any]):
     """Who must approve a change of matching files or datasets."""
 
-    pattern = serializers.CharField(max_length=500)
-    group = serializers.CharField(max_length=150)
-    approvals = serializers.IntegerField(required=False, default=1, min_value=1, max_value=20)
+    pattern = Text(max_length=500)
+    group = Text(max_length=150)
+    approvals = Number(required=False, default=1, min_value=1, max_value=20)
 
 
 class ProtectionSerializer(serializers.Serializer[Any]):
     """What it takes to move a branch."""
 
-    branch = serializers.CharField(max_length=1000)
-    approvals = serializers.IntegerField(required=False, default=1, min_value=0, max_value=20)
-    groups = serializers.ListField(child=serializers.CharField(max_length=150), required=False, default=list)
+    branch = Text(max_length=1000)
+    approvals = Number(required=False, default=1, min_value=0, max_value=20)
+    groups = serializers.ListField(child=Text(max_length=150), required=False, default=list)
     paths = PathRuleSerializer(many=True, required=False, default=list)
-    checks = serializers.ListField(child=serializers.CharField(max_length=200), required=False, default=list)
-    allow_bypass = serializers.BooleanField(required=False, default=True)
+    checks = serializers.ListField(child=Text(max_length=200), required=False, default=list)
+    allow_bypass = Flag(required=False, default=True)

@@ -277,3 +277,41 @@ def test_passwords_cannot_be_tried_for_ever_through_the_api(admin: User, api_cli
     }
 
     assert seen == {401, 429}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("users", {"username": 5, "password": "a-long-password-1"}, "username"),
+        ("users", {"username": "x" * 151, "password": "a-long-password-1"}, "username"),
+        ("users", {"username": "ines", "password": ["a-long-password-1"]}, "password"),
+        ("users", {"password": "a-long-password-1"}, "username"),
+        ("groups", {"name": {"a": 1}}, "name"),
+        ("groups", {"name": "g", "users": "admin"}, "users"),
+        ("groups", {"name": "g", "users": [1]}, "users"),
+    ],
+)
+def test_bodies_of_other_types_are_refused_by_field(
+    api_client: Callable[..., APIClient], admin: User, path: str, body: dict[str, Any], field: str
+) -> None:
+    answer = api_client(admin).post(f"/api/v1/{path}", body, format="json")
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, [field])
+    assert type(admin).objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"name": ["a"]}, "name"),
+        ({"name": ""}, "name"),
+        ({"name": "a", "scopes": "read"}, "scopes"),
+        ({"name": "a", "scopes": ["everything"]}, "scopes"),
+        ({"name": "a", "expires_at": "2030-13-45T00:00:00Z"}, "expires_at"),
+        ({"name": "a", "expires_at": "2030-01-01T00:00:00"}, "expires_at"),
+        ({"name": "a", "expires_at": "2000-01-01T00:00:00Z"}, "expires_at"),
+    ],
+)
+def test_bad_tokens_are_refused_by_field(client: Client, admin: User, body: dict[str, Any], field: str) -> None:
+    basic = base64.b64encode(b"admin:admin-password-1").decode()
+    answer = client.post("/api/v1/tokens", body, "application/json", headers={"Authorization": f"Basic {basic}"})
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, [field])

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.response import Response
 
 from webapp.core.api import ApiView
 from webapp.core.errors import Conflict, InvalidInput
+from webapp.core.openapi import refusals
 from webapp.datasets import queries as datasets
 from webapp.datasets.serializers import shape_transaction
 from webapp.pulls import services
 from webapp.pulls.api.rows import (
     FILTERS,
     SCOPE,
+    describe_export,
     export,
     find_folder,
     read_row_limit,
@@ -28,7 +29,8 @@ from webapp.pulls.queries import blames, ends
 from webapp.pulls.queries.artifacts import artifact_folder
 from webapp.pulls.queries.changelogs import find_range
 from webapp.pulls.rules import states
-from webapp.pulls.serializers import shape_between
+from webapp.pulls.serializers import described, shape_between
+from webapp.pulls.serializers.history import BlameSerializer, ChangelogSerializer, DatasetComparisonSerializer
 
 if TYPE_CHECKING:
     from django.http import StreamingHttpResponse
@@ -97,7 +99,11 @@ class CompareEndpoint(ApiView):
 class DatasetCompare(CompareEndpoint):
     """GET `/datasets/{id}/compare`, and POST to run a failed one again."""
 
-    @extend_schema(operation_id="compareDataset", parameters=[*ENDS, *FILTERS], responses=OpenApiTypes.OBJECT)
+    @extend_schema(
+        operation_id="compareDataset",
+        parameters=[*ENDS, *FILTERS],
+        responses={200: DatasetComparisonSerializer, **refusals(409, 410, 422, 429)},
+    )
     def get(self, request: Request, dataset_id: int) -> Response:
         """Compare any two branches or transactions: schema, one page of rows, and what lies between.
 
@@ -108,7 +114,10 @@ class DatasetCompare(CompareEndpoint):
         return Response({**_shape_ends(found), **shape_rows(request, found.comparison, reason=found.reason)})
 
     @extend_schema(
-        operation_id="compareDatasetAgain", parameters=ENDS, request=None, responses={202: OpenApiTypes.OBJECT}
+        operation_id="compareDatasetAgain",
+        parameters=ENDS,
+        request=None,
+        responses={202: DatasetComparisonSerializer, **refusals(410, 429)},
     )
     def post(self, request: Request, dataset_id: int) -> Response:
         """Run a failed or cancelled comparison again."""
@@ -143,11 +152,10 @@ def _shape_end(end: ends.End) -> dict[str, Any]:
 
 
 class DatasetCompareExport(CompareEndpoint):
-    """GET `/datasets/{id}/compare/rows.csv` and `rows.parquet`."""
+    """What both exports share."""
 
     kind = "csv"
 
-    @extend_schema(operation_id="exportDatasetCompare", parameters=ENDS, responses={200: OpenApiTypes.BINARY})
     def get(self, request: Request, dataset_id: int) -> StreamingHttpResponse:
         """Return the whole diff as a file."""
         found = self.compare(request, dataset_id)
@@ -157,10 +165,26 @@ class DatasetCompareExport(CompareEndpoint):
         )
 
 
+@describe_export("exportDatasetCompare", kind="csv", parameters=ENDS)
+class DatasetCompareCsv(DatasetCompareExport):
+    """GET `/datasets/{id}/compare/rows.csv`."""
+
+
+@describe_export("exportDatasetCompare", kind="parquet", parameters=ENDS)
+class DatasetCompareParquet(DatasetCompareExport):
+    """GET `/datasets/{id}/compare/rows.parquet`."""
+
+    kind = "parquet"
+
+
 class DatasetCompareStatistics(CompareEndpoint):
     """GET `/datasets/{id}/compare/statistics`."""
 
-    @extend_schema(operation_id="getDatasetCompareStatistics", parameters=[*ENDS, SCOPE], responses=OpenApiTypes.OBJECT)
+    @extend_schema(
+        operation_id="getDatasetCompareStatistics",
+        parameters=[*ENDS, SCOPE],
+        responses={200: described.StatisticsSerializer, **refusals(409, 410, 422, 429)},
+    )
     def get(self, request: Request, dataset_id: int) -> Response:
         """Return both sides' statistics per column."""
         found = self.compare(request, dataset_id)
@@ -172,7 +196,10 @@ class DatasetCompareCancel(CompareEndpoint):
     """POST `/datasets/{id}/compare/cancel`."""
 
     @extend_schema(
-        operation_id="cancelDatasetCompare", parameters=ENDS, request=None, responses={202: OpenApiTypes.OBJECT}
+        operation_id="cancelDatasetCompare",
+        parameters=ENDS,
+        request=None,
+        responses={202: described.RowsSerializer, **refusals(410, 429)},
     )
     def post(self, request: Request, dataset_id: int) -> Response:
         """Stop a comparison that is queued or running; whoever may write the dataset may."""
@@ -186,7 +213,11 @@ class DatasetCompareCancel(CompareEndpoint):
 class DatasetChangelog(ApiView):
     """GET `/datasets/{id}/changelog`, and POST to compute a failed one again."""
 
-    @extend_schema(operation_id="getDatasetChangelog", parameters=CHANGELOG, responses=OpenApiTypes.OBJECT)
+    @extend_schema(
+        operation_id="getDatasetChangelog",
+        parameters=CHANGELOG,
+        responses={200: ChangelogSerializer, **refusals(409, 410, 422, 429)},
+    )
     def get(self, request: Request, dataset_id: int) -> Response:
         """Return one page of the changelog of a range, with the rows that transforms get.
 
@@ -209,7 +240,7 @@ class DatasetChangelog(ApiView):
         operation_id="getDatasetChangelogAgain",
         parameters=CHANGELOG,
         request=None,
-        responses={202: OpenApiTypes.OBJECT},
+        responses={202: ChangelogSerializer, **refusals(429)},
     )
     def post(self, request: Request, dataset_id: int) -> Response:
         """Compute a failed changelog again."""
@@ -234,7 +265,11 @@ class DatasetChangelog(ApiView):
 class DatasetBlame(ApiView):
     """GET `/datasets/{id}/blame`, and POST to look again after a failure."""
 
-    @extend_schema(operation_id="getDatasetBlame", parameters=BLAME, responses=OpenApiTypes.OBJECT)
+    @extend_schema(
+        operation_id="getDatasetBlame",
+        parameters=BLAME,
+        responses={200: BlameSerializer, **refusals(409, 410, 422, 429)},
+    )
     def get(self, request: Request, dataset_id: int) -> Response:
         """Return the transactions that changed one row, newest first, each with its job, its commit and both images.
 
@@ -248,7 +283,10 @@ class DatasetBlame(ApiView):
         return Response(_shape_blame(walk, comparison))
 
     @extend_schema(
-        operation_id="getDatasetBlameAgain", parameters=BLAME, request=None, responses={202: OpenApiTypes.OBJECT}
+        operation_id="getDatasetBlameAgain",
+        parameters=BLAME,
+        request=None,
+        responses={202: BlameSerializer, **refusals(410, 429)},
     )
     def post(self, request: Request, dataset_id: int) -> Response:
         """Look again after a failure."""

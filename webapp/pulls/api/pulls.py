@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import StreamingHttpResponse
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -13,12 +12,14 @@ from rest_framework.response import Response
 from webapp.builds.serializers import shape_build
 from webapp.core.api import ApiView
 from webapp.core.errors import InvalidInput, NotFound
+from webapp.core.openapi import refusals
 from webapp.core.pagination import paginate
 from webapp.pulls import serializers, services
-from webapp.pulls.api.rows import FILTERS, SCOPE, export, find_folder, shape_rows, shape_statistics
+from webapp.pulls.api.rows import FILTERS, SCOPE, describe_export, export, find_folder, shape_rows, shape_statistics
 from webapp.pulls.diffs.schema import diff_artifact
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.rules import states
+from webapp.pulls.serializers import described
 from webapp.repositories import queries as repositories
 from webapp.repositories.serializers import CommitSerializer, FileDiffSerializer
 
@@ -60,8 +61,8 @@ class PullList(PullEndpoint):
 
     @extend_schema(
         operation_id="listPulls",
-        parameters=[OpenApiParameter("state", str), OpenApiParameter("cursor", str)],
-        responses=OpenApiTypes.OBJECT,
+        parameters=[OpenApiParameter("state", str, enum=[*described.PULL_STATES, "all"], default="all")],
+        responses=described.PullSerializer(many=True),
     )
     def get(self, request: Request, repo: str) -> Response:
         """List pull requests, newest first; `state` is open, merged, closed or all."""
@@ -69,7 +70,9 @@ class PullList(PullEndpoint):
         pulls = queries.list_pulls(self.principal, repository=repository, state=request.GET.get("state", ""))
         return Response(paginate(request._request, pulls, serializers.shape_pull))
 
-    @extend_schema(operation_id="openPull", request=OpenApiTypes.OBJECT, responses={201: OpenApiTypes.OBJECT})
+    @extend_schema(
+        operation_id="openPull", request=described.NewPullSerializer, responses={201: described.PullDetailSerializer}
+    )
     def post(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
         """Open a pull request."""
         repository = repositories.get_repository(self.principal, repo)
@@ -88,12 +91,16 @@ class PullList(PullEndpoint):
 class PullDetail(PullEndpoint):
     """GET and PATCH `/repositories/{repo}/pulls/{n}`."""
 
-    @extend_schema(operation_id="getPull", responses=OpenApiTypes.OBJECT)
+    @extend_schema(operation_id="getPull", responses=described.PullDetailSerializer)
     def get(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002 - DRF's signature
         """Return a pull request with every reason that blocks its merge."""
         return Response(serializers.shape_pull_detail(self.find(repo, number)))
 
-    @extend_schema(operation_id="updatePull", request=OpenApiTypes.OBJECT, responses=OpenApiTypes.OBJECT)
+    @extend_schema(
+        operation_id="updatePull",
+        request=described.PullChangeSerializer,
+        responses={200: described.PullDetailSerializer, **refusals(409)},
+    )
     def patch(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002 - DRF's signature
         """Change title, body, draft, target or state."""
         for name in ("title", "body", "target", "state"):
@@ -108,7 +115,7 @@ class PullDetail(PullEndpoint):
 class PullCommits(PullEndpoint):
     """GET `…/commits`."""
 
-    @extend_schema(operation_id="listPullCommits", responses=OpenApiTypes.OBJECT)
+    @extend_schema(operation_id="listPullCommits", responses=CommitSerializer(many=True))
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List the commits, newest first."""
         commits = queries.list_own_commits(self.find(repo, number))
@@ -118,7 +125,7 @@ class PullCommits(PullEndpoint):
 class PullFiles(PullEndpoint):
     """GET `…/files`."""
 
-    @extend_schema(operation_id="listPullFiles", responses=OpenApiTypes.OBJECT)
+    @extend_schema(operation_id="listPullFiles", responses=FileDiffSerializer(many=True))
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List the changed files with their hunks."""
         files = queries.list_file_changes(self.find(repo, number))
@@ -128,7 +135,7 @@ class PullFiles(PullEndpoint):
 class PullDatasets(PullEndpoint):
     """GET `…/datasets`."""
 
-    @extend_schema(operation_id="listPullDatasets", responses=OpenApiTypes.OBJECT)
+    @extend_schema(operation_id="listPullDatasets", responses=described.PullDatasetSerializer(many=True))
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List the datasets that it changes or affects."""
         rows_ = self.find(repo, number).datasets.select_related("comparison")
@@ -138,7 +145,7 @@ class PullDatasets(PullEndpoint):
 class PullChecks(PullEndpoint):
     """GET `…/checks`."""
 
-    @extend_schema(operation_id="listPullChecks", responses=OpenApiTypes.OBJECT)
+    @extend_schema(operation_id="listPullChecks", responses=described.PullCheckSerializer(many=True))
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List what machines say of the head."""
         checks = queries.list_checks(self.find(repo, number))
@@ -148,7 +155,7 @@ class PullChecks(PullEndpoint):
 class PullTimeline(PullEndpoint):
     """GET `…/timeline`."""
 
-    @extend_schema(operation_id="getPullTimeline", responses=OpenApiTypes.OBJECT)
+    @extend_schema(operation_id="getPullTimeline", responses=described.TimelineEntrySerializer(many=True))
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List what happened, oldest first."""
         entries = serializers.shape_timeline(self.find(repo, number))
@@ -179,7 +186,7 @@ class PullDatasetEndpoint(PullEndpoint):
 class PullSchema(PullDatasetEndpoint):
     """GET `…/datasets/{id}/schema`."""
 
-    @extend_schema(operation_id="getPullSchema", responses=OpenApiTypes.OBJECT)
+    @extend_schema(operation_id="getPullSchema", responses=described.SchemaDiffSerializer)
     def get(self, request: Request, repo: str, number: int, dataset_id: int) -> Response:  # noqa: ARG002 - DRF's signature
         """Return what changed in the schema."""
         row = self.find_row(repo, number, dataset_id)
@@ -194,7 +201,7 @@ class PullRows(PullDatasetEndpoint):
     @extend_schema(
         operation_id="getPullRows",
         parameters=FILTERS,
-        responses=OpenApiTypes.OBJECT,
+        responses={200: described.RowsSerializer, **refusals(409, 410, 422)},
     )
     def get(self, request: Request, repo: str, number: int, dataset_id: int) -> Response:
         """Return one page of the row diff from its stored artifact."""
@@ -203,21 +210,36 @@ class PullRows(PullDatasetEndpoint):
 
 
 class PullRowsExport(PullDatasetEndpoint):
-    """GET `…/rows.csv` and `…/rows.parquet`."""
+    """What both exports share."""
 
     kind = "csv"
 
-    @extend_schema(operation_id="exportPullRows", responses={200: OpenApiTypes.BINARY})
     def get(self, request: Request, repo: str, number: int, dataset_id: int) -> StreamingHttpResponse:  # noqa: ARG002
         """Return the whole diff as a file."""
         folder = self.find_ready(repo, number, dataset_id)
         return export(folder, kind=self.kind, name=f"{repo}-{number}-{dataset_id}")
 
 
+@describe_export("exportPullRows", kind="csv")
+class PullRowsCsv(PullRowsExport):
+    """GET `…/rows.csv`."""
+
+
+@describe_export("exportPullRows", kind="parquet")
+class PullRowsParquet(PullRowsExport):
+    """GET `…/rows.parquet`."""
+
+    kind = "parquet"
+
+
 class PullStatistics(PullDatasetEndpoint):
     """GET `…/datasets/{id}/statistics`."""
 
-    @extend_schema(operation_id="getPullStatistics", parameters=[SCOPE], responses=OpenApiTypes.OBJECT)
+    @extend_schema(
+        operation_id="getPullStatistics",
+        parameters=[SCOPE],
+        responses={200: described.StatisticsSerializer, **refusals(410)},
+    )
     def get(self, request: Request, repo: str, number: int, dataset_id: int) -> Response:
         """Return both sides' statistics per column."""
         return Response(shape_statistics(request, self.find_ready(repo, number, dataset_id)))
@@ -226,13 +248,17 @@ class PullStatistics(PullDatasetEndpoint):
 class PullComments(PullEndpoint):
     """GET and POST `…/comments`."""
 
-    @extend_schema(operation_id="listPullComments", responses=OpenApiTypes.OBJECT)
+    @extend_schema(operation_id="listPullComments", responses=described.CommentSerializer(many=True))
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List comments, oldest first."""
         comments = self.find(repo, number).comments.select_related("author")
         return Response(paginate(request._request, comments, serializers.shape_comment))
 
-    @extend_schema(operation_id="addPullComment", request=OpenApiTypes.OBJECT, responses={201: OpenApiTypes.OBJECT})
+    @extend_schema(
+        operation_id="addPullComment",
+        request=described.NewCommentSerializer,
+        responses={201: described.CommentSerializer},
+    )
     def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
         """Comment on the pull request, a line of code or a cell of data."""
         anchor = self.body.get("anchor")
@@ -247,13 +273,15 @@ class PullComments(PullEndpoint):
 class PullReviews(PullEndpoint):
     """GET and POST `…/reviews`."""
 
-    @extend_schema(operation_id="listPullReviews", responses=OpenApiTypes.OBJECT)
+    @extend_schema(operation_id="listPullReviews", responses=described.ReviewSerializer(many=True))
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List reviews, oldest first."""
         reviews = self.find(repo, number).reviews.select_related("reviewer")
         return Response(paginate(request._request, reviews, serializers.shape_review))
 
-    @extend_schema(operation_id="addPullReview", request=OpenApiTypes.OBJECT, responses={201: OpenApiTypes.OBJECT})
+    @extend_schema(
+        operation_id="addPullReview", request=described.NewReviewSerializer, responses={201: described.ReviewSerializer}
+    )
     def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
         """Approve, reject or comment."""
         review = services.add_review(
@@ -268,7 +296,11 @@ class PullReviews(PullEndpoint):
 class PullBuilds(PullEndpoint):
     """POST `…/builds`."""
 
-    @extend_schema(operation_id="buildPull", request=OpenApiTypes.OBJECT, responses={202: OpenApiTypes.OBJECT})
+    @extend_schema(
+        operation_id="buildPull",
+        request=described.NewPullBuildSerializer,
+        responses={202: described.StartedBuildsSerializer},
+    )
     def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
         """Build the branch's side. The base side on equal inputs is not there yet, and says so."""
         sides = self.body.get("sides", ["head"])
@@ -292,7 +324,7 @@ class PullBuilds(PullEndpoint):
 class PullClose(PullEndpoint):
     """POST `…/close`."""
 
-    @extend_schema(operation_id="closePull", request=None, responses=OpenApiTypes.OBJECT)
+    @extend_schema(operation_id="closePull", request=None, responses={200: described.PullDetailSerializer})
     def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
         """Close without a merge."""
         pull = self.find(repo, number)
@@ -303,7 +335,7 @@ class PullClose(PullEndpoint):
 class PullReopen(PullEndpoint):
     """POST `…/reopen`."""
 
-    @extend_schema(operation_id="reopenPull", request=None, responses=OpenApiTypes.OBJECT)
+    @extend_schema(operation_id="reopenPull", request=None, responses={200: described.PullDetailSerializer})
     def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
         """Open it again."""
         pull = self.find(repo, number)
@@ -314,7 +346,9 @@ class PullReopen(PullEndpoint):
 class PullMerge(PullEndpoint):
     """POST `…/merge`."""
 
-    @extend_schema(operation_id="mergePull", request=OpenApiTypes.OBJECT, responses={202: OpenApiTypes.OBJECT})
+    @extend_schema(
+        operation_id="mergePull", request=described.NewMergeSerializer, responses={202: described.MergeSerializer}
+    )
     def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
         """Merge the code and start the rebuild of the target's data."""
         merge = services.merge_pull(

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.http import StreamingHttpResponse
-from drf_spectacular.utils import OpenApiParameter
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 
 from webapp.core.errors import BadRequest, NotFound
+from webapp.core.openapi import refusals
 from webapp.pulls.diffs import rows, statistics
 from webapp.pulls.queries.artifacts import artifact_folder
 from webapp.pulls.rules import states
 from webapp.pulls.serializers import shape_comparison
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from rest_framework.request import Request
@@ -28,6 +31,19 @@ FILTERS = [
 ]
 SCOPE = OpenApiParameter("scope", str, enum=["table", "changed"], description="default: the whole table where measured")
 MEDIA = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
+
+
+def describe_export(operation: str, *, kind: str, parameters: Sequence[OpenApiParameter] = ()) -> Callable[[Any], Any]:
+    """Say of a view that it answers with a file."""
+    content = OpenApiTypes.STR if kind == "csv" else OpenApiTypes.BINARY
+    described: Callable[[Any], Any] = extend_schema_view(
+        get=extend_schema(
+            operation_id=f"{operation}{kind.title()}",
+            parameters=list(parameters),
+            responses={(200, MEDIA[kind].partition(";")[0]): content, **refusals(410)},
+        )
+    )
+    return described
 
 
 def shape_rows(request: Request, comparison: Any, *, reason: str = "") -> dict[str, Any]:

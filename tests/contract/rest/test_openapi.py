@@ -1,0 +1,149 @@
+"""openapi.json: valid, and of exactly the operations that the public contract promises.
+
+That answers are as described is checked on every answer of the REST API that any test sees: see `api_document`.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from rest_framework.test import APIClient
+
+from tests.factories.api_document import PREFIX, ApiDocument, read_document
+
+pytestmark = pytest.mark.contract
+
+PULL, DATASET = "/repositories/{}/pulls/{}", "/datasets/{}"
+PROMISED = {
+    "/tokens": "GET POST",
+    "/tokens/{}": "DELETE",
+    "/repositories": "GET POST",
+    "/repositories/{}": "GET PATCH DELETE",
+    "/repositories/{}/branches": "GET POST",
+    "/repositories/{}/branches/{}": "GET DELETE",
+    "/repositories/{}/commits": "GET POST",
+    "/repositories/{}/commits/{}": "GET",
+    "/repositories/{}/contents/": "GET",
+    "/repositories/{}/contents/{}": "GET",
+    "/repositories/{}/compare": "GET",
+    "/repositories/{}/jobspecs": "GET",
+    "/repositories/{}/members": "GET POST",
+    "/repositories/{}/protections": "GET POST",
+    "/repositories/{}/pulls": "GET POST",
+    PULL: "GET PATCH",
+    f"{PULL}/commits": "GET",
+    f"{PULL}/files": "GET",
+    f"{PULL}/datasets": "GET",
+    f"{PULL}/checks": "GET",
+    f"{PULL}/timeline": "GET",
+    f"{PULL}/datasets/{{}}/schema": "GET",
+    f"{PULL}/datasets/{{}}/rows": "GET",
+    f"{PULL}/datasets/{{}}/rows.csv": "GET",
+    f"{PULL}/datasets/{{}}/rows.parquet": "GET",
+    f"{PULL}/datasets/{{}}/statistics": "GET",
+    f"{PULL}/comments": "POST",
+    f"{PULL}/reviews": "POST",
+    f"{PULL}/builds": "POST",
+    f"{PULL}/close": "POST",
+    f"{PULL}/reopen": "POST",
+    f"{PULL}/merge": "POST",
+    "/builds": "GET POST",
+    "/builds/{}": "GET",
+    "/builds/{}/cancel": "POST",
+    "/builds/{}/retry": "POST",
+    "/jobs/{}": "GET",
+    "/jobs/{}/log": "GET",
+    "/datasets": "GET POST",
+    DATASET: "GET",
+    f"{DATASET}/upload": "POST",
+    f"{DATASET}/branches": "GET POST",
+    f"{DATASET}/branches/{{}}": "DELETE",
+    f"{DATASET}/transactions": "GET POST",
+    f"{DATASET}/transactions/{{}}/commit": "POST",
+    f"{DATASET}/transactions/{{}}/abort": "POST",
+    f"{DATASET}/schema": "GET",
+    f"{DATASET}/preview": "GET",
+    f"{DATASET}/compare": "GET",
+    f"{DATASET}/lineage": "GET",
+    f"{DATASET}/changelog": "GET",
+    "/users": "GET POST",
+    "/groups": "GET POST",
+    "/audit": "GET",
+}
+MORE = {
+    "/repositories/{}/members/{}": "DELETE",
+    "/repositories/{}/protections/{}": "GET PATCH DELETE",
+    f"{PULL}/comments": "GET",
+    f"{PULL}/reviews": "GET",
+    f"{DATASET}/branches/{{}}": "GET",
+    f"{DATASET}/transactions/{{}}": "GET",
+    f"{DATASET}/compare": "POST",
+    f"{DATASET}/compare/cancel": "POST",
+    f"{DATASET}/compare/rows.csv": "GET",
+    f"{DATASET}/compare/rows.parquet": "GET",
+    f"{DATASET}/compare/statistics": "GET",
+    f"{DATASET}/changelog": "POST",
+    f"{DATASET}/blame": "GET POST",
+}
+"""What there is beyond the promise."""
+
+
+@pytest.fixture(scope="module")
+def document() -> ApiDocument:
+    return read_document()
+
+
+def spread(table: dict[str, str]) -> set[tuple[str, str]]:
+    return {(method, path) for path, methods in table.items() for method in methods.split()}
+
+
+def test_the_document_is_valid(document: ApiDocument) -> None:
+    assert document.raw["openapi"].startswith("3.1")
+    OpenAPIV31SpecValidator(document.raw).validate()
+
+
+def test_operations_are_those_of_the_contract(document: ApiDocument) -> None:
+    found = {(method, re.sub(r"\{\w+\}", "{}", path.removeprefix(PREFIX))) for method, path in document.operations}
+    assert found == spread(PROMISED) | spread(MORE)
+
+
+def test_every_operation_has_its_own_name_and_says_what_it_does(document: ApiDocument) -> None:
+    names = [operation["operationId"] for operation in document.operations.values()]
+    assert len(names) == len(set(names))
+    assert all(operation["description"] for operation in document.operations.values())
+
+
+@pytest.mark.django_db
+def test_the_served_document_is_this_one(document: ApiDocument) -> None:
+    served = APIClient().get(f"{PREFIX}/openapi.json")
+    assert served.status_code == 200
+    assert served.json() == document.raw
+
+
+def test_lists_have_the_envelope_and_their_parameters(document: ApiDocument) -> None:
+    schemas = document.raw["components"]["schemas"]
+    lists = {
+        (method, path): operation
+        for (method, path), operation in document.operations.items()
+        if "/Paginated" in str(operation["responses"].get("200", {}))
+    }
+    assert len(lists) >= 20
+    for (_method, path), operation in lists.items():
+        (content,) = operation["responses"]["200"]["content"].values()
+        envelope = schemas[content["schema"]["$ref"].rpartition("/")[2]]
+        assert set(envelope["properties"]) == set(envelope["required"]) == {"results", "next", "previous"}, path
+        assert {"limit", "cursor"} <= {one["name"] for one in operation["parameters"]}, path
+
+
+def test_every_list_of_the_contract_is_paged(document: ApiDocument) -> None:
+    """What answers with several things of one kind does so in pages, except for a folder and a page of rows."""
+    bare = {
+        path
+        for (method, path), operation in document.operations.items()
+        if method == "GET"
+        for answer in [operation["responses"].get("200", {}).get("content", {}).get("application/json", {})]
+        if answer.get("schema", {}).get("type") == "array"
+    }
+    assert bare == {f"{PREFIX}/repositories/{{repo}}/contents/"}

@@ -1,0 +1,111 @@
+"""The API's description of itself: what all endpoints share is said here once, the rest beside each view.
+
+A view names its request, its answers, its parameters and the refusals that are its own. From what every endpoint does
+(see `ApiView` and `paginate`) follow the Idempotency-Key, the pages of lists and the refusals that any request may meet.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.plumbing import build_basic_type, build_parameter_type, force_instance
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework import serializers
+from rest_framework.fields import empty
+
+PROBLEM_JSON = "application/problem+json"
+SENTENCES = {
+    400: "The request cannot be read: the message names the member or parameter.",
+    401: "Nobody known is asking.",
+    403: "Known, visible, and not allowed.",
+    404: "Not there, or not to be seen by who asks.",
+    409: "It is in another state than the request supposes, or the Idempotency-Key is in use.",
+    410: "It was there and will not come back.",
+    412: "It has changed since the version that If-Match names.",
+    413: "Beyond a stated limit.",
+    415: "Another media type than this address takes.",
+    422: "Read, and not acceptable; `errors` names the fields.",
+    429: "Asked too often: Retry-After says when to come back.",
+    503: "A part that this needs is not up: Retry-After says when to come back.",
+    507: "There is no room for what was sent.",
+}
+
+
+class ProblemSerializer(serializers.Serializer[Any]):
+    """Why a request was refused (RFC 9457). Some refusals carry further members, such as `blocked_by` of a merge."""
+
+    type = serializers.CharField(help_text="urn:tributary: and the code")
+    title = serializers.CharField()
+    status = serializers.IntegerField()
+    detail = serializers.CharField(help_text="what is wrong and the way out, for people")
+    code = serializers.CharField(help_text="a stable word for programs")
+    errors = serializers.JSONField(required=False, help_text="problems by field, or a list of them")  # type: ignore[assignment]  # collected by DRF
+
+
+def refusals(*statuses: int) -> dict[Any, Any]:
+    """Return the refusals that are an endpoint's own, to be put among its responses."""
+    return dict.fromkeys(statuses, ProblemSerializer)
+
+
+class ApiSchema(AutoSchema):  # type: ignore[misc]  # drf-spectacular says nothing of its types
+    """One operation as it really answers."""
+
+    def get_operation(self, *args: Any, **kwargs: Any) -> dict[str, Any] | None:
+        """Add what every endpoint has."""
+        operation: dict[str, Any] | None = super().get_operation(*args, **kwargs)
+        if operation is None:
+            return None
+        if self.method == "POST":
+            operation.setdefault("parameters", []).append(_IDEMPOTENCY_KEY)
+        own = {int(status) for status in operation["responses"] if int(status) >= 400}
+        problem = self.resolve_serializer(ProblemSerializer, "response").ref
+        for status in own | self._shared_refusals(operation):
+            content = {PROBLEM_JSON: {"schema": problem}}
+            operation["responses"][str(status)] = {"description": SENTENCES[status], "content": content}
+        operation["responses"] = dict(sorted(operation["responses"].items()))
+        return operation
+
+    def _shared_refusals(self, operation: dict[str, Any]) -> set[int]:
+        found = {401, 403, 503}
+        places = {(each["in"], each["name"]) for each in operation.get("parameters", [])}
+        if any(place == "path" for place, _name in places):
+            found |= {404}
+        if any(place == "query" for place, _name in places):
+            found |= {400, 404, 422}
+        if ("header", "If-Match") in places:
+            found |= {412}
+        if "requestBody" in operation:
+            found |= {413, 415}
+        if self.method != "GET":
+            found |= {400, 404, 409, 422, 507}
+        return found
+
+    def _map_basic_serializer(self, serializer: Any, direction: Any) -> dict[str, Any]:
+        """Say of an answer that every field is there, unless its serializer says `required=False`."""
+        schema: dict[str, Any] = super()._map_basic_serializer(serializer, direction)
+        if direction == "response":
+            fields = force_instance(serializer).fields
+            given = [
+                name
+                for name in schema.get("properties", {})
+                if fields[name].required or fields[name].read_only or fields[name].default is not empty
+            ]
+            schema["required"] = sorted(given)
+        return schema
+
+
+_IDEMPOTENCY_KEY = build_parameter_type(
+    name="Idempotency-Key",
+    schema={**build_basic_type(OpenApiTypes.STR), "minLength": 1, "maxLength": 200},
+    location=OpenApiParameter.HEADER,
+    description="the same key and request get the same answer for a day, and the work is done once",
+)
+
+
+def drop_marks(result: Any, **_context: Any) -> Any:
+    """Take out the marks by which drf-spectacular would gather choices under common names."""
+    if isinstance(result, dict):
+        return {key: drop_marks(value) for key, value in result.items() if key != "x-spec-enum-id"}
+    return [drop_marks(value) for value in result] if isinstance(result, list) else result

@@ -1,0 +1,310 @@
+"""Pull requests, reviews, comments and diffs as the API describes them: the shapes of what the functions beside return."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from webapp.builds.serializers import BUILD_STATES, BuildSerializer
+from webapp.pulls.rules import states
+
+Fields = dict[str, serializers.Field[Any, Any, Any, Any]]
+
+PULL_STATES = [states.OPEN, states.MERGED, states.CLOSED]
+ROW_CHANGES = ["inserted", "deleted", "updated"]
+ROW_STATES = [states.NOT_COMPARED, states.RUNNING, states.READY, states.FAILED]
+SCHEMA_STATUSES = [states.UNCHANGED, states.CHANGED, states.BREAKING, states.NOT_COMPARED]
+ROW = {"help_text": "column → value; null on a side that does not exist"}
+
+
+def words(choices: list[tuple[str, str]]) -> list[str]:
+    """Return the words that programs see, without their sentences."""
+    return [word for word, _sentence in choices]
+
+
+# --- what is sent ---------------------------------------------------------------------------------
+
+
+class NewPullSerializer(serializers.Serializer[Any]):
+    """Body of POST …/pulls."""
+
+    title = serializers.CharField(max_length=250)
+    source = serializers.CharField(help_text="a branch")  # type: ignore[assignment]  # collected by DRF
+    target = serializers.CharField(required=False, help_text="a branch; default: master")
+    body = serializers.CharField(required=False, allow_blank=True)
+    draft = serializers.BooleanField(required=False)
+
+
+class PullChangeSerializer(serializers.Serializer[Any]):
+    """Body of PATCH …/pulls/{n}: what is to change."""
+
+    title = serializers.CharField(required=False, max_length=250)
+    body = serializers.CharField(required=False, allow_blank=True)
+    draft = serializers.BooleanField(required=False)
+    target = serializers.CharField(required=False)
+    state = serializers.ChoiceField(required=False, choices=[states.OPEN, states.CLOSED])
+
+
+class NewCommentSerializer(serializers.Serializer[Any]):
+    """Body of POST …/comments."""
+
+    body = serializers.CharField()
+    anchor = serializers.DictField(
+        required=False, allow_null=True, help_text="{path, line, side} or {dataset, key, column}"
+    )
+
+
+class NewReviewSerializer(serializers.Serializer[Any]):
+    """Body of POST …/reviews."""
+
+    verdict = serializers.ChoiceField(choices=words(states.VERDICT_CHOICES))
+    body = serializers.CharField(required=False, allow_blank=True)
+
+
+class NewPullBuildSerializer(serializers.Serializer[Any]):
+    """Body of POST …/builds; all of it may be left out."""
+
+    sides = serializers.ListField(child=serializers.ChoiceField(choices=["head"]), required=False)
+    scope = serializers.ChoiceField(choices=[states.MODIFIED, states.AFFECTED], required=False)
+    force = serializers.BooleanField(required=False)
+
+
+class NewMergeSerializer(serializers.Serializer[Any]):
+    """Body of POST …/merge; all of it may be left out."""
+
+    method = serializers.ChoiceField(choices=words(states.METHOD_CHOICES), required=False)
+    rebuild = serializers.ChoiceField(choices=words(states.REBUILD_CHOICES), required=False)
+    expected_head = serializers.CharField(required=False, allow_blank=True, help_text="409 when the source has moved")
+    bypass = serializers.BooleanField(required=False, help_text="merge past a requirement; maintainers only")
+
+
+# --- pull requests --------------------------------------------------------------------------------
+
+
+class PullSerializer(serializers.Serializer[Any]):
+    """A pull request, as lists show it."""
+
+    number = serializers.IntegerField()
+    repository = serializers.CharField()
+    title = serializers.CharField()
+    body = serializers.CharField()
+    state = serializers.ChoiceField(choices=PULL_STATES)
+    draft = serializers.BooleanField()
+    author = serializers.CharField()
+    source = serializers.CharField()  # type: ignore[assignment]  # collected by DRF
+    target = serializers.CharField()
+    head = serializers.CharField(help_text="commit of the source")
+    base = serializers.CharField(help_text="commit of the target")
+    created_at = serializers.DateTimeField()
+    updated_at = serializers.DateTimeField()
+    closed_at = serializers.DateTimeField(allow_null=True)
+
+
+class BlockerSerializer(serializers.Serializer[Any]):
+    """One reason why it may not be merged now."""
+
+    code = serializers.CharField()
+    message = serializers.CharField()
+
+
+class ReviewSerializer(serializers.Serializer[Any]):
+    """A review with what it is bound to."""
+
+    id = serializers.IntegerField()
+    reviewer = serializers.CharField()
+    verdict = serializers.ChoiceField(choices=words(states.VERDICT_CHOICES))
+    body = serializers.CharField()
+    head = serializers.CharField(allow_null=True)
+    void = serializers.BooleanField()
+    void_reason = serializers.CharField(allow_null=True)
+    created_at = serializers.DateTimeField()
+
+
+class BuildStateSerializer(serializers.Serializer[Any]):
+    """A build and how far it is."""
+
+    id = serializers.IntegerField()
+    state = serializers.ChoiceField(choices=BUILD_STATES)
+
+
+class OutcomeSerializer(serializers.Serializer[Any]):
+    """Whether the target's result of one dataset equals what was reviewed; the counts where it was compared."""
+
+    state = serializers.ChoiceField(choices=["equal", "different", "comparing", "not_compared"])
+    transaction = serializers.CharField(required=False, allow_null=True, help_text="of the target")
+    reviewed = serializers.CharField(required=False, help_text="the transaction that was reviewed")
+    comparison = serializers.IntegerField(required=False, allow_null=True)
+    reason = serializers.CharField(required=False)
+    inserted = serializers.IntegerField(required=False)
+    deleted = serializers.IntegerField(required=False)
+    updated = serializers.IntegerField(required=False)
+
+
+class MergeSerializer(serializers.Serializer[Any]):
+    """A merge with its rebuild and what became of it."""
+
+    merge_commit = serializers.CharField()
+    state = serializers.ChoiceField(choices=words(states.MERGE_CHOICES))
+    method = serializers.ChoiceField(choices=words(states.METHOD_CHOICES))
+    rebuild = serializers.ChoiceField(choices=words(states.REBUILD_CHOICES))
+    targets = serializers.ListField(child=serializers.CharField())
+    bypassed = BlockerSerializer(many=True, help_text="what was passed over")
+    build = BuildStateSerializer(allow_null=True)
+    outcome = serializers.DictField(child=OutcomeSerializer(), help_text="by dataset path")
+    merged_by = serializers.CharField()
+
+
+class PullDetailSerializer(PullSerializer):
+    """A pull request with everything that decides its merge."""
+
+    mergeable = serializers.BooleanField()
+    blocked_by = BlockerSerializer(many=True)
+    stale = serializers.BooleanField(help_text="the target has moved since the diffs were computed")
+    reviews = ReviewSerializer(many=True)
+    merge = MergeSerializer(allow_null=True)
+
+
+class CommentSerializer(serializers.Serializer[Any]):
+    """A comment."""
+
+    id = serializers.IntegerField()
+    author = serializers.CharField()
+    body = serializers.CharField()
+    anchor = serializers.DictField(allow_null=True, help_text="{path, line, side} or {dataset, key, column}")
+    created_at = serializers.DateTimeField()
+
+
+class TimelineEntrySerializer(serializers.Serializer[Any]):
+    """Something that happened to a pull request."""
+
+    kind = serializers.ChoiceField(choices=[*words(states.EVENT_CHOICES), "review", "comment"])
+    actor = serializers.CharField(allow_null=True)
+    at = serializers.DateTimeField()
+    data = serializers.DictField()  # type: ignore[assignment]  # collected by DRF
+
+
+class PullCheckSerializer(serializers.Serializer[Any]):
+    """What a machine says of the head."""
+
+    name = serializers.CharField()
+    state = serializers.ChoiceField(choices=["green", "red", "pending"])
+    detail = serializers.CharField()
+    url = serializers.CharField()
+
+
+class StartedBuildsSerializer(BuildSerializer):
+    """The build that was started, and the same in a list of one for each side."""
+
+    builds = BuildSerializer(many=True)
+
+
+# --- diffs ----------------------------------------------------------------------------------------
+
+
+class RowCountsSerializer(serializers.Serializer[Any]):
+    """How far a row diff is and what it found. Counts are null where nothing is known: not compared is not unchanged."""
+
+    state = serializers.ChoiceField(choices=ROW_STATES)
+    inserted = serializers.IntegerField(allow_null=True)
+    deleted = serializers.IntegerField(allow_null=True)
+    updated = serializers.IntegerField(allow_null=True)
+    unchanged = serializers.IntegerField(allow_null=True)
+    reason = serializers.CharField(required=False, help_text="why it is not compared or failed")
+
+
+class PullDatasetSerializer(serializers.Serializer[Any]):
+    """One dataset of a pull request."""
+
+    id = serializers.IntegerField(allow_null=True, help_text="null until the first build makes it")
+    path = serializers.CharField()
+    change = serializers.ChoiceField(choices=words(states.CHANGE_CHOICES))
+    current = serializers.BooleanField(help_text="the branch's data was made by the branch's published code")
+    schema_status = serializers.ChoiceField(choices=SCHEMA_STATUSES)
+    to = serializers.CharField(allow_null=True, help_text="transaction")
+    rows = RowCountsSerializer()
+
+    def get_fields(self) -> Fields:
+        """Add the field whose name Python keeps for itself."""
+        return {**super().get_fields(), "from": serializers.CharField(allow_null=True, help_text="transaction")}
+
+
+class LayoutDiffSerializer(serializers.Serializer[Any]):
+    """A partition spec or sort order at both ends, as text."""
+
+    to = serializers.CharField(allow_null=True)
+
+    def get_fields(self) -> Fields:
+        """Add the field whose name Python keeps for itself."""
+        return {"from": serializers.CharField(allow_null=True), **super().get_fields()}
+
+
+class ColumnDiffSerializer(LayoutDiffSerializer):
+    """One difference of one column."""
+
+    name = serializers.CharField()
+    field_id = serializers.IntegerField()
+    destructive = serializers.BooleanField()
+    widening = serializers.BooleanField()
+    sentence = serializers.CharField(help_text="who notices")
+
+
+class ModifiedColumnSerializer(ColumnDiffSerializer):
+    """One difference of a column that both ends have."""
+
+    what = serializers.ChoiceField(choices=["renamed", "type", "required", "moved", "doc", "default", "identity"])
+
+
+class SchemaDiffSerializer(serializers.Serializer[Any]):
+    """Everything that differs between two schemas."""
+
+    status = serializers.ChoiceField(choices=SCHEMA_STATUSES)
+    added = ColumnDiffSerializer(many=True)
+    removed = ColumnDiffSerializer(many=True)
+    renamed = ModifiedColumnSerializer(many=True)
+    modified = ModifiedColumnSerializer(many=True)
+    partition_spec = LayoutDiffSerializer()
+    sort_order = LayoutDiffSerializer()
+
+
+class DiffRowSerializer(serializers.Serializer[Any]):
+    """One changed row with both images."""
+
+    change = serializers.ChoiceField(choices=ROW_CHANGES)
+    key = serializers.DictField(allow_null=True, help_text="column → value; null for net changes")
+    before = serializers.DictField(allow_null=True, **ROW)  # type: ignore[arg-type]
+    after = serializers.DictField(allow_null=True, **ROW)  # type: ignore[arg-type]
+    changed = serializers.ListField(child=serializers.CharField(), help_text="columns")
+    copies = serializers.IntegerField(required=False, help_text="of net changes, where more than one row is the same")
+
+
+class RowsSerializer(serializers.Serializer[Any]):
+    """One page of a row diff. Before it is ready there is its state, with no rows."""
+
+    state = serializers.ChoiceField(choices=ROW_STATES)
+    mode = serializers.ChoiceField(choices=["identifier", "net"], allow_null=True)
+    key = serializers.ListField(child=serializers.CharField(), allow_null=True)
+    summary = serializers.DictField(help_text="the counts, and when ready how they were found")
+    total = serializers.IntegerField(required=False, help_text="rows that match the filters, over all pages")
+    rows = DiffRowSerializer(many=True)
+    next = serializers.CharField(allow_null=True, help_text="what to pass as `cursor`")
+    previous = serializers.CharField(allow_null=True, required=False)
+
+
+class StatisticsSerializer(serializers.Serializer[Any]):
+    """Each column in numbers at both ends."""
+
+    class RowsOfBoth(serializers.Serializer[Any]):
+        """How many rows were measured."""
+
+        before = serializers.IntegerField()
+        after = serializers.IntegerField()
+
+    scope = serializers.ChoiceField(choices=["table", "changed"])
+    table_is_measured = serializers.BooleanField()
+    rows = RowsOfBoth()
+    columns = serializers.ListField(
+        child=serializers.DictField(),
+        help_text="index, name, match_rate, changed; before and after with nulls, distinct, min, max, mean, "
+        "quantiles and histogram; bins; top values",
+    )
