@@ -57,7 +57,7 @@ PAGES = {
     "dataset-history": "/d/nyc/delays/daily?tab=history",
     "dataset-branches": "/d/nyc/delays/daily?tab=branches",
     "dataset-catalog": "/d/nyc/delays/daily?tab=catalog",
-    "dataset-catalog-branch": f"/d/nyc/delays/daily?tab=catalog&branch={BRANCH}&only=1",
+    "dataset-catalog-branch": f"/d/nyc/delays/daily?tab=catalog&branch={BRANCH}&own=1",
     "dataset-lineage": "/d/nyc/delays/daily?tab=lineage",
     "dataset-compare": f"/d/nyc/delays/daily?tab=compare&from=master&to={BRANCH}",
     "dataset-compare-nothing": "/d/nyc/delays/daily?tab=compare&from=master&to=nowhere",

@@ -127,7 +127,7 @@ def _show(
         sort=request.GET.get("sort", ""),
         page=_number(request, "page", 0),
         branch_page=_number(request, "branch_page", 0),
-        only=request.GET.get("only") == "1",
+        only=request.GET.get("own") == "1",
         aborted=request.GET.get("aborted", "1") != "0",
         host=request.build_absolute_uri("/").rstrip("/"),
     )

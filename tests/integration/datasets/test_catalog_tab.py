@@ -124,13 +124,13 @@ def test_tags_plain_branches_fallback_and_open_transactions(dataset: Dataset, us
     assert {row.name: (row.kind, row.reads) for row in panel.branches.rows} == {
         "master": ("tracks", "master"),
         "plain": ("follows", "plain"),
-        "quiet": ("falls-back", "master"),
+        "quiet": ("tracks", "quiet"),
         "root": ("falls-back", ""),
     }
     assert panel.branches.internal == 1
     staged, base = panel.graph.rows
     assert [(ref.kind, ref.name) for ref in staged.refs] == [("open", opened.staging_branch)]
-    assert [ref.kind for ref in base.refs] == ["branch", "branch", "tag"]
+    assert [ref.kind for ref in base.refs] == ["branch", "branch", "branch", "tag"]
     assert staged.transaction is None
 
 
@@ -156,7 +156,7 @@ def test_page_says_it_all(signed: Client, dataset: Dataset, user: User) -> None:
 
 def test_nothing_is_there_yet(signed: Client, dataset: Dataset) -> None:
     assert "No snapshots yet" in signed.get("/d/shop/orders?tab=catalog").content.decode()
-    assert "No snapshots on this branch" in signed.get("/d/shop/orders?tab=catalog&only=1").content.decode()
+    assert "No snapshots on this branch" in signed.get("/d/shop/orders?tab=catalog&own=1").content.decode()
 
 
 @pytest.mark.parametrize("damage", ["missing", "broken"])
