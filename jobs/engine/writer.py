@@ -24,7 +24,7 @@ from pyiceberg.table.update import (
 from pyiceberg.table.update.snapshot import _SnapshotProducer
 from pyiceberg.types import NestedField
 
-from jobs.engine import nulls
+from jobs import nulls
 from jobs.engine.schemas import cast_batches, find_equal, next_schema, storable_schema, wanted_fields
 
 nulls.install()

@@ -9,12 +9,14 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.avro.file import AvroOutputFile
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.io import load_file_io
-from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.io.pyarrow import _dataframe_to_data_files, parquet_files_to_data_files, schema_to_pyarrow
 from pyiceberg.manifest import (
     DataFile,
     DataFileContent,
@@ -27,7 +29,7 @@ from pyiceberg.manifest import (
 )
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from pyiceberg.serializers import FromInputFile, ToOutputFile
-from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.table import CommitTableResponse, StaticTable, Table
 from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import update_table_metadata
@@ -167,22 +169,21 @@ def data_files(table: Table, snapshot_id: int | None = None) -> list[DataFile]:
 
 def delete_positions(table: Table, positions: Mapping[str, Iterable[int]]) -> Table:
     """Commit one position delete file for rows of several data files."""
-    rows = [{"file_path": path, "pos": pos} for path in sorted(positions) for pos in sorted(positions[path])]
-    path = _write_parquet(table, pa.Table.from_pylist(rows, schema=_POSITION_SCHEMA))
-    return _commit_deletes(table, [_delete_file(path, DataFileContent.POSITION_DELETES, len(rows))])
+    return _commit_deletes(table, [position_deletes(table, positions)])
 
 
 def delete_equal(table: Table, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Table:
     """Commit one equality delete file."""
-    wanted = schema_to_pyarrow(table.schema().select(*columns), include_field_ids=True)
-    content = pa.Table.from_pylist([{name: row[name] for name in columns} for row in rows], schema=wanted)
-    path = _write_parquet(table, content)
-    ids = [table.schema().find_field(name).field_id for name in columns]
-    return _commit_deletes(table, [_delete_file(path, DataFileContent.EQUALITY_DELETES, len(rows), equality_ids=ids)])
+    return _commit_deletes(table, [equality_deletes(table, columns, rows)])
 
 
 def delete_vectors(table: Table, positions: Mapping[str, Iterable[int]]) -> Table:
-    """Commit deletion vectors of version 3, one Puffin file for all; each replaces what was there for its file."""
+    """Commit deletion vectors of version 3; each replaces what was there for its file."""
+    return _commit_deletes(table, vectors(table, positions))
+
+
+def vectors(table: Table, positions: Mapping[str, Iterable[int]]) -> list[DataFile]:
+    """Deletion vectors of version 3, one Puffin file for all."""
     location = f"{table.metadata.location}/data/{uuid.uuid4()}.puffin"
     content, files = b"PFA1", []
     for path in sorted(positions):
@@ -200,7 +201,7 @@ def delete_vectors(table: Table, positions: Mapping[str, Iterable[int]]) -> Tabl
     content += b"PFA1" + footer + struct.pack("<I", len(footer)) + b"\0\0\0\0PFA1"
     with open(location.removeprefix("file://"), "wb") as target:
         target.write(content)
-    return _commit_deletes(table, files)
+    return files
 
 
 def _vector_blob(positions: Sequence[int]) -> bytes:
@@ -246,13 +247,83 @@ def _delete_file(
     return file
 
 
-def _commit_deletes(table: Table, files: Sequence[DataFile]) -> Table:
+# --- commits by hand ------------------------------------------------------------------------------
+
+
+def write_files(table: Table, content: pa.Table, writer: str = "pyiceberg") -> list[DataFile]:
+    """Data files with these rows, as one of several programs writes them; only PyIceberg's have field ids.
+
+    The others need the table's property `schema.name-mapping.default`.
+    """
+    if writer == "pyiceberg":
+        return list(_dataframe_to_data_files(table.metadata, content, table.io))
+    location = f"{table.metadata.location}/data/{uuid.uuid4()}-{writer}.parquet"
+    path = Path(location.removeprefix("file://"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if writer == "duckdb":
+        with duckdb.connect(config={"threads": "1"}) as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            connection.register("content", content)
+            connection.execute(f"COPY content TO '{path}' (FORMAT parquet)")
+    elif writer == "polars":
+        pl.from_arrow(content).write_parquet(path)
+    else:
+        pq.write_table(content, path, version="1.0", use_dictionary=False, data_page_version="2.0")
+    return list(parquet_files_to_data_files(table.io, table.metadata, iter([location])))
+
+
+def replace(table: Table, gone: Iterable[DataFile], come: Iterable[DataFile]) -> Table:
+    """Commit other data files in the place of some, as one snapshot."""
+    transaction = table.transaction()
+    producer = transaction.update_snapshot().overwrite()
+    for file in gone:
+        producer.delete_data_file(file)
+    for file in come:
+        producer.append_data_file(file)
+    producer.commit()
+    transaction.commit_transaction()
+    return table
+
+
+def change_rows(table: Table, deletes: Sequence[DataFile], come: Sequence[DataFile]) -> Table:
+    """Commit delete files and data files as one snapshot, as merge-on-read does."""
+    return _commit_deletes(table, deletes, come)
+
+
+def position_deletes(table: Table, positions: Mapping[str, Iterable[int]]) -> DataFile:
+    """One position delete file for rows of several data files."""
+    rows = [{"file_path": path, "pos": pos} for path in sorted(positions) for pos in sorted(positions[path])]
+    path = _write_parquet(table, pa.Table.from_pylist(rows, schema=_POSITION_SCHEMA))
+    return _delete_file(path, DataFileContent.POSITION_DELETES, len(rows))
+
+
+def equality_deletes(table: Table, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> DataFile:
+    """One equality delete file."""
+    wanted = schema_to_pyarrow(table.schema().select(*columns), include_field_ids=True)
+    content = pa.Table.from_pylist([{name: row[name] for name in columns} for row in rows], schema=wanted)
+    path = _write_parquet(table, content)
+    ids = [table.schema().find_field(name).field_id for name in columns]
+    return _delete_file(path, DataFileContent.EQUALITY_DELETES, len(rows), equality_ids=ids)
+
+
+def as_version_3(table: Table) -> Table:
+    """The same table as one of format version 3, which PyIceberg reads and does not write."""
+    raw = json.loads(Path(table.metadata_location.removeprefix("file://")).read_bytes())
+    raw |= {"format-version": 3, "next-row-id": 0}
+    target = f"{table.metadata.location}/metadata/{uuid.uuid4()}.metadata.json"
+    Path(target.removeprefix("file://")).write_text(json.dumps(raw), encoding="utf-8")
+    return StaticTable.from_metadata(target)
+
+
+def _commit_deletes(table: Table, files: Sequence[DataFile], come: Sequence[DataFile] = ()) -> Table:
     """Add a snapshot with one more delete manifest, straight into the metadata JSON."""
     location = table.metadata_location
     raw = json.loads(Path(location.removeprefix("file://")).read_bytes())
     snapshot_id = uuid.uuid4().int >> 66
     sequence = raw["last-sequence-number"] + 1
-    manifest = _write_delete_manifest(table, files, snapshot_id)
+    added = [_write_delete_manifest(table, files, snapshot_id)] if files else []
+    if come:
+        added.append(_write_data_manifest(table, come, snapshot_id))
     current = table.current_snapshot()
     assert current is not None
     inherited = current.manifests(table.io)
@@ -265,7 +336,7 @@ def _commit_deletes(table: Table, files: Sequence[DataFile]) -> Table:
         sequence_number=sequence,
         avro_compression="deflate",
     ) as target:
-        target.add_manifests([*inherited, manifest])
+        target.add_manifests([*inherited, *added])
     raw["last-sequence-number"] = sequence
     raw["current-snapshot-id"] = snapshot_id
     raw["snapshots"].append(
@@ -275,7 +346,7 @@ def _commit_deletes(table: Table, files: Sequence[DataFile]) -> Table:
             "sequence-number": sequence,
             "timestamp-ms": current.timestamp_ms + 1,
             "manifest-list": list_location,
-            "summary": {"operation": "delete"},
+            "summary": {"operation": "overwrite" if come else "delete"},
             "schema-id": table.metadata.current_schema_id,
         }
     )
@@ -304,4 +375,19 @@ def _write_delete_manifest(table: Table, files: Sequence[DataFile], snapshot_id:
                     data_file=file,
                 )
             )
+    return writer.to_manifest_file()
+
+
+def _write_data_manifest(table: Table, files: Sequence[DataFile], snapshot_id: int) -> ManifestFile:
+    output = table.io.new_output(f"{table.metadata.location}/metadata/{uuid.uuid4()}-data.avro")
+    with ManifestWriterV2(table.spec(), table.schema(), output, snapshot_id, "deflate") as writer:
+        for file in files:
+            entry = ManifestEntry.from_args(
+                status=ManifestEntryStatus.ADDED,
+                snapshot_id=snapshot_id,
+                sequence_number=None,
+                file_sequence_number=None,
+                data_file=file,
+            )
+            writer.add(entry)
     return writer.to_manifest_file()

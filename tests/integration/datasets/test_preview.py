@@ -129,12 +129,14 @@ def test_values_are_encoded_without_loss(connect: Callable[..., Any], user: User
     row = {
         "big": 2**62, "small": 7, "money": decimal.Decimal("1.50"), "nan": float("nan"), "inf": float("-inf"),
         "raw": b"\x00\xff", "at": moment, "day": dt.date(2026, 1, 2), "list": [1, None], "nested": {"a": 2**60},
-        "no": None, "yes": True,
+        "no": None, "yes": True, "nothing": None, "empty": [],
     }  # fmt: skip
+    parts = pa.list_(pa.struct({"a": pa.int64()}))
     data = pa.Table.from_pylist([row], schema=pa.schema({
         "big": pa.int64(), "small": pa.int32(), "money": pa.decimal128(9, 2), "nan": pa.float64(),
         "inf": pa.float64(), "raw": pa.binary(), "at": pa.timestamp("us", "UTC"), "day": pa.date32(),
         "list": pa.list_(pa.int64()), "nested": pa.struct({"a": pa.int64()}), "no": pa.string(), "yes": pa.bool_(),
+        "nothing": parts, "empty": parts,
     }))  # fmt: skip
     client.create_table("shop.kinds", data.schema).append(data)
 
@@ -143,7 +145,8 @@ def test_values_are_encoded_without_loss(connect: Callable[..., Any], user: User
     assert dict(zip((column.name for column in page.columns), page.rows[0], strict=True)) == {
         "big": str(2**62), "small": 7, "money": "1.50", "nan": "NaN", "inf": "-Infinity", "raw": "AP8=",
         "at": "2026-01-02T03:04:05.000006+00:00", "day": "2026-01-02", "list": [1, None],
-        "nested": {"a": str(2**60)}, "no": None, "yes": True,
+        "nested": {"a": str(2**60)}, "no": None, "yes": True, "nothing": None,
+        "empty": [],
     }  # fmt: skip
 
 

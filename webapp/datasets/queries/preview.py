@@ -19,6 +19,7 @@ from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.table import DataScan
 from pyiceberg.table.metadata import TableMetadataUtil
 
+from jobs import nulls
 from webapp.catalog import queries as catalog_queries
 from webapp.catalog.rules import lens
 from webapp.core import object_store
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from webapp.datasets.models import Dataset, Transaction
 
+nulls.install()
 MOST_ROWS = 10_000
 """How deep the pages go; beyond, a client reads the table itself."""
 MOST_COLUMNS = 100
