@@ -9,8 +9,7 @@ import pyarrow as pa
 from pyiceberg.table import Table
 
 from jobs.changelog import errors
-from jobs.changelog.identifier import check_keys
-from jobs.changelog.net import ORDINAL, TYPE
+from jobs.changelog.plan import ORDINAL, TYPE, check_keys
 from jobs.changelog.rows import Source, connect, listed, same_key
 from jobs.engine.schemas import SchemaError, cast_batches, storable_schema, wanted_fields
 from jobs.engine.writer import BATCH_ROWS, Written, evolve_schema, replace_files, write_table

@@ -10,14 +10,6 @@ from jobs.changelog import errors
 from jobs.changelog.rows import Source, listed, quote, same_key
 
 
-def check_keys(keys: Sequence[str], names: Sequence[str]) -> None:
-    """Refuse keys that are no columns."""
-    if not keys:
-        raise errors.no_columns()
-    if not set(keys) <= set(names):
-        raise errors.unknown_columns(keys, names)
-
-
 def check_unique(
     connection: duckdb.DuckDBPyConnection, source: Source, keys: Sequence[str], ends: Sequence[int | None]
 ) -> None:

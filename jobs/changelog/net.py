@@ -8,64 +8,26 @@ takes the newest away, and what remains is the net change, with its own ordinal.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 import duckdb
-from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Snapshot
 
-from jobs.changelog import errors
+from jobs.changelog.plan import Step
 from jobs.changelog.rows import Source, listed
-from jobs.engine.ranges import lineage
-
-TYPE, ORDINAL = "_change_type", "_change_ordinal"
-
-
-def list_range(table: Table, start: int | None, end: int) -> list[Snapshot]:
-    """Return the snapshots after `start` up to `end`, oldest first.
-
-    Where the history between has expired, the oldest snapshot that is left tells of everything since `start`.
-    """
-    first = None if start is None else table.metadata.snapshot_by_id(start)
-    if start is not None and first is None:
-        raise errors.expired(start)
-    found: list[Snapshot] = []
-    for snapshot in lineage(table, end):
-        if snapshot.snapshot_id == start:
-            return found[::-1]
-        found.append(snapshot)
-    if first is not None and not _may_come_from(table, first, found):
-        raise errors.no_ancestor(first.snapshot_id, end)
-    # where the first snapshots are gone, what they held counts as inserted by the oldest one left
-    return found[::-1]
-
-
-def _may_come_from(table: Table, start: Snapshot, found: list[Snapshot]) -> bool:
-    """Whether the line of history breaks off at an expired snapshot that is younger than `start`."""
-    if not found or found[-1].parent_snapshot_id is None:
-        return False
-    if table.metadata.format_version == 1:
-        return bool(found[-1].timestamp_ms > start.timestamp_ms)
-    return bool((found[-1].sequence_number or 0) > (start.sequence_number or 0))
 
 
 def collect_events(
-    connection: duckdb.DuckDBPyConnection,
-    table: Table,
-    source: Source,
-    start: int | None,
-    snapshots: list[Snapshot],
+    connection: duckdb.DuckDBPyConnection, source: Source, steps: Sequence[Step], columns: Sequence[str]
 ) -> None:
     """Make the relation `events`: ordinal, by how many copies, the row."""
-    names = listed(field.name for field in table.schema().fields)
+    names = listed(columns)
     connection.execute(
         f"CREATE TABLE events AS SELECT 0 AS __ordinal, CAST(0 AS BIGINT) AS __copies, * FROM ({source.nothing()})"
     )
-    before = start
-    for ordinal, snapshot in number_snapshots(table, start, snapshots):
-        left, came = source.differing(before, snapshot.snapshot_id)
-        before = snapshot.snapshot_id
+    for step in steps:
+        left, came = source.differing(step)
         connection.execute(
-            f"INSERT INTO events SELECT {ordinal}, sum(__sign) AS __copies, {names} FROM "
+            f"INSERT INTO events SELECT {step.ordinal}, sum(__sign) AS __copies, {names} FROM "
             f"(SELECT 1 AS __sign, * FROM ({came}) UNION ALL SELECT -1 AS __sign, * FROM ({left})) "
             f"GROUP BY {names} HAVING sum(__sign) <> 0"
         )
@@ -108,15 +70,3 @@ def _cancel(mixed: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
         if left:
             stack.append([event, left])
     return [(event, left) for stack in stacks.values() for event, left in stack]
-
-
-def number_snapshots(table: Table, start: int | None, snapshots: list[Snapshot]) -> list[tuple[int, Snapshot]]:
-    """Number the snapshots after `start` from 0 for the lineage's first, whatever the range.
-
-    The sequence number tells, also after others have expired; a table of version 1 has only its line of history.
-    """
-    passed = 0 if start is None else sum(1 for _ in lineage(table, start))
-    return [
-        (position if table.metadata.format_version == 1 else int(snapshot.sequence_number or 1) - 1, snapshot)
-        for position, snapshot in enumerate(snapshots, passed)
-    ]

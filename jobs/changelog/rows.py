@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import duckdb
 from pyiceberg.table import Table
 
-from jobs.engine.errors import UnsupportedTableError
-from jobs.engine.fields import Primitive, duckdb_type
+from jobs.engine.fields import Primitive
 from jobs.engine.metadata import describe_table
 from jobs.engine.planner import plan_step
 from jobs.engine.scan import Column, Scanner
 
 if TYPE_CHECKING:
+    from jobs.changelog.plan import Step
     from jobs.engine.fields import Field
-    from jobs.engine.planner import DiffPlan, LiveFile
+    from jobs.engine.planner import LiveFile
 
 MEMORY_LIMIT = "1GB"
 
@@ -58,21 +58,18 @@ class Source:
         self._io = table.io
         self._scanner = Scanner(connection, self._metadata, dict(table.io.properties))
         self._schema = self._metadata.schemas[table.schema().schema_id]
-        for found in self._schema.fields:
-            if duckdb_type(found.type) is None:
-                raise UnsupportedTableError(f"Column {found.name!r} has a type that a changelog cannot hold.")
 
-    def differing(self, before: int | None, after: int) -> tuple[str, str]:
+    def differing(self, step: Step) -> tuple[str, str]:
         """Queries for the rows that may have left and those that may have come; good until the next call."""
-        plan = self._plan(before, after)
         columns = self._columns()
+        sides = (("before", step.left), ("after", step.came))
         queries = []
-        for name, files in (("before", plan.left), ("after", plan.came)):
-            self._scanner.load_positions(f"dead_{name}", [*files, *(getattr(file, name) for file in plan.shifted)])
-        for name, files in (("before", plan.left), ("after", plan.came)):
+        for name, files in sides:
+            self._scanner.load_positions(f"dead_{name}", [*files, *(getattr(file, name) for file in step.shifted)])
+        for name, files in sides:
             parts = [self._scanner.live_rows(files, columns, dead=f"dead_{name}")]
-            if plan.shifted:
-                parts.append(self._scanner.moved_rows(plan.shifted, columns, gone=name == "before"))
+            if step.shifted:
+                parts.append(self._scanner.moved_rows(step.shifted, columns, gone=name == "before"))
             queries.append(self._named(" UNION ALL ".join(parts)))
         return queries[0], queries[1]
 
@@ -82,7 +79,7 @@ class Source:
 
     def files(self, snapshot_id: int | None) -> tuple[LiveFile, ...]:
         """Return the files of a snapshot."""
-        return self._plan(None, snapshot_id).came
+        return plan_step(self._io, self._metadata, self._schema, before=None, after=snapshot_id).came
 
     def rows_of(self, files: Sequence[LiveFile], names: Sequence[str] | None = None) -> str:
         """Return the query for the rows that the deletes leave in some files; good until the next call."""
@@ -104,9 +101,6 @@ class Source:
     def nothing(self) -> str:
         """Return the query for no rows of all columns."""
         return self.rows_of(())
-
-    def _plan(self, before: int | None, after: int | None) -> DiffPlan:
-        return plan_step(self._io, self._metadata, self._schema, before=before, after=after)
 
     def _columns(self, names: Sequence[str] | None = None) -> list[Column]:
         return [Column(f"v{place}", found) for place, found in self._chosen(names)]

@@ -20,7 +20,8 @@ import pyarrow.parquet as pq
 from pyiceberg.table import StaticTable, Table
 
 from jobs.changelog import errors, read_changelog
-from jobs.changelog.net import ORDINAL, TYPE, list_range, number_snapshots
+from jobs.changelog.plan import ORDINAL, TYPE
+from jobs.changelog.ranges import list_range, number_snapshots
 from jobs.engine.artifact import ROWS, SUMMARY, write_json
 from jobs.engine.errors import DiffError
 from jobs.protocol import ChangelogRequest, DiffResult, ProtocolError, read_message, write_message

@@ -1,0 +1,98 @@
+"""What a changelog has to read: the range of history, and the two sides of each of its steps.
+
+One value for every executor. Nothing of a data file is read to make it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pyiceberg.table import Table
+
+from jobs.changelog import errors
+from jobs.changelog.ranges import list_range, number_snapshots
+from jobs.engine.errors import UnsupportedTableError
+from jobs.engine.fields import duckdb_type
+from jobs.engine.metadata import describe_table
+from jobs.engine.planner import plan_step
+from jobs.engine.sizes import estimate_decoded_bytes
+
+if TYPE_CHECKING:
+    from jobs.engine.fields import Schema
+    from jobs.engine.metadata import TableMetadata
+    from jobs.engine.planner import LiveFile, ShiftedFile
+
+Images = Literal["first", "latest"]
+TYPE, ORDINAL = "_change_type", "_change_ordinal"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One snapshot of the range: the files in which it may differ from the one before."""
+
+    ordinal: int
+    left: tuple[LiveFile, ...]
+    came: tuple[LiveFile, ...]
+    shifted: tuple[ShiftedFile, ...]
+
+
+@dataclass(frozen=True)
+class ChangelogPlan:
+    """A range of one table's history, read by the schema that its branch has now."""
+
+    table: Table
+    metadata: TableMetadata
+    schema: Schema
+    keys: tuple[str, ...] | None
+    images: Images
+    start: int | None
+    until: int | None
+    steps: tuple[Step, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The columns."""
+        return [field.name for field in self.schema.fields]
+
+    @property
+    def decoded_bytes(self) -> int:
+        """About how much memory the rows of all steps take."""
+        files = [file for step in self.steps for file in (*step.left, *step.came)]
+        files += [file for step in self.steps for moved in step.shifted for file in (moved.before, moved.after)]
+        return estimate_decoded_bytes(self.schema, [file.data for file in files])
+
+
+def plan_changelog(
+    table: Table, *, keys: Sequence[str] | None, start: int | None, end: int | None, images: Images = "first"
+) -> ChangelogPlan:
+    """Check the question and plan the answer; see `IcebergInput.changelog_arrow`."""
+    if images not in ("first", "latest"):
+        message = f"images is 'first' or 'latest', not {images!r}"
+        raise ValueError(message)
+    metadata = describe_table(table)
+    schema = metadata.schemas[table.schema().schema_id]
+    if keys is not None:
+        check_keys(list(keys), [field.name for field in schema.fields])
+    for found in schema.fields:
+        if duckdb_type(found.type) is None:
+            raise UnsupportedTableError(f"Column {found.name!r} has a type that a changelog cannot hold.")
+    head = table.current_snapshot()
+    until = end if end is not None else (head.snapshot_id if head else None)
+    snapshots = [] if until is None or not schema.fields else list_range(table, start, until)
+    steps, before = [], start
+    for ordinal, snapshot in number_snapshots(table, start, snapshots):
+        plan = plan_step(table.io, metadata, schema, before=before, after=snapshot.snapshot_id)
+        steps.append(Step(ordinal, plan.left, plan.came, plan.shifted))
+        before = snapshot.snapshot_id
+    chosen = None if keys is None else tuple(keys)
+    return ChangelogPlan(table, metadata, schema, chosen, images, start, until, tuple(steps))
+
+
+def check_keys(keys: Sequence[str], names: Sequence[str]) -> None:
+    """Refuse keys that are no columns."""
+    if not keys:
+        raise errors.no_columns()
+    if not set(keys) <= set(names):
+        raise errors.unknown_columns(keys, names)
