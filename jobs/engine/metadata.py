@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _FILE_SCHEME = re.compile(r"^file:(?://[^/]*)?(?=/)")
 # Version 3 is a superset: it also resolves manifests of versions 1 and 2, and names deletion vectors.
-_ENTRY_SCHEMA = MANIFEST_ENTRY_SCHEMAS[3]
+ENTRY_SCHEMA = MANIFEST_ENTRY_SCHEMAS[3]
 _LIST_SCHEMA = MANIFEST_LIST_FILE_SCHEMAS[2]
 _CONTENT, _PARTITION, _EQUALITY_IDS = 0, 3, 14
 _REFERENCED, _OFFSET, _SIZE = 17, 18, 19
@@ -210,6 +210,8 @@ class Entry:
     length: int | None
     lower: Mapping[int, bytes] = field(compare=False)
     upper: Mapping[int, bytes] = field(compare=False)
+    manifest: Manifest = field(compare=False)
+    """Where the file is listed."""
 
     def __hash__(self) -> int:
         return hash((self.path, self.offset))
@@ -220,7 +222,7 @@ def read_entries(io: FileIO, manifest: Manifest) -> list[Entry]:
     try:
         with AvroFile[ManifestEntry](
             io.new_input(manifest.path),
-            _ENTRY_SCHEMA,
+            ENTRY_SCHEMA,
             read_types={-1: ManifestEntry, 2: DataFile},
             read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
         ) as reader:
@@ -250,6 +252,7 @@ def _entry(raw: ManifestEntry, manifest: Manifest) -> Entry:
         length=values[_SIZE],
         lower=file.lower_bounds or {},
         upper=file.upper_bounds or {},
+        manifest=manifest,
     )
 
 

@@ -37,6 +37,7 @@ from pyiceberg.typedef import Record
 from pyroaring import BitMap
 
 from jobs.engine.duckdb import run_embedded
+from jobs.engine.listing import entry_schema
 from jobs.protocol import DiffRequest, SideRef
 
 if TYPE_CHECKING:
@@ -150,10 +151,11 @@ class _DeleteManifestWriter(ManifestWriterV2):
         return {**super()._meta, "content": "deletes"}
 
     def new_writer(self) -> AvroOutputFile[ManifestEntry]:
+        schema = entry_schema(self._spec.partition_type(self._schema))
         return AvroOutputFile[ManifestEntry](
             output_file=self._output_file,
-            file_schema=self._with_partition(3),
-            record_schema=self._with_partition(3),
+            file_schema=schema,
+            record_schema=schema,
             schema_name="manifest_entry",
             metadata=self._meta,
         )
@@ -185,23 +187,23 @@ def delete_vectors(table: Table, positions: Mapping[str, Iterable[int]]) -> Tabl
 def vectors(table: Table, positions: Mapping[str, Iterable[int]]) -> list[DataFile]:
     """Deletion vectors of version 3, one Puffin file for all."""
     location = f"{table.metadata.location}/data/{uuid.uuid4()}.puffin"
-    content, files = b"PFA1", []
-    for path in sorted(positions):
-        blob = _vector_blob(sorted(positions[path]))
-        files.append(
-            _delete_file(
-                location,
-                DataFileContent.POSITION_DELETES,
-                len(set(positions[path])),
-                puffin={"referenced": path, "offset": len(content), "length": len(blob)},
-            )
-        )
+    blobs = {path: _vector_blob(sorted(positions[path])) for path in sorted(positions)}
+    content, offsets = b"PFA1", {}
+    for path, blob in blobs.items():
+        offsets[path] = len(content)
         content += blob
     footer = json.dumps({"blobs": [], "properties": {}}).encode()
     content += b"PFA1" + footer + struct.pack("<I", len(footer)) + b"\0\0\0\0PFA1"
-    with open(location.removeprefix("file://"), "wb") as target:
-        target.write(content)
-    return files
+    Path(location.removeprefix("file://")).write_bytes(content)
+    return [
+        _delete_file(
+            location,
+            DataFileContent.POSITION_DELETES,
+            len(set(positions[path])),
+            puffin={"referenced": path, "offset": offsets[path], "length": len(blob)},
+        )
+        for path, blob in blobs.items()
+    ]
 
 
 def _vector_blob(positions: Sequence[int]) -> bytes:
@@ -237,7 +239,7 @@ def _delete_file(
         file_format=FileFormat.PUFFIN if puffin is not None else FileFormat.PARQUET,
         partition=Record(),
         record_count=records,
-        file_size_in_bytes=1,
+        file_size_in_bytes=Path(path.removeprefix("file://")).stat().st_size,
         equality_ids=equality_ids,
         referenced_data_file=vector.get("referenced"),
         content_offset=vector.get("offset"),

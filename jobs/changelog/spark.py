@@ -1,0 +1,178 @@
+"""Changelogs computed by Spark: what `identifier` and `net` do, as DataFrames.
+
+What remains of the ups and downs of a row is said in closed form instead of by a stack. Of the running sums of its
+copies, in the direction of the last one, a rise counts as far as it is above all earlier and below all later ones:
+everything else was taken away again.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+from pyspark.sql.window import Window
+
+from jobs.changelog import errors
+from jobs.changelog.plan import ORDINAL, TYPE
+from jobs.engine.fields import MapType, Primitive
+from jobs.engine.listing import Listing
+from jobs.engine.spark import SparkSource, check_readable, groupable, holds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql.connect.column import Column
+    from pyspark.sql.connect.dataframe import DataFrame
+    from pyspark.sql.connect.session import SparkSession
+
+    from jobs.changelog.plan import ChangelogPlan
+
+_CHANGE, _ORDINAL, _COPIES = "c_change", "c_ordinal", "c_copies"
+
+
+def check_spark_reads(plan: ChangelogPlan) -> None:
+    """Refuse a plan that Spark cannot execute, and say why."""
+    files = [file for step in plan.steps for file in (*step.left, *step.came)]
+    files += [file for step in plan.steps for moved in step.shifted for file in (moved.before, moved.after)]
+    check_readable(plan.schema, files)
+
+
+def spark_changelog(plan: ChangelogPlan, session: SparkSession, listing: Listing) -> DataFrame:
+    """Return the changelog as a DataFrame that is computed when it is used.
+
+    With keys their rows are compared at once, to refuse doubled keys, and kept by Spark.
+    """
+    return _Changelog(plan, session, listing).told()
+
+
+class _Changelog:
+    def __init__(self, plan: ChangelogPlan, session: SparkSession, listing: Listing) -> None:
+        self._plan = plan
+        self._session = session
+        self._fields = plan.schema.fields
+        self._columns = [f"v{place}" for place in range(len(self._fields))]
+        self._source = SparkSource(session, plan.schema, listing)
+        sides = [self._source.list_sides(step.left, step.came, step.shifted) for step in plan.steps]
+        self._sides = [(step.ordinal, *both) for step, both in zip(plan.steps, sides, strict=True)]
+        ends = {plan.start, plan.until} if plan.keys is not None and plan.start != plan.until else set()
+        self._ends = [found for end in ends if (found := self._source.list_snapshot(end)) is not None]
+        self._nothing = listing.add_files([])
+        listing.write()
+
+    def told(self) -> DataFrame:
+        """The changelog, with the columns' own names, in the order in which it is emitted."""
+        keys = self._keys()
+        events = self._events()
+        if self._plan.keys is None:
+            # the rows of one snapshot together, those that came first: see `identifier` about ties
+            told = self._net(events).repartition(_ORDINAL).sortWithinPartitions(_ORDINAL, F.col(_CHANGE).desc())
+            return self._named(told)
+        events = events.localCheckpoint()
+        self._check_unique(events, keys)
+        told = self._latest(events, keys) if self._plan.images == "latest" else self._net(events)
+        if self._plan.images == "latest":
+            self._check_told(told, keys)
+        told = self._paired(told, keys).repartition(*keys).sortWithinPartitions(*keys, _CHANGE)
+        return self._named(told)
+
+    # --- rows ---
+
+    def _events(self) -> DataFrame:
+        """Ordinal, by how many copies, the row: one for each row and step in which its number changes."""
+        parts = [self._weighed(self._source.rows(self._nothing), 0, 0)]
+        for ordinal, left, came in self._sides:
+            for side, weight in ((came, 1), (left, -1)):
+                rows = self._source.side(side)
+                parts += [] if rows is None else [self._weighed(rows, ordinal, weight)]
+        rows = reduce(lambda one, other: one.unionAll(other), parts)
+        groups = self._groups()
+        # equal values may still be written differently, as 0.0 and -0.0 are
+        shown = [F.first(name).alias(f"s_{name}") for name in groups]
+        summed = rows.groupBy(_ORDINAL, *(value.alias(f"g_{name}") for name, value in groups.items()), *self._plain())
+        found = summed.agg(F.sum(_COPIES).alias(_COPIES), *shown).where(f"{_COPIES} <> 0")
+        columns = [F.col(f"s_{name}").alias(name) if name in groups else F.col(name) for name in self._columns]
+        return found.select(_ORDINAL, _COPIES, *columns)
+
+    def _weighed(self, rows: DataFrame, ordinal: int, weight: int) -> DataFrame:
+        return rows.select(F.lit(ordinal).alias(_ORDINAL), F.lit(weight).cast("long").alias(_COPIES), *self._columns)
+
+    def _groups(self) -> dict[str, Column]:
+        """The columns whose values are not their own group."""
+        return {
+            name: groupable(field.type, F.col(name))
+            for name, field in zip(self._columns, self._fields, strict=True)
+            if holds(field.type, MapType) or holds(field.type, Primitive, "float", "double")
+        }
+
+    def _plain(self) -> list[str]:
+        groups = self._groups()
+        return [name for name in self._columns if name not in groups]
+
+    def _keys(self) -> list[Column]:
+        """The values by which rows are the same one."""
+        places = [self._plan.names.index(key) for key in self._plan.keys or ()]
+        return [groupable(self._fields[place].type, F.col(f"v{place}")) for place in places]
+
+    # --- net changes ---
+
+    def _net(self, events: DataFrame) -> DataFrame:
+        """Change, ordinal and row, once for each copy that remains."""
+        if len(self._sides) > 1:
+            events = self._cancelled(events)
+        copies = F.explode(F.array_repeat(F.lit(0), F.abs(_COPIES).cast("int"))).alias("c_copy")
+        change = F.when(F.col(_COPIES) > 0, "INSERT").otherwise("DELETE").alias(_CHANGE)
+        return events.select(copies, change, _ORDINAL, *self._columns).drop("c_copy")
+
+    def _cancelled(self, events: DataFrame) -> DataFrame:
+        groups = self._groups()
+        row = Window.partitionBy(*groups.values(), *self._plain())
+        line = row.orderBy(_ORDINAL)
+        past = line.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+        future = line.rowsBetween(Window.currentRow, Window.unboundedFollowing)
+        sums = events.withColumns({"c_sum": F.sum(_COPIES).over(past), "c_sign": F.sign(F.sum(_COPIES).over(row))})
+        sums = sums.withColumns({"c_sum": F.col("c_sum") * F.col("c_sign"), "c_step": F.col(_COPIES) * F.col("c_sign")})
+        floor = F.greatest(F.col("c_sum") - F.col("c_step"), F.lit(0))
+        rest = sums.withColumn("c_rest", F.min("c_sum").over(future) - floor).where("c_sign <> 0 AND c_rest > 0")
+        left = (F.col("c_rest") * F.col("c_sign")).cast("long").alias(_COPIES)
+        return rest.select(_ORDINAL, left, *self._columns)
+
+    # --- by key ---
+
+    def _check_unique(self, events: DataFrame, keys: Sequence[Column]) -> None:
+        """Refuse a changed key that has more than one row at an end of the range."""
+        touched = events.select(*(key.alias(f"t{place}") for place, key in enumerate(keys))).distinct()
+        places = [self._plan.names.index(key) for key in self._plan.keys or ()]
+        for end in self._ends:
+            rows = self._source.rows(end, places).select(*(key.alias(f"k{n}") for n, key in enumerate(keys)))
+            same = reduce(
+                lambda one, other: one & other, (F.col(f"k{n}").eqNullSafe(F.col(f"t{n}")) for n in range(len(keys)))
+            )
+            found = rows.join(touched, same, "left_semi").groupBy(*rows.columns).count()
+            if not found.where("count > 1").isEmpty():
+                raise errors.duplicate_rows(self._plan.keys or ())
+
+    def _latest(self, events: DataFrame, keys: Sequence[Column]) -> DataFrame:
+        """The last change of each key alone."""
+        last = events.withColumn("c_last", F.max(_ORDINAL).over(Window.partitionBy(*keys)))
+        change = F.when(F.col(_COPIES) > 0, "INSERT").otherwise("DELETE").alias(_CHANGE)
+        return last.where(f"{_ORDINAL} = c_last").select(change, _ORDINAL, *self._columns)
+
+    def _check_told(self, told: DataFrame, keys: Sequence[Column]) -> None:
+        named = [key.alias(f"k{place}") for place, key in enumerate(keys)]
+        if not told.groupBy(*named, _CHANGE).count().where("count > 1").isEmpty():
+            raise errors.duplicate_rows(self._plan.keys or ())
+
+    def _paired(self, told: DataFrame, keys: Sequence[Column]) -> DataFrame:
+        """Tell the delete and the insert of a key as an update."""
+        pairs = told.withColumn("c_pairs", F.count(F.lit(1)).over(Window.partitionBy(*keys)))
+        change = (
+            F.when(F.col("c_pairs") < 2, F.col(_CHANGE))
+            .when(F.col(_CHANGE) == "INSERT", "UPDATE_AFTER")
+            .otherwise("UPDATE_BEFORE")
+        )
+        return pairs.select(change.alias(_CHANGE), _ORDINAL, *self._columns)
+
+    def _named(self, told: DataFrame) -> DataFrame:
+        columns = [F.col(name).alias(field.name) for name, field in zip(self._columns, self._fields, strict=True)]
+        return told.select(*columns, F.col(_CHANGE).alias(TYPE), F.col(_ORDINAL).alias(ORDINAL))

@@ -1,0 +1,146 @@
+"""The Spark executor's reader: the same two sides as the embedded engine's, as lazy DataFrames of Spark Connect.
+
+Chosen files are read through a listing, so that Iceberg itself applies every kind of delete and brings old files to the
+wanted schema. Columns are called v0, v1 … whatever the table calls them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from jobs.engine.errors import UnsupportedTableError
+from jobs.engine.fields import ListType, MapType, Primitive, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pyspark.sql.connect.column import Column
+    from pyspark.sql.connect.dataframe import DataFrame
+    from pyspark.sql.connect.session import SparkSession
+
+    from jobs.engine.fields import Schema, Type
+    from jobs.engine.listing import Listing
+    from jobs.engine.planner import LiveFile, ShiftedFile
+
+_UNKNOWN_TO_SPARK = {"time", "timestamp_ns", "timestamptz_ns", "unknown"}
+
+
+def check_readable(schema: Schema, files: Iterable[LiveFile]) -> None:
+    """Refuse what Iceberg in Spark does not read."""
+    for field in walk(schema.fields):
+        if isinstance(field.type, Primitive) and field.type.name in _UNKNOWN_TO_SPARK:
+            raise UnsupportedTableError(f"Spark has no type for column {field.name!r} ({field.type.name})")
+    known = {field.id for field in walk(schema.fields)}
+    for file in files:
+        if any(not known.issuperset(entry.equality_ids) for entry in file.equality):
+            raise UnsupportedTableError("an equality delete uses a column that has been dropped")
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one end contributes: snapshots of the listing."""
+
+    whole: int | None
+    """Files that only this end lists."""
+    moved_here: int | None
+    """Files that both ends list, as this end does."""
+    moved_there: int | None
+    """The same files, as the other end lists them."""
+
+
+class SparkSource:
+    """One table's rows in one Spark session."""
+
+    def __init__(self, session: SparkSession, schema: Schema, listing: Listing) -> None:
+        self._session = session
+        self._schema = schema
+        self._listing = listing
+
+    # --- before the listing is written ---
+
+    def list_sides(
+        self, left: Sequence[LiveFile], came: Sequence[LiveFile], shifted: Sequence[ShiftedFile]
+    ) -> tuple[Side, Side]:
+        """List the two sides of a plan."""
+        before, after = (self._list([getattr(file, end) for file in shifted]) for end in ("before", "after"))
+        return Side(self._list(left), before, after), Side(self._list(came), after, before)
+
+    def list_snapshot(self, snapshot_id: int | None) -> int | None:
+        """List all that a snapshot holds; None is the empty table."""
+        return None if snapshot_id is None else self._listing.add_snapshot(snapshot_id)
+
+    def _list(self, files: Sequence[LiveFile]) -> int | None:
+        return self._listing.add_files(files) if files else None
+
+    # --- afterwards ---
+
+    def side(self, side: Side) -> DataFrame | None:
+        """The rows that one end alone may have; None where there are none."""
+        parts = [] if side.whole is None else [self.rows(side.whole)]
+        if side.moved_here is not None and side.moved_there is not None:
+            parts.append(self._moved(side.moved_here, side.moved_there))
+        return reduce(lambda one, other: one.unionAll(other), parts) if parts else None
+
+    def rows(self, snapshot: int, columns: Iterable[int] | None = None) -> DataFrame:
+        """The live rows of one snapshot of the listing."""
+        return self._read(snapshot).select(*self._columns(columns))
+
+    def _moved(self, here: int, there: int) -> DataFrame:
+        """Rows that the other end has deleted and this one has not: of files that both list, no other row can differ."""
+        from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+
+        place = [F.col("_file").alias("scan_file"), F.col("_pos").alias("scan_row")]
+        gone_there = self._read(there).where("_deleted").select(*place, *self._columns(None))
+        gone_here = self._read(here).where("_deleted").select(*place)
+        left = gone_there.join(gone_here, ["scan_file", "scan_row"], "left_anti")
+        return left.drop("scan_file", "scan_row")
+
+    def _read(self, snapshot: int) -> DataFrame:
+        return self._session.read.format("iceberg").option("versionAsOf", str(snapshot)).load(self._listing.location)
+
+    def _columns(self, chosen: Iterable[int] | None) -> list[Column]:
+        from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+
+        places = range(len(self._schema.fields)) if chosen is None else chosen
+        return [F.col(quote(self._schema.fields[place].name)).alias(f"v{place}") for place in places]
+
+
+def quote(name: str) -> str:
+    """Quote a column's name for Spark."""
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"
+
+
+def groupable(type_: Type, value: Column) -> Column:
+    """A value by which equal ones group: Spark has -0.0 equal 0.0 and NaN equal NaN there, but knows no equal maps."""
+    from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+
+    if not holds(type_, MapType):
+        return value
+    if isinstance(type_, ListType):
+        return F.transform(value, lambda item: groupable(type_.element.type, item))
+    if isinstance(type_, MapType):
+        entries = F.transform(
+            F.map_entries(value),
+            lambda entry: F.struct(
+                groupable(type_.key.type, entry["key"]).alias("key"),
+                groupable(type_.value.type, entry["value"]).alias("value"),
+            ),
+        )
+        return F.array_sort(entries)
+    assert not isinstance(type_, Primitive)  # noqa: S101 - a primitive holds no map
+    parts = [groupable(field.type, value.getField(field.name)).alias(f"f{n}") for n, field in enumerate(type_.fields)]
+    return F.when(value.isNull(), F.lit(None)).otherwise(F.struct(*parts))
+
+
+def holds(type_: Type, kind: Any, *names: str) -> bool:
+    """Whether a type is of some kind, or one of its parts is; a primitive of one of the names where some are given."""
+    if isinstance(type_, kind) and (not names or (isinstance(type_, Primitive) and type_.name in names)):
+        return True
+    if isinstance(type_, ListType):
+        return holds(type_.element.type, kind, *names)
+    if isinstance(type_, MapType):
+        return holds(type_.key.type, kind, *names) or holds(type_.value.type, kind, *names)
+    return not isinstance(type_, Primitive) and any(holds(field.type, kind, *names) for field in type_.fields)
