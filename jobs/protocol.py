@@ -24,6 +24,9 @@ MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 
 Profile = Literal["light", "spark"]
 Size = Literal["small", "medium", "large"]
+Executor = Literal["auto", "embedded", "spark"]
+EMBEDDED_BYTES = 256 * 1024 * 1024
+"""Rows that one process compares, decoded; larger differences are for Spark where there is one."""
 OnError = Literal["FAIL", "WARN"]
 Message = TypeVar("Message")
 
@@ -172,6 +175,9 @@ class JobManifest:
     spark_remote: str | None = None
     spark_session_id: str | None = None
     is_incremental: bool = False
+    executor: Executor = "auto"
+    """Who computes changelogs in a Spark transform; "auto" goes by the size of the rows."""
+    embedded_bytes: int = EMBEDDED_BYTES
 
 
 @dataclass(frozen=True)

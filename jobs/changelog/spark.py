@@ -15,9 +15,10 @@ from pyspark.sql.window import Window
 
 from jobs.changelog import errors
 from jobs.changelog.plan import ORDINAL, TYPE
+from jobs.engine import spark
 from jobs.engine.fields import MapType, Primitive
 from jobs.engine.listing import Listing
-from jobs.engine.spark import SparkSource, check_readable, groupable, holds
+from jobs.engine.spark import SparkSource, groupable, holds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,11 +32,13 @@ if TYPE_CHECKING:
 _CHANGE, _ORDINAL, _COPIES = "c_change", "c_ordinal", "c_copies"
 
 
-def check_spark_reads(plan: ChangelogPlan) -> None:
-    """Refuse a plan that Spark cannot execute, and say why."""
+def find_obstacle(plan: ChangelogPlan) -> str:
+    """Why Spark cannot execute a plan; empty where it can."""
+    if not plan.schema.fields:
+        return "the table has no columns"
     files = [file for step in plan.steps for file in (*step.left, *step.came)]
     files += [file for step in plan.steps for moved in step.shifted for file in (moved.before, moved.after)]
-    check_readable(plan.schema, files)
+    return spark.find_obstacle(plan.schema, files)
 
 
 def spark_changelog(plan: ChangelogPlan, session: SparkSession, listing: Listing) -> DataFrame:

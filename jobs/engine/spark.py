@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from jobs.engine.errors import UnsupportedTableError
 from jobs.engine.fields import ListType, MapType, Primitive, walk
+from jobs.engine.metadata import local_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,15 +27,18 @@ if TYPE_CHECKING:
 _UNKNOWN_TO_SPARK = {"time", "timestamp_ns", "timestamptz_ns", "unknown"}
 
 
-def check_readable(schema: Schema, files: Iterable[LiveFile]) -> None:
-    """Refuse what Iceberg in Spark does not read."""
+def find_obstacle(schema: Schema, files: Iterable[LiveFile]) -> str:
+    """Why Iceberg in Spark does not read some files; empty where it does."""
     for field in walk(schema.fields):
         if isinstance(field.type, Primitive) and field.type.name in _UNKNOWN_TO_SPARK:
-            raise UnsupportedTableError(f"Spark has no type for column {field.name!r} ({field.type.name})")
+            return f"it has no type for column {field.name!r} ({field.type.name})"
     known = {field.id for field in walk(schema.fields)}
     for file in files:
         if any(not known.issuperset(entry.equality_ids) for entry in file.equality):
-            raise UnsupportedTableError("an equality delete uses a column that has been dropped")
+            return "an equality delete uses a column that has been dropped"
+        if not local_path(file.data.path).startswith("/"):
+            return "the files are in an object store"
+    return ""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,9 @@ from jobs.transforms.errors import TransformError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from jobs.changelog import ChangelogPlan
+    from jobs.engine.listing import Listing
+
 
 def say(line: str) -> None:
     """Write one line of the job's log."""
@@ -30,6 +33,7 @@ class Connections:
     def __init__(self, manifest: JobManifest) -> None:
         self.manifest = manifest
         self._spark: SparkSession | None = None
+        self._listings: list[Listing] = []
 
     @cached_property
     def catalog(self) -> RestCatalog:
@@ -57,17 +61,29 @@ class Connections:
             self._spark = open_session(self.manifest, say, lambda done, total: self.report(done, total, "tasks"))
         return self._spark
 
+    def open_listing(self, plan: ChangelogPlan) -> Listing:
+        """Begin a list of files for Spark to read, beside an output's metadata: Spark sees no other place of the job's."""
+        from jobs.engine.listing import Listing
+
+        target = self.manifest.outputs[0]
+        place = self.load(target.table, target.path)
+        listing = Listing(plan.table, schema_id=plan.schema.id, folder=f"{place.location()}/metadata", io=place.io)
+        self._listings.append(listing)
+        return listing
+
     def report(self, done: int, total: int, unit: Literal["rows", "tasks"]) -> None:
         """Leave word of how far the job is."""
         write_message(Path(self.manifest.result_path).with_name(Progress.FILE), Progress(done, total, unit))
 
     def close(self) -> None:
-        """End the Spark session, running queries included."""
+        """End the Spark session, running queries included, and remove what it alone read."""
         if self._spark is not None:
             from jobs.engine.session import close_session
 
             close_session(self._spark)
             self._spark = None
+        while self._listings:
+            self._listings.pop().remove()
 
 
 class TransformContext:

@@ -11,7 +11,8 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.table import Table
 
 from jobs.engine.ranges import added_files_only
-from jobs.protocol import PinnedInput
+from jobs.engine.router import Decision, choose_executor
+from jobs.protocol import Executor, PinnedInput
 from jobs.transforms.context import Connections, say
 from jobs.transforms.errors import TransformError
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     from pyspark.sql import Column, DataFrame
+
+    from jobs.changelog import ChangelogPlan
 
 Mode = Literal["current", "added"]
 Images = Literal["first", "latest"]
@@ -125,13 +128,25 @@ class IcebergInput:
         start: int | str | None = None,
         end: int | None = None,
         images: Images = "first",
+        executor: Executor | None = None,
     ) -> DataFrame:
-        """Return the changes of a range as a Spark DataFrame; see `changelog_arrow`."""
+        """Return the changes of a range as a Spark DataFrame; see `changelog_arrow`.
+
+        Spark computes large ones, when they are used; the job's process small ones, at once. `executor`, "embedded" or
+        "spark", decides that instead. Both give the same rows.
+        """
+        from jobs.changelog import compute_changelog
+        from jobs.changelog.spark import spark_changelog
         from jobs.engine import tables
 
-        changes = self.changelog_arrow(keys, start=start, end=end, images=images)
+        plan = self._plan_changelog(keys, start, end, images)
+        spark = self._connections.spark
+        decision = self._route(plan, executor)
+        say(f"changelog of {self.path} is {decision}")
+        if decision.executor == "spark":
+            return spark_changelog(plan, spark, self._connections.open_listing(plan))
         # in one partition: who keeps one row of each key relies on the row after standing before the row before
-        return tables.from_arrow(self._connections.spark, changes).coalesce(1)
+        return tables.from_arrow(spark, compute_changelog(plan)).coalesce(1)
 
     def changelog_arrow(
         self,
@@ -152,13 +167,9 @@ class IcebergInput:
         adding the afters turns the rows at the start into the rows at the end. `images="latest"` gives the last change
         alone, UPDATE_BEFORE 2 and UPDATE_AFTER 3.
         """
-        from jobs.changelog import read_changelog
+        from jobs.changelog import compute_changelog
 
-        if start is None and end is None:
-            first: int | None = self._pinned.since_snapshot_id
-        else:
-            first = None if start in (None, "earliest") else int(start or 0)
-        return read_changelog(self._table, keys=keys, start=first, end=end, images=images)
+        return compute_changelog(self._plan_changelog(keys, start, end, images))
 
     # --- inside ---
 
@@ -174,6 +185,28 @@ class IcebergInput:
         """Whether every snapshot since this output's last build only added rows."""
         since, until = self._pinned.since_snapshot_id, self._pinned.snapshot_id
         return since is not None and until is not None and added_files_only(self._table, since, until)
+
+    def _plan_changelog(
+        self, keys: Sequence[str] | None, start: int | str | None, end: int | None, images: Images
+    ) -> ChangelogPlan:
+        from jobs.changelog import plan_changelog
+
+        if start is None and end is None:
+            first: int | None = self._pinned.since_snapshot_id
+        else:
+            first = None if start in (None, "earliest") else int(start or 0)
+        return plan_changelog(self._table, keys=keys, start=first, end=end, images=images)
+
+    def _route(self, plan: ChangelogPlan, executor: Executor | None) -> Decision:
+        from jobs.changelog.spark import find_obstacle
+
+        manifest = self._connections.manifest
+        return choose_executor(
+            plan.decoded_bytes,
+            limit=manifest.embedded_bytes,
+            wanted=executor or manifest.executor,
+            obstacle=find_obstacle(plan),
+        )
 
     def set_incremental(self, *, is_incremental: bool) -> None:
         """Decide, once for all inputs, whether reading defaults to what was added."""

@@ -41,6 +41,9 @@ SPARK_REMOTE = os.environ.get("SPARK_REMOTE", "")
 TRIBUTARY_CATALOG_URI = os.environ.get("TRIBUTARY_CATALOG_URI") or f"{TRIBUTARY_URL}/iceberg"
 # How long any job may run, instead of its size's own limit.
 TRIBUTARY_JOB_SECONDS = int(os.environ.get("TRIBUTARY_JOB_SECONDS") or 0) or None
+# Who compares rows: embedded, spark, or auto, which asks Spark for what is larger than so many decoded bytes.
+TRIBUTARY_EXECUTOR = os.environ.get("TRIBUTARY_EXECUTOR") or "auto"
+TRIBUTARY_EMBEDDED_BYTES = int(os.environ.get("TRIBUTARY_EMBEDDED_BYTES") or 256 * 1024 * 1024)
 TRIBUTARY_ADMIN_PASSWORD = os.environ.get("TRIBUTARY_ADMIN_PASSWORD", "")
 
 

@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 from django.conf import settings
 
 from jobs.protocol import (
+    Executor,
     JobError,
     JobManifest,
     JobResult,
@@ -84,6 +85,8 @@ def build_job_manifest(
         spark_remote=settings.SPARK_REMOTE if job.profile == "spark" else None,
         spark_session_id=job.spark_session or None,
         is_incremental=job.is_incremental,
+        executor=cast("Executor", settings.TRIBUTARY_EXECUTOR),
+        embedded_bytes=settings.TRIBUTARY_EMBEDDED_BYTES,
     )
 
 
