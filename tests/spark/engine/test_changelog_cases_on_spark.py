@@ -1,4 +1,4 @@
-"""Every case of the embedded executor's tests of changelogs, again, with Spark computing them."""
+"""The cases of the embedded executor's tests of changelogs again, with Spark computing them; the longest are for soak."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 
 from tests.unit.engine import test_engine_changelog as files
 from tests.unit.engine.test_engine_changelog import (  # noqa: F401 - collected here again
-    test_a_column_that_the_destination_lacks_is_added,
     test_a_step_reads_the_files_that_its_snapshots_do_not_share,
     test_an_expired_middle_is_told_as_one_step,
     test_ordinals_count_from_the_first_snapshot_whatever_the_range,
@@ -17,12 +16,10 @@ from tests.unit.engine.test_engine_changelog import (  # noqa: F401 - collected 
 from tests.unit.jobs import test_changelog as cases
 from tests.unit.jobs.test_changelog import (  # noqa: F401 - collected here again
     test_an_added_column_changes_no_row,
-    test_applying_follows_the_source,
     test_bad_questions_are_answered,
     test_documented_changes_by_identifier,
     test_documented_failure_by_identifier,
     test_documented_net_changes,
-    test_histories_of_a_key,
     test_null_is_a_key,
     test_the_end_must_come_from_the_start,
 )
