@@ -202,6 +202,7 @@ def test_thousand_snapshots_are_paged_and_quick(signed: Client, dataset: Dataset
         assert answer.content.count(b'<tr data-row id="snapshot-') == (50 if page < 20 else 1)
 
     assert "1,001–1,001 of 1,001 snapshots" in answer.content.decode()
+    assert all(row.url.endswith(f"#snapshot-{row.head}") for row in read(user).branches.rows)
     assert statistics.median(spent) <= BUDGET_MS
 
 

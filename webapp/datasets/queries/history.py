@@ -17,10 +17,12 @@ from webapp.datasets.rules import transactions as rules
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from webapp.catalog.rules.pointers import Pointer
     from webapp.datasets.models import Dataset, DatasetBranch
 
 PAGE_SIZE = 50
 MOST_TRACKERS = 3
+MOST_IDS = 30
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,10 @@ def _make_row(branch: DatasetBranch, depth: int, rails: Sequence[str], committed
 
 
 def list_protected_ids(dataset: Dataset) -> list[ProtectedId]:
-    """Return every schema, spec and sort order of the table with the branches that track it."""
+    """Return the schemas, specs and sort orders of the table with the branches that track them.
+
+    Of long histories everything that a branch tracks, and the newest of the rest.
+    """
     metadata = catalog_queries.get_metadata(table=dataset.table)
     pointers = {
         branch: pointer
@@ -132,20 +137,28 @@ def list_protected_ids(dataset: Dataset) -> list[ProtectedId]:
     }
     names = schemas.name_fields(metadata["schemas"])
     found: list[ProtectedId] = []
-    for place, schema in enumerate(metadata["schemas"]):
-        number = schema["schema-id"]
-        trackers = [branch for branch, pointer in pointers.items() if pointer.schema_id == number]
+    for place, schema, trackers in _choose(metadata["schemas"], "schema", pointers):
         parts = schemas.describe_schema(schema, metadata["schemas"][:place])
-        found.append(_protected("schema", number, parts, trackers))
-    for spec in metadata["partition-specs"]:
-        number = spec["spec-id"]
-        trackers = [branch for branch, pointer in pointers.items() if pointer.spec_id == number]
-        found.append(_protected("spec", number, [schemas.Part(schemas.describe_spec(spec, names))], trackers))
-    for order in metadata["sort-orders"]:
-        number = order["order-id"]
-        trackers = [branch for branch, pointer in pointers.items() if pointer.order_id == number]
-        found.append(_protected("order", number, [schemas.Part(schemas.describe_order(order, names))], trackers))
+        found.append(_protected("schema", schema["schema-id"], parts, trackers))
+    for _, spec, trackers in _choose(metadata["partition-specs"], "spec", pointers):
+        parts = [schemas.Part(schemas.describe_spec(spec, names))]
+        found.append(_protected("spec", spec["spec-id"], parts, trackers))
+    for _, order, trackers in _choose(metadata["sort-orders"], "order", pointers):
+        parts = [schemas.Part(schemas.describe_order(order, names))]
+        found.append(_protected("order", order["order-id"], parts, trackers))
     return found
+
+
+def _choose(
+    items: Sequence[Mapping[str, Any]], kind: str, pointers: Mapping[str, Pointer]
+) -> list[tuple[int, Mapping[str, Any], Sequence[str]]]:
+    """Return what is shown of a history, each item with its place and who tracks it."""
+    trackers: dict[int, list[str]] = {}
+    for branch, pointer in pointers.items():
+        trackers.setdefault(getattr(pointer, f"{kind}_id"), []).append(branch)
+    listed = [(place, item, trackers.get(item[f"{kind}-id"], [])) for place, item in enumerate(items)]
+    newest = len(items) - MOST_IDS
+    return [row for row in listed if row[2] or row[0] >= newest]
 
 
 def _protected(kind: str, number: int, parts: Sequence[schemas.Part], trackers: Sequence[str]) -> ProtectedId:

@@ -59,6 +59,8 @@ class SnapshotPage:
     total: int
     has_more: bool
     is_one_branch: bool
+    urls: Mapping[int, str]
+    """For what branches and tags stand at: where the graph of all branches shows it."""
 
     @property
     def text(self) -> str:
@@ -83,6 +85,8 @@ class BranchRow:
     reads: str
     """The branch whose state this is: itself, or the one it reads by fallback; empty where there is nothing to read."""
     head: int | None
+    url: str
+    """Where the graph shows the head."""
     at: dt.datetime | None
     rows: int | None
     files: int | None
@@ -115,6 +119,8 @@ class TagRow:
 
     name: str
     head: int
+    url: str
+    """Where the graph shows it."""
     at: dt.datetime | None
     keeps: dt.timedelta | None
     """How long it lives; for ever where nothing is said."""
@@ -153,6 +159,7 @@ def read_table(dataset: Dataset, *, branch: str, only: bool = False, page: int =
     file = catalog_queries.get_file(table=dataset.table)
     metadata = file.metadata
     shown = properties.list_properties(metadata["properties"], without=branch_properties.PREFIX)
+    graph = _read_graph(dataset, metadata, branch=branch if only else "", page=page)
     return TablePanel(
         uuid=metadata["table-uuid"],
         location=metadata["location"],
@@ -161,9 +168,9 @@ def read_table(dataset: Dataset, *, branch: str, only: bool = False, page: int =
         metadata_bytes=len(file.raw),
         updated_at=_time(metadata["last-updated-ms"]),
         last_sequence_number=metadata["last-sequence-number"],
-        graph=_read_graph(dataset, metadata, branch=branch if only else "", page=page),
-        branches=_list_branches(dataset, metadata, page=branch_page),
-        tags=_list_tags(metadata),
+        graph=graph,
+        branches=_list_branches(dataset, metadata, graph.urls, page=branch_page),
+        tags=_list_tags(metadata, graph.urls),
         properties=shown,
         tracked_properties=len(metadata["properties"]) - len(shown),
     )
@@ -172,6 +179,7 @@ def read_table(dataset: Dataset, *, branch: str, only: bool = False, page: int =
 def _read_graph(dataset: Dataset, metadata: Metadata, *, branch: str, page: int) -> SnapshotPage:
     snapshots: Sequence[Mapping[str, Any]] = metadata["snapshots"]
     heads = _list_heads(metadata)
+    urls = _find_rows(snapshots, set(heads.values()))
     if branch:
         heads = {name: head for name, head in heads.items() if name == branch}
         snapshots = ancestry(metadata, heads.get(branch))
@@ -187,7 +195,18 @@ def _read_graph(dataset: Dataset, metadata: Metadata, *, branch: str, page: int)
         total=len(snapshots),
         has_more=(page + 1) * PAGE_SIZE < len(snapshots),
         is_one_branch=bool(branch),
+        urls=urls,
     )
+
+
+def _find_rows(snapshots: Sequence[Mapping[str, Any]], wanted: set[int]) -> dict[int, str]:
+    ordered = enumerate(snapshot_graph.sort_newest_first(snapshots))
+    return {
+        number: f"?tab=catalog&page={row // PAGE_SIZE}#snapshot-{number}"
+        for row, snapshot in ordered
+        for number in [snapshot["snapshot-id"]]
+        if number in wanted
+    }
 
 
 def _make_row(
@@ -237,7 +256,7 @@ def _find_transactions(dataset: Dataset, snapshots: Iterable[int]) -> dict[int, 
     return {row.snapshot_id: row for row in found if row.snapshot_id is not None}
 
 
-def _list_branches(dataset: Dataset, metadata: Metadata, *, page: int) -> BranchPage:
+def _list_branches(dataset: Dataset, metadata: Metadata, urls: Mapping[int, str], *, page: int) -> BranchPage:
     known = set(dataset.branches.values_list("name", flat=True)) | lens.branches_of(metadata)
     internal = {name for name in known if name.startswith(queries.INTERNAL_PREFIX)}
     names = [MASTER, *sorted(known - internal - {MASTER})]
@@ -245,7 +264,8 @@ def _list_branches(dataset: Dataset, metadata: Metadata, *, page: int) -> Branch
     describe = _Words(metadata)
     return BranchPage(
         rows=[
-            _make_branch(dataset, metadata, name, describe) for name in names[page * PAGE_SIZE : (page + 1) * PAGE_SIZE]
+            _make_branch(dataset, metadata, name, describe, urls)
+            for name in names[page * PAGE_SIZE : (page + 1) * PAGE_SIZE]
         ],
         page=page,
         total=len(names),
@@ -254,7 +274,9 @@ def _list_branches(dataset: Dataset, metadata: Metadata, *, page: int) -> Branch
     )
 
 
-def _make_branch(dataset: Dataset, metadata: Metadata, name: str, describe: _Words) -> BranchRow:
+def _make_branch(
+    dataset: Dataset, metadata: Metadata, name: str, describe: _Words, urls: Mapping[int, str]
+) -> BranchRow:
     own = lens.own_state(metadata, name)
     chain = () if own is not None else queries.get_fallback_chain(path=dataset.path, branch=name)
     found = lens.resolve(metadata, name, chain)
@@ -267,6 +289,7 @@ def _make_branch(dataset: Dataset, metadata: Metadata, name: str, describe: _Wor
         kind=_kind_of(metadata, name, own),
         reads=reads,
         head=head,
+        url="" if head is None else urls.get(head, ""),
         at=None if snapshot is None else _time(snapshot["timestamp-ms"]),
         rows=None if totals is None else totals.rows,
         files=None if totals is None else totals.files,
@@ -322,12 +345,13 @@ class _Words:
         return [schemas.Part(write(items[place], self._names))]
 
 
-def _list_tags(metadata: Metadata) -> list[TagRow]:
+def _list_tags(metadata: Metadata, urls: Mapping[int, str]) -> list[TagRow]:
     times = {snapshot["snapshot-id"]: snapshot["timestamp-ms"] for snapshot in metadata["snapshots"]}
     return [
         TagRow(
             name=name,
             head=ref["snapshot-id"],
+            url=urls.get(ref["snapshot-id"], ""),
             at=_time(times[ref["snapshot-id"]]) if ref["snapshot-id"] in times else None,
             keeps=dt.timedelta(milliseconds=ref["max-ref-age-ms"]) if ref.get("max-ref-age-ms") else None,
         )
