@@ -14,6 +14,7 @@ from webapp.builds.forms import BuildOrder, read_order
 from webapp.core import names
 from webapp.core.api import ApiView
 from webapp.core.errors import BadRequest, InvalidInput
+from webapp.core.numbers import read_count
 from webapp.core.openapi import refusals
 from webapp.core.pagination import paginate, read_limit
 from webapp.datasets import queries as datasets
@@ -147,12 +148,13 @@ class JobLog(ApiView):
         """Return lines of a job's log after a line number."""
         job = queries.get_job(self.principal, job_id)
         after = request.GET.get("after", "0") or "0"
-        if not after.isdigit():
+        line = read_count(after)
+        if line is None:
             message = f"after is the number of a line, not {after!r}."
-            raise BadRequest(message)
+            raise BadRequest(message, errors={"after": ["A number from 0."]})
         limit = read_limit(request._request, default=LOG_LINES, most=MAX_LOG_LINES)
-        lines, end = queries.read_log(job, after=int(after), limit=limit)
-        return Response(serializers.shape_log(lines, end, after=int(after)))
+        lines, end = queries.read_log(job, after=line, limit=limit)
+        return Response(serializers.shape_log(lines, end, after=line))
 
 
 class JobSpecList(ApiView):

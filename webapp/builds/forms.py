@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from webapp.core.errors import BadRequest
+from webapp.core.errors import InvalidInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ def read_order(body: Mapping[str, Any]) -> BuildOrder:
     """Read a JSON body.
 
     Raises:
-        BadRequest: a member is missing, unknown or of the wrong type.
+        InvalidInput: a member is missing, unknown or of the wrong type.
 
     """
     unknown = sorted(set(body) - KNOWN)
     if unknown:
         message = f"A build has no member {unknown[0]!r}: {', '.join(sorted(KNOWN))} are known."
-        raise BadRequest(message, errors={unknown[0]: ["Unknown."]})
+        raise InvalidInput(message, errors={unknown[0]: ["Unknown."]})
     return BuildOrder(
         branch=_read_text(body, "branch"),
         targets=_read_texts(body, "targets") or (),
@@ -51,7 +51,7 @@ def _read_text(body: Mapping[str, Any], name: str, *, required: bool = True) -> 
     value = body.get(name, "")
     if not isinstance(value, str) or (required and not value):
         message = f"{name} is a text."
-        raise BadRequest(message, errors={name: ["Required." if value in ("", None) else "Must be a text."]})
+        raise InvalidInput(message, errors={name: ["Required." if value in ("", None) else "Must be a text."]})
     return value
 
 
@@ -61,7 +61,7 @@ def _read_texts(body: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
         return None
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         message = f"{name} is a list of texts."
-        raise BadRequest(message, errors={name: ["Must be a list of texts."]})
+        raise InvalidInput(message, errors={name: ["Must be a list of texts."]})
     return tuple(value)
 
 
@@ -69,5 +69,5 @@ def _read_flag(body: Mapping[str, Any], name: str) -> bool:
     value = body.get(name, False)
     if not isinstance(value, bool):
         message = f"{name} is true or false."
-        raise BadRequest(message, errors={name: ["Must be true or false."]})
+        raise InvalidInput(message, errors={name: ["Must be true or false."]})
     return value

@@ -13,6 +13,7 @@ from django.http import HttpRequest
 from rest_framework.pagination import BasePagination
 
 from webapp.core.errors import BadRequest
+from webapp.core.numbers import read_count
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 250
@@ -53,9 +54,10 @@ def read_limit(request: HttpRequest, *, default: int = DEFAULT_LIMIT, most: int 
     text = request.GET.get("limit", "")
     if not text:
         return default
-    if not text.isdigit() or not 1 <= int(text) <= most:
-        raise BadRequest(f"limit is a number from 1 to {most}, not {text!r}.")
-    return int(text)
+    number = read_count(text, most=most)
+    if not number:
+        raise BadRequest(f"limit is a number from 1 to {most}, not {text!r}.", errors={"limit": [f"1 to {most}."]})
+    return number
 
 
 def paginate(
@@ -92,6 +94,7 @@ def _read_cursor(text: str) -> int:
         decoded = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
     except (binascii.Error, ValueError):
         decoded = ""
-    if not decoded.startswith("o") or not decoded[1:].isdigit():
+    start = read_count(decoded[1:]) if decoded.startswith("o") else None
+    if start is None:
         raise BadRequest("The cursor is not one of ours. Start from the first page.", code="bad_cursor")
-    return int(decoded[1:])
+    return start

@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from webapp.core.api import ApiView
 from webapp.core.errors import BadRequest
 from webapp.core.inputs import read_input
+from webapp.core.numbers import read_count
 from webapp.core.openapi import refusals
 from webapp.core.pagination import paginate, read_limit
 from webapp.datasets import permissions, queries, services
@@ -262,7 +263,8 @@ def _read_cursor(request: Request) -> int:
         decoded = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
     except (binascii.Error, ValueError):
         decoded = ""
-    if not decoded.startswith("r") or not decoded[1:].isdigit() or len(decoded) > 10:
+    start = read_count(decoded[1:]) if decoded.startswith("r") else None
+    if start is None:
         message = "The cursor is not one of ours. Start from the first page."
         raise BadRequest(message, code="bad_cursor")
-    return int(decoded[1:])
+    return start

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from django import forms
 
+from webapp.core.numbers import read_count
+
 ROLES = [
     ("reader", "Reader: sees code, data and pull requests"),
     ("writer", "Writer: also commits and builds on branches"),
@@ -115,7 +117,7 @@ class ProtectionForm(forms.Form):
             words = line.split()
             if not words:
                 continue
-            if len(words) not in {2, 3} or (len(words) == 3 and not words[2].isdigit()):
+            if len(words) not in {2, 3} or (len(words) == 3 and read_count(words[2], most=20) is None):
                 message = f"'{line}' is not a rule: write pattern, group and number."
                 raise forms.ValidationError(message)
             rules.append({"pattern": words[0], "group": words[1], "approvals": int((*words, "1")[2])})

@@ -156,7 +156,11 @@ def test_lists_are_paged_by_cursor(admin: User, make_user: Callable[..., User], 
         url = page["next"]
 
     assert seen == ["admin", "user-a", "user-b", "user-c"]
-    assert client.get("/api/v1/users?limit=0").status_code == 400
+    for limit in ("0", "251", "²", "-1", "9" * 5000):
+        assert client.get("/api/v1/users", {"limit": limit}).status_code == 400, limit
+    for start in ("9" * 20, "²", "-1"):
+        cursor = base64.urlsafe_b64encode(f"o{start}".encode()).decode()
+        assert client.get("/api/v1/users", {"cursor": cursor}).json()["code"] == "bad_cursor"
     assert client.get("/api/v1/users?cursor=nonsense").json()["code"] == "bad_cursor"
 
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from webapp.catalog.api.http import Call
 from webapp.catalog.rules.errors import Malformed
+from webapp.core.numbers import read_count
 
 Item = TypeVar("Item")
 MAX_PAGE = 10_000
@@ -29,10 +30,11 @@ def _size(call: Call) -> int | None:
     text = call.query.get("pageSize")
     if text is None:
         return None
-    if not text.isdigit() or int(text) < 1:
+    size = read_count(text, most=2**63 - 1)
+    if not size:
         message = f"Invalid pageSize: {text!r}"
         raise Malformed(message)
-    return min(int(text), MAX_PAGE)
+    return min(size, MAX_PAGE)
 
 
 def _encode(text: str) -> str:

@@ -24,6 +24,7 @@ from webapp.catalog.storage import metadata_files
 from webapp.catalog.storage.metadata_files import MetadataFile
 from webapp.core import clock
 from webapp.core.errors import AppError, Unavailable
+from webapp.core.numbers import read_count
 
 ATTEMPTS = 50
 METADATA_LOG_KEPT = 100
@@ -202,4 +203,5 @@ def _discard(moves: Sequence[Move]) -> None:
 
 def _kept(metadata: Metadata) -> int:
     text = metadata["properties"].get("write.metadata.previous-versions-max", "")
-    return max(int(text), 1) if text.isdigit() else METADATA_LOG_KEPT
+    kept = read_count(text)
+    return METADATA_LOG_KEPT if kept is None else max(kept, 1)

@@ -11,6 +11,7 @@ from webapp.accounts import permissions
 from webapp.catalog.rules.pointers import Pointer
 from webapp.core import names
 from webapp.core.errors import Conflict, InvalidInput, NotFound, PermissionDenied
+from webapp.core.numbers import read_count
 from webapp.datasets import signals
 from webapp.datasets.models import Dataset, DatasetBranch, Transaction
 from webapp.datasets.rules import ancestry
@@ -39,8 +40,9 @@ def get_dataset(
 
 def find_dataset(path: str | int) -> Dataset | None:
     """Return the dataset of this path or id, without asking who wants it."""
-    if isinstance(path, int) or path.isdigit():
-        return Dataset.objects.filter(pk=int(path)).first()
+    number = path if isinstance(path, int) else read_count(path)
+    if number is not None:
+        return Dataset.objects.filter(pk=number).first()
     return Dataset.objects.filter(path=path).first()
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from webapp.core.numbers import read_count
+
 Snapshot = Mapping[str, Any]
 TOTALS = {"rows": "total-records", "files": "total-data-files", "bytes": "total-files-size"}
 
@@ -76,5 +78,4 @@ def is_replaced(snapshots: Iterable[Snapshot], *, before: int | None, after: int
 
 def _count(snapshot: Snapshot | None, name: str) -> int:
     """Return a counter of a snapshot's summary; writers leave out what is zero."""
-    value = (snapshot or {}).get("summary", {}).get(name, "0")
-    return int(value) if str(value).isdigit() else 0
+    return read_count(str((snapshot or {}).get("summary", {}).get(name, "0")), most=2**63 - 1) or 0

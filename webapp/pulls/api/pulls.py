@@ -32,13 +32,14 @@ class PullEndpoint(ApiView):
         return queries.get_pull(self.principal, repo, number)
 
     def text(self, name: str, *, default: str | None = None) -> str:
-        """A text of the body.
+        """A text of the body; null is as good as none.
 
         Raises:
             InvalidInput: it is missing or no text.
 
         """
-        value = self.body.get(name, default)
+        value = self.body.get(name)
+        value = default if value is None else value
         if not isinstance(value, str):
             raise InvalidInput(f"{name} is missing or no text.", errors={name: ["A text."]})
         return value
@@ -67,7 +68,11 @@ class PullList(PullEndpoint):
     def get(self, request: Request, repo: str) -> Response:
         """List pull requests, newest first; `state` is open, merged, closed or all."""
         repository = repositories.get_repository(self.principal, repo)
-        pulls = queries.list_pulls(self.principal, repository=repository, state=request.GET.get("state", ""))
+        state = request.GET.get("state") or "all"
+        if state not in (*described.PULL_STATES, "all"):
+            message = f"state is {', '.join(described.PULL_STATES)} or all, not {state!r}."
+            raise InvalidInput(message, errors={"state": [message]})
+        pulls = queries.list_pulls(self.principal, repository=repository, state=state)
         return Response(paginate(request._request, pulls, serializers.shape_pull))
 
     @extend_schema(
@@ -103,12 +108,13 @@ class PullDetail(PullEndpoint):
     )
     def patch(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002 - DRF's signature
         """Change title, body, draft, target or state."""
+        changes: dict[str, Any] = dict(self.body)
         for name in ("title", "body", "target", "state"):
-            if name in self.body:
-                self.text(name)
-        if "draft" in self.body:
+            if name in changes:
+                changes[name] = self.text(name, default="" if name == "body" else None)
+        if "draft" in changes:
             self.flag("draft")
-        pull = services.update_pull(pull=self.find(repo, number), by=self.principal, changes=self.body)
+        pull = services.update_pull(pull=self.find(repo, number), by=self.principal, changes=changes)
         return Response(serializers.shape_pull_detail(pull))
 
 

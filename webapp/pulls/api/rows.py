@@ -9,6 +9,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 
 from webapp.core.errors import BadRequest, NotFound
+from webapp.core.numbers import read_count
 from webapp.core.openapi import refusals
 from webapp.pulls.diffs import rows, statistics
 from webapp.pulls.queries.artifacts import artifact_folder
@@ -68,9 +69,10 @@ def read_row_limit(request: Request) -> int:
     text = request.GET.get("limit", "")
     if not text:
         return rows.DEFAULT_LIMIT
-    if not text.isdigit() or not 1 <= int(text) <= rows.MAX_LIMIT:
+    number = read_count(text, most=rows.MAX_LIMIT)
+    if not number:
         raise BadRequest(f"limit is a number from 1 to {rows.MAX_LIMIT}, not {text!r}.")
-    return int(text)
+    return number
 
 
 def find_folder(comparison: Any, *, path: str, reason: str = "") -> Path:

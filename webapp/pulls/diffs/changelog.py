@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from webapp.core.errors import BadRequest, Gone
+from webapp.core.numbers import read_count
 from webapp.datasets.rules.encoding import encode_row
 from webapp.pulls.diffs.rows import to_rows
 
@@ -88,6 +89,7 @@ def _read_cursor(text: str | None) -> int:
         decoded = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
     except ValueError:
         decoded = ""
-    if not decoded.startswith("c") or not decoded[1:].isdigit() or len(decoded) > 20:
+    start = read_count(decoded[1:], most=2**63 - 1) if decoded.startswith("c") else None
+    if start is None:
         raise BadRequest("The cursor is not one of ours. Start from the first page.", code="bad_cursor")
-    return int(decoded[1:])
+    return start

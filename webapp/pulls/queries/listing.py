@@ -12,6 +12,7 @@ from django.urls import reverse
 from webapp.accounts.permissions import can_repository
 from webapp.builds.models import Build
 from webapp.core.names import MASTER
+from webapp.core.numbers import read_count
 from webapp.datasets import queries as datasets
 from webapp.pulls.models import PullRequest
 from webapp.pulls.queries import lines, waiting
@@ -84,8 +85,8 @@ def read_list(principal: Principal, *, repository: str, parameters: Mapping[str,
     q, author = str(parameters.get("q", "")).strip(), str(parameters.get("author", "")).strip()
     if q:
         wanted = Q(title__icontains=q) | Q(source__icontains=q)
-        if q.removeprefix("#").isdigit():
-            wanted |= Q(number=int(q.removeprefix("#")))
+        if (asked := read_count(q.removeprefix("#"))) is not None:
+            wanted |= Q(number=asked)
         pulls = pulls.filter(wanted)
     if author:
         pulls = pulls.filter(author__username=author)
@@ -96,8 +97,7 @@ def read_list(principal: Principal, *, repository: str, parameters: Mapping[str,
         for word, value in (("Open", states.OPEN), ("Merged", states.MERGED), ("Closed", states.CLOSED))
     ]
     chosen = pulls.filter(state=state).order_by("-updated_at", "-pk")
-    number = int(parameters["page"]) if str(parameters.get("page", "")).isdigit() else 1
-    number = max(1, number)
+    number = read_count(str(parameters.get("page", ""))) or 1
     made: dict[str, Any] = frame(repository) if repository else {"nav": "pulls"}
     return ListPage(
         **made,

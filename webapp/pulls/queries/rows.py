@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from webapp.core.errors import AppError
+from webapp.core.numbers import read_count
 from webapp.core.templatetags.ui import filesize
 from webapp.core.words import counted
 from webapp.pulls.diffs import rows as stored
@@ -183,7 +184,7 @@ class _Asked:
 
     @classmethod
     def parse(cls, parameters: Mapping[str, Any]) -> _Asked:
-        limit = str(parameters.get("limit", ""))
+        limit = read_count(str(parameters.get("limit", "")))
         change = str(parameters.get("change", ""))
         return cls(
             change=change,
@@ -191,7 +192,7 @@ class _Asked:
             q=str(parameters.get("q", "")).strip(),
             sort=str(parameters.get("sort", "")),
             cursor=str(parameters.get("cursor", "")),
-            limit=int(limit) if limit.isdigit() and int(limit) in stored.LIMITS else stored.DEFAULT_LIMIT,
+            limit=limit if limit in stored.LIMITS else stored.DEFAULT_LIMIT,
         )
 
     @property

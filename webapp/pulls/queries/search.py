@@ -10,6 +10,7 @@ from django.db.models import Q
 from django.urls import reverse
 
 from webapp.builds import queries as builds
+from webapp.core.numbers import read_count
 from webapp.datasets import queries as datasets
 from webapp.pulls.queries import lines, waiting
 from webapp.repositories import queries as repositories
@@ -62,8 +63,8 @@ def search(principal: Principal, q: str) -> SearchPage:
 
 def _find_pulls(principal: Principal, words: str) -> list[lines.PullLine]:
     wanted = Q(title__icontains=words) | Q(source__icontains=words)
-    if words.removeprefix("#").isdigit():
-        wanted |= Q(number=int(words.removeprefix("#")))
+    if (number := read_count(words.removeprefix("#"))) is not None:
+        wanted |= Q(number=number)
     return lines.describe_pulls(list(waiting.list_visible(principal).filter(wanted)[:SHOWN]))
 
 

@@ -12,7 +12,8 @@ from webapp.accounts.permissions import check_repository
 from webapp.builds import queries as builds
 from webapp.builds import services as build_services
 from webapp.core import clock, doorbell
-from webapp.core.errors import BadRequest, Conflict, InvalidInput, PermissionDenied
+from webapp.core.errors import Conflict, InvalidInput, PermissionDenied
+from webapp.core.numbers import read_count
 from webapp.datasets import queries as datasets
 from webapp.pulls.models import Comment, PullDataset, PullRequest, Review, TimelineEvent
 from webapp.pulls.queries import pulls as queries
@@ -155,11 +156,25 @@ def _insert_pull(*, repository: Repository, **fields: Any) -> PullRequest:
 
 
 def update_pull(*, pull: PullRequest, by: Principal, changes: Mapping[str, Any]) -> PullRequest:
-    """Change title, body, draft or target. A new target makes approvals void."""
+    """Change title, body, draft, target or state: all that is asked, or nothing. A new target makes approvals void.
+
+    Raises:
+        InvalidInput: a field that cannot be changed, or a value that it cannot have.
+        Conflict: it is merged, or a target is asked for while it is not open.
+
+    """
     _check_may_edit(pull, by)
-    unknown = set(changes) - {"title", "body", "draft", "target", "state"}
-    if unknown:
-        raise BadRequest(f"A pull request has no field {', '.join(sorted(unknown))} that can be changed.")
+    _check_changes(pull, changes)
+    try:
+        with transaction.atomic():
+            _apply_changes(pull, by, changes)
+    except IntegrityError:
+        raise _other_is_open(pull) from None
+    refresh_pull(pull=pull)
+    return pull
+
+
+def _apply_changes(pull: PullRequest, by: Principal, changes: Mapping[str, Any]) -> None:
     if changes.get("state") == states.CLOSED and pull.state == states.OPEN:
         close_pull(pull=pull, by=by)
     elif changes.get("state") == states.OPEN and pull.state == states.CLOSED:
@@ -168,7 +183,6 @@ def update_pull(*, pull: PullRequest, by: Principal, changes: Mapping[str, Any])
         old, pull.title = pull.title, _check_title(changes["title"])
         record_event(pull=pull, kind="retitled", actor=by.username, data={"before": old, "after": pull.title})
     if "body" in changes:
-        _check_body(changes["body"])
         pull.body = changes["body"]
     if "draft" in changes and bool(changes["draft"]) != pull.draft:
         pull.draft = bool(changes["draft"])
@@ -177,8 +191,24 @@ def update_pull(*, pull: PullRequest, by: Principal, changes: Mapping[str, Any])
         _change_target(pull, changes["target"], by)
     pull.updated_at = clock.now()
     pull.save(update_fields=["title", "body", "draft", "target", "base_sha", "updated_at"])
-    refresh_pull(pull=pull)
-    return pull
+
+
+def _check_changes(pull: PullRequest, changes: Mapping[str, Any]) -> None:
+    unknown = sorted(set(changes) - {"title", "body", "draft", "target", "state"})
+    if unknown:
+        message = f"A pull request has no field {', '.join(unknown)} that can be changed."
+        raise InvalidInput(message, errors={name: ["Cannot be changed."] for name in unknown})
+    if "title" in changes:
+        _check_title(changes["title"])
+    _check_body(changes.get("body", ""))
+    wanted = changes.get("state", pull.state)
+    if wanted not in (states.OPEN, states.CLOSED) and wanted != pull.state:
+        message = f"state is open or closed, not {wanted!r}; merging has an address of its own."
+        raise InvalidInput(message, errors={"state": [message]})
+    if pull.state == states.MERGED and wanted != pull.state:
+        raise Conflict("The pull request is merged: it can be neither closed nor opened again.", code="not_open")
+    if changes.get("target", pull.target) != pull.target and wanted == states.OPEN:
+        _find_heads(pull.repository, pull.source, changes["target"])
 
 
 def _change_target(pull: PullRequest, target: str, by: Principal) -> None:
@@ -217,14 +247,16 @@ def reopen_pull(*, pull: PullRequest, by: Principal) -> None:
                 state=states.OPEN, closed_at=None, updated_at=clock.now()
             )
     except IntegrityError:
-        raise Conflict(
-            f"Another pull request for {pull.source} into {pull.target} is open.", code="pull_exists"
-        ) from None
+        raise _other_is_open(pull) from None
     if not changed:
         raise Conflict(f"The pull request is {_fresh_state(pull)}, not closed.", code="not_closed")
     pull.refresh_from_db()
     record_event(pull=pull, kind="reopened", actor=by.username)
     refresh_pull(pull=pull)
+
+
+def _other_is_open(pull: PullRequest) -> Conflict:
+    return Conflict(f"Another pull request for {pull.source} into {pull.target} is open.", code="pull_exists")
 
 
 def _fresh_state(pull: PullRequest) -> str:
@@ -250,7 +282,8 @@ def _check_anchor(pull: PullRequest, anchor: Mapping[str, Any]) -> dict[str, Any
         if side in ("head", "base") and isinstance(anchor["line"], int) and isinstance(anchor["path"], str):
             return {"path": anchor["path"], "line": anchor["line"], "side": side}
     if {"dataset"} <= set(anchor) <= {"dataset", "key", "column"}:
-        row = pull.datasets.filter(dataset_id=anchor["dataset"]).first() if str(anchor["dataset"]).isdigit() else None
+        number = read_count(str(anchor["dataset"]))
+        row = pull.datasets.filter(dataset_id=number).first() if number is not None else None
         row = row or pull.datasets.filter(path=str(anchor["dataset"])).first()
         if row is None:
             raise InvalidInput(

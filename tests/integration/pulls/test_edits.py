@@ -1,0 +1,94 @@
+"""What PATCH of a pull request changes: all that is asked or nothing, and by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.factories import repositories as make
+from webapp.pulls.models import PullRequest
+from webapp.pulls.rules import states
+from webapp.pulls.services import pulls
+
+if TYPE_CHECKING:
+    from rest_framework.test import APIClient
+
+    from webapp.accounts.models import User
+
+pytestmark = [pytest.mark.integration, pytest.mark.django_db]
+ADDRESS = "/api/v1/repositories/shop/pulls"
+
+
+@pytest.fixture
+def client(home: Path, admin: User, api_client: Callable[..., APIClient], monkeypatch: pytest.MonkeyPatch) -> APIClient:
+    """A client of the admin, in an installation with pull request 1 and two branches to merge into."""
+    monkeypatch.setattr("webapp.core.doorbell.ring", lambda *_args, **_kwargs: None)
+    ines = make.a_person("ines")
+    repository = make.a_repository("shop", by=ines)
+    for branch in ("feature", "other"):
+        make.a_branch(repository, branch, by=ines)
+    make.a_commit(repository, {"notes.txt": "new\n"}, branch="feature", by=ines)
+    pulls.open_pull(repository=repository, title="Change", source="feature", target="master", by=ines)
+    return api_client(admin)
+
+
+def change(client: APIClient, **body: Any) -> tuple[int, dict[str, Any]]:
+    answer = client.patch(f"{ADDRESS}/1", body, format="json")
+    return answer.status_code, answer.json()
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"title": ""}, "title"),
+        ({"title": "x" * 251}, "title"),
+        ({"title": None}, "title"),
+        ({"body": 5}, "body"),
+        ({"draft": "yes"}, "draft"),
+        ({"state": "banana"}, "state"),
+        ({"state": "merged"}, "state"),
+        ({"target": "nothing"}, "target"),
+        ({"target": "feature"}, "source"),
+        ({"number": 7}, "number"),
+    ],
+)
+def test_what_cannot_be_changed_is_refused_and_nothing_is(client: APIClient, body: dict[str, Any], field: str) -> None:
+    status, problem = change(client, **{"body": "Because.", "title": "Other", **body})
+    assert (status, list(problem["errors"])) == (422, [field])
+    found = PullRequest.objects.get()
+    assert (found.state, found.title, found.body, found.target) == (states.OPEN, "Change", "", "master")
+
+
+def test_all_changes_at_once(client: APIClient) -> None:
+    status, shown = change(client, title="Other", body="Because.", draft=True, target="other")
+    assert status == 200
+    assert (shown["title"], shown["body"], shown["draft"], shown["target"]) == ("Other", "Because.", True, "other")
+    assert change(client, body=None)[1]["body"] == ""
+    assert change(client, state="closed")[1]["state"] == "closed"
+    assert change(client, state="open")[1]["state"] == "open"
+
+
+def test_a_target_with_an_open_pull_request_is_refused(client: APIClient) -> None:
+    second = client.post(ADDRESS, {"title": "Second", "source": "feature", "target": "other"}, format="json")
+    assert second.status_code == 201
+    status, problem = change(client, title="New", target="other")
+    assert (status, problem["code"]) == (409, "pull_exists")
+    assert PullRequest.objects.get(number=1).title == "Change"
+
+
+def test_a_merged_pull_request_is_not_opened_again(client: APIClient) -> None:
+    PullRequest.objects.update(state=states.MERGED)
+    assert change(client, state="open")[0] == 409
+    assert change(client, state="closed")[0] == 409
+    assert change(client, body="Afterwards.")[0] == 200
+
+
+def test_lists_are_of_one_state_or_all(client: APIClient) -> None:
+    counts = {
+        state: len(client.get(ADDRESS, {"state": state}).json()["results"]) for state in ("open", "closed", "all", "")
+    }
+    assert counts == {"open": 1, "closed": 0, "all": 1, "": 1}
+    assert client.get(ADDRESS, {"state": "bad"}).status_code == 422
