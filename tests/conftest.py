@@ -27,6 +27,14 @@ def pytest_unconfigure() -> None:
     shutil.rmtree(_HOME, ignore_errors=True)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Two workers share the tests by file; what one installation or one catalog serves for many files stays in one worker."""
+    for item in items:
+        wanted = [name for name in ("installation", "session", "server") if name in getattr(item, "fixturenames", ())]
+        group = "installation" if "installation" in wanted else "catalog" if wanted else item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     """PostgreSQL drops no database that is in use, and threads of servers under test keep their connections."""
