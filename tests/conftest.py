@@ -9,11 +9,20 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 _HOME = tempfile.mkdtemp(prefix="tributary-test-")
 os.environ["TRIBUTARY_HOME"] = _HOME
 os.environ["TRIBUTARY_DEMO"] = "0"
 os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # Playwright's event loop runs beside the ORM in one thread
+
+_TOGETHER = {
+    "tests/browser/": "installation",
+    "tests/spark/test_demo.py": "installation",
+    "tests/contract/catalog/test_catalog_spark": "catalog",
+    "tests/contract/catalog/test_catalog_pyiceberg": "catalog",
+}
+_LONG = (*_TOGETHER, "tests/contract/", "tests/spark/", "tests/integration/test_postgres.py", "tests/integration/")
 
 if TYPE_CHECKING:
     from rest_framework.test import APIClient
@@ -27,12 +36,24 @@ def pytest_unconfigure() -> None:
     shutil.rmtree(_HOME, ignore_errors=True)
 
 
+class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
+    """Workers take whole files; what one installation or one catalog serves for several files stays in one worker."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0]
+        return next((name for start, name in _TOGETHER.items() if path.startswith(start)), path)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Scheduling:
+    """Share the tests among the workers."""
+    config.option.loadscopereorder = False
+    return _Scheduling(config, log)
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Two workers share the tests by file; what one installation or one catalog serves for many files stays in one worker."""
-    for item in items:
-        wanted = [name for name in ("installation", "session", "server") if name in getattr(item, "fixturenames", ())]
-        group = "installation" if "installation" in wanted else "catalog" if wanted else item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(group))
+    """Start with what takes long, so that no worker ends long after the other."""
+    items.sort(key=lambda item: next((n for n, start in enumerate(_LONG) if item.nodeid.startswith(start)), len(_LONG)))
 
 
 @pytest.fixture(scope="session")
