@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -31,7 +32,9 @@ def call(
     async def send(message: Any) -> None:
         sent.append(message)
 
-    asyncio.run(asgi.application(scope, receive, send))
+    # A thread of its own: Playwright's event loop may run in this one since the browser tests.
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, asgi.application(scope, receive, send)).result()
     return sent[0]["status"], dict(sent[0]["headers"]), sent[1]["body"]
 
 
