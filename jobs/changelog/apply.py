@@ -12,7 +12,7 @@ from jobs.changelog import errors
 from jobs.changelog.plan import ORDINAL, TYPE, check_keys
 from jobs.changelog.rows import Source, connect, listed, same_key
 from jobs.engine.schemas import SchemaError, cast_batches, storable_schema, wanted_fields
-from jobs.engine.writer import BATCH_ROWS, Written, evolve_schema, replace_files, write_table
+from jobs.engine.writer import BATCH_ROWS, Written, check_writable, evolve_schema, replace_files, write_table
 
 TYPES = ("INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE")
 _OWN = (TYPE, ORDINAL, "_commit_snapshot_id")
@@ -26,6 +26,10 @@ def apply_changelog(
 
     UPDATE_BEFORE is an image, not an action. With `from_empty` the destination starts without rows.
     """
+    try:
+        check_writable(table)
+    except SchemaError as error:
+        raise errors.cannot_apply(str(error)) from None
     if TYPE not in changes.column_names:
         raise errors.cannot_apply(f"there is no column {TYPE}: this is no changelog")
     data = changes.select([name for name in changes.column_names if name not in _OWN])

@@ -7,6 +7,8 @@
 `schema.json`      both ends' schema, partition spec and sort order in Iceberg's JSON, and the matched columns.
 `statistics.json`  per column and side; see jobs.engine.statistics.
 `summary.json`     the counts; written last, so its presence means that the artifact is whole.
+`first/`           the same for the first rows by key alone, whole long before the rest is: rows.parquet, schema.json,
+                   and summary.json with the counts of the whole diff.
 `progress.json`    rewritten while the diff runs: phase, and counts as soon as they are known.
 """
 
@@ -35,6 +37,7 @@ ROWS, SCHEMA, STATISTICS, SUMMARY, PROGRESS = (
     "summary.json",
     "progress.json",
 )
+FIRST, FIRST_ROWS = "first", 200
 _SMALL_GROUP, _LARGE_GROUP, _LARGE_ROWS = 8_192, 65_536, 1_000_000
 
 

@@ -82,7 +82,8 @@ class Embedded:
         mode, trouble = self._compare()
         summary = self._summary(mode, trouble)
         self.progress.enter("writing", summary=summary)
-        self._write_rows(mode, summary)
+        self._write_first_rows(mode, summary)
+        self._write_rows(mode, self.folder, summary["stored_rows"])
         self.progress.enter("statistics")
         found = statistics.collect(
             self, rows=summary["before_rows"] + summary["after_rows"], matches=summary["columns"]
@@ -585,7 +586,18 @@ class Embedded:
             for pair in self.plan.pairs
         ]
 
-    def _write_rows(self, mode: str, summary: dict[str, Any]) -> None:
+    def _write_first_rows(self, mode: str, summary: dict[str, Any]) -> None:
+        """Store the first rows by key as an artifact of their own: readable while the whole is sorted and written."""
+        folder = self.folder / artifact.FIRST
+        folder.mkdir()
+        folder.chmod(0o777)  # whoever owns the artifact removes it, and need not be the user of this process
+        rows = min(artifact.FIRST_ROWS, summary["stored_rows"])
+        self._write_rows(mode, folder, rows)
+        shutil.copyfile(self.folder / artifact.SCHEMA, folder / artifact.SCHEMA)
+        artifact.write_json(folder / artifact.SUMMARY, {**summary, "stored_rows": rows})
+
+    def _write_rows(self, mode: str, folder: Path, rows: int) -> None:
+        """Store the first so many changed rows by key."""
         pairs = self.plan.pairs
         stored = ", ".join(name for name, _ in artifact.stored_columns(pairs))
         keys = self.key_pairs if mode == "identifier" else []
@@ -599,16 +611,16 @@ class Embedded:
         chosen = ", ".join(part for part in (matched, stored) if part)
         outputs = f"change, copies, CAST({changed} AS SMALLINT[]) AS changed" + (f", {chosen}" if chosen else "")
         names = ", ".join(part for part in (", ".join(f"k{i}" for i in range(len(keys))), stored) if part)
-        target = self.folder / f".{artifact.ROWS}"
+        target = folder / f".{artifact.ROWS}"
         self.connection.execute("SET preserve_insertion_order = true")
         self.connection.execute(
             f"COPY (SELECT row_number() OVER () AS n, change, copies, changed{', ' + names if names else ''} FROM "
-            f"(SELECT {outputs} FROM changes ORDER BY {self._order(mode)} LIMIT {self.request.row_limit})) "
+            f"(SELECT {outputs} FROM changes ORDER BY {self._order(mode)} LIMIT {rows})) "
             f"TO {literal(str(target))} (FORMAT parquet, COMPRESSION zstd, "
-            f"ROW_GROUP_SIZE {artifact.row_group_size(summary['stored_rows'])})"
+            f"ROW_GROUP_SIZE {artifact.row_group_size(rows)})"
         )
         self.connection.execute("SET preserve_insertion_order = false")
-        target.replace(self.folder / artifact.ROWS)
+        target.replace(folder / artifact.ROWS)
 
     def _order(self, mode: str) -> str:
         """By key; without one by the asked key columns that exist, then the compared columns."""

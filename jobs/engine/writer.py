@@ -25,12 +25,14 @@ from pyiceberg.table.update.snapshot import _SnapshotProducer
 from pyiceberg.types import NestedField
 
 from jobs import nulls
-from jobs.engine.schemas import cast_batches, find_equal, next_schema, storable_schema, wanted_fields
+from jobs.engine.schemas import SchemaError, cast_batches, find_equal, next_schema, storable_schema, wanted_fields
 
 nulls.install()
 BATCH_ROWS = 65_536
 CHUNK_BYTES = 128 * 1024 * 1024
 """Arrow bytes held before a data file is written."""
+NEWEST_WRITTEN = 2
+"""The newest format version that PyIceberg writes manifests of."""
 _SCHEMA_ATTEMPTS = 8
 
 
@@ -79,10 +81,21 @@ class _ReplaceAll(_SnapshotProducer["_ReplaceAll"]):  # type: ignore[misc]
         """Only this job writes its staging branch; what it replaces is read again at every attempt."""
 
 
+def check_writable(table: Table) -> None:
+    """Refuse what PyIceberg cannot write, before anything is read or computed for it."""
+    version = table.metadata.format_version
+    if version > NEWEST_WRITTEN:
+        raise SchemaError(
+            f"the table has format version {version}, and a job writes versions 1 and {NEWEST_WRITTEN}: write this "
+            "output with Spark (write_dataframe), or build into a new dataset"
+        )
+
+
 def write_table(
     table: Table, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, is_append: bool, job_id: str = ""
 ) -> Written:
     """Write rows as one snapshot, after the branch's schema has what they need."""
+    check_writable(table)
     stored = storable_schema(schema)
     evolve_schema(table, wanted_fields(stored), is_append=is_append)
     files = _write_files(table, cast_batches(iter(batches), stored))

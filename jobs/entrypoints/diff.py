@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jobs.engine.artifact import ROWS, SUMMARY
+from jobs.engine.artifact import FIRST, ROWS, SUMMARY
 from jobs.engine.duckdb import run_embedded
 from jobs.engine.errors import CancelledError, DiffError, MemoryLimitError, TimeLimitError
 from jobs.protocol import DiffRequest, DiffResult, ProtocolError, read_message, write_message
@@ -133,6 +134,7 @@ def _remove_artifact(folder: Path) -> None:
     """A failed run leaves nothing that looks whole."""
     for name in (SUMMARY, ROWS, f".{ROWS}"):
         (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / FIRST, ignore_errors=True)
 
 
 def _command_line() -> int:

@@ -14,6 +14,7 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, RESTEr
 from pyiceberg.schema import Schema
 
 from jobs.engine.catalog import open_catalog
+from jobs.engine.counts import count_rows
 from jobs.engine.files import FileError, read_csv, read_json_lines, read_parquet
 from jobs.engine.schemas import SchemaError
 from jobs.engine.writer import write_table
@@ -62,10 +63,8 @@ def upload(manifest: UploadManifest) -> JobResult:
         batches = _watch(source.batches(), manifest, source.rows)
         written = write_table(table, source.schema, batches, is_append=is_append, job_id=manifest.job_id)
     say(f"wrote {written.rows:,} rows to {manifest.path} on the staging branch")
-    snapshot = table.current_snapshot()
-    total = int((snapshot.summary or {}).get("total-records") or 0) if snapshot is not None else 0
     output = OutputResult(
-        rows=total,
+        rows=count_rows(table),
         snapshot_id=written.snapshot_id,
         added_rows=written.rows,
         mode="append" if is_append else "replace",

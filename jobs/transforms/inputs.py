@@ -177,8 +177,11 @@ class IcebergInput:
     def _table(self) -> Table:
         table = self._connections.load(self._pinned.table, self._pinned.path)
         snapshot = table.current_snapshot()
-        rows = int((snapshot.summary or {}).get("total-records") or 0) if snapshot is not None else 0
-        say(f"input {self.path} at {self.transaction[:6] or 'nothing'} ({self.branch}), {rows:,} rows")
+        summary = (snapshot.summary if snapshot is not None else None) or {}
+        # counting would read the files of an input that the transform may never read
+        rows = f"{int(summary.get('total-records') or 0):,} rows"
+        more = " before deletes" if int(summary.get("total-delete-files") or 0) else ""
+        say(f"input {self.path} at {self.transaction[:6] or 'nothing'} ({self.branch}), {rows}{more}")
         return table
 
     def grew_only(self) -> bool:

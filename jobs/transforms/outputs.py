@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 from pyiceberg.table import Table
 
+from jobs.engine.counts import count_rows
 from jobs.engine.schemas import SchemaError
 from jobs.engine.writer import write_table
 from jobs.protocol import OutputResult, OutputTarget
@@ -142,10 +143,10 @@ class IcebergOutput:
 
     def result(self) -> OutputResult:
         """What the output holds now."""
-        snapshot = self._load().current_snapshot()
-        summary = dict(snapshot.summary.additional_properties) if snapshot and snapshot.summary else {}
+        table = self._load()
+        snapshot = table.current_snapshot()
         return OutputResult(
-            rows=int(summary.get("total-records", 0)),
+            rows=count_rows(table),
             snapshot_id=snapshot.snapshot_id if snapshot else None,
             added_rows=self._added,
             mode=self._written,

@@ -270,11 +270,16 @@ class Stack:
 
     def rows(self, path: str, *, branch: str = "master") -> list[dict[str, Any]]:
         """Return the rows of a dataset as a plain Iceberg client reads them."""
+        found: list[dict[str, Any]] = self.load(path, branch=branch).scan().to_arrow().to_pylist()
+        return found
+
+    def load(self, path: str, *, branch: str = "master") -> Any:
+        """Load the table of a dataset as a plain Iceberg client."""
         from pyiceberg.catalog.rest import RestCatalog
 
         header = {} if branch == "master" else {"header.X-PLTR-Branch": branch}
         catalog = RestCatalog("tests", uri=f"http://127.0.0.1:{self.port}/iceberg", token=self.token, **header)
-        return catalog.load_table(path.strip("/").replace("/", ".")).scan().to_arrow().to_pylist()
+        return catalog.load_table(path.strip("/").replace("/", "."))
 
     def log(self, job_id: str) -> str:
         """Return the text of a job's log."""

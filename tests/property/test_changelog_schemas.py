@@ -35,7 +35,7 @@ PLAIN = {"long", "int", "double", "float", "string", "boolean", "date", "timesta
 UNEQUAL = {"double", "float", "struct", "list", "map", "deep"}
 """What no equality delete may name."""
 QUICK = settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck), database=None)
-LONG = settings(QUICK, max_examples=150)
+LONG = settings(QUICK, max_examples=60)
 Row = dict[str, Any]
 
 

@@ -131,3 +131,66 @@ def test_commit_whose_publication_was_cut_off_is_published_after_all(stack: Stac
     published = stack.wait_for_publication(made["sha"])
     assert published["published"]["status"] == "published"
     assert stack.wait_for_build(build["id"], seconds=60)["state"] == "COMPLETED"
+
+
+FOLLOWING = """
+from pyiceberg.catalog.rest import RestCatalog
+import time
+
+
+@incremental()
+@transform.using(i0=TableInput("/shop/follow/raw"), out=TableOutput("/shop/follow/{name}"))
+def {name}(i0, out):
+    changes = i0.changelog_arrow(["a"])
+    commit = RestCatalog.commit_table
+
+    def slow(catalog, *more):
+        print("before commit")
+        time.sleep({before})
+        made = commit(catalog, *more)
+        print("after commit")
+        time.sleep({after})
+        return made
+
+    RestCatalog.commit_table = slow
+    out.apply_changelog(changes, ["a"])
+    print("applied", changes.num_rows)
+"""
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_changelog_whose_job_is_killed_around_its_commit_is_applied_once(stack: Stack, moment: str) -> None:
+    name, path = f"follow_{moment}", f"/shop/follow/follow_{moment}"
+    pauses = {"before": 0, "after": 0, moment: 1.5}
+    source = HEAD.replace("import transform\n", "import incremental, transform\n")
+    stack.upload("/shop/follow/raw", "a,b\n1,x\n2,y\n", mode="replace")
+    stack.commit({f"pipelines/{name}.py": source + FOLLOWING.format(name=name, **pauses)})
+    assert stack.build(path)["state"] == "COMPLETED"
+    assert stack.upload("/shop/follow/raw", "a,b\n1,z\n3,w\n", mode="replace").status_code == 201
+    build = stack.start_build(path)
+    job = stack.wait_for_job(build["id"], "RUNNING")
+    wait_until(lambda: f"{moment} commit" in stack.log(job["id"]), seconds=20, every=0.02)
+    for keeper in list_children(stack.parts["fork"].pid):
+        for process in list_children(keeper):
+            os.kill(process, signal.SIGKILL)
+    assert stack.wait_for_build(build["id"], seconds=20)["state"] == "FAILED"
+    old = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
+    assert sorted(stack.rows(path), key=str) == old
+    again = stack.build(path)
+    (retried,) = again["jobs"]
+    assert again["state"] == "COMPLETED", again
+    assert "applied 4" in stack.log(retried["id"])
+    assert sorted(stack.rows(path), key=str) == [{"a": 1, "b": "z"}, {"a": 3, "b": "w"}]
+    # one snapshot for the first build and one for the changes; what the killed job wrote is on no branch
+    assert len(history_of(stack, path)) == 2
+    assert stack.open_transactions() == []
+
+
+def history_of(stack: Stack, path: str) -> list[int]:
+    """The snapshots from the head of master back to the first."""
+    table = stack.load(path)
+    found, snapshot = [], table.current_snapshot()
+    while snapshot is not None:
+        found.append(snapshot.snapshot_id)
+        snapshot = table.metadata.snapshot_by_id(snapshot.parent_snapshot_id or -1)
+    return found

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django.template.loader import render_to_string
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
 
+from tests.factories import engine as tables
 from webapp.builds.runner.launcher import LOST
 from webapp.core import clock
 from webapp.core.errors import TooManyRequests
 from webapp.datasets.models import Dataset
 from webapp.pulls.models import Comparison
+from webapp.pulls.queries.artifacts import artifact_folder, first_rows_folder
+from webapp.pulls.queries.progress import Progress
+from webapp.pulls.queries.rows import Place, read_first_rows
 from webapp.pulls.rules import states
 from webapp.pulls.services import comparisons, history
 
@@ -59,6 +68,31 @@ def test_a_dead_worker_is_taken_over_once(db: None) -> None:
     comparison.refresh_from_db()
     assert comparison.state == states.FAILED
     assert "died twice" in comparison.error
+
+
+def test_the_first_rows_are_shown_while_the_rest_is_written(tmp_path: Path, settings: Any) -> None:
+    settings.TRIBUTARY_HOME = tmp_path
+    comparison = running(1)
+    place = Place(url="/x", keeps={}, csv_url="", parquet_url="")
+    assert read_first_rows(first_rows_folder(comparison), place=place) is None
+    table = tables.make_table(tmp_path, Schema(NestedField(1, "k", LongType())))
+    table.append(tables.arrow_rows(table, [{"k": n} for n in range(7000, 7300)]))
+    made = tables.diff(tmp_path, None, tables.side(table, tables.snapshot_of(table)), key=["k"])
+    folder = artifact_folder(comparison) / "first"
+    shutil.copytree(made["folder"] / "first", folder)
+    shown = read_first_rows(first_rows_folder(comparison), place=place)
+    progress = Progress("Writing.", None, (300, 0, 0))
+    page = render_to_string(
+        "pulls/_moving.html", {"view": {"state": "running", "progress": progress, "first_rows": shown}}
+    )
+    assert "7000" in page
+    assert "7099" in page
+    assert "7100" not in page
+    (folder / "rows.parquet").unlink()
+    (folder / "summary.json").touch()
+    assert read_first_rows(first_rows_folder(comparison), place=place) is None
+    comparison.state = states.READY
+    assert first_rows_folder(comparison) is None
 
 
 class Stuck:

@@ -148,6 +148,18 @@ def test_summary_adds_up_what_happened_since() -> None:
     )
 
 
+def test_rows_that_position_deletes_took_are_gone() -> None:
+    line = [
+        snapshot(1, None, total_records=10, added_records=10),
+        snapshot(2, 1, total_records=10, added_position_deletes=4, total_position_deletes=4),
+        snapshot(3, 2, total_records=6, added_records=6, deleted_records=10, removed_position_deletes=4),
+    ]
+    marked = summaries.summarize(line, before=1, after=2)
+    assert (marked["rows"], marked["added"], marked["deleted"]) == (6, 0, 4)
+    compacted = summaries.summarize(line, before=2, after=3)
+    assert (compacted["rows"], compacted["added"], compacted["deleted"]) == (6, 6, 6)
+
+
 def test_replaced_rows_count_as_deleted() -> None:
     lines = [
         snapshot(1, None, total_records=10, added_records=10),

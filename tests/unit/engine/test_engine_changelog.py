@@ -12,6 +12,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType, UUIDType
 
 from jobs.changelog import apply_changelog, read_changelog
+from jobs.engine.counts import count_rows
+from jobs.engine.schemas import SchemaError
 from jobs.engine.writer import write_table
 from tests.factories import engine as tables
 
@@ -163,3 +165,28 @@ def test_a_null_is_no_empty_list_nor_map(tmp_path: Path) -> None:
     assert log.drop_columns(["_change_type", "_change_ordinal"]).to_pylist() == rows
     apply_changelog(table, log.slice(1), ["id"], from_empty=False)
     assert sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"]) == rows
+
+
+def test_a_table_of_version_3_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    table = tables.as_version_3(grown(tmp_path, files=1))
+    files = sorted(tmp_path.rglob("*.parquet"))
+    told = "the table has format version 3, and a job writes versions 1 and 2: write this output with Spark"
+    data = pa.table({"id": [1], "value": ["x"]})
+    with pytest.raises(SchemaError, match=told):
+        write_table(table, data.schema, data.to_batches(), is_append=True)
+    with pytest.raises(Exception, match=f"apply_changelog failed: {told}"):
+        apply_changelog(table, log_of((1, "x", "INSERT")), ["id"], from_empty=False)
+    assert sorted(tmp_path.rglob("*.parquet")) == files
+
+
+@pytest.mark.parametrize("kind", ["none", "positions", "equality", "vectors"])
+def test_rows_are_counted_without_what_deletes_took(tmp_path: Path, kind: str) -> None:
+    table = grown(tmp_path, files=2)
+    first = tables.data_files(table)[0].file_path
+    if kind == "positions":
+        table = tables.delete_positions(tables.delete_positions(table, {first: [1, 2]}), {first: [2, 3]})
+    elif kind == "equality":
+        table = tables.delete_equal(table, ["id"], [{"id": 3}, {"id": 14}, {"id": 99}])
+    elif kind == "vectors":
+        table = tables.as_version_3(tables.delete_vectors(table, {first: [0, 9]}))
+    assert count_rows(table) == {"none": 20, "positions": 17, "equality": 18, "vectors": 18}[kind]

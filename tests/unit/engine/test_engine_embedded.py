@@ -7,6 +7,7 @@ import json
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
@@ -349,12 +350,28 @@ def test_counts_are_there_before_the_rows(tmp_path: Path) -> None:
     assert progress["phase"] == "ready"
     assert progress["summary"]["inserted"] == 1
     assert {path.name for path in folder.iterdir()} == {
+        "first",
         "rows.parquet",
         "schema.json",
         "statistics.json",
         "summary.json",
         "progress.json",
     }
+
+
+def test_the_first_rows_by_key_are_there_before_the_whole(tmp_path: Path) -> None:
+    _, *sides = two_versions(tmp_path, keyed(), [], [{"k": n} for n in range(300, 0, -1)])
+    folder = tables.diff(tmp_path, *sides, key=["k"])["folder"]
+    whole, first = (pq.read_table(each / "rows.parquet").to_pylist() for each in (folder, folder / "first"))
+    assert first == whole[:200]
+    assert [row["n"] for row in first] == [row["a0"] for row in first] == list(range(1, 201))
+    summary = json.loads((folder / "first" / "summary.json").read_text())
+    assert (summary["inserted"], summary["stored_rows"]) == (300, 200)
+    written = [
+        (each / name).stat().st_mtime_ns
+        for each, name in ((folder / "first", "summary.json"), (folder, "rows.parquet"))
+    ]
+    assert written == sorted(written)
 
 
 def test_statistics_of_both_ends(tmp_path: Path) -> None:

@@ -61,12 +61,15 @@ def summarize(snapshots: Iterable[Snapshot], *, before: int | None, after: int |
     by_id = {snapshot["snapshot-id"]: snapshot for snapshot in snapshots}
     head = by_id.get(after)
     totals = {key: _count(head, name) for key, name in TOTALS.items()}
+    # the records of data files, of which position deletes and deletion vectors take some away
+    totals["rows"] = max(0, totals["rows"] - _count(head, "total-position-deletes"))
     new = list_new_snapshots(snapshots, before=before, after=after)
     added = sum(_count(snapshot, "added-records") for snapshot in new)
-    deleted = sum(_count(snapshot, "deleted-records") for snapshot in new)
+    deleted = sum(_count_deleted(snapshot) for snapshot in new)
     if is_replaced(snapshots, before=before, after=after):
         # A replace starts a new line of snapshots: what the old line held is gone, though no snapshot says so.
-        deleted += _count(by_id.get(before), TOTALS["rows"])
+        old = by_id.get(before)
+        deleted += max(0, _count(old, TOTALS["rows"]) - _count(old, "total-position-deletes"))
     return {**totals, "added": added, "deleted": deleted}
 
 
@@ -74,6 +77,12 @@ def is_replaced(snapshots: Iterable[Snapshot], *, before: int | None, after: int
     """Return whether the new head stands on another line of snapshots than the old one."""
     new = list_new_snapshots(snapshots, before=before, after=after)
     return bool(new) and before is not None and new[-1].get("parent-snapshot-id") != before
+
+
+def _count_deleted(snapshot: Snapshot) -> int:
+    """Return the rows that left: a file that goes with its deletes takes rows along that had left before."""
+    marked = _count(snapshot, "added-position-deletes") - _count(snapshot, "removed-position-deletes")
+    return max(0, _count(snapshot, "deleted-records") + marked)
 
 
 def _count(snapshot: Snapshot | None, name: str) -> int:

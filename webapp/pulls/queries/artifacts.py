@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from django.conf import settings
 
+from webapp.pulls.rules import states
+
 if TYPE_CHECKING:
     from webapp.pulls.models import Comparison
 
@@ -14,3 +16,11 @@ if TYPE_CHECKING:
 def artifact_folder(comparison: Comparison) -> Path:
     """Return the folder of a comparison's artifact."""
     return Path(settings.TRIBUTARY_HOME) / "diffs" / comparison.identity[:2] / comparison.identity
+
+
+def first_rows_folder(comparison: Comparison | None) -> Path | None:
+    """Return the folder of the first rows by key of a comparison that still runs, as soon as they are stored."""
+    if comparison is None or comparison.state != states.RUNNING:
+        return None
+    folder = artifact_folder(comparison) / "first"
+    return folder if (folder / "summary.json").exists() else None

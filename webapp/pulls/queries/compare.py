@@ -14,9 +14,9 @@ from webapp.datasets.queries import list_transactions
 from webapp.datasets.queries.history import branch_tree
 from webapp.pulls.diffs.schema import ColumnDiff, SchemaDiff, diff_artifact
 from webapp.pulls.queries import charts, ends
-from webapp.pulls.queries.artifacts import artifact_folder
+from webapp.pulls.queries.artifacts import artifact_folder, first_rows_folder
 from webapp.pulls.queries.progress import Progress, describe_progress, describe_reached
-from webapp.pulls.queries.rows import Place, RowsView, read_rows
+from webapp.pulls.queries.rows import Place, RowsView, read_first_rows, read_rows
 from webapp.pulls.rules import states
 
 if TYPE_CHECKING:
@@ -101,6 +101,8 @@ class CompareView:
     fields: list[tuple[str, str]]
     show: str
     rows: RowsView | None
+    first_rows: RowsView | None
+    """While the comparison runs."""
     statistics: charts.Statistics | None
     rules: list[str]
     schema: SchemaDiff | None
@@ -198,6 +200,7 @@ def _view(found: Compared, asked: Asked, parameters: Mapping[str, Any], *, may_c
         fields=list(asked.address.items()),
         show=show,
         rows=read_rows(folder, parameters=parameters, place=place) if folder and show == "rows" else None,
+        first_rows=read_first_rows(first_rows_folder(comparison), place=place),
         statistics=charts.read_statistics(
             folder, before=found.before.name, after=found.after.name, scope=str(parameters.get("scope", ""))
         )

@@ -13,11 +13,11 @@ from webapp.accounts import permissions
 from webapp.core.errors import NotFound
 from webapp.pulls.diffs.schema import ColumnDiff, SchemaDiff, diff_artifact
 from webapp.pulls.queries import charts
-from webapp.pulls.queries.artifacts import artifact_folder
+from webapp.pulls.queries.artifacts import artifact_folder, first_rows_folder
 from webapp.pulls.queries.conversation import frame
 from webapp.pulls.queries.head import Loaded, PullHead, load, read_head
 from webapp.pulls.queries.progress import Progress, describe_progress, describe_reached
-from webapp.pulls.queries.rows import Place, RowsView, read_rows
+from webapp.pulls.queries.rows import Place, RowsView, read_first_rows, read_rows
 from webapp.pulls.rules import states
 from webapp.pulls.rules.dataset_rules import rules_from_json
 
@@ -75,6 +75,8 @@ class DatasetView:
     schema_url: str
     rules: list[str]
     rows: RowsView | None
+    first_rows: RowsView | None
+    """While the comparison runs."""
     statistics: charts.Statistics | None
     retry_url: str
     cancel_url: str
@@ -289,6 +291,7 @@ def _view_dataset(loaded: Loaded, row: PullDataset, parameters: Mapping[str, Any
         rows=read_rows(artifact_folder(comparison), parameters=parameters, place=place)
         if ready and comparison and show == "rows"
         else None,
+        first_rows=read_first_rows(first_rows_folder(comparison), place=place),
         statistics=charts.read_statistics(
             artifact_folder(comparison), before=pull.target, after=pull.source, scope=str(parameters.get("scope", ""))
         )

@@ -171,6 +171,18 @@ def read_rows(folder: Path, *, parameters: Mapping[str, Any], place: Place) -> R
     return _RowsBuilder(place, page, asked, problem, str(parameters.get("columns", ""))).build()
 
 
+def read_first_rows(folder: Path | None, *, place: Place) -> RowsView | None:
+    """Return the first rows by key of a comparison that still runs; None where there are none to show, yet or any more."""
+    if folder is None:
+        return None
+    try:
+        view = read_rows(folder, parameters={}, place=place)
+    except AppError:
+        # the run began anew in this moment
+        return None
+    return view if view.table.rows else None
+
+
 @dataclass(frozen=True)
 class _Asked:
     """What the address asks for."""
