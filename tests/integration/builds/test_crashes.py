@@ -163,10 +163,12 @@ def test_a_changelog_whose_job_is_killed_around_its_commit_is_applied_once(stack
     name, path = f"follow_{moment}", f"/shop/follow/follow_{moment}"
     pauses = {"before": 0, "after": 0, moment: 1.5}
     source = HEAD.replace("import transform\n", "import incremental, transform\n")
-    stack.upload("/shop/follow/raw", "a,b\n1,x\n2,y\n", mode="replace")
+    loaded = stack.upload("/shop/follow/raw", "a,b\n1,x\n2,y\n")
+    assert loaded.status_code == 201, loaded.text
     stack.commit({f"pipelines/{name}.py": source + FOLLOWING.format(name=name, **pauses)})
-    assert stack.build(path)["state"] == "COMPLETED"
-    assert stack.upload("/shop/follow/raw", "a,b\n1,z\n3,w\n", mode="replace").status_code == 201
+    first = stack.build(path)
+    assert first["state"] == "COMPLETED", [first, *(stack.log(job["id"]) for job in first["jobs"])]
+    assert stack.upload("/shop/follow/raw", "a,b\n1,z\n3,w\n").status_code == 201
     build = stack.start_build(path)
     job = stack.wait_for_job(build["id"], "RUNNING")
     wait_until(lambda: f"{moment} commit" in stack.log(job["id"]), seconds=20, every=0.02)
