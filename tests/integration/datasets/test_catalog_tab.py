@@ -102,7 +102,10 @@ def test_only_the_branch_s_own_history(dataset: Dataset, user: User) -> None:
 
     panel = read(user, branch="feature", only=True)
 
-    assert [row.node.line.owner for row in panel.graph.rows] == ["feature", "feature"]
+    assert [(row.node.line.owner, row.node.grew_from) for row in panel.graph.rows] == [
+        ("feature", "master"),
+        ("master", None),
+    ]
     assert panel.graph.is_one_branch
     assert read(user, branch="unheard-of", only=True).graph.total == 2, "it reads master by fallback"
 

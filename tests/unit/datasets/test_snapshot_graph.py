@@ -79,6 +79,20 @@ def test_pages_are_cut_from_one_drawing() -> None:
     assert (PASS, 1) in kinds(rows[15])
 
 
+def test_one_branch_alone_keeps_its_lines() -> None:
+    whole = arrange([snap(1), snap(2, 1), snap(3, 1), snap(4, 3), snap(5, 2)], {"master": 5, "a": 3, "b": 4})
+    line = [snap(4, 3), snap(3, 1), snap(1)]
+
+    heads = snapshot_graph.find_line_heads(whole, line)
+
+    assert list(heads.items()) == [("master", 1), ("a", 3), ("b", 4)]
+    assert [(row.line.owner, row.line.lane) for row in arrange(line, heads).draw(0, 3)] == [
+        ("b", 1),
+        ("a", 2),
+        ("master", 0),
+    ]
+
+
 def test_many_branches_stay_narrow() -> None:
     snapshots = [snap(1), *(snap(number, 1) for number in range(2, 200))]
     graph = arrange(snapshots, {"master": 1, **{f"b{number}": number for number in range(2, 200)}})

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from webapp.datasets.models import Dataset, DatasetBranch
 
 PAGE_SIZE = 50
-MOST_TRACKERS = 3
+MOST_TRACKERS = 6
 MOST_IDS = 30
 
 
@@ -56,6 +56,9 @@ class ProtectedId:
     parts: Sequence[schemas.Part]
     trackers: Sequence[str]
     more: int
+    """Further branches."""
+    internal: int
+    """Branches of open transactions and reviews."""
     is_protected: bool
 
 
@@ -162,13 +165,14 @@ def _choose(
 
 
 def _protected(kind: str, number: int, parts: Sequence[schemas.Part], trackers: Sequence[str]) -> ProtectedId:
-    shown = [branch for branch in trackers if not branch.startswith("_")]
+    shown = [branch for branch in trackers if not branch.startswith(queries.INTERNAL_PREFIX)]
     return ProtectedId(
         anchor=f"{kind}-{number}",
         name=f"{kind.capitalize()} {number}",
         parts=parts,
         trackers=shown[:MOST_TRACKERS],
-        more=len(trackers) - len(shown[:MOST_TRACKERS]),
+        more=len(shown[MOST_TRACKERS:]),
+        internal=len(trackers) - len(shown),
         is_protected=bool(trackers),
     )
 

@@ -177,14 +177,13 @@ def read_table(dataset: Dataset, *, branch: str, only: bool = False, page: int =
 
 
 def _read_graph(dataset: Dataset, metadata: Metadata, *, branch: str, page: int) -> SnapshotPage:
-    snapshots: Sequence[Mapping[str, Any]] = metadata["snapshots"]
     heads = _list_heads(metadata)
-    urls = _find_rows(snapshots, set(heads.values()))
+    graph = whole = snapshot_graph.arrange(metadata["snapshots"], heads)
     if branch:
-        heads = {name: head for name, head in heads.items() if name == branch}
-        snapshots = ancestry(metadata, heads.get(branch))
-    graph = snapshot_graph.arrange(snapshots, heads)
-    page = min(page, max(0, (len(snapshots) - 1) // PAGE_SIZE))
+        line = list(reversed(ancestry(metadata, heads.get(branch))))
+        graph = snapshot_graph.arrange(line, snapshot_graph.find_line_heads(whole, line))
+    total = len(graph.snapshots)
+    page = min(page, max(0, (total - 1) // PAGE_SIZE))
     nodes = graph.draw(page * PAGE_SIZE, (page + 1) * PAGE_SIZE)
     committed = _find_transactions(dataset, [node.snapshot["snapshot-id"] for node in nodes])
     marks = _mark_refs(metadata)
@@ -192,21 +191,15 @@ def _read_graph(dataset: Dataset, metadata: Metadata, *, branch: str, page: int)
         rows=[_make_row(node, marks, committed) for node in nodes],
         width=snapshot_graph.graph_width(nodes),
         page=page,
-        total=len(snapshots),
-        has_more=(page + 1) * PAGE_SIZE < len(snapshots),
+        total=total,
+        has_more=(page + 1) * PAGE_SIZE < total,
         is_one_branch=bool(branch),
-        urls=urls,
+        urls={
+            snapshot["snapshot-id"]: f"?tab=catalog&page={row // PAGE_SIZE}#snapshot-{snapshot['snapshot-id']}"
+            for row, snapshot in enumerate(whole.snapshots)
+            if snapshot["snapshot-id"] in marks
+        },
     )
-
-
-def _find_rows(snapshots: Sequence[Mapping[str, Any]], wanted: set[int]) -> dict[int, str]:
-    ordered = enumerate(snapshot_graph.sort_newest_first(snapshots))
-    return {
-        number: f"?tab=catalog&page={row // PAGE_SIZE}#snapshot-{number}"
-        for row, snapshot in ordered
-        for number in [snapshot["snapshot-id"]]
-        if number in wanted
-    }
 
 
 def _make_row(

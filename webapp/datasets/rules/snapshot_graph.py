@@ -165,6 +165,19 @@ def sort_newest_first(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
     return sorted(snapshots, key=lambda one: places[one["snapshot-id"]], reverse=True)
 
 
+def find_line_heads(graph: Graph, snapshots: Iterable[Snapshot]) -> dict[str, int]:
+    """Return the newest of some snapshots on each line of a graph, so that they keep their lines when drawn alone.
+
+    The snapshots come newest first; the oldest line, from which the others grew, is named first and gets the first lane.
+    """
+    row_of = {snapshot["snapshot-id"]: row for row, snapshot in enumerate(graph.snapshots)}
+    heads: dict[str, int] = {}
+    for snapshot in snapshots:
+        number = snapshot["snapshot-id"]
+        heads.setdefault(graph.lines[graph.line_of[row_of[number]]].owner, number)
+    return dict(reversed(heads.items()))
+
+
 def lane_x(lane: int) -> int:
     """Return where a lane is drawn."""
     return MARGIN + STEP * min(lane, MOST_LANES - 1)
