@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import duckdb
 import pyarrow as pa
@@ -30,19 +30,8 @@ def apply_changelog(
         check_writable(table)
     except SchemaError as error:
         raise errors.cannot_apply(str(error)) from None
-    if TYPE not in changes.column_names:
-        raise errors.cannot_apply(f"there is no column {TYPE}: this is no changelog")
-    data = changes.select([name for name in changes.column_names if name not in _OWN])
-    try:
-        check_keys(keys, data.column_names)
-    except ValueError as error:
-        raise errors.cannot_apply(str(error)) from None
-    kept = [] if from_empty else [field.name for field in table.schema().fields]
-    if kept and not set(keys) <= set(kept):
-        missing_key = next(key for key in keys if key not in kept)
-        raise errors.cannot_apply(f"the destination has no column {missing_key!r}")
-    if missing := [name for name in kept if name not in data.column_names]:
-        raise errors.cannot_apply(f"column {missing[0]!r} of the destination is missing in the changelog")
+    kept = check_columns(changes.column_names, keys, table, from_empty=from_empty)
+    data = changes.select(list_data(changes.column_names))
     stored = storable_schema(data.schema)
     rows = pa.Table.from_batches(cast_batches(iter(data.to_batches()), stored), schema=stored)
     with connect() as connection:
@@ -52,6 +41,29 @@ def apply_changelog(
         if not kept:
             return _write_first(connection, table, stored, from_empty=from_empty, job_id=job_id)
         return _merge(connection, table, stored, keys, job_id=job_id)
+
+
+def list_data(columns: Iterable[str]) -> list[str]:
+    """The columns of a changelog that are not its own."""
+    return [name for name in columns if name not in _OWN]
+
+
+def check_columns(columns: Sequence[str], keys: Sequence[str], table: Table, *, from_empty: bool) -> list[str]:
+    """Refuse what does not fit the destination; return the columns that it keeps."""
+    if TYPE not in columns:
+        raise errors.cannot_apply(f"there is no column {TYPE}: this is no changelog")
+    data = list_data(columns)
+    try:
+        check_keys(keys, data)
+    except ValueError as error:
+        raise errors.cannot_apply(str(error)) from None
+    kept = [] if from_empty else [field.name for field in table.schema().fields]
+    if kept and not set(keys) <= set(kept):
+        missing_key = next(key for key in keys if key not in kept)
+        raise errors.cannot_apply(f"the destination has no column {missing_key!r}")
+    if missing := [name for name in kept if name not in data]:
+        raise errors.cannot_apply(f"column {missing[0]!r} of the destination is missing in the changelog")
+    return kept
 
 
 def _write_first(

@@ -112,25 +112,38 @@ class IcebergOutput:
 
         One snapshot; none where there is nothing to apply. On a first or full build the destination is emptied first.
         """
-        from jobs.changelog import apply_changelog
-
-        table = self._load()
-        data = changes if isinstance(changes, pa.Table) else changes.toArrow()
-        applied = apply_changelog(
-            table,
-            data,
-            list(keys),
-            from_empty=self._is_full_build and self._written == "none",
-            job_id=self._connections.manifest.job_id,
-        )
-        if applied is None:
+        is_spark = not isinstance(changes, pa.Table)
+        if is_spark and self._connections.manifest.executor == "embedded":
+            is_spark, changes = False, changes.toArrow()
+        before = self._load().current_snapshot()
+        count = self._merge(changes, list(keys)) if is_spark else self._apply(changes, list(keys))
+        snapshot = self._load().current_snapshot()
+        if count is None or snapshot is None or (before is not None and snapshot.snapshot_id == before.snapshot_id):
             say(f"nothing to apply to {self.path}")
             return
         self._written = "changelog"
-        self._added += applied.rows
-        say(f"applied {data.num_rows:,} changes to {self.path} on the staging branch")
+        summary = dict(snapshot.summary.additional_properties) if snapshot.summary else {}
+        self._added += int(summary.get("added-records", 0))
+        say(f"applied {count:,} changes to {self.path} on the staging branch{' by Spark' if is_spark else ''}")
 
     # --- inside ---
+
+    def _apply(self, changes: pa.Table, keys: list[str]) -> int | None:
+        from jobs.changelog import apply_changelog
+
+        job_id = self._connections.manifest.job_id
+        applied = apply_changelog(self._load(), changes, keys, from_empty=self._is_from_empty, job_id=job_id)
+        return None if applied is None else changes.num_rows
+
+    def _merge(self, changes: DataFrame, keys: list[str]) -> int | None:
+        from jobs.changelog.merge import merge_changelog
+
+        spark, name = self._connections.spark, self._target.table
+        return merge_changelog(spark, self._load(), changes, keys, name=name, from_empty=self._is_from_empty)
+
+    @property
+    def _is_from_empty(self) -> bool:
+        return self._is_full_build and self._written == "none"
 
     def set_incremental(self, *, is_incremental: bool, is_full_build: bool) -> None:
         """Decide whether writing appends by default, and whether `apply_changelog` starts from nothing."""

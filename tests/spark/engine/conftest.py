@@ -1,4 +1,4 @@
-"""One Spark Connect server for all tests of executors."""
+"""Spark as the second executor of the tests' cases."""
 
 from __future__ import annotations
 
@@ -6,48 +6,37 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.schema import Schema
 
 from jobs.changelog import plan_changelog
 from jobs.engine.listing import Listing
-from jobs.engine.session import close_session, connect
-from tests.factories.spark_connect import running_spark
+from tests.contract.catalog.conftest import Server, start_server
+from tests.factories.spark import new_session, rest_catalog
 
 Read = Callable[..., pa.Table]
-_MODE = "SPARK_CONNECT_MODE_ENABLED"
+# the rows are few and the plans long: compiling them would take most of the time
+QUICK = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.session.timeZone": "UTC",
+}
 
 
 @pytest.fixture(scope="session")
-def connected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A session with it, for `connect_session` alone."""
-    from webapp.core.spark_server import JAR_PATH
-
-    if not JAR_PATH.exists():
-        pytest.skip("Spark's Iceberg jar is not there: make setup fetches it")
-    with running_spark(tmp_path_factory.mktemp("spark-connect")) as address:
-        session = connect(address, job_id="tests", session_id=None)
-        # other tests of this process use Spark without a server
-        os.environ.pop(_MODE)
-        # the rows are few and the plans long: compiling them would take most of the time
-        for name in ("spark.sql.codegen.wholeStage", "spark.sql.adaptive.enabled"):
-            session.conf.set(name, "false")
-        session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-        session.conf.set("spark.sql.shuffle.partitions", "1")
-        yield session
-        close_session(session)
+def quick_session() -> Any:
+    """A session for small rows."""
+    return new_session(QUICK)
 
 
 @pytest.fixture
-def connect_session(connected: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A session with it; Spark's functions make plans for a server while the test runs."""
-    monkeypatch.setenv(_MODE, "1")
-    return connected
-
-
-@pytest.fixture
-def read_by_spark(connect_session: Any, tmp_path: Path) -> Read:
+def read_by_spark(quick_session: Any, tmp_path: Path) -> Read:
     """What `read_changelog` does, computed by Spark, in the same Arrow types."""
     from jobs.changelog.spark import find_obstacle, spark_changelog
 
@@ -56,9 +45,61 @@ def read_by_spark(connect_session: Any, tmp_path: Path) -> Read:
         obstacle = find_obstacle(plan)
         assert not obstacle, obstacle
         listing = Listing(table, schema_id=plan.schema.id, folder=f"file://{tmp_path}/listing", io=table.io)
-        found: pa.Table = spark_changelog(plan, connect_session, listing).toArrow()
+        found: pa.Table = spark_changelog(plan, quick_session, listing).toArrow()
         listing.remove()
         assert not list((tmp_path / "listing").iterdir())
         return found
 
     return read
+
+
+@pytest.fixture(scope="session")
+def catalog_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The catalog, which Spark can write to and PyIceberg read."""
+    running = start_server(tmp_path_factory.mktemp("catalog"))
+    yield running
+    running.process.terminate()
+    running.process.wait(20)
+
+
+class Shared:
+    """Tables of the catalog under names of their own, empty when they are first loaded."""
+
+    def __init__(self, server: Server, session: Any) -> None:
+        self.session = session
+        self._catalog = server.pyiceberg()
+        self._names: dict[str, str] = {}
+
+    def load(self, folder: Path, name: str, **options: Any) -> Any:
+        """What stands for one table of one folder."""
+        own = self._names.setdefault(f"{folder}/{name}", f"n{uuid4().hex[:8]}.t")
+        try:
+            return self._catalog.load_table(own)
+        except NoSuchTableError:
+            self._catalog.create_namespace(own.split(".")[0])
+            return self._catalog.create_table(own, **{"schema": Schema(), **options})
+
+    def apply(self, table: Any, log: pa.Table, keys: list[str], *, from_empty: bool) -> int | None:
+        """What `apply_changelog` does, by Spark."""
+        from jobs.changelog.merge import merge_changelog
+
+        frame = self.session.createDataFrame(log) if log.num_columns else log
+        name = ".".join(table.name())
+        try:
+            return merge_changelog(self.session, table, frame, keys, name=name, from_empty=from_empty)
+        finally:
+            table.refresh()
+
+
+@pytest.fixture
+def shared(catalog_server: Server) -> Shared:
+    """Tables that both sides use; Spark knows the catalog by the name that it has in jobs."""
+    options = rest_catalog("tributary", catalog_server.uri, catalog_server.token)
+    return Shared(
+        catalog_server, new_session({**QUICK, **options, "spark.sql.catalog.tributary.cache-enabled": "false"})
+    )
+
+
+@pytest.fixture(autouse=True)
+def _no_server_mode() -> None:
+    assert "SPARK_CONNECT_MODE_ENABLED" not in os.environ, "some test left Spark's functions in the mode of Connect"

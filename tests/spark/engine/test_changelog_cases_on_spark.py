@@ -31,5 +31,5 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 def _by_spark(monkeypatch: pytest.MonkeyPatch, read_by_spark: Callable[..., Any]) -> None:
     for module in (files, cases):
         monkeypatch.setattr(module, "read_changelog", read_by_spark)
-    # nothing forks here, and a session of Spark Connect does not survive one
+    # a context of Spark does not survive a fork
     monkeypatch.setattr(cases, "in_child", lambda function: function())

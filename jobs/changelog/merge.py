@@ -1,0 +1,118 @@
+"""Applying a changelog that is a Spark DataFrame: what `apply` does, as one MERGE that the rows never leave Spark for."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from jobs.changelog import errors
+from jobs.changelog.apply import TYPES, check_columns, list_data
+from jobs.changelog.plan import TYPE
+from jobs.engine import tables
+from jobs.engine.schemas import SchemaError, storable_schema, wanted_fields
+from jobs.engine.spark import quote
+from jobs.engine.writer import evolve_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyiceberg.table import Table
+    from pyspark.sql.connect.dataframe import DataFrame
+    from pyspark.sql.connect.session import SparkSession
+
+_CHANGE = "__change"
+_UPSERTS = ("INSERT", "UPDATE_AFTER")
+
+
+@dataclass(frozen=True)
+class _Log:
+    """The changes that are actions, and what they are about."""
+
+    rows: DataFrame
+    changes: int
+    upserts: int
+
+
+def merge_changelog(
+    session: SparkSession, table: Table, changes: DataFrame, keys: Sequence[str], *, name: str, from_empty: bool
+) -> int | None:
+    """Upsert INSERT and UPDATE_AFTER, delete DELETE, as one snapshot of the table called `name`.
+
+    Returns the number of changes; None where there was nothing to apply. With `from_empty` the destination starts
+    without rows. The changes are computed once, and kept by Spark.
+    """
+    kept = check_columns(changes.columns, keys, table, from_empty=from_empty)
+    data = list_data(changes.columns)
+    columns = [F.col(quote(column)).alias(column) for column in data]
+    kept_by_spark = changes.select(*columns, F.col(TYPE).cast("string").alias(_CHANGE)).localCheckpoint()
+    log = _check_log(kept_by_spark, keys)
+    if not kept:
+        if not from_empty and not log.changes:
+            return None
+        upserts = log.rows.where(F.col(_CHANGE).isin(*_UPSERTS)).drop(_CHANGE)
+        tables.write(session, upserts, table, name=name, is_append=False)
+        return log.changes
+    if not _check_destination(session.table(tables.full_name(name)), log, keys) and not log.upserts:
+        return None
+    stored = storable_schema(to_arrow_schema(log.rows.drop(_CHANGE).schema))
+    try:
+        evolve_schema(table, wanted_fields(stored), is_append=True)
+    except SchemaError as error:
+        raise errors.cannot_apply(str(error)) from None
+    _merge(session, log, keys, data=data, name=name)
+    return log.changes
+
+
+def _check_log(rows: DataFrame, keys: Sequence[str]) -> _Log:
+    strange = rows.where(F.col(_CHANGE).isNull() | ~F.col(_CHANGE).isin(*TYPES)).select(_CHANGE).head(1)
+    if strange:
+        raise errors.cannot_apply(f"unknown change type {strange[0][0]!r}")
+    acts = F.count_if(F.col(_CHANGE) != "UPDATE_BEFORE").alias("acts")
+    upserts = F.count_if(F.col(_CHANGE).isin(*_UPSERTS)).alias("upserts")
+    by_key = rows.groupBy(*(quote(key) for key in keys)).agg(acts, upserts, F.count(F.lit(1)).alias("told"))
+    found = by_key.agg(F.min("acts"), F.max("acts"), F.sum("told"), F.sum("upserts")).collect()[0]
+    # of no rows at all there is neither a least nor a most
+    least, most, changes, puts = (1, 0, 0, 0) if found[0] is None else found
+    if least == 0:
+        raise errors.cannot_apply(f"a key of {list(keys)!r} has an UPDATE_BEFORE and no UPDATE_AFTER")
+    if most > 1:
+        raise errors.duplicate_changes(keys)
+    return _Log(rows.where(f"{_CHANGE} <> 'UPDATE_BEFORE'"), changes, puts)
+
+
+def _check_destination(destination: DataFrame, log: _Log, keys: Sequence[str]) -> bool:
+    """Refuse a key of the log that has several rows; whether any key has one."""
+    there = destination.select(*(F.col(quote(key)).alias(f"k{place}") for place, key in enumerate(keys)))
+    wanted = log.rows.select(*(F.col(quote(key)).alias(f"w{place}") for place, key in enumerate(keys)))
+    same = reduce(
+        lambda one, other: one & other,
+        (F.col(f"k{place}").eqNullSafe(F.col(f"w{place}")) for place in range(len(keys))),
+    )
+    counted = there.join(wanted, same, "left_semi").groupBy(*(f"k{place}" for place in range(len(keys)))).count()
+    most = counted.agg(F.max("count")).collect()[0][0] or 0
+    if most > 1:
+        raise errors.several_rows(keys)
+    return bool(most)
+
+
+def _merge(session: SparkSession, log: _Log, keys: Sequence[str], *, data: Sequence[str], name: str) -> None:
+    view = f"changes_{uuid.uuid4().hex}"
+    log.rows.createOrReplaceTempView(view)
+    match = " AND ".join(f"t.{quote(key)} <=> s.{quote(key)}" for key in keys)
+    updates = ", ".join(f"t.{quote(column)} = s.{quote(column)}" for column in data)
+    columns = ", ".join(quote(column) for column in data)
+    values = ", ".join(f"s.{quote(column)}" for column in data)
+    try:
+        session.sql(
+            f"MERGE INTO {tables.full_name(name)} t USING {view} s ON {match} "
+            f"WHEN MATCHED AND s.{_CHANGE} = 'DELETE' THEN DELETE "
+            f"WHEN MATCHED THEN UPDATE SET {updates} "
+            f"WHEN NOT MATCHED AND s.{_CHANGE} <> 'DELETE' THEN INSERT ({columns}) VALUES ({values})"
+        ).collect()
+    finally:
+        session.catalog.dropTempView(view)

@@ -1,0 +1,68 @@
+"""The cases of applying again, as a MERGE of Spark on the catalog."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import LongType, NestedField, StringType
+
+from tests.spark.engine.conftest import Shared
+from tests.unit.jobs import test_changelog as cases
+from tests.unit.jobs.test_changelog import (  # noqa: F401 - collected here again
+    test_applying_follows_the_source,
+    test_changes_are_applied_by_key,
+    test_nothing_to_apply_makes_no_snapshot,
+    test_what_cannot_be_applied,
+)
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+
+
+@pytest.fixture(autouse=True)
+def _by_spark(monkeypatch: pytest.MonkeyPatch, shared: Shared) -> None:
+    class Tables:
+        def __init__(self, folder: Path) -> None:
+            self.folder = folder
+
+        def load_table(self, name: str) -> Any:
+            return shared.load(self.folder, name)
+
+    monkeypatch.setattr(cases, "MemoryCatalog", Tables)
+    monkeypatch.setattr(cases, "apply_changelog", shared.apply)
+    # a context of Spark does not survive a fork
+    monkeypatch.setattr(cases, "in_child", lambda function: function())
+
+
+def test_a_partitioned_destination_that_is_merged_on_read_and_has_wider_types(shared: Shared, tmp_path: Path) -> None:
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "part", StringType()))
+    table = shared.load(
+        tmp_path,
+        "wide",
+        schema=schema,
+        partition_spec=PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "part")),
+        properties={"format-version": "2", "write.merge.mode": "merge-on-read"},
+    )
+    table.append(pa.table({"id": pa.array([1, 2, None, 4]), "part": ["a", "b", None, "d"]}))
+    log = pa.table(
+        {
+            "id": pa.array([1, 2, None, 5, 9], pa.int32()),
+            "part": ["b", "b", "n", None, "x"],
+            "more": [1.5, None, float("nan"), -0.0, 0.0],
+            "_change_type": ["UPDATE_AFTER", "DELETE", "UPDATE_AFTER", "INSERT", "DELETE"],
+            "_change_ordinal": pa.array([1, 1, 1, 1, 1], pa.int32()),
+        }
+    )
+    for told in (5, 5):
+        before = len(table.metadata.snapshots)
+        assert shared.apply(table, log, ["id"], from_empty=False) == told
+        assert len(table.metadata.snapshots) == before + 1
+        found = shared.session.table(f"tributary.{'.'.join(table.name())}").collect()
+        expected = [(1, "b", 1.5), (None, "n", float("nan")), (4, "d", None), (5, None, -0.0)]
+        assert sorted(map(str, (tuple(row) for row in found))) == sorted(map(str, expected))
+    assert table.schema().find_type("id") == LongType()
