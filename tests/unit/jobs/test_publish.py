@@ -236,11 +236,12 @@ def test_the_starters_publish(tmp_path: Path) -> None:
     before = publish_files(tmp_path / "a", files)
     after = publish_files(tmp_path / "b", files | change)
     assert (before.errors, after.errors) == ((), ())
-    assert len(before.jobspecs) == 7
+    assert len(before.jobspecs) == 8
     old = {spec.function: spec.digest for spec in before.jobspecs}
     new = {spec.function: spec.digest for spec in after.jobspecs}
     assert {name for name in old if old[name] != new[name]} == {
         "pipelines.clean:clean_flights",
         "pipelines.delays:compute",
         "pipelines.delays:by_carrier",
+        "pipelines.late:hours_late",
     }
