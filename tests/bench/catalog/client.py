@@ -32,6 +32,7 @@ _SCHEMA = {
     "type": "struct",
     "fields": [{"id": n, "name": f"c{n}", "required": False, "type": "long"} for n in range(1, COLUMNS + 1)],
 }
+_PAUSE_S = 5
 _ids = itertools.count(time.time_ns())
 
 
@@ -67,10 +68,11 @@ class Answer:
 
 
 class Client:
-    """A connection that is kept open."""
+    """A connection that is kept open while it is used: after a pause a server may have closed it."""
 
     def __init__(self, contender: Contender) -> None:
         self.contender = contender
+        self._used = time.monotonic()
         self._connection = HTTPConnection("127.0.0.1", contender.port, timeout=60)
         self._connection.connect()
         self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -79,6 +81,8 @@ class Client:
         """Send a request and read the whole answer."""
         data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         typed = {} if data is None else {"content-type": "application/json"}
+        if time.monotonic() - self._used > _PAUSE_S:
+            self._connection.close()  # the next request opens it again
         self._connection.request(
             method,
             f"{self.contender.base}{path}",
@@ -87,6 +91,7 @@ class Client:
         )
         response = self._connection.getresponse()
         found = response.read()
+        self._used = time.monotonic()
         return Answer(response.status, {key.lower(): value for key, value in response.getheaders()}, found)
 
     def create_namespace(self, name: str) -> None:
