@@ -37,11 +37,15 @@ def compute_changelog(plan: ChangelogPlan) -> pa.Table:
             net.make_net(connection, names)
         if keys is not None:
             identifier.check_unique(connection, source, keys, (plan.start, plan.until))
-            (identifier.latest if plan.images == "latest" else identifier.first_and_last)(connection, keys, names)
+            if plan.images == "latest":
+                identifier.check_before_last(connection, source, keys, plan.until)
+                identifier.latest(connection, keys, names)
+            else:
+                identifier.first_and_last(connection, keys, names)
         relation = "net" if keys is None else "told"
         # the row that came before the one that left, for whoever keeps the first of those with the highest ordinal
-        order = "ORDER BY __ordinal, __change DESC" if keys is None else ""
-        query = f"SELECT {listed(names)}, __change AS {TYPE}, CAST(__ordinal AS INTEGER) AS {ORDINAL} FROM {relation}"
+        order = "ORDER BY changelog__ordinal, changelog__change DESC" if keys is None else ""
+        query = f"SELECT {listed(names)}, changelog__change AS {TYPE}, CAST(changelog__ordinal AS INTEGER) AS {ORDINAL} FROM {relation}"
         found = connection.sql(f"{query} {order}").to_arrow_table()
     fields = [*plan.table.schema().as_arrow(), pa.field(TYPE, pa.string()), pa.field(ORDINAL, pa.int32())]
     return found.cast(pa.schema(fields))

@@ -16,7 +16,7 @@ from jobs.engine.writer import BATCH_ROWS, Written, check_writable, evolve_schem
 
 TYPES = ("INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE")
 _OWN = (TYPE, ORDINAL, "_commit_snapshot_id")
-_UPSERTS = "FROM log WHERE __change IN ('INSERT', 'UPDATE_AFTER')"
+_UPSERTS = "FROM log WHERE changelog__change IN ('INSERT', 'UPDATE_AFTER')"
 
 
 def apply_changelog(
@@ -35,7 +35,7 @@ def apply_changelog(
     stored = storable_schema(data.schema)
     rows = pa.Table.from_batches(cast_batches(iter(data.to_batches()), stored), schema=stored)
     with connect() as connection:
-        connection.register("given", rows.append_column("__change", changes[TYPE].cast(pa.string())))
+        connection.register("given", rows.append_column("changelog__change", changes[TYPE].cast(pa.string())))
         connection.execute("CREATE TABLE log AS SELECT * FROM given")
         _check_log(connection, keys)
         if not kept:
@@ -109,16 +109,16 @@ def _head(table: Table) -> int | None:
 def _check_log(connection: duckdb.DuckDBPyConnection, keys: Sequence[str]) -> None:
     known = ", ".join(f"'{word}'" for word in TYPES)
     strange = connection.execute(
-        f"SELECT __change FROM log WHERE __change IS NULL OR __change NOT IN ({known}) LIMIT 1"
+        f"SELECT changelog__change FROM log WHERE changelog__change IS NULL OR changelog__change NOT IN ({known}) LIMIT 1"
     ).fetchall()
     if strange:
         raise errors.cannot_apply(f"unknown change type {strange[0][0]!r}")
     lonely = connection.execute(
-        f"SELECT 1 FROM log GROUP BY {listed(keys)} HAVING count_if(__change <> 'UPDATE_BEFORE') = 0 LIMIT 1"
+        f"SELECT 1 FROM log GROUP BY {listed(keys)} HAVING count_if(changelog__change <> 'UPDATE_BEFORE') = 0 LIMIT 1"
     ).fetchall()
     if lonely:
         raise errors.cannot_apply(f"a key of {list(keys)!r} has an UPDATE_BEFORE and no UPDATE_AFTER")
-    connection.execute("DELETE FROM log WHERE __change = 'UPDATE_BEFORE'")
+    connection.execute("DELETE FROM log WHERE changelog__change = 'UPDATE_BEFORE'")
     if connection.execute(f"SELECT 1 FROM log GROUP BY {listed(keys)} HAVING count(*) > 1 LIMIT 1").fetchall():
         raise errors.duplicate_changes(keys)
 

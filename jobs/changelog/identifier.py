@@ -26,14 +26,37 @@ def check_unique(
 
 def first_and_last(connection: duckdb.DuckDBPyConnection, keys: Sequence[str], names: Sequence[str]) -> None:
     """Make `told` of the net changes: the image before the range and the one after it."""
-    _tell(connection, "SELECT __change, __ordinal, * EXCLUDE (__change, __ordinal) FROM net", keys, names)
+    _tell(
+        connection,
+        "SELECT changelog__change, changelog__ordinal, * EXCLUDE (changelog__change, changelog__ordinal) FROM net",
+        keys,
+        names,
+    )
+
+
+def check_before_last(
+    connection: duckdb.DuckDBPyConnection, source: Source, keys: Sequence[str], end: int | None
+) -> None:
+    """Refuse a key that had several rows just before its last change: that change alone does not tell what is left.
+
+    No later change touches the key, so that these are its rows at the end without what the last change brought.
+    """
+    found = connection.execute(
+        f"SELECT 1 FROM (SELECT {listed(keys)}, -changelog__copies AS changelog__rows FROM events "
+        f"QUALIFY changelog__ordinal = max(changelog__ordinal) OVER (PARTITION BY {listed(keys)}) "
+        f"UNION ALL SELECT {listed(keys, 'e.')}, 1 FROM ({source.all_rows(end, keys)}) e "
+        f"WHERE EXISTS (SELECT 1 FROM touched t WHERE {same_key(keys, 'e', 't')})) "
+        f"GROUP BY {listed(keys)} HAVING sum(changelog__rows) > 1 LIMIT 1"
+    ).fetchall()
+    if found:
+        raise errors.duplicate_rows(keys)
 
 
 def latest(connection: duckdb.DuckDBPyConnection, keys: Sequence[str], names: Sequence[str]) -> None:
     """Make `told` of the last change of each key alone."""
     source = (
-        f"SELECT CASE WHEN __copies > 0 THEN 'INSERT' ELSE 'DELETE' END AS __change, __ordinal, {listed(names)} FROM events "
-        f"QUALIFY __ordinal = max(__ordinal) OVER (PARTITION BY {listed(keys)})"
+        f"SELECT CASE WHEN changelog__copies > 0 THEN 'INSERT' ELSE 'DELETE' END AS changelog__change, changelog__ordinal, {listed(names)} FROM events "
+        f"QUALIFY changelog__ordinal = max(changelog__ordinal) OVER (PARTITION BY {listed(keys)})"
     )
     _tell(connection, source, keys, names)
 
@@ -46,14 +69,8 @@ def _tell(connection: duckdb.DuckDBPyConnection, source: str, keys: Sequence[str
     """
     by_key = f"PARTITION BY {listed(keys)}"
     connection.execute(
-        f"CREATE TABLE told AS SELECT CASE WHEN __pairs = 2 AND __change = 'INSERT' THEN 'UPDATE_AFTER' "
-        f"WHEN __pairs = 2 THEN 'UPDATE_BEFORE' ELSE __change END AS __change, __ordinal, {listed(names)} FROM "
-        f"(SELECT *, count(*) OVER ({by_key}) AS __pairs, count(*) OVER ({by_key}, __change) AS __copies FROM ({source}))"
-        f"ORDER BY {', '.join(f'{quote(key)} NULLS FIRST' for key in keys)}, __change"
+        f"CREATE TABLE told AS SELECT CASE WHEN changelog__pairs = 2 AND changelog__change = 'INSERT' THEN 'UPDATE_AFTER' "
+        f"WHEN changelog__pairs = 2 THEN 'UPDATE_BEFORE' ELSE changelog__change END AS changelog__change, changelog__ordinal, {listed(names)} FROM "
+        f"(SELECT *, count(*) OVER ({by_key}) AS changelog__pairs FROM ({source}))"
+        f"ORDER BY {', '.join(f'{quote(key)} NULLS FIRST' for key in keys)}, changelog__change"
     )
-    doubled = connection.execute(
-        f"SELECT 1 FROM told GROUP BY {listed(keys)}, __change HAVING count(*) > 1 "
-        f"UNION ALL SELECT 1 FROM told GROUP BY {listed(keys)} HAVING count(*) > 2 LIMIT 1"
-    ).fetchall()
-    if doubled:
-        raise errors.duplicate_rows(keys)

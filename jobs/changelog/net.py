@@ -22,36 +22,36 @@ def collect_events(
     """Make the relation `events`: ordinal, by how many copies, the row."""
     names = listed(columns)
     connection.execute(
-        f"CREATE TABLE events AS SELECT 0 AS __ordinal, CAST(0 AS BIGINT) AS __copies, * FROM ({source.nothing()})"
+        f"CREATE TABLE events AS SELECT 0 AS changelog__ordinal, CAST(0 AS BIGINT) AS changelog__copies, * FROM ({source.nothing()})"
     )
     for step in steps:
         left, came = source.differing(step)
         connection.execute(
-            f"INSERT INTO events SELECT {step.ordinal}, sum(__sign) AS __copies, {names} FROM "
-            f"(SELECT 1 AS __sign, * FROM ({came}) UNION ALL SELECT -1 AS __sign, * FROM ({left})) "
-            f"GROUP BY {names} HAVING sum(__sign) <> 0"
+            f"INSERT INTO events SELECT {step.ordinal}, sum(changelog__sign) AS changelog__copies, {names} FROM "
+            f"(SELECT 1 AS changelog__sign, * FROM ({came}) UNION ALL SELECT -1 AS changelog__sign, * FROM ({left})) "
+            f"GROUP BY {names} HAVING sum(changelog__sign) <> 0"
         )
 
 
 def make_net(connection: duckdb.DuckDBPyConnection, names: list[str]) -> None:
     """Make the relation `net`: change type, ordinal, the row, once for each copy."""
     connection.execute(
-        "CREATE TABLE grouped AS SELECT rowid AS __id, min(rowid) OVER same AS __row_id, "
-        "max(__copies) OVER same > 0 AND min(__copies) OVER same < 0 AS __is_mixed, * "
+        "CREATE TABLE grouped AS SELECT rowid AS changelog__id, min(rowid) OVER same AS changelog__row_id, "
+        "max(changelog__copies) OVER same > 0 AND min(changelog__copies) OVER same < 0 AS changelog__is_mixed, * "
         f"FROM events WINDOW same AS (PARTITION BY {listed(names)})"
     )
     mixed = connection.execute(
-        "SELECT __row_id, __id, __copies FROM grouped WHERE __is_mixed ORDER BY __row_id, __ordinal"
+        "SELECT changelog__row_id, changelog__id, changelog__copies FROM grouped WHERE changelog__is_mixed ORDER BY changelog__row_id, changelog__ordinal"
     ).fetchall()
-    connection.execute("CREATE TABLE left_over (__id BIGINT, __copies BIGINT)")
+    connection.execute("CREATE TABLE left_over (changelog__id BIGINT, changelog__copies BIGINT)")
     remaining = _cancel(mixed)
     if remaining:
         connection.executemany("INSERT INTO left_over VALUES (?, ?)", remaining)
     connection.execute(
-        "CREATE TABLE net AS SELECT CASE WHEN __copies > 0 THEN 'INSERT' ELSE 'DELETE' END AS __change, __ordinal, "
-        f"{listed(names)} FROM (SELECT g.* EXCLUDE (__copies), coalesce(l.__copies, g.__copies) AS __copies "
-        "FROM grouped g LEFT JOIN left_over l USING (__id) WHERE NOT g.__is_mixed OR l.__id IS NOT NULL), "
-        "unnest(range(abs(__copies))) AS __copy(__number)"
+        "CREATE TABLE net AS SELECT CASE WHEN changelog__copies > 0 THEN 'INSERT' ELSE 'DELETE' END AS changelog__change, changelog__ordinal, "
+        f"{listed(names)} FROM (SELECT g.* EXCLUDE (changelog__copies), coalesce(l.changelog__copies, g.changelog__copies) AS changelog__copies "
+        "FROM grouped g LEFT JOIN left_over l USING (changelog__id) WHERE NOT g.changelog__is_mixed OR l.changelog__id IS NOT NULL), "
+        "unnest(range(abs(changelog__copies))) AS changelog__copy(changelog__number)"
     )
 
 

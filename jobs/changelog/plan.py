@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 Images = Literal["first", "latest"]
 TYPE, ORDINAL = "_change_type", "_change_ordinal"
+ADDED = (TYPE, ORDINAL, "_commit_snapshot_id")
+OWN_PREFIX = "changelog__"
+"""Columns that the executors work with."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +78,7 @@ def plan_changelog(
     schema = metadata.schemas[table.schema().schema_id]
     if keys is not None:
         check_keys(list(keys), [field.name for field in schema.fields])
-    for found in schema.fields:
-        if duckdb_type(found.type) is None:
-            raise UnsupportedTableError(f"Column {found.name!r} has a type that a changelog cannot hold.")
+    check_columns(schema)
     head = table.current_snapshot()
     until = end if end is not None else (head.snapshot_id if head else None)
     snapshots = [] if until is None or not schema.fields else list_range(table, start, until)
@@ -88,6 +89,23 @@ def plan_changelog(
         before = snapshot.snapshot_id
     chosen = None if keys is None else tuple(keys)
     return ChangelogPlan(table, metadata, schema, chosen, images, start, until, tuple(steps))
+
+
+def check_columns(schema: Schema) -> None:
+    """Refuse columns whose changes could not be told apart from others, or from what a changelog adds."""
+    seen: dict[str, str] = {}
+    for found in schema.fields:
+        name = found.name.lower()
+        if duckdb_type(found.type) is None:
+            raise UnsupportedTableError(f"Column {found.name!r} has a type that a changelog cannot hold.")
+        if name in ADDED or name.startswith(OWN_PREFIX):
+            raise UnsupportedTableError(f"A changelog has a column {name!r} of its own: rename the table's.")
+        if name in seen:
+            raise UnsupportedTableError(
+                f"Columns {seen[name]!r} and {found.name!r} differ only in case, which a changelog cannot tell apart: "
+                "rename one."
+            )
+        seen[name] = found.name
 
 
 def check_keys(keys: Sequence[str], names: Sequence[str]) -> None:

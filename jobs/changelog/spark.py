@@ -58,8 +58,8 @@ class _Changelog:
         self._source = SparkSource(session, plan.schema, listing)
         sides = [self._source.list_sides(step.left, step.came, step.shifted) for step in plan.steps]
         self._sides = [(step.ordinal, *both) for step, both in zip(plan.steps, sides, strict=True)]
-        ends = {plan.start, plan.until} if plan.keys is not None and plan.start != plan.until else set()
-        self._ends = [found for end in ends if (found := self._source.list_snapshot(end)) is not None]
+        ends = [plan.start, plan.until] if plan.keys is not None and plan.start != plan.until else []
+        self._ends = [self._source.list_snapshot(end) for end in ends]
         self._nothing = listing.add_files([])
         listing.write()
 
@@ -73,9 +73,9 @@ class _Changelog:
             return self._named(told)
         events = events.localCheckpoint()
         self._check_unique(events, keys)
-        told = self._latest(events, keys) if self._plan.images == "latest" else self._net(events)
         if self._plan.images == "latest":
-            self._check_told(told, keys)
+            self._check_before_last(events, keys)
+        told = self._latest(events, keys) if self._plan.images == "latest" else self._net(events)
         told = self._paired(told, keys).repartition(*keys).sortWithinPartitions(*keys, _CHANGE)
         return self._named(told)
 
@@ -144,27 +144,43 @@ class _Changelog:
 
     def _check_unique(self, events: DataFrame, keys: Sequence[Column]) -> None:
         """Refuse a changed key that has more than one row at an end of the range."""
+        for end in self._ends:
+            rows = self._touched_rows(events, keys, end)
+            if rows is not None and not rows.groupBy(*rows.columns).count().where("count > 1").isEmpty():
+                raise errors.duplicate_rows(self._plan.keys or ())
+
+    def _touched_rows(self, events: DataFrame, keys: Sequence[Column], end: int | None) -> DataFrame | None:
+        """The keys of the rows of one end that stand in the events, once for each row."""
+        if end is None:
+            return None
         touched = events.select(*(key.alias(f"t{place}") for place, key in enumerate(keys))).distinct()
         places = [self._plan.names.index(key) for key in self._plan.keys or ()]
-        for end in self._ends:
-            rows = self._source.rows(end, places).select(*(key.alias(f"k{n}") for n, key in enumerate(keys)))
-            same = reduce(
-                lambda one, other: one & other, (F.col(f"k{n}").eqNullSafe(F.col(f"t{n}")) for n in range(len(keys)))
-            )
-            found = rows.join(touched, same, "left_semi").groupBy(*rows.columns).count()
-            if not found.where("count > 1").isEmpty():
-                raise errors.duplicate_rows(self._plan.keys or ())
+        rows = self._source.rows(end, places).select(*(key.alias(f"k{n}") for n, key in enumerate(keys)))
+        same = reduce(
+            lambda one, other: one & other, (F.col(f"k{n}").eqNullSafe(F.col(f"t{n}")) for n in range(len(keys)))
+        )
+        return rows.join(touched, same, "left_semi")
+
+    def _check_before_last(self, events: DataFrame, keys: Sequence[Column]) -> None:
+        """Refuse a key that had several rows just before its last change, as `identifier` does."""
+        names = [f"k{place}" for place in range(len(keys))]
+        last = self._last_of_key(events, keys).select(
+            *(key.alias(name) for name, key in zip(names, keys, strict=True)), (-F.col(_COPIES)).alias("c_rows")
+        )
+        rows = self._touched_rows(events, keys, self._ends[-1]) if self._ends else None
+        if rows is not None:
+            last = last.unionAll(rows.withColumn("c_rows", F.lit(1).cast("long")))
+        if not last.groupBy(*names).agg(F.sum("c_rows").alias("c_rows")).where("c_rows > 1").isEmpty():
+            raise errors.duplicate_rows(self._plan.keys or ())
+
+    def _last_of_key(self, events: DataFrame, keys: Sequence[Column]) -> DataFrame:
+        last = events.withColumn("c_last", F.max(_ORDINAL).over(Window.partitionBy(*keys)))
+        return last.where(f"{_ORDINAL} = c_last")
 
     def _latest(self, events: DataFrame, keys: Sequence[Column]) -> DataFrame:
         """The last change of each key alone."""
-        last = events.withColumn("c_last", F.max(_ORDINAL).over(Window.partitionBy(*keys)))
         change = F.when(F.col(_COPIES) > 0, "INSERT").otherwise("DELETE").alias(_CHANGE)
-        return last.where(f"{_ORDINAL} = c_last").select(change, _ORDINAL, *self._columns)
-
-    def _check_told(self, told: DataFrame, keys: Sequence[Column]) -> None:
-        named = [key.alias(f"k{place}") for place, key in enumerate(keys)]
-        if not told.groupBy(*named, _CHANGE).count().where("count > 1").isEmpty():
-            raise errors.duplicate_rows(self._plan.keys or ())
+        return self._last_of_key(events, keys).select(change, _ORDINAL, *self._columns)
 
     def _paired(self, told: DataFrame, keys: Sequence[Column]) -> DataFrame:
         """Tell the delete and the insert of a key as an update."""

@@ -165,7 +165,7 @@ class IcebergInput:
 
         A value that went 1, 2, 3 within the range gives UPDATE_BEFORE 1 and UPDATE_AFTER 3: taking the befores away and
         adding the afters turns the rows at the start into the rows at the end. `images="latest"` gives the last change
-        alone, UPDATE_BEFORE 2 and UPDATE_AFTER 3.
+        alone, UPDATE_BEFORE 2 and UPDATE_AFTER 3, and refuses a key that had several rows just before it.
         """
         from jobs.changelog import compute_changelog
 

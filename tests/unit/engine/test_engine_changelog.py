@@ -13,6 +13,7 @@ from pyiceberg.types import LongType, NestedField, StringType, UUIDType
 
 from jobs.changelog import apply_changelog, read_changelog
 from jobs.engine.counts import count_rows
+from jobs.engine.errors import UnsupportedTableError
 from jobs.engine.schemas import SchemaError
 from jobs.engine.writer import write_table
 from tests.factories import engine as tables
@@ -190,3 +191,48 @@ def test_rows_are_counted_without_what_deletes_took(tmp_path: Path, kind: str) -
     elif kind == "vectors":
         table = tables.as_version_3(tables.delete_vectors(table, {first: [0, 9]}))
     assert count_rows(table) == {"none": 20, "positions": 17, "equality": 18, "vectors": 18}[kind]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["A", "a"], "Columns 'A' and 'a' differ only in case"),
+        (["_change_type"], "has a column '_change_type' of its own"),
+        (["_Commit_Snapshot_Id"], "has a column '_commit_snapshot_id' of its own"),
+        (["changelog__copies"], "has a column 'changelog__copies' of its own"),
+    ],
+)
+def test_columns_that_a_changelog_cannot_tell_apart_are_refused(tmp_path: Path, names: list[str], message: str) -> None:
+    table = tables.make_table(tmp_path, Schema(*(NestedField(n, name, LongType()) for n, name in enumerate(names, 1))))
+    with pytest.raises(UnsupportedTableError, match=message):
+        read_changelog(table, keys=None, start=None, end=None)
+
+
+def test_any_other_name_length_and_width_will_do(tmp_path: Path) -> None:
+    others = ["__copies", "__pairs", "__change", 'a "b', "c'; --", *(f"c{n}" for n in range(995))]
+    fields = [NestedField(n, name, LongType()) for n, name in enumerate(others, 2)]
+    table = tables.make_table(tmp_path, Schema(NestedField(1, "id", StringType()), *fields))
+    # one letter in two normal forms, four kilobytes of it; the empty text; NULL
+    keys = ["\u00e9" * 2048, "e\u0301" * 1366, "", None]
+    old = [{"id": key} | dict.fromkeys(others, 1) for key in keys]
+    table.append(tables.arrow_rows(table, old))
+    start = tables.snapshot_of(table)
+    new = [{**row, "c500": 2} if place != 1 else row for place, row in enumerate(old)]
+    tables.replace(table, tables.data_files(table), tables.write_files(table, tables.arrow_rows(table, new)))
+    log = read_changelog(table, keys=["id"], start=start, end=None)
+    found = {(row["id"], row["_change_type"]): row["c500"] for row in log.to_pylist()}
+    changed = [keys[0], "", None]
+    assert found == {(k, t): v for k in changed for t, v in (("UPDATE_AFTER", 2), ("UPDATE_BEFORE", 1))}
+    copy = tables.make_table(tmp_path, table.schema(), name="n.copy")
+    copy.append(tables.arrow_rows(copy, old))
+    apply_changelog(copy, log, ["id"], from_empty=False)
+    assert sorted(copy.scan().to_arrow().to_pylist(), key=str) == sorted(new, key=str)
+
+
+@pytest.mark.parametrize("keys", [None, ["id"]])
+def test_no_rows_have_no_changes(tmp_path: Path, keys: list[str] | None) -> None:
+    table = tables.make_table(tmp_path, SCHEMA)
+    assert read_changelog(table, keys=keys, start=None, end=None).num_rows == 0
+    tables.replace(table, [], [])
+    found = read_changelog(table, keys=keys, start=None, end=None)
+    assert (found.num_rows, found.column_names[:2]) == (0, ["id", "value"])

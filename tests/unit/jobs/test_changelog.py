@@ -119,7 +119,10 @@ A, B, C = [("k", "a")], [("k", "b")], [("k", "c")]
         ([A, A], [], [], []),
         ([A, A + A], ["INSERT a 1"], "ValueError", "ValueError"),
         ([A + A, A], ["DELETE a 1"], "ValueError", "ValueError"),
-        ([A, A + B, A], [], [], None),
+        # which of several rows of a key are left, its last change alone does not tell
+        ([A, A + B, A], [], [], "ValueError"),
+        ([A, A + B, B], ["DELETE a 2", "INSERT b 1"], ["UPDATE_AFTER b 1", "UPDATE_BEFORE a 2"], "ValueError"),
+        ([[], A + A, []], [], [], "ValueError"),
         ([A, [("j", "a")]], ["DELETE a 1", "INSERT a 1"], ["INSERT a 1", "DELETE a 1"], None),
     ],
 )
