@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.dataframe import DataFrame
     from pyspark.sql.connect.session import SparkSession
 
-_CHANGE = "__change"
+_CHANGE = "changelog__change"
 _UPSERTS = ("INSERT", "UPDATE_AFTER")
 
 
