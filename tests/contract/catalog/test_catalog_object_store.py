@@ -11,6 +11,7 @@ from pyiceberg.types import StringType
 
 from tests.contract.catalog.conftest import Server, start_server
 from tests.factories.object_store import BUCKET, ObjectStore
+from tests.factories.readme import Reader, read_section
 
 pytestmark = [pytest.mark.contract, pytest.mark.timeout(240)]
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "name": ["a", "b"]})
@@ -53,3 +54,15 @@ def test_pyiceberg_works_without_keys_of_its_own(lake: Server, object_store: Obj
     }
     catalog.drop_table("crud.t", purge_requested=True)
     assert object_store.list("warehouse/crud/") == []
+
+
+def test_readme_s_lines_give_keys(lake: Server) -> None:
+    catalog = lake.pyiceberg()
+    catalog.create_namespace("shop")
+    catalog.create_table("shop.orders", ROWS.schema)
+
+    languages = Reader(lake.uri.removesuffix("/iceberg"), TRIBUTARY_TOKEN=lake.token).read(
+        read_section("Tables in an object store")
+    )
+
+    assert languages == ["sh"]
