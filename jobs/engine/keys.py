@@ -1,0 +1,151 @@
+"""Keys of a diff: whether every side has them, and which have more than one row or a NULL.
+
+Touched keys are looked up among the rows that the plan left out too, key columns only, so that the verdict does not
+depend on how the table is laid out in files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.engine import artifact
+from jobs.engine.fields import Primitive, literal
+from jobs.engine.sides import Sides
+
+_EXAMPLES = 5
+
+
+@dataclass
+class Keys(Sides):
+    """The two sides, asked about their keys."""
+
+    def _missing_keys(self) -> dict[str, Any] | None:
+        """Key columns that a side with rows lacks, or that cannot be compared."""
+        known = {name for pair in self.plan.pairs for name in self._names(pair)}
+        lost: dict[str, list[str]] = {"before": [], "after": []}
+        for side in ("before", "after"):
+            if not self._has_rows(side):
+                continue
+            lost[side] = [name for name in self.request.key or () if name not in known]
+            lost[side] += [p.name for p in self.key_pairs if getattr(p, side) is None or p.unreadable]
+        if not any(lost.values()):
+            return None
+        columns = sorted({name for names in lost.values() for name in names})
+        where = " and ".join(side for side, names in lost.items() if names)
+        listed = ", ".join(columns)
+        return {
+            "kind": "missing",
+            "columns": columns,
+            "before": {"missing": lost["before"]},
+            "after": {"missing": lost["after"]},
+            "message": f"The key column {listed} is missing on the side {where}; shown without a key."
+            if len(columns) == 1
+            else f"The key columns {listed} are missing on the side {where}; shown without a key.",
+        }
+
+    def _has_repeats(self) -> bool:
+        """Whether two of the rows to compare may have one key: equal hashes, which equal keys always have."""
+        for side, rows in self._sides():
+            hashed = f"SELECT hash({', '.join(self._key_values(side))}) AS h FROM {rows}"
+            found = self.connection.execute(f"SELECT 1 FROM ({hashed}) GROUP BY h HAVING count(*) > 1 LIMIT 1")
+            if found.fetchone() is not None:
+                return True
+        return False
+
+    def _touch(self, table: str) -> None:
+        """The distinct keys of the changes."""
+        values = ", ".join(f"{artifact.match_value(pair)} AS k{i}" for i, pair in enumerate(self.key_pairs))
+        self.connection.execute(f"CREATE OR REPLACE TEMP TABLE touched AS SELECT DISTINCT {values} FROM {table}")
+
+    def _repeated_keys(self, *, among_contributed: bool) -> dict[str, Any] | None:
+        """Touched keys that have more than one row at an end, else None."""
+        if not among_contributed:
+            if not self.plan.shared_records and not self.plan.shifted:
+                return None
+            self._touch("changes")
+        if not self.one("SELECT count(*) FROM touched")[0]:
+            return None
+        parts = [self._key_counts(side, rows) for side, rows in self._sides()]
+        parts.append(self._untouched_counts())
+        keys = [f"k{i}" for i in range(len(self.key_pairs))]
+        self.connection.execute(
+            f"CREATE OR REPLACE TEMP TABLE repeated AS SELECT {', '.join(keys)}, sum(before)::BIGINT AS before, "
+            f"sum(after)::BIGINT AS after FROM ({' UNION ALL '.join(parts)}) GROUP BY {', '.join(keys)} "
+            "HAVING sum(before) > 1 OR sum(after) > 1"
+        )
+        if not self.one("SELECT count(*) FROM repeated")[0]:
+            return None
+        return self._describe_repeats()
+
+    def _key_counts(self, side: str, rows: str) -> str:
+        values = ", ".join(f"{value} AS k{i}" for i, value in enumerate(self._key_values(side)))
+        before, after = (1, 0) if side == "b" else (0, 1)
+        return f"SELECT *, {before} AS before, {after} AS after FROM (SELECT {values} FROM {rows}) r WHERE {self._is_touched('r')}"
+
+    def _untouched_counts(self) -> str:
+        """Keys of rows that both ends share: one more row at each end."""
+        rows = self.untouched("b", self.columns("b", self.key_pairs))
+        values = ", ".join(f"{value} AS k{i}" for i, value in enumerate(self._key_values("b")))
+        bounds = self._bounds()
+        return (
+            "SELECT *, 1 AS before, 1 AS after FROM "
+            f"(SELECT {values} FROM ({rows}) u) r WHERE {bounds}{self._is_touched('r')}"
+        )
+
+    def _bounds(self) -> str:
+        """The range of the first key column, which lets whole row groups be skipped unread."""
+        pair = self.key_pairs[0]
+        if pair.before is None or not isinstance(pair.before.type, Primitive):
+            return ""
+        low, high, nulls = self.one("SELECT min(k0)::VARCHAR, max(k0)::VARCHAR, count(*) - count(k0) FROM touched")
+        if low is None or nulls or pair.before.type.is_float or pair.before.type.is_bytes:
+            return ""
+        type_ = self.one("SELECT typeof(k0) FROM touched LIMIT 1")[0]
+        return f"r.k0 BETWEEN CAST({literal(low)} AS {type_}) AND CAST({literal(high)} AS {type_}) AND "
+
+    def _is_touched(self, alias: str) -> str:
+        match = " AND ".join(f"t.k{i} IS NOT DISTINCT FROM {alias}.k{i}" for i in range(len(self.key_pairs)))
+        return f"EXISTS (SELECT 1 FROM touched t WHERE {match})"
+
+    def _describe_repeats(self) -> dict[str, Any]:
+        columns = [pair.name for pair in self.key_pairs]
+        sides = {side: self._describe_side(side) for side in ("before", "after")}
+        return {
+            "kind": "duplicates",
+            "columns": columns,
+            **sides,
+            "message": f"Duplicate rows found for identifier columns {columns!r} in changelog view.",
+        }
+
+    def _describe_side(self, side: str) -> dict[str, Any]:
+        count, rows = self.one(f"SELECT count(*), coalesce(sum({side}), 0)::BIGINT FROM repeated WHERE {side} > 1")
+        keys = ", ".join(f"CAST(k{i} AS VARCHAR)" for i in range(len(self.key_pairs)))
+        order = ", ".join(f"k{i}" for i in range(len(self.key_pairs)))
+        examples = self.connection.execute(
+            f"SELECT {side}, {keys} FROM repeated WHERE {side} > 1 ORDER BY {order} LIMIT {_EXAMPLES}"
+        ).fetchall()
+        names = [pair.name for pair in self.key_pairs]
+        return {
+            "keys": count,
+            "rows": rows,
+            "examples": [{"key": dict(zip(names, key, strict=True)), "rows": found} for found, *key in examples],
+        }
+
+    def _null_keys(self) -> dict[str, Any] | None:
+        """Changed rows with a NULL in their key: matched like any value, and said."""
+        some = " OR ".join(f"{artifact.match_value(pair)} IS NULL" for pair in self.key_pairs)
+        before, after = self.one(
+            "SELECT count(*) FILTER (change <> 'inserted'), count(*) FILTER (change <> 'deleted') "
+            f"FROM changes WHERE {some}"
+        )
+        if not before and not after:
+            return None
+        columns = [pair.name for pair in self.key_pairs]
+        return {
+            "kind": "nulls",
+            "columns": columns,
+            "before": {"rows": before},
+            "after": {"rows": after},
+            "message": f"Changed rows have NULL in the key {columns!r}: {before} before, {after} after. NULL counts as a value.",
+        }

@@ -1,0 +1,167 @@
+"""The two sides of a diff as relations of one DuckDB connection: the rows to compare, and those that both ends share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from jobs.engine import artifact
+from jobs.engine.columns import comparable
+from jobs.engine.fields import duckdb_type, literal
+from jobs.engine.rules import filter_columns, filter_pairs, filter_sql
+from jobs.engine.scan import Column, Scanner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pyiceberg.expressions import BooleanExpression
+
+    from jobs.engine.columns import Pair
+    from jobs.engine.planner import DiffPlan, End, LiveFile
+    from jobs.protocol import DiffRequest
+
+
+@dataclass
+class Sides:
+    """What one diff reads."""
+
+    request: DiffRequest
+    folder: Path
+    progress: artifact.Progress
+    connection: duckdb.DuckDBPyConnection
+    plan: DiffPlan = field(init=False)
+    filter: BooleanExpression | None = None
+    scanners: dict[str, Scanner] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    def one(self, sql: str) -> tuple[Any, ...]:
+        """The first row of a query that has one."""
+        row = self.connection.execute(sql).fetchone()
+        return row if row is not None else ()
+
+    def scanner(self, end: End) -> Scanner | None:
+        """The reader of one end's files; both ends share it when they share their metadata."""
+        if end.metadata is None:
+            return None
+        if end.metadata.location not in self.scanners:
+            self.scanners[end.metadata.location] = Scanner(self.connection, end.metadata, self.request.io)
+        return self.scanners[end.metadata.location]
+
+    def columns(self, side: str, pairs: Iterable[Pair] | None = None) -> list[Column]:
+        """The columns of one side, `b<i>` or `a<i>`."""
+        chosen = self.plan.pairs if pairs is None else pairs
+        found = ((pair, pair.before if side == "b" else pair.after) for pair in chosen)
+        return [
+            Column(f"{side}{pair.index}", side_field)
+            for pair, side_field in found
+            if side_field is not None and not pair.unreadable
+        ]
+
+    def _create_views(self) -> None:
+        plan = self.plan
+        ends = (("before", plan.before, plan.left), ("after", plan.after, plan.came))
+        for name, end, files in ends:
+            scanner = self.scanner(end)
+            if scanner is None:
+                self.connection.execute(f"CREATE TEMP VIEW {name}_rows AS SELECT 1 AS nothing WHERE false")
+            else:
+                scanner.load_positions(f"dead_{name}", [*files, *(getattr(file, name) for file in plan.shifted)])
+        for name, end, files in ends:
+            scanner = self.scanner(end)
+            if scanner is None:
+                continue
+            columns = self.columns(name[0])
+            parts = [scanner.live_rows(files, columns, dead=f"dead_{name}")] if files else []
+            if plan.shifted:
+                parts.append(scanner.moved_rows(plan.shifted, columns, gone=name == "before"))
+            body = " UNION ALL ".join(parts) or scanner.live_rows((), columns, dead=f"dead_{name}")
+            self.connection.execute(f"CREATE TEMP VIEW {name}_rows AS {self._chosen(body, name[0])}")
+
+    def _chosen(self, rows: str, side: str, names: str = "*") -> str:
+        """The rows that the filter chooses."""
+        if self.filter is None:
+            return rows
+        test = filter_sql(self.filter, self._filter_pairs, side)
+        return f"SELECT {names} FROM ({rows}) f WHERE {test}"
+
+    @property
+    def _filter_pairs(self) -> dict[str, Pair]:
+        return filter_pairs(filter_columns(self.filter), self.plan.pairs)
+
+    def whole(self, side: str, pairs: Iterable[Pair]) -> str:
+        """Every row of one end, chosen columns only."""
+        rows, columns = ("before_rows" if side == "b" else "after_rows"), self.columns(side, pairs)
+        names = ", ".join(column.alias for column in columns) or "1 AS nothing"
+        return f"SELECT {names} FROM {rows} UNION ALL {self.untouched(side, columns)}"
+
+    def untouched(self, side: str, columns: Sequence[Column]) -> str:
+        """Rows of one end that the plan left out, because both ends have them in the same file."""
+        end = self.plan.before if side == "b" else self.plan.after
+        scanner = self.scanner(end)
+        if scanner is None:
+            nothing = ", ".join(f"CAST(NULL AS {duckdb_type(c.field.type)}) AS {c.alias}" for c in columns)
+            return f"SELECT {nothing or '1 AS nothing'} WHERE false"
+        shared = self.shared_files()
+        needed = [*columns]
+        needed += [c for c in self.columns(side, self._filter_pairs.values()) if c not in needed]
+        parts = [scanner.live_rows(shared, needed, dead="dead_shared")]
+        if self.plan.shifted:
+            parts.append(scanner.kept_rows(self.plan.shifted, needed))
+        names = ", ".join(column.alias for column in columns) or "1 AS nothing"
+        return self._chosen(" UNION ALL ".join(parts), side, names)
+
+    def shared_files(self) -> tuple[LiveFile, ...]:
+        """The carried-over files, with their deleted positions loaded."""
+        shared = self.plan.shared()
+        if not self._has_table("dead_shared"):
+            scanner = self.scanner(self.plan.before)
+            if scanner is not None:
+                scanner.load_positions("dead_shared", shared)
+        return shared
+
+    def _has_table(self, name: str) -> bool:
+        return bool(self.one(f"SELECT count(*) FROM duckdb_tables() WHERE table_name = {literal(name)}")[0])
+
+    @property
+    def key_pairs(self) -> list[Pair]:
+        """The key columns in the order in which the rules name them."""
+        found = []
+        for name in self.request.key or ():
+            named = [p for p in self.plan.pairs if name in {f.name for f in (p.after, p.before) if f is not None}]
+            # the end's name counts where a rename gave the old name to another column
+            named.sort(key=lambda pair: pair.after is None or pair.after.name != name)
+            found += named[:1]
+        return found
+
+    @property
+    def value_pairs(self) -> list[Pair]:
+        """Compared columns that are not part of the key."""
+        keys = {pair.index for pair in self.key_pairs}
+        return [pair for pair in self.plan.pairs if pair.compared and pair.index not in keys]
+
+    @staticmethod
+    def _names(pair: Pair) -> set[str]:
+        return {side.name for side in (pair.before, pair.after) if side is not None}
+
+    def _key_values(self, side: str) -> list[str]:
+        """SQL of the key of one side, comparable with the other's."""
+        values = []
+        for pair in self.key_pairs:
+            if pair.before is None or pair.after is None:
+                values.append(f"{side}{pair.index}")
+                continue
+            pairwise = comparable(pair.before.type, pair.after.type, f"b{pair.index}", f"a{pair.index}")
+            values.append(pairwise[0] if side == "b" else pairwise[1])
+        return values
+
+    def _has_rows(self, side: str) -> bool:
+        """Whether an end lists any data: a new dataset's other end may lack even the columns."""
+        own = self.plan.left if side == "before" else self.plan.came
+        return bool(own or self.plan.shifted or self.plan.shared_records)
+
+    def _sides(self) -> list[tuple[str, str]]:
+        """The ends that have data, with the view of the rows to compare."""
+        return [(side[0], f"{side}_rows") for side in ("before", "after") if self._has_rows(side)]
