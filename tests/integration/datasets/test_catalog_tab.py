@@ -230,13 +230,33 @@ def fill_with_snapshots(dataset: Dataset, number: int) -> None:
     Table.objects.filter(metadata_location=file.location).update(metadata_location=written.location)
 
 
+def test_of_long_histories_the_newest_tracked_ids_are_listed(dataset: Dataset, user: User) -> None:
+    from webapp.catalog.models import Table
+
+    make.write(make.a_client(user), dataset)
+    change_columns(make.a_client(user, "old"), dataset, "id")
+    file = catalog.get_file(table=dataset.table)
+    more = [{**tables.schema(tables.field(1, f"x{number}")), "schema-id": number} for number in range(2, 100)]
+    longer = {**file.metadata, "schemas": [*file.metadata["schemas"], *more]}
+    written = metadata_files.write(longer, location=longer["location"], version=9)
+    Table.objects.filter(metadata_location=file.location).update(metadata_location=written.location)
+
+    page = pages.read_dataset_page(make.who(user), path="/shop/orders", asked=pages.Asked(tab="catalog"))
+
+    assert page.protected is not None
+    assert page.protected.left_out == 50
+    listed = [one.name for one in page.protected.rows if one.name.startswith("Schema")]
+    assert listed == ["Schema 0", "Schema 1", *(f"Schema {number}" for number in range(52, 100))]
+
+
 def test_a_deleted_branch_gives_its_schema_free(dataset: Dataset, user: User) -> None:
     change_columns(make.a_client(user), dataset, "id")
     change_columns(make.a_client(user, "feature"), dataset, "id", "extra")
 
     def protections() -> dict[str, bool]:
         page = pages.read_dataset_page(make.who(user), path="/shop/orders", asked=pages.Asked(tab="catalog"))
-        return {one.name: one.is_protected for one in page.protected if one.name.startswith("Schema")}
+        assert page.protected is not None
+        return {one.name: one.is_protected for one in page.protected.rows if one.name.startswith("Schema")}
 
     assert protections() == {"Schema 0": False, "Schema 1": True, "Schema 2": True}
     services.delete_branch(dataset=dataset, name="feature", by=make.who(user))

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 PAGE_SIZE = 50
 MOST_TRACKERS = 6
-MOST_IDS = 30
+MOST_IDS = 50
+"""Of each kind."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,15 @@ class ProtectedId:
     internal: int
     """Branches of open transactions and reviews."""
     is_protected: bool
+
+
+@dataclass(frozen=True)
+class Protection:
+    """What the branches of a table track and thereby protect."""
+
+    rows: Sequence[ProtectedId]
+    left_out: int
+    """How many are not listed: of each kind come first those that a branch tracks, the newest first."""
 
 
 @dataclass(frozen=True)
@@ -126,11 +136,8 @@ def _make_row(branch: DatasetBranch, depth: int, rails: Sequence[str], committed
     )
 
 
-def list_protected_ids(dataset: Dataset) -> list[ProtectedId]:
-    """Return the schemas, specs and sort orders of the table with the branches that track them.
-
-    Of long histories everything that a branch tracks, and the newest of the rest.
-    """
+def list_protected_ids(dataset: Dataset) -> Protection:
+    """Return the schemas, specs and sort orders of the table with the branches that track them."""
     metadata = catalog_queries.get_metadata(table=dataset.table)
     pointers = {
         branch: pointer
@@ -149,19 +156,20 @@ def list_protected_ids(dataset: Dataset) -> list[ProtectedId]:
     for _, order, trackers in _choose(metadata["sort-orders"], "order", pointers):
         parts = [schemas.Part(schemas.describe_order(order, names))]
         found.append(_protected("order", order["order-id"], parts, trackers))
-    return found
+    total = sum(len(metadata[name]) for name in ("schemas", "partition-specs", "sort-orders"))
+    return Protection(found, left_out=total - len(found))
 
 
 def _choose(
     items: Sequence[Mapping[str, Any]], kind: str, pointers: Mapping[str, Pointer]
 ) -> list[tuple[int, Mapping[str, Any], Sequence[str]]]:
-    """Return what is shown of a history, each item with its place and who tracks it."""
+    """Return what is shown of a history, each item with its place and who tracks it; of long ones the newest tracked."""
     trackers: dict[int, list[str]] = {}
     for branch, pointer in pointers.items():
         trackers.setdefault(getattr(pointer, f"{kind}_id"), []).append(branch)
     listed = [(place, item, trackers.get(item[f"{kind}-id"], [])) for place, item in enumerate(items)]
-    newest = len(items) - MOST_IDS
-    return [row for row in listed if row[2] or row[0] >= newest]
+    preferred = sorted(listed, key=lambda row: (bool(row[2]), row[0]), reverse=True)
+    return sorted(preferred[:MOST_IDS], key=lambda row: row[0])
 
 
 def _protected(kind: str, number: int, parts: Sequence[schemas.Part], trackers: Sequence[str]) -> ProtectedId:

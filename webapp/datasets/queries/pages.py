@@ -144,7 +144,7 @@ class DatasetPage:
     spec_text: str = ""
     order_text: str = ""
     tree: Sequence[history.TreeRow] = ()
-    protected: Sequence[history.ProtectedId] = ()
+    protected: history.Protection | None = None
     history: history.History | None = None
     aborted: bool = True
     starts: Sequence[tuple[str, str]] = ()

@@ -10,6 +10,7 @@ Type = str | Mapping[str, Any]
 Json = Mapping[str, Any]
 MOST_NAMES = 8
 MOST_ADDED = 3
+MOST_COMPARED = 20
 
 
 @dataclass(frozen=True)
@@ -88,10 +89,13 @@ def _element(name: str, number: int, type_: Type, *, required: bool) -> Json:
 
 
 def describe_schema(schema: Json, earlier: Sequence[Json]) -> list[Part]:
-    """Return a schema by what it adds to the closest earlier one, or by its column names."""
+    """Return a schema by what it adds to the closest earlier one, or by its column names.
+
+    Compared are the table's first schema and the newest before this one: histories grow long.
+    """
     fields = {_identity(field): field for field in schema["fields"]}
     best, most = None, 0
-    for other in earlier:
+    for other in (*earlier[:1], *earlier[1:][-MOST_COMPARED:]):
         known = {_identity(field) for field in other["fields"]}
         shared = len(known & fields.keys())
         if shared == len(known) and 0 < len(fields) - shared <= MOST_ADDED and shared > most:
