@@ -39,16 +39,21 @@ def _by_spark(monkeypatch: pytest.MonkeyPatch, shared: Shared) -> None:
     monkeypatch.setattr(cases, "in_child", lambda function: function())
 
 
-def test_a_partitioned_destination_that_is_merged_on_read_and_has_wider_types(shared: Shared, tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_a_partitioned_destination_that_is_merged_on_read_and_has_wider_types(
+    shared: Shared, tmp_path: Path, version: str
+) -> None:
     schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "part", StringType()))
     table = shared.load(
         tmp_path,
         "wide",
         schema=schema,
         partition_spec=PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "part")),
-        properties={"format-version": "2", "write.merge.mode": "merge-on-read"},
+        properties={"format-version": version, "write.merge.mode": "merge-on-read"},
     )
-    table.append(pa.table({"id": pa.array([1, 2, None, 4]), "part": ["a", "b", None, "d"]}))
+    rows = pa.table({"id": pa.array([1, 2, None, 4]), "part": ["a", "b", None, "d"]})
+    shared.apply(table, rows.append_column("_change_type", pa.array(["INSERT"] * 4)), ["id"], from_empty=False)
+    assert table.metadata.format_version == int(version)
     log = pa.table(
         {
             "id": pa.array([1, 2, None, 5, 9], pa.int32()),
