@@ -10,11 +10,12 @@ from webapp.accounts import queries
 from webapp.core.errors import AppError
 from webapp.core.problems import problem_response
 
-API_PREFIX = "/api/"
+TOKEN_PREFIXES = ("/api/", "/events/")
+"""Where programs go: the REST API, and the streams of what happens."""
 
 
 class PrincipalMiddleware:
-    """Reads a bearer token on the API, and the session everywhere."""
+    """Reads a bearer token where programs go, and the session everywhere."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -23,7 +24,7 @@ class PrincipalMiddleware:
         request.principal = None  # type: ignore[attr-defined]
         request.principal_by_session = False  # type: ignore[attr-defined]
         scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
-        if request.path.startswith(API_PREFIX) and scheme.lower() == "bearer":
+        if request.path.startswith(TOKEN_PREFIXES) and scheme.lower() == "bearer":
             try:
                 request.principal = queries.authenticate_person(secret.strip())  # type: ignore[attr-defined]
             except AppError as error:

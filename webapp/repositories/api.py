@@ -257,6 +257,9 @@ class CommitsView(RepositoryEndpoint):
 
 def _change(fields: Mapping[str, Any]) -> services.Change:
     content: bytes | None = None
+    if fields["delete"] and fields.keys() & {"content", "content_base64", "move_to"}:
+        message = f"{fields['path']}: delete it, or give it content or another path; not both."
+        raise InvalidInput(message, code="bad_change", errors={"changes": [message]})
     if "content" in fields and "content_base64" in fields:
         message = f"{fields['path']}: send content or content_base64, not both."
         raise InvalidInput(message, code="bad_change", errors={"changes": [message]})

@@ -12,6 +12,7 @@ import requests
 
 from tests.factories.builds import HEAD, PASSWORD, Stack, make_transform
 
+SEEN = "print('made with a token')\nout.write_table(i0.arrow())"
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
 
@@ -95,6 +96,23 @@ def test_build_stream_tells_changes_and_ends(stack: Stack, browser: requests.Ses
     states = [data["jobs"][0]["state"] for event, _, data in events if event == "change" and data["jobs"]]
     assert "RUNNING" in states
     assert states[-1] == "COMPLETED"
+
+
+def test_a_token_may_follow_too(stack: Stack) -> None:
+    stack.commit(
+        {"pipelines/seen.py": HEAD + make_transform("seen", inputs=["/shop/raw"], output="/shop/seen", body=SEEN)}
+    )
+    build = stack.build("/shop/seen")
+    (job,) = build["jobs"]
+    program = requests.Session()
+    program.headers["Authorization"] = f"Bearer {stack.token}"
+    with follow(stack, program, f"/events/jobs/{job['id']}/log") as answer:
+        events = list(read_events(answer))
+    assert "made with a token" in [line["text"] for line in events[0][2]]
+    assert events[-1][2] == {"reason": "completed", "code": 0}
+    program.headers["Authorization"] = "Bearer trb_wrong"
+    refused = follow(stack, program, f"/events/jobs/{job['id']}/log")
+    assert (refused.status_code, refused.json()["code"]) == (401, "token_unknown")
 
 
 def test_streams_are_for_those_who_may_see_the_build(stack: Stack, browser: requests.Session) -> None:

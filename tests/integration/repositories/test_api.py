@@ -196,6 +196,10 @@ def test_commit_writes_bytes_moves_and_deletes(call: Caller, repository: Reposit
     ("change", "status"),
     [
         ({"path": "a", "content": "1", "content_base64": "MQ=="}, 422),
+        ({"path": "pipeline.toml", "content": "1", "delete": True}, 422),
+        ({"path": "pipeline.toml", "move_to": "b", "delete": True}, 422),
+        ({"path": "a", "content": 1}, 422),
+        ({"path": "pipeline.toml", "delete": "true"}, 422),
         ({"path": "a", "content_base64": "%%%"}, 422),
         ({"path": "a", "content": "\ud800"}, 422),
         ({"path": "a"}, 422),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from django.db import IntegrityError, transaction
@@ -379,9 +380,24 @@ def _follow_datasets(pull: PullRequest) -> None:
         head=specs.head_digests, base=specs.base_digests, built=set(own), inputs=specs.head_inputs
     )
     rules = queries.read_rules(pull=pull)
+    between = _branches_between(pull)
     for path, change in changes.items():
-        _follow_dataset(pull, path, change, own.get(path), specs.head_digests.get(path, ""), rules.get(path))
+        digest = specs.head_digests.get(path, "")
+        after = own.get(path) or _find_inherited(path, digest, between)
+        _follow_dataset(pull, path, change, after, digest, rules.get(path))
     pull.datasets.exclude(path__in=changes).delete()
+
+
+def _branches_between(pull: PullRequest) -> list[str]:
+    """The branches that the source was made off, as far as the target: those that its readers fall back to first."""
+    chain = builds.default_chain(repository=pull.repository, branch=pull.source)[1:]
+    return list(takewhile(lambda branch: branch != pull.target, chain))
+
+
+def _find_inherited(path: str, digest: str, branches: list[str]) -> Transaction | None:
+    """What a branch below the source has made with the source's code: a build on the source would skip it as fresh."""
+    found = datasets.resolve_input(path=path, chain=branches) if digest and branches else None
+    return found[1] if found and builds.find_digest(transaction=found[1]) == digest else None
 
 
 def _follow_dataset(
