@@ -82,8 +82,17 @@ def test_a_target_with_an_open_pull_request_is_refused(client: APIClient) -> Non
 def test_a_merged_pull_request_is_not_opened_again(client: APIClient) -> None:
     PullRequest.objects.update(state=states.MERGED)
     assert change(client, state="open")[0] == 409
+    for address in ("close", "reopen"):
+        assert client.post(f"{ADDRESS}/1/{address}").status_code == 409
     assert change(client, state="closed")[0] == 409
     assert change(client, body="Afterwards.")[0] == 200
+
+
+@pytest.mark.parametrize("line", [True, "3", None, 1.5])
+def test_the_line_of_an_anchor_is_a_number(client: APIClient, line: object) -> None:
+    anchor = {"path": "notes.txt", "line": line, "side": "head"}
+    answer = client.post(f"{ADDRESS}/1/comments", {"body": "x", "anchor": anchor}, format="json")
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, ["anchor"])
 
 
 def test_lists_are_of_one_state_or_all(client: APIClient) -> None:

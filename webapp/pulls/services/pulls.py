@@ -241,6 +241,8 @@ def close_pull(*, pull: PullRequest, by: Principal) -> None:
 def reopen_pull(*, pull: PullRequest, by: Principal) -> None:
     """Open a closed pull request again, if its branch is still there."""
     _check_may_edit(pull, by)
+    if pull.state == states.MERGED:
+        raise Conflict("The pull request is merged, not closed.", code="not_closed")
     _find_heads(pull.repository, pull.source, pull.target)
     try:
         with transaction.atomic():
@@ -280,7 +282,7 @@ def add_comment(*, pull: PullRequest, body: str, by: Principal, anchor: Mapping[
 def _check_anchor(pull: PullRequest, anchor: Mapping[str, Any]) -> dict[str, Any]:
     if {"path", "line"} <= set(anchor) <= {"path", "line", "side"}:
         side = anchor.get("side", "head")
-        if side in ("head", "base") and isinstance(anchor["line"], int) and isinstance(anchor["path"], str):
+        if side in ("head", "base") and type(anchor["line"]) is int and isinstance(anchor["path"], str):
             return {"path": anchor["path"], "line": anchor["line"], "side": side}
     if {"dataset"} <= set(anchor) <= {"dataset", "key", "column"}:
         number = read_count(str(anchor["dataset"]))
