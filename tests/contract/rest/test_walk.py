@@ -1,0 +1,211 @@
+"""One walk over every operation of the REST API, on a whole installation: each answers once as openapi.json says.
+
+The answers themselves are checked where they are seen (`api_document.checking_answers`); the walk sees to it that there
+is one of every operation. Then the same operations are sent what they do not take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import requests
+
+from tests.factories.api_document import ApiDocument, read_document
+from tests.factories.builds import HEAD, PIPELINE, Stack, make_transform, running_stack, wait_until
+
+pytestmark = pytest.mark.contract
+
+BRANCH = "feature/a+b@1=2"
+KEYED = PIPELINE + '\n[datasets."/shop/totals"]\nkey = ["id"]\n'
+PASSWORD = "a-password-of-people-1"
+
+
+def source(factor: int) -> str:
+    body = (
+        f't = i0.arrow()\nout.write_table(t.set_column(1, "amount", pa.compute.multiply(t["amount"], {factor})))\n'
+        'print("made")'
+    )
+    return (
+        HEAD
+        + "import pyarrow.compute\n\n"
+        + make_transform("totals", inputs=["/shop/orders"], output="/shop/totals", body=body)
+    )
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    home: Path = tmp_path_factory.mktemp("walk") / "home"
+    home.mkdir(mode=0o700)
+    with running_stack(home) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def document() -> ApiDocument:
+    return read_document()
+
+
+def test_every_operation_answers_as_described(stack: Stack, document: ApiDocument) -> None:
+    document.answered.clear()
+    walk_accounts(stack)
+    walk_repository(stack)
+    orders = walk_dataset(stack)
+    walk_builds(stack, orders)
+    walk_history(stack)
+    number = walk_pull(stack)
+    walk_merge(stack, number)
+    walk_ends(stack)
+    succeeded = {(method, path) for method, path, status in document.answered if status.startswith("2")}
+    assert set(document.operations) - succeeded == set()
+
+
+def walk_accounts(stack: Stack) -> None:
+    answer = requests.post(f"{stack.url}/tokens", json={"name": "walk"}, auth=("admin", "a-password-of-tests-1"))
+    assert answer.status_code == 201
+    stack.call("GET", "/tokens?limit=1")
+    stack.call("DELETE", f"/tokens/{answer.json()['id']}", expect=204)
+    stack.call("POST", "/users", json={"username": "mira", "password": PASSWORD}, expect=201)
+    stack.call("GET", "/users")
+    stack.call("POST", "/groups", json={"name": "owners", "users": ["mira"]}, expect=201)
+    stack.call("GET", "/groups")
+    stack.call("GET", "/audit")
+
+
+def walk_repository(stack: Stack) -> None:
+    stack.make_repository()
+    stack.call("GET", "/repositories")
+    stack.call("GET", "/repositories/shop")
+    stack.call("PATCH", "/repositories/shop", json={"description": "What we sell"})
+    stack.call("POST", "/repositories/shop/members", json={"user": "mira", "role": "maintainer"}, expect=201)
+    stack.call("GET", "/repositories/shop/members")
+    rules = {"branch": "release", "approvals": 2, "groups": ["owners"], "checks": ["Build"]}
+    stack.call("POST", "/repositories/shop/protections", json=rules, expect=201)
+    stack.call("GET", "/repositories/shop/protections")
+    stack.call("GET", "/repositories/shop/protections/release")
+    stack.call("PATCH", "/repositories/shop/protections/release", json={"approvals": 1})
+    stack.call("DELETE", "/repositories/shop/protections/release", expect=204)
+    made = stack.commit({"pipeline.toml": KEYED, "pipelines/totals.py": source(2)})
+    stack.call("GET", "/repositories/shop/commits?path=pipelines/totals.py")
+    stack.call("GET", f"/repositories/shop/commits/{made['sha']}")
+    stack.call("GET", "/repositories/shop/contents/")
+    stack.call("GET", "/repositories/shop/contents/pipelines/totals.py?ref=master")
+    stack.call("GET", "/repositories/shop/jobspecs")
+
+
+def walk_dataset(stack: Stack) -> str:
+    assert stack.upload("/shop/orders", "id,amount\n1,10\n2,20\n3,\n").status_code == 201
+    stack.call("GET", "/datasets?q=orders")
+    (dataset,) = stack.call("GET", "/datasets?path=/shop/orders")["results"]
+    here = f"/datasets/{dataset['id']}"
+    for part in ("", "/branches", "/branches/master", "/transactions", "/schema", "/preview?q=20", "/lineage"):
+        stack.call("GET", f"{here}{part}")
+    stack.call("POST", f"{here}/branches", json={"name": "side", "parent": "master"}, expect=201)
+    opened = stack.call("POST", f"{here}/transactions", json={"branch": "side", "type": "APPEND"}, expect=201)
+    stack.call("GET", f"{here}/transactions/{opened['id']}")
+    stack.call("POST", f"{here}/transactions/{opened['id']}/abort")
+    opened = stack.call("POST", f"{here}/transactions", json={"branch": "side"}, expect=201)
+    stack.call("POST", f"{here}/transactions/{opened['id']}/commit")
+    stack.call("DELETE", f"{here}/branches/side", expect=204)
+    return here
+
+
+def walk_builds(stack: Stack, orders: str) -> None:
+    order = {"branch": "master", "targets": ["/shop/totals"]}
+    stack.call("POST", "/builds", json={**order, "dry_run": True}, expect=200)
+    built = stack.build("/shop/totals")
+    assert built["state"] == "COMPLETED", built
+    stack.call("GET", "/builds?state=COMPLETED&target=/shop/totals")
+    (job,) = built["jobs"]
+    stack.call("GET", f"/jobs/{job['id']}")
+    assert stack.call("GET", f"/jobs/{job['id']}/log?after=1")["lines"]
+    stack.call("GET", f"{orders}/lineage?branch=master")
+    started = stack.start_build("/shop/totals", force=True)
+    stack.call("POST", f"/builds/{started['id']}/cancel", expect=202)
+    ended = stack.wait_for_build(started["id"])
+    if ended["state"] == "COMPLETED":  # it was quicker than its cancellation
+        pytest.fail("the build could not be cancelled: make it longer")
+    stack.wait_for_build(stack.call("POST", f"/builds/{started['id']}/retry", expect=202)["id"])
+
+
+def walk_history(stack: Stack) -> None:
+    stack.call("POST", "/repositories/shop/branches", json={"name": BRANCH, "start_point": "master"}, expect=201)
+    stack.call("GET", "/repositories/shop/branches?q=gr")
+    stack.call("GET", f"/repositories/shop/branches/{quote(BRANCH, safe='')}")
+    stack.commit({"pipelines/totals.py": source(3)}, branch=BRANCH)
+    stack.call("GET", f"/repositories/shop/compare?base=master&head={quote(BRANCH)}")
+    assert stack.build("/shop/totals", branch=BRANCH)["state"] == "COMPLETED"
+
+
+def walk_pull(stack: Stack) -> int:
+    pulls = "/repositories/shop/pulls"
+    made = stack.call("POST", pulls, json={"title": "Thrice", "source": BRANCH}, expect=201)
+    here = f"{pulls}/{made['number']}"
+    stack.call("GET", f"{pulls}?state=open")
+    stack.call("GET", here)
+    stack.call("PATCH", here, json={"body": "Because."})
+    stack.call("POST", f"{here}/close")
+    stack.call("POST", f"{here}/reopen")
+    build = stack.call("POST", f"{here}/builds", json={"sides": ["head"], "scope": "modified"}, expect=202)
+    stack.wait_for_build(build["id"])
+    rows = wait_for_rows(stack, f"{here}/datasets")
+    for part in ("commits", "files", "checks"):
+        stack.call("GET", f"{here}/{part}")
+    dataset = f"{here}/datasets/{rows['id']}"
+    for part in ("schema", "statistics", "rows?change=updated&column=amount&q=id=1&sort=-amount&limit=1"):
+        stack.call("GET", f"{dataset}/{part}")
+    for part in ("rows.csv", "rows.parquet"):
+        assert stack.request("GET", f"{dataset}/{part}").status_code == 200
+    anchor = {"dataset": "/shop/totals", "key": {"id": 1}, "column": "amount"}
+    stack.call("POST", f"{here}/comments", json={"body": "Why?", "anchor": anchor}, expect=201)
+    stack.call("GET", f"{here}/comments")
+    number: int = made["number"]
+    return number
+
+
+def wait_for_rows(stack: Stack, path: str) -> dict[str, Any]:
+    found: list[dict[str, Any]] = []
+
+    def is_ready() -> bool:
+        found[:] = [row for row in stack.call("GET", path)["results"] if row["rows"]["state"] == "ready"]
+        return bool(found)
+
+    wait_until(is_ready, seconds=40)
+    return found[0]
+
+
+def walk_merge(stack: Stack, number: int) -> None:
+    here = f"/repositories/shop/pulls/{number}"
+    answer = requests.post(f"{stack.url}/tokens", json={"name": "mira"}, auth=("mira", PASSWORD), timeout=10)
+    mira = {"Authorization": f"Bearer {answer.json()['token']}"}
+    review = requests.post(
+        f"{stack.url}{here}/reviews", json={"verdict": "approve", "body": "Good."}, headers=mira, timeout=10
+    )
+    assert review.status_code == 201
+    stack.call("GET", f"{here}/reviews")
+    assert requests.post(f"{stack.url}{here}/merge", json={"method": "rebase"}, headers=mira).status_code == 422
+    merge = stack.call("POST", f"{here}/merge", json={"method": "squash", "rebuild": "modified"}, expect=202)
+    stack.wait_for_build(merge["build"]["id"])
+    wait_until(lambda: stack.call("GET", here)["merge"]["state"] == "done", seconds=30)
+    stack.call("GET", f"{here}/timeline")
+
+
+def walk_ends(stack: Stack) -> None:
+    (dataset,) = stack.call("GET", "/datasets?path=/shop/totals")["results"]
+    here = f"/datasets/{dataset['id']}"
+    newest, *_, oldest = stack.call("GET", f"{here}/transactions?branch=master")["results"]
+    ends = f"from={oldest['id']}&to={newest['id']}"
+    for path in (f"{here}/compare?{ends}", f"{here}/changelog?keys=id", f"{here}/blame?key.id=1"):
+        stack.call("GET", path)
+        wait_until(lambda path=path: stack.call("GET", path)["state"] == "ready", seconds=30)  # type: ignore[misc]
+        stack.call("POST", path, expect=202)
+    for part in ("rows.csv", "rows.parquet"):
+        assert stack.request("GET", f"{here}/compare/{part}?{ends}").status_code == 200
+    stack.call("GET", f"{here}/compare/statistics?{ends}&scope=changed")
+    stack.call("POST", f"{here}/compare/cancel?{ends}", expect=202)
+    stack.call("DELETE", f"/repositories/shop/branches/{quote(BRANCH, safe='')}", expect=204)
+    stack.call("DELETE", "/repositories/shop/members/mira", expect=204)
+    stack.call("DELETE", "/repositories/shop", expect=204)
