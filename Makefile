@@ -28,11 +28,12 @@ fix: .venv/.dev ## repair what can be repaired
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
 bench: bench-catalog bench-builds bench-diff bench-pages ## every benchmark, as ratios
+bench-diff: .venv/.peers
 bench-catalog bench-builds bench-diff bench-pages: bench-%: .venv/.dev .venv/.jar static/build/.stamp ; @$(BIN)/python -m tests.bench.$*
 
 lock: .venv/.uv ## resolve the dependencies again
 	@$(LOCK) pyproject.toml -o .locks/requirements.txt && $(LOCK) pyproject.toml --group dev -o .locks/requirements-dev.txt
-	@for group in bootstrap java node; do $(LOCK) --group $$group -o .locks/$$group.txt || exit 1; done
+	@for group in bootstrap java node peers; do $(LOCK) --group $$group -o .locks/$$group.txt || exit 1; done
 
 clean: ; @rm -rf .venv node_modules static/build staticfiles
 
@@ -48,6 +49,9 @@ clean: ; @rm -rf .venv node_modules static/build staticfiles
 
 .venv/.dev: .locks/requirements-dev.txt .venv/.uv
 	@echo "Installing Python packages"; $(UV) install -q --require-hashes -r .locks/requirements-dev.txt && touch $@ .venv/.runtime
+
+.venv/.peers: .locks/peers.txt | .venv/.dev
+	@$(UV) install -q --target .venv/peers --require-hashes -r .locks/peers.txt && touch $@
 
 .venv/.jar: webapp/core/management/commands/fetch_jar.py | .venv/.runtime
 	@$(BIN)/python manage.py fetch_jar && { ls .venv/jars/*.jar >/dev/null 2>&1 && touch $@ || true; }

@@ -1,17 +1,21 @@
 """Row diffs against their peers, interleaved in one run, so that only ratios inside one line mean anything.
 
-    make bench-diff            or    python -m tests.bench.diff [--rows 1000000] [--repeat 3] [--spark]
+    make bench-diff            or    python -m tests.bench.diff [--rows 1000000] [--repeat 3] [--large] [--no-spark]
 
 Every line is one table: the same change written copy-on-write (scattered over all files, or clustered in one), with
 position deletes, or with deletion vectors. Peers: *decode*, reading the differing files and nothing else, the floor;
-*script*, a plain DuckDB full outer join over both whole snapshots that writes all changed rows; with `--spark` a Spark
-full outer join, warm. "diff" is from plan to stored rows; "ready" adds the column statistics of both whole tables.
+*script*, a plain DuckDB full outer join over both whole snapshots that writes all changed rows; *procedure*, Iceberg's
+`create_changelog_view` with updates, and *join*, a full outer join, both in a warm Spark; *datacompy*. "diff" is from
+plan to stored rows; "ready" adds the column statistics of both whole tables; "counts" is when the counts are known.
+The slope is the time of one and the same change to a table of ten times the rows. `--large` adds ten million rows.
 Every result is checked against the counts that the change was made with.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import resource
 import shutil
 import subprocess
@@ -25,7 +29,6 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import numpy as np
 import pyarrow as pa
-from pyiceberg.expressions import And, GreaterThanOrEqual, LessThan
 
 from jobs.engine.planner import plan_diff
 from jobs.protocol import DiffRequest, SideRef, write_message
@@ -34,10 +37,13 @@ from tests.factories import engine as tables
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
 
 FILES = 16
+SLOPE_FILE = 6_250
 CHANGED, INSERTED, DELETED = 0.01, 0.001, 0.001
+PEERS = Path(__file__).resolve().parents[2] / ".venv" / "peers"
 VALUES = ("i", "f", "g", "s", "t", "d", "b", "n", "u")
 
 
@@ -60,6 +66,11 @@ class Case:
     def note(self, peer: str, seconds: float) -> None:
         self.first.setdefault(peer, seconds)
         self.best[peer] = min(seconds, self.best.get(peer, seconds))
+
+    def check(self, peer: str, found: Any, wanted: Any) -> None:
+        """End the run where somebody is fast because the answer is wrong."""
+        if found != wanted:
+            raise SystemExit(f"{self.name}: {peer} found {found} instead of {wanted}")
 
 
 def make_rows(first: int, last: int, seed: int = 1) -> pa.Table:
@@ -100,42 +111,63 @@ def edit(content: pa.Table, updated: np.ndarray, deleted: np.ndarray) -> pa.Tabl
     return changed.filter(pa.array(~np.isin(keys, deleted)))
 
 
-def base_table(root: Path, name: str, rows: int) -> Table:
+def base_table(root: Path, name: str, rows: int, step: int) -> Table:
     table = tables.make_table(root, make_rows(0, 10).schema, name=name)
-    for first in range(0, rows, rows // FILES):
-        table.append(make_rows(first, min(rows, first + rows // FILES)))
-    return table
+    contents = (make_rows(first, min(rows, first + step)) for first in range(0, rows, step))
+    return tables.replace(table, [], [file for content in contents for file in tables.write_files(table, content)])
 
 
 def copy_on_write(root: Path, rows: int, *, clustered: bool) -> Case:
     name = "clustered" if clustered else "scattered"
-    table = base_table(root, f"n.{name}", rows)
-    old, old_files = tables.snapshot_of(table), paths_of(table)
+    table = base_table(root, f"n.{name}{rows}", rows, rows // FILES)
     updated, deleted = pick(rows, clustered=clustered)
-    step = rows // FILES
-    for first in range(0, rows, step):
-        content = make_rows(first, first + step)
-        if not np.isin(content.column("k").to_numpy(), [*updated, *deleted]).any():
-            continue
-        where = And(GreaterThanOrEqual("k", first), LessThan("k", first + step))
-        table.overwrite(edit(content, updated, deleted), overwrite_filter=where)
-    inserted = int(rows * INSERTED)
-    table.append(make_rows(rows, rows + inserted))
+    return rewrite(table, f"copy-on-write, {name}, {rows:,}", rows, rows // FILES, updated, deleted)
+
+
+def slope(root: Path, rows: int) -> Case:
+    """A table of so many rows in files of one size, and always the same change in one of them."""
+    table = base_table(root, f"n.slope{rows}", rows, SLOPE_FILE)
+    updated = np.arange(SLOPE_FILE * 5, SLOPE_FILE * 5 + 1000)
+    return rewrite(table, f"slope, {rows:,}", rows, SLOPE_FILE, updated, updated[:0], inserted=100)
+
+
+def rewrite(
+    table: Table,
+    name: str,
+    rows: int,
+    step: int,
+    updated: np.ndarray,
+    deleted: np.ndarray,
+    *,
+    inserted: int | None = None,
+) -> Case:
+    """Change rows in one commit: the files that hold them are written again."""
+    old, old_files = tables.snapshot_of(table), paths_of(table)
+    hit = {int(key) // step * step for key in (*updated, *deleted)}
+    gone = [file for file in tables.data_files(table) if first_key(file) in hit]
+    come = [edit(make_rows(first, min(rows, first + step)), updated, deleted) for first in sorted(hit)]
+    added = int(rows * INSERTED) if inserted is None else inserted
+    come.append(make_rows(rows, rows + added))
+    tables.replace(table, gone, [file for content in come for file in tables.write_files(table, content)])
     ends = (tables.side(table, old), tables.side(table, tables.snapshot_of(table)))
     files = (old_files, paths_of(table))
-    return Case(f"copy-on-write, {name}", *ends, ("k",), len(updated), inserted, len(deleted), files)
+    return Case(name, *ends, ("k",), len(updated), added, len(deleted), files)
+
+
+def first_key(file: DataFile) -> int:
+    return int.from_bytes(file.lower_bounds[1], "little", signed=True)
 
 
 def merge_on_read(root: Path, rows: int, *, vectors: bool) -> Case:
     name = "vectors" if vectors else "positions"
-    table = base_table(root, f"n.{name}", rows)
+    table = base_table(root, f"n.{name}{rows}", rows, rows // FILES)
     old = tables.snapshot_of(table)
     updated, deleted = pick(rows, clustered=False)
     gone = np.sort(np.concatenate([updated, deleted]))
     step = rows // FILES
     positions: dict[str, list[int]] = {}
     for file in tables.data_files(table):
-        first = int.from_bytes(file.lower_bounds[1], "little", signed=True)
+        first = first_key(file)
         positions[file.file_path] = (gone[(gone >= first) & (gone < first + step)] - first).tolist()
     table = (tables.delete_vectors if vectors else tables.delete_positions)(table, positions)
     inserted = int(rows * INSERTED)
@@ -144,7 +176,7 @@ def merge_on_read(root: Path, rows: int, *, vectors: bool) -> Case:
     table.append(pa.concat_tables([changed, make_rows(rows, rows + inserted)]))
     ends = (tables.side(table, old), tables.side(table, tables.snapshot_of(table)))
     label = "deletion vectors v3" if vectors else "position deletes v2"
-    return Case(f"merge-on-read, {label}", *ends, ("k",), len(updated), inserted, len(deleted), None)
+    return Case(f"merge-on-read, {label}, {rows:,}", *ends, ("k",), len(updated), inserted, len(deleted), None)
 
 
 def flights(root: Path) -> Case:
@@ -161,7 +193,11 @@ def flights(root: Path) -> Case:
     later = frame.copy()
     later.loc[chosen[:cut], "dep_delay"] = later.loc[chosen[:cut], "dep_delay"].fillna(0) + 1
     later = later.drop(index=chosen[cut:])
-    table.overwrite(pa.Table.from_pandas(later, preserve_index=False))
+    # one commit: the procedure finds carried-over rows only within one
+    come = tables.write_files(
+        table, pa.Table.from_pandas(later, schema=table.schema().as_arrow(), preserve_index=False)
+    )
+    tables.replace(table, tables.data_files(table), come)
     ends = (tables.side(table, old), tables.side(table, tables.snapshot_of(table)))
     key = ("carrier", "flight", "time_hour")
     return Case(f"flights, {len(frame):,} rows", *ends, key, cut, 0, len(chosen) - cut, (old_files, paths_of(table)))
@@ -179,9 +215,9 @@ def run_ours(case: Case, folder: Path) -> None:
     summary = tables.diff(folder, case.before, case.after, key=case.key)
     case.note("ready", time.perf_counter() - started)
     case.note("diff", sum(summary["timings_s"][phase] for phase in ("planning", "comparing", "writing")))
-    found = (summary["updated"], summary["inserted"], summary["deleted"])
-    if found != (case.updated, case.inserted, case.deleted):
-        raise SystemExit(f"{case.name}: {found} instead of {(case.updated, case.inserted, case.deleted)}")
+    case.note("counts", sum(summary["timings_s"][phase] for phase in ("planning", "comparing")))
+    found = [summary["updated"], summary["inserted"], summary["deleted"]]
+    case.check("the engine", found, [case.updated, case.inserted, case.deleted])
 
 
 def run_decode(case: Case, _folder: Path) -> None:
@@ -216,31 +252,19 @@ def run_script(case: Case, folder: Path) -> None:
     case.note("script", time.perf_counter() - started)
 
 
-class SparkPeer:
-    """A full outer join in a warm local Spark, changed rows counted."""
-
-    def __init__(self) -> None:
-        from pyspark.sql import SparkSession
-
-        builder = SparkSession.builder.master("local[2]").config("spark.driver.memory", "4g")
-        builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "8")
-        self.session = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
-        self.session.sparkContext.setLogLevel("ERROR")
-
-    def run(self, case: Case, _folder: Path) -> None:
-        if case.files is None:
-            return
-        started = time.perf_counter()
-        before, after = (self.session.read.parquet(*paths) for paths in case.files)
-        names = before.columns
-        before, after = before.alias("b"), after.alias("a")
-        on = " AND ".join(f"b.{name} <=> a.{name}" for name in case.key)
-        differs = " OR ".join(f"NOT b.{name} <=> a.{name}" for name in names)
-        from pyspark.sql.functions import expr
-
-        joined = before.join(after, expr(on), "full_outer").where(expr(differs))
-        joined.write.format("noop").mode("overwrite").save()
-        case.note("spark", time.perf_counter() - started)
+def run_datacompy(case: Case, _folder: Path) -> None:
+    """datacompy's report over Polars frames, in a process with packages of its own; one thread as it comes."""
+    if case.files is None or not PEERS.exists():
+        return
+    question = json.dumps({"before": case.files[0], "after": case.files[1], "key": case.key})
+    script = Path(__file__).with_name("diff_peers") / "datacompy_report.py"
+    environment = {**os.environ, "PYTHONPATH": str(PEERS)}
+    made = subprocess.run(
+        [sys.executable, str(script), question], check=True, capture_output=True, text=True, env=environment
+    )
+    answer = json.loads(made.stdout.splitlines()[-1])
+    case.note("datacompy", answer["seconds"])
+    case.check("datacompy", answer["counts"], [case.updated, case.inserted, case.deleted])
 
 
 def peak_memory(case: Case, folder: Path) -> int:
@@ -265,45 +289,69 @@ def peak_memory(case: Case, folder: Path) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.diff", description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--spark", action="store_true", help="also run a Spark full outer join")
+    parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--large", action="store_true", help="also ten times the rows, without peers in Spark")
+    parser.add_argument("--no-spark", action="store_true", help="leave out the peers in Spark")
     options = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="bench-diff-"))
     try:
-        cases = [
-            flights(root),
-            copy_on_write(root, options.rows, clustered=False),
-            copy_on_write(root, options.rows, clustered=True),
-            copy_on_write(root / "small", options.rows // 10, clustered=True),
-            merge_on_read(root, options.rows, vectors=False),
-            merge_on_read(root, options.rows, vectors=True),
-        ]
-        cases[3].name += f", {options.rows // 10:,} rows"
-        contestants: list[Callable[[Case, Path], None]] = [run_ours, run_decode, run_script]
-        if options.spark:
-            contestants.append(SparkPeer().run)
-        for _ in range(options.repeat):
-            for case in cases:
-                for contestant in contestants:
-                    contestant(case, root)
-        report(cases, {case.name: peak_memory(case, root) for case in cases}, options)
+        cases = make_cases(root, options.rows)
+        contestants: list[Callable[[Case, Path], None]] = [run_ours, run_decode, run_script, run_datacompy]
+        if not options.no_spark:
+            from tests.bench.diff_peers.spark import SparkPeers
+
+            peers = SparkPeers(root)
+            contestants += [peers.run_procedure, peers.run_join]
+        race(cases, contestants, root, options.repeat)
+        slopes = [slope(root, rows) for rows in (options.rows // 10, options.rows)]
+        race(slopes, [run_ours], root, 5)
+        if options.large:
+            large = [copy_on_write(root, options.rows * 10, clustered=clustered) for clustered in (False, True)]
+            race(large, [run_ours, run_decode, run_script], root, 1)
+            cases += large
+        report(cases, {case.name: peak_memory(case, root) for case in cases}, slopes, options)
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def report(cases: list[Case], memory: dict[str, int], options: Any) -> None:
+def make_cases(root: Path, rows: int) -> list[Case]:
+    """The tables to compare."""
+    return [
+        flights(root),
+        copy_on_write(root, rows // 10, clustered=False),
+        copy_on_write(root, rows // 10, clustered=True),
+        copy_on_write(root, rows, clustered=False),
+        copy_on_write(root, rows, clustered=True),
+        merge_on_read(root, rows, vectors=False),
+        merge_on_read(root, rows, vectors=True),
+    ]
+
+
+def race(cases: list[Case], contestants: list[Callable[[Case, Path], None]], root: Path, repeat: int) -> None:
+    """Let all run in turn, so that what else the machine does slows all of them."""
+    for _ in range(repeat):
+        for case in cases:
+            for contestant in contestants:
+                contestant(case, root)
+
+
+def report(cases: list[Case], memory: dict[str, int], slopes: list[Case], options: Any) -> None:
     """Seconds, and ratios of the same line."""
+    peers = ("decode", "script", "procedure", "join", "datacompy")
+    print(f"10 columns in {FILES} files unless said; best of {options.repeat}, first call in brackets")
     print(
-        f"{options.rows:,} rows x 10 columns in {FILES} files unless said; best of {options.repeat}, first call in brackets"
+        f"| table, rows | counts s | diff s | ready s | {' | '.join(f'{p} s | diff/{p}' for p in peers)} | peak MiB |"
     )
-    print("| table | diff s | ready s | decode s | script s | diff/decode | diff/script | diff/spark | peak MiB |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("|---" * (5 + 2 * len(peers)) + "|")
     for case in cases:
-        cells = [_seconds(case, peer) for peer in ("diff", "ready", "decode", "script")]
-        ratios = [_ratio(case, peer) for peer in ("decode", "script", "spark")]
-        print(f"| {case.name} | " + " | ".join([*cells, *ratios, str(memory[case.name])]) + " |")
+        cells = [_seconds(case, what) for what in ("counts", "diff", "ready")]
+        cells += [cell for peer in peers for cell in (_seconds(case, peer), _ratio(case, peer))]
+        print(f"| {case.name} | {' | '.join([*cells, str(memory[case.name])])} |")
+    small, large = (case.best["diff"] for case in slopes)
+    print(f"slope: the same change in ten times the rows, {small:.3f} s and {large:.3f} s: {large / small:.2f}x")
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(f"this process with all contestants: {own} MiB; datacompy and SQLMesh are not installed and were not run")
+    missing = "" if PEERS.exists() else "; datacompy is not installed"
+    print(f"this process with all contestants: {own} MiB{missing}; the procedure refuses tables with delete files")
 
 
 def _seconds(case: Case, peer: str) -> str:

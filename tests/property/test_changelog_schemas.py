@@ -34,7 +34,7 @@ PLAIN = {"long", "int", "double", "float", "string", "boolean", "date", "timesta
 """What Polars stores in Iceberg's types."""
 UNEQUAL = {"double", "float", "struct", "list", "map", "deep"}
 """What no equality delete may name."""
-QUICK = settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+QUICK = settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 LONG = settings(QUICK, max_examples=60)
 Row = dict[str, Any]
 
@@ -60,8 +60,10 @@ def histories(draw: st.DrawFn) -> tuple[dict[str, str], list[str], list[tuple[st
 class History:
     """A table that went through some versions, one snapshot each; and the rows of each version."""
 
-    def __init__(self, style: str, kinds: dict[str, str], versions: Sequence[tuple[str, list[Row]]]) -> None:
-        self.style, self.kinds = style, kinds
+    def __init__(
+        self, folder: Path, style: str, kinds: dict[str, str], versions: Sequence[tuple[str, list[Row]]]
+    ) -> None:
+        self.folder, self.style, self.kinds = folder, style, kinds
         self.columns = list(kinds)
         self.schema = Schema(*(field(place + 1, name, kind) for place, (name, kind) in enumerate(kinds.items())))
         self.table = self.make()
@@ -76,7 +78,7 @@ class History:
         mapping = create_mapping_from_schema(self.schema).model_dump_json()
         version = "1" if self.style == "version 1" else "2"
         properties = {"format-version": version, "schema.name-mapping.default": mapping}
-        return tables.make_table(Path(tempfile.mkdtemp()), self.schema, properties=properties)
+        return tables.make_table(Path(tempfile.mkdtemp(dir=self.folder)), self.schema, properties=properties)
 
     def bag(self, rows: Sequence[Row]) -> Counter[Any]:
         return Counter(oracle.row_of(row, self.columns) for row in rows)
@@ -260,7 +262,7 @@ def check_applied(history: History, keys: list[str], first: int, log: Any) -> No
 def check_diff(history: History, keys: list[str], old: Any, new: Any) -> None:
     places = list(range(len(history.columns)))
     sides = [tables.side(history.table, snapshot, history.table.schema().schema_id) for snapshot, _ in (old, new)]
-    folder = Path(tempfile.mkdtemp())
+    folder = history.folder
     wanted = oracle.net(old[1], new[1], history.columns)
     assert oracle.stored(tables.diff(folder, *sides)["rows"], places) == wanted
     keyed = tables.diff(folder, *sides, key=keys)
@@ -275,24 +277,19 @@ def events(history: History, log: Any) -> Counter[Any]:
     )
 
 
+def check_any(style: str, given_history: Any) -> None:
+    kinds, keys, versions = given_history
+    with tempfile.TemporaryDirectory() as folder:
+        check(History(Path(folder), style, kinds, versions), keys)
+
+
 @pytest.mark.parametrize("style", STYLES)
 def test_changes_are_those_of_the_versions_rows(style: str) -> None:
-    @QUICK
-    @given(histories())
-    def law(given_history: Any) -> None:
-        kinds, keys, versions = given_history
-        check(History(style, kinds, versions), keys)
-
-    law()
+    QUICK(given(histories())(lambda found: check_any(style, found)))()
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("style", STYLES)
 def test_changes_are_those_of_the_versions_rows_at_length(style: str) -> None:
-    @LONG
-    @given(histories())
-    def law(given_history: Any) -> None:
-        kinds, keys, versions = given_history
-        check(History(style, kinds, versions), keys)
-
-    law()
+    LONG(given(histories())(lambda found: check_any(style, found)))()

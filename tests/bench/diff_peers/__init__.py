@@ -1,0 +1,1 @@
+"""What `tests.bench.diff` compares the engine with, beside DuckDB."""

@@ -1,0 +1,29 @@
+"""Run by `tests.bench.diff` in a process with datacompy's own packages: compares two lists of Parquet files by key.
+
+python datacompy_report.py '{"before": [...], "after": [...], "key": [...]}'
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import datacompy
+import polars as pl
+
+
+def main(question: str) -> None:
+    """Print the seconds, and how many rows differ, came and left."""
+    asked = json.loads(question)
+    started = time.perf_counter()
+    before, after = (pl.read_parquet(asked[end]) for end in ("before", "after"))
+    found = datacompy.PolarsCompare(before, after, join_columns=asked["key"])
+    differing = found.intersect_rows.height - found.count_matching_rows()
+    seconds = time.perf_counter() - started
+    counts = [differing, found.df2_unq_rows.height, found.df1_unq_rows.height]
+    sys.stdout.write(json.dumps({"seconds": seconds, "counts": counts}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

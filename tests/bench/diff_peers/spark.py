@@ -1,0 +1,86 @@
+"""Spark as a peer: Iceberg's own `create_changelog_view`, and a full outer join of both snapshots."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.factories.spark import new_session
+
+if TYPE_CHECKING:
+    from tests.bench.diff import Case
+
+CATALOG = "bench"
+
+
+class SparkPeers:
+    """One warm Spark in this process, which finds the tables as those of a folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.warehouse = root / "spark"
+        key = f"spark.sql.catalog.{CATALOG}"
+        catalog = {
+            key: "org.apache.iceberg.spark.SparkCatalog",
+            f"{key}.type": "hadoop",
+            f"{key}.warehouse": f"file://{self.warehouse}",
+        }
+        self.session = new_session({**catalog, "spark.sql.shuffle.partitions": "8"})
+        self.tables: dict[str, str] = {}
+
+    def table_of(self, case: Case) -> str:
+        """Show a case's table to Spark: its newest metadata, where a catalog of folders looks for it."""
+        if case.name not in self.tables:
+            name = f"t{len(self.tables)}"
+            folder = self.warehouse / "n" / name / "metadata"
+            folder.mkdir(parents=True)
+            content = Path(case.after.metadata_location.removeprefix("file://")).read_bytes()
+            (folder / "v1.metadata.json").write_bytes(content)
+            (folder / "version-hint.text").write_text("1")
+            self.tables[case.name] = f"{CATALOG}.n.{name}"
+        return self.tables[case.name]
+
+    def run_procedure(self, case: Case, _folder: Path) -> None:
+        """Updates by key, as Iceberg computes them; it refuses tables with delete files."""
+        table = self.table_of(case)
+        keys = ", ".join(f"'{name}'" for name in case.key)
+        started = time.perf_counter()
+        try:
+            self.session.sql(
+                f"CALL {CATALOG}.system.create_changelog_view(table => '{table.partition('.')[2]}', "
+                f"changelog_view => 'changes', options => map('start-snapshot-id', '{case.before.snapshot_id}', "
+                f"'end-snapshot-id', '{case.after.snapshot_id}'), compute_updates => true, "
+                f"identifier_columns => array({keys}))"
+            )
+            found = self._write(self.session.table("changes"))
+        except Exception as error:
+            if "Delete files are currently not supported" not in str(error):
+                raise
+            return
+        case.note("procedure", time.perf_counter() - started)
+        case.check("procedure", found, 2 * case.updated + case.inserted + case.deleted)
+
+    def run_join(self, case: Case, _folder: Path) -> None:
+        """Both snapshots whole, joined by key."""
+        from pyspark.sql.functions import expr
+
+        table = self.table_of(case)
+        started = time.perf_counter()
+        ends = (self.session.read.option("snapshot-id", str(e.snapshot_id)) for e in (case.before, case.after))
+        before, after = (end.table(table).withColumn("here", expr("true")) for end in ends)
+        names = [name for name in before.columns if name != "here"]
+        on = " AND ".join(f"b.{name} <=> a.{name}" for name in case.key)
+        differs = " OR ".join(["NOT b.here <=> a.here", *(f"NOT b.{name} <=> a.{name}" for name in names)])
+        joined = before.alias("b").join(after.alias("a"), expr(on), "full_outer").where(expr(differs))
+        found = self._write(joined)
+        case.note("join", time.perf_counter() - started)
+        case.check("join", found, case.updated + case.inserted + case.deleted)
+
+    def _write(self, rows: Any) -> int:
+        """Compute every row and every column, and count the rows on the way."""
+        from pyspark.sql import Observation
+        from pyspark.sql.functions import count, lit
+
+        seen = Observation()
+        rows.observe(seen, count(lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
+        return int(seen.get["rows"])
