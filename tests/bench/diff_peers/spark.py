@@ -66,7 +66,7 @@ class SparkPeers:
 
         table = self.table_of(case)
         started = time.perf_counter()
-        ends = (self.session.read.option("snapshot-id", str(e.snapshot_id)) for e in (case.before, case.after))
+        ends = (self.session.read.option("versionAsOf", str(e.snapshot_id)) for e in (case.before, case.after))
         before, after = (end.table(table).withColumn("here", expr("true")) for end in ends)
         names = [name for name in before.columns if name != "here"]
         on = " AND ".join(f"b.{name} <=> a.{name}" for name in case.key)
