@@ -12,10 +12,12 @@ from webapp.accounts.models import AuditEntry, Folder, Token, User
 from webapp.accounts.rules.principals import JobScope, Principal
 from webapp.core import clock
 from webapp.core.errors import NotFound, PermissionDenied, Unauthenticated
+from webapp.core.prepared import Prepared
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
 
+_TOKENS = Prepared(lambda digest: Token.objects.select_related("user").filter(digest=digest).order_by(), str)
 USE_RECORDED_EVERY = timedelta(minutes=10)
 """A write per request would make every read of the catalog take the write lock."""
 
@@ -37,7 +39,7 @@ def authenticate_token(secret: str) -> Principal:
         Unauthenticated: unknown, revoked or expired, or its user is no longer active.
 
     """
-    token = Token.objects.select_related("user").filter(digest=digest_secret(secret)).first()
+    token = _TOKENS.first(digest_secret(secret))
     if token is None:
         raise Unauthenticated("The token is unknown. Make one under Settings, Tokens.", code="token_unknown")
     now = clock.now()

@@ -18,8 +18,16 @@ from webapp.catalog.storage import credentials, metadata_files
 from webapp.catalog.storage.metadata_files import MetadataFile
 from webapp.core.errors import Unavailable
 from webapp.core.object_store import is_object_location
+from webapp.core.prepared import Prepared
 
 __all__ = ["Pointer", "TableRow", "TableView"]
+_TABLES = Prepared(
+    lambda path, name: Table.objects.filter(namespace__path=path, name=name).values_list(
+        "id", "metadata_location", "version", "location"
+    ),
+    str,
+    str,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +127,7 @@ def table_exists(*, table: str) -> bool:
 
 def find_table(ref: TableRef) -> TableRow | None:
     """The row of a table of exactly this name."""
-    found = (
-        Table.objects.filter(namespace__path=SEPARATOR.join(ref.namespace), name=ref.name)
-        .values_list("id", "metadata_location", "version", "location")
-        .first()
-    )
+    found = _TABLES.first(SEPARATOR.join(ref.namespace), ref.name)
     return None if found is None else TableRow(*found)
 
 

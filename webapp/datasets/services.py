@@ -19,6 +19,7 @@ from webapp.catalog import services as catalog
 from webapp.catalog.rules.pointers import Pointer
 from webapp.core import clock, names
 from webapp.core.errors import Conflict, InvalidInput
+from webapp.core.prepared import Prepared
 from webapp.datasets import queries, signals
 from webapp.datasets.models import Dataset, DatasetBranch, Transaction
 from webapp.datasets.rules import ancestry, summaries
@@ -26,6 +27,20 @@ from webapp.datasets.rules import transactions as rules
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
+
+_LOCKED = Prepared(lambda table: Dataset.objects.select_for_update().filter(table=table), str)
+"""A dataset by its table, locked where the database locks rows."""
+_LAST = Prepared(
+    lambda branch: (
+        Transaction.objects.filter(dataset_branch=branch)
+        .order_by()
+        .values("dataset_branch")
+        .annotate(last=Max("number"), closed=Max("closed_at"))
+        .values_list("last", "closed")
+    ),
+    int,
+)
+"""Of the transactions of a branch: the highest number, and when the last one was closed."""
 
 
 def get_or_create_dataset(*, path: str, by: Principal) -> Dataset:
@@ -260,7 +275,7 @@ def check_commit(*, table: str, branch: str, by: Principal | None) -> None:
         queries.check_staging_use(table=table, branch=branch, principal=by)
         return
     queries.check_not_internal(branch)
-    dataset = Dataset.objects.select_for_update().filter(table=table).first()
+    dataset = _LOCKED.first(table)
     pointer = None if dataset is None else queries.find_branch(dataset, branch)
     if pointer is not None:
         rules.check_may_open(dataset=pointer.dataset.path, branch=branch, standing=queries.standing_of(pointer))
@@ -282,8 +297,10 @@ def record_commit(
     if before == after:
         return None
     with database.atomic():
-        dataset = register_dataset(table=table, by=by)
-        _lock([dataset])
+        dataset = _LOCKED.first(table)
+        if dataset is None:
+            dataset = register_dataset(table=table, by=by)
+            _lock([dataset])
         pointer = queries.find_branch(dataset, branch)
         if pointer is None and before is None and _adopt_branch(dataset, branch, after):
             return None
@@ -412,18 +429,18 @@ def _start_from_parent(pointer: DatasetBranch, *, pin: bool = True) -> None:
 def _add_transaction(
     pointer: DatasetBranch, *, type_: str, by: str, build_id: int | None = None, job_id: str = ""
 ) -> Transaction:
-    own = Transaction.objects.filter(dataset_branch=pointer).aggregate(last=Max("number"), closed=Max("closed_at"))
+    last, closed_at = _LAST.first(pointer.pk) or (0, None)
     return Transaction(
         dataset=pointer.dataset,
         dataset_branch=pointer,
         branch_name=pointer.name,
-        number=(own["last"] or 0) + 1,
+        number=last + 1,
         parent=pointer.transaction,
         type=type_,
         by=by,
         build_id=build_id,
         job_id=job_id,
-        started_at=rules.not_before(clock.now(), own["closed"]),
+        started_at=rules.not_before(clock.now(), closed_at),
     )
 
 

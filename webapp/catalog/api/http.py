@@ -1,6 +1,5 @@
 """Requests and answers of the catalog, independent of the server that carries them."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +8,7 @@ from urllib.parse import parse_qsl
 from webapp.accounts.rules.principals import Principal
 from webapp.catalog.rules.errors import Malformed
 from webapp.catalog.rules.refs import BRANCH_HEADER, TableRef, read_branch, read_namespace
+from webapp.core import json_bytes
 
 MAX_BODY = 64 * 1024 * 1024
 JSON_TYPE = ("content-type", "application/json")
@@ -79,7 +79,7 @@ class Call:
     def json(self) -> dict[str, Any]:
         """The body, a JSON object."""
         try:
-            parsed = json.loads(self.request.body)
+            parsed = json_bytes.load(self.request.body)
         except (ValueError, RecursionError) as error:
             message = "Cannot parse the request's body: not JSON"
             raise Malformed(message) from error
@@ -101,4 +101,4 @@ def empty(*, status: int = 204) -> CatalogResponse:
 
 def dump(body: Any) -> bytes:
     """JSON without spaces."""
-    return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+    return json_bytes.dump(body)

@@ -13,6 +13,7 @@ from uuid import uuid4
 from webapp.catalog.rules.errors import DamagedTable, Malformed
 from webapp.catalog.rules.metadata import Metadata, with_legacy_fields
 from webapp.catalog.storage import local_files, object_files
+from webapp.core import json_bytes
 from webapp.core.object_store import Absent, is_object_location
 
 # Of the files as written; parsed they take several times as much.
@@ -104,7 +105,7 @@ def read_foreign(location: str, *, root: str) -> dict[str, Any]:
         if len(raw) > FOREIGN_BYTES:
             message = f"{location} is larger than {FOREIGN_BYTES} bytes"
             raise Malformed(message)
-        parsed = json.loads(raw)
+        parsed = json_bytes.load(raw)
     except (Absent, ValueError, RecursionError) as error:
         message = f"Cannot read table metadata at {location}"
         raise Malformed(message) from error
@@ -118,7 +119,7 @@ def write(metadata: dict[str, Any], *, location: str, version: int) -> MetadataF
     """Write the next metadata file of a table; when this returns, it survives a power cut."""
     name = f"{version:05d}-{uuid4()}.metadata.json"
     target = f"{location}/metadata/{name}"
-    raw = json.dumps(_written(metadata), separators=(",", ":"), ensure_ascii=False).encode()
+    raw = json_bytes.dump(_written(metadata))
     store_of(target).write(target, raw)
     file = MetadataFile(target, raw, metadata)
     _cache.add(file)

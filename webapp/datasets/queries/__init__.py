@@ -12,6 +12,7 @@ from webapp.catalog.rules.pointers import Pointer
 from webapp.core import names
 from webapp.core.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from webapp.core.numbers import read_count
+from webapp.core.prepared import Prepared
 from webapp.datasets import signals
 from webapp.datasets.models import Dataset, DatasetBranch, Transaction
 from webapp.datasets.rules import ancestry
@@ -24,6 +25,13 @@ INTERNAL_PREFIX = "_"
 STAGING_PREFIX = "_job/"
 """What the names of staging branches start with; people's names never start with an underscore."""
 SHORTEST_ID = 6
+_BRANCHES = Prepared(
+    lambda dataset, name: DatasetBranch.objects.filter(dataset=dataset, name=name).select_related(
+        "transaction__parent", "parent"
+    ),
+    int,
+    str,
+)
 
 
 def get_dataset(
@@ -83,7 +91,10 @@ def get_branch(dataset: Dataset, name: str) -> DatasetBranch:
 
 def find_branch(dataset: Dataset, name: str) -> DatasetBranch | None:
     """Return the dataset's branch of this name, or None."""
-    return dataset.branches.filter(name=name).select_related("transaction__parent", "parent").first()
+    found = _BRANCHES.first(dataset.pk, name)
+    if found is not None:
+        found.dataset = dataset
+    return found
 
 
 def get_transaction(dataset: Dataset, transaction: str) -> Transaction:

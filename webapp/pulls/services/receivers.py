@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.db.models import Q
+
 from webapp.builds.models import Build
+from webapp.core.prepared import Prepared
 from webapp.datasets.models import Dataset, Transaction
 from webapp.pulls.models import PullRequest, SpecRecord
 from webapp.pulls.queries.blames import blame_url
@@ -15,6 +18,21 @@ from webapp.pulls.queries.pulls import describe_published
 from webapp.pulls.rules import states
 from webapp.pulls.services import merging, pulls
 from webapp.repositories.models import PUBLISHED, Publication, Repository
+
+_SHOWING = Prepared(
+    lambda branch, dataset: (
+        PullRequest.objects.filter(
+            Q(source=branch) | Q(target=branch, datasets__dataset=dataset),
+            state=states.OPEN,
+        )
+        .order_by("pk")
+        .values_list("pk")
+        .distinct()
+    ),
+    str,
+    int,
+)
+"""The open pull requests from a branch, or into it with this dataset; asked at every commit to any table."""
 
 
 def follow_commit(*, repository: Repository, branch: str, **_: Any) -> None:
@@ -41,11 +59,7 @@ def follow_publication(*, publication: Publication, **_: Any) -> None:
 
 def follow_transaction(*, transaction: Transaction, **_: Any) -> None:
     """A dataset's branch moved: look again at the pull requests that show it."""
-    open_pulls = PullRequest.objects.filter(state=states.OPEN)
-    moved = open_pulls.filter(source=transaction.branch_name) | open_pulls.filter(
-        target=transaction.branch_name, datasets__dataset=transaction.dataset_id
-    )
-    for pk in moved.values_list("pk", flat=True).distinct():
+    for (pk,) in _SHOWING.all(transaction.branch_name, transaction.dataset_id):
         pulls.ring_refresh(pull_id=pk)
 
 

@@ -1,0 +1,75 @@
+"""Query sets whose SQL is made once. For the few that every request of the catalog runs, making it costs more than running it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+from django.db import connection
+from django.db.models import QuerySet
+from django.db.models.query import ModelIterable, get_related_populators
+
+Row = TypeVar("Row")
+_STAND_INS: dict[type, Callable[[int], Any]] = {int: lambda n: -(10**15) - n, str: lambda n: f"\x02argument {n}\x03"}
+
+
+class Prepared(Generic[Row]):
+    """A query set as a function of its arguments, which it may only compare for equality.
+
+    `build` is called once for each kind of database, with stand-ins of the given types; it returns a query set of models,
+    `select_related` included, or of `values_list`.
+    """
+
+    def __init__(self, build: Callable[..., QuerySet[Any, Row]], *kinds: type) -> None:
+        self._build = build
+        self._kinds = kinds
+        self._compiled: dict[str, _Compiled] = {}
+
+    def first(self, *arguments: object) -> Row | None:
+        """The first row, or None."""
+        return next(iter(self.all(*arguments)), None)
+
+    def all(self, *arguments: object) -> list[Row]:
+        """Every row."""
+        compiled = self._compiled.get(connection.vendor)
+        if compiled is None:
+            compiled = self._compiled[connection.vendor] = self._compile()
+        params: list[Any] = [value if at is None else arguments[at] for at, value in compiled.params]
+        with connection.cursor() as cursor:
+            cursor.execute(compiled.sql, params)
+            rows = cursor.fetchall()
+        return [compiled.read(row) for row in rows]
+
+    def _compile(self) -> _Compiled:
+        stand_ins = [_STAND_INS[kind](n) for n, kind in enumerate(self._kinds)]
+        return _Compiled(self._build(*stand_ins), stand_ins)
+
+
+class _Compiled:
+    """The SQL of a query set, where its arguments go, and how its rows are read."""
+
+    def __init__(self, rows: QuerySet[Any, Any], stand_ins: Sequence[object]) -> None:
+        compiler = rows.query.get_compiler(connection=connection)
+        self.sql, params = compiler.as_sql()
+        self.params = [(stand_ins.index(value) if value in stand_ins else None, value) for value in params]
+        select = compiler.select or []
+        self._converters = compiler.get_converters([column for column, _sql, _alias in select])
+        self._model = compiler.klass_info if issubclass(rows._iterable_class, ModelIterable) else None
+        if self._model is not None:
+            own = self._model["select_fields"]
+            self._own = slice(own[0], own[-1] + 1)
+            self._names = [select[n][0].target.attname for n in own]
+            self._populators = get_related_populators(self._model, select, connection.alias)  # type: ignore[call-arg]  # Django 6's
+
+    def read(self, row: Sequence[Any]) -> Any:
+        """A row as the query set would give it."""
+        values = list(row)
+        for at, (converters, column) in self._converters.items():
+            for convert in converters:
+                values[at] = convert(values[at], column, connection)
+        if self._model is None:
+            return tuple(values)
+        found = self._model["model"].from_db(connection.alias, self._names, values[self._own])
+        for populator in self._populators:
+            populator.populate(values, found)
+        return found
