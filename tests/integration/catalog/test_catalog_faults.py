@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import time
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -15,7 +16,7 @@ from django.db import OperationalError, connection, transaction
 
 from tests.factories.catalog import Catalog, head, set_ref, snapshot, table_path
 from tests.factories.disks import filled, small_disk
-from webapp.catalog.models import IdempotencyRecord, Table
+from webapp.catalog.models import IdempotencyRecord, Namespace, Table
 from webapp.catalog.services import idempotency, swaps
 from webapp.catalog.storage import local_files, metadata_files
 from webapp.core.errors import Conflict
@@ -178,6 +179,36 @@ def test_threads_on_one_table_and_on_branches_lose_nothing(orders: Catalog) -> N
     assert done == {None: 10, "a": 5, "b": 5}
     assert len(orders.load(ORDERS).metadata["snapshots"]) == 21
     assert len(orders.load(ORDERS).metadata["snapshot-log"]) == 11
+
+
+def test_a_writer_in_a_block_of_its_own_does_not_wait_for_those_who_queue(catalog: Catalog) -> None:
+    """It has the database's lock, for which the first of the queue waits: waiting for that one would never end."""
+    holding, done = threading.Event(), []
+
+    def write(name: str) -> None:
+        with swaps.writing():
+            Namespace.objects.create(path=name)
+            done.append(name)
+
+    def write_in_a_block() -> None:
+        with transaction.atomic():
+            holding.set()
+            time.sleep(0.3)
+            write("inner")
+        connection.close()
+
+    def queue() -> None:
+        assert holding.wait(10)
+        write("queued")
+        connection.close()
+
+    threads = [threading.Thread(target=work) for work in (write_in_a_block, queue)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(15)
+    assert done == ["inner", "queued"]
+    assert not any(thread.is_alive() for thread in threads)
 
 
 def test_another_process_was_first(orders: Catalog, home: Path) -> None:

@@ -6,7 +6,8 @@ told so, because a client that hears "failed" deletes what a successful commit n
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from django.db import DatabaseError, DataError, IntegrityError, connection, transaction
@@ -31,6 +32,7 @@ METADATA_LOG_KEPT = 100
 # Commits of one process to one table take turns: losing a race costs a synchronised file. Between processes the
 # compare-and-swap decides, here as there.
 _LOCKS = tuple(threading.RLock() for _ in range(64))
+_WRITING = threading.Lock()
 
 
 class LostRace(Exception):
@@ -61,6 +63,15 @@ class Move:
 def lock_for(ref: TableRef) -> threading.RLock:
     """The turn-taking of this process's commits to a table."""
     return _LOCKS[hash((ref.namespace, ref.name)) % len(_LOCKS)]
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """An atomic block that writes. SQLite has one writer at a time and lets the others sleep: those of this process queue."""
+    # Who is in a block already has the database's lock, and must not wait for somebody who waits for that one.
+    is_queued = connection.vendor == "sqlite" and not connection.in_atomic_block
+    with _WRITING if is_queued else nullcontext(), transaction.atomic():
+        yield
 
 
 def now_ms() -> int:
@@ -100,7 +111,7 @@ def swap(
     """
     asked_to_commit = False
     try:
-        with transaction.atomic():
+        with writing():
             # In one order, so that two commits to the same tables never wait in a circle.
             for move in sorted(moves, key=lambda move: move.row.id):
                 _move(move, by=by, check=check)

@@ -20,7 +20,7 @@ from webapp.catalog.rules.locations import is_given_location, is_inside, table_f
 from webapp.catalog.rules.metadata import Metadata, normalise, placeholder
 from webapp.catalog.rules.refs import SEPARATOR, TableRef, check_name, is_internal, table_ref
 from webapp.catalog.services.namespaces import ensure_namespace
-from webapp.catalog.services.swaps import ATTEMPTS, LostRace, Move, lock_for, now_ms, swap, write_next
+from webapp.catalog.services.swaps import ATTEMPTS, LostRace, Move, lock_for, now_ms, swap, write_next, writing
 from webapp.catalog.storage import metadata_files
 from webapp.core.errors import Unavailable
 
@@ -340,7 +340,7 @@ def _insert(ref: TableRef, metadata: Metadata, *, by: Principal | None, inside: 
     metadata_files.make_table_folders(location)
     file = metadata_files.write(metadata, location=location, version=0)
     try:
-        with transaction.atomic():
+        with writing():
             Table.objects.create(
                 namespace=namespace, name=ref.name, location=location, metadata_location=file.location, version=0
             )
