@@ -247,11 +247,11 @@ def test_api_of_a_build(world: World, build: Build, api_client: Callable[..., AP
 @pytest.mark.parametrize(
     ("body", "status"),
     [
-        ({}, 400),
+        ({}, 422),
         ({"branch": "master"}, 422),
-        ({"branch": "master", "targets": "/shop/one"}, 400),
-        ({"branch": "master", "targets": ["/shop/one"], "force": "yes"}, 400),
-        ({"branch": "master", "targets": ["/shop/one"], "unknown": 1}, 400),
+        ({"branch": "master", "targets": "/shop/one"}, 422),
+        ({"branch": "master", "targets": ["/shop/one"], "force": "yes"}, 422),
+        ({"branch": "master", "targets": ["/shop/one"], "unknown": 1}, 422),
         ({"branch": "main", "targets": ["/shop/one"]}, 422),
         ({"branch": "master", "targets": ["/elsewhere/one"]}, 404),
         ({"branch": "master", "targets": ["/shop/one"], "repository": "elsewhere"}, 404),
