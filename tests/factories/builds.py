@@ -166,7 +166,8 @@ class Stack:
         """Whether the fork server has imported its libraries."""
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(30)
-            connection.connect(str(self.home / "run" / "fork.sock"))
+            if connection.connect_ex(str(self.home / "run" / "fork.sock")):
+                return False  # it is about to listen
             connection.sendall(b'{"op": "status"}\n')
             return b'"ready": true' in connection.makefile("rb").readline()
 
