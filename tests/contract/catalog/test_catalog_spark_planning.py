@@ -76,6 +76,8 @@ def same(sql: Sql, table: str, filters: Sequence[str] = FILTERS) -> None:
 def test_branches_tags_time_travel_and_increments(sql: Sql, session: Any, namespace: str) -> None:
     table = f"{namespace}.t"
     make(sql, f"main_.{table}", "partitioned by (day)", 2)
+    # Iceberg looks the name up in the thread's active session, which no statement has to have left behind.
+    session._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
     loaded = session._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
         session._jsparkSession, f"planned.{table}"
     )
