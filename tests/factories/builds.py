@@ -216,7 +216,7 @@ class Stack:
             found.update(self.call("GET", f"/repositories/{repository}/commits/{sha}"))
             return found["published"]["status"] != "pending"
 
-        wait_until(is_done, seconds=30)
+        self.wait(is_done, seconds=30)
         return found
 
     def upload(
@@ -247,7 +247,7 @@ class Stack:
             found.update(self.call("GET", f"/builds/{build_id}"))
             return found["state"] not in {"RESOLVING", "RUNNING"}
 
-        wait_until(is_over, seconds=seconds, every=0.05)
+        self.wait(is_over, seconds=seconds)
         return found
 
     def wait_for_job(self, build_id: int, state: str, *, seconds: float = 30) -> dict[str, Any]:
@@ -258,8 +258,17 @@ class Stack:
             found[:] = [job for job in self.call("GET", f"/builds/{build_id}")["jobs"] if job["state"] == state]
             return bool(found)
 
-        wait_until(has_job, seconds=seconds, every=0.05)
+        self.wait(has_job, seconds=seconds)
         return found[0]
+
+    def wait(self, is_true: Callable[[], bool], *, seconds: float) -> None:
+        """Wait until something holds; a failure says which parts have ended, with the last lines of their logs."""
+        try:
+            wait_until(is_true, seconds=seconds, every=0.05)
+        except AssertionError as error:
+            ended = [name for name, part in self.parts.items() if part.poll() is not None]
+            logs = [f"{name} has ended:\n{(self.home / f'{name}.log').read_text()[-2000:]}" for name in ended]
+            raise AssertionError("\n".join([str(error), *logs])) from error
 
     def open_transactions(self) -> list[str]:
         """Return the open transactions of the whole installation."""

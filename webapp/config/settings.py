@@ -220,20 +220,13 @@ SPECTACULAR_SETTINGS = {
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
 }
 
-_BROKER_FOLDER = TRIBUTARY_HOME / "broker"
-CELERY_BROKER_URL = os.environ.get("CELERY_BROKER_URL") or "filesystem://"
-if CELERY_BROKER_URL == "filesystem://":
-    for _name in ("queue", "control", "processed"):
-        (_BROKER_FOLDER / _name).mkdir(parents=True, exist_ok=True, mode=0o700)
-    CELERY_BROKER_TRANSPORT_OPTIONS = {
-        "data_folder_in": str(_BROKER_FOLDER / "queue"),
-        "data_folder_out": str(_BROKER_FOLDER / "queue"),
-        "control_folder": str(_BROKER_FOLDER / "control"),
-        # Moved on the same file system, so that two workers can never both win one message.
-        "store_processed": True,
-        "processed_folder": str(_BROKER_FOLDER / "processed"),
-        "polling_interval": 0.1,
-    }
+# Without an address the broker is a folder of this machine.
+CELERY_BROKER_URL = os.environ.get("CELERY_BROKER_URL", "")
+if not CELERY_BROKER_URL:
+    BROKER_FOLDER = TRIBUTARY_HOME / "broker" / "queue"
+    BROKER_FOLDER.mkdir(parents=True, exist_ok=True, mode=0o700)
+    CELERY_BROKER_TRANSPORT = "webapp.core.broker:Transport"
+    CELERY_BROKER_TRANSPORT_OPTIONS = {"folder": str(BROKER_FOLDER), "polling_interval": 0.1}
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = False
 CELERY_TASK_DEFAULT_QUEUE = "quick"

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.db import DatabaseError, connection
 
-from webapp.core import clock, object_store
+from webapp.core import broker, clock, object_store
 from webapp.core.errors import Unavailable
 from webapp.core.models import Heartbeat
 from webapp.core.probes import answers_tcp, ask_fork_server
@@ -46,12 +46,12 @@ def _database() -> PartHealth:
 
 
 def _broker() -> PartHealth:
-    url = urlsplit(settings.CELERY_BROKER_URL)
-    if url.scheme == "filesystem":
-        folder = Path(str(settings.CELERY_BROKER_TRANSPORT_OPTIONS["data_folder_out"]))
-        waiting = len(list(folder.iterdir())) if folder.is_dir() else 0
+    if not settings.CELERY_BROKER_URL:
+        folder = settings.BROKER_FOLDER
         works = os.access(folder, os.W_OK)
+        waiting = len(list(folder.glob(f"*{broker.ENDING}"))) if works else 0
         return PartHealth("broker", works=works, state="ok" if works else "down", detail=f"folder, {waiting} waiting")
+    url = urlsplit(settings.CELERY_BROKER_URL)
     works = answers_tcp(url.hostname or "localhost", url.port or 6379)
     return PartHealth("broker", works=works, state="ok" if works else "down", detail=url.scheme)
 
