@@ -66,6 +66,14 @@ def check_columns(columns: Sequence[str], keys: Sequence[str], table: Table, *, 
     return kept
 
 
+def widen_schema(table: Table, stored: pa.Schema) -> None:
+    """Give the destination the columns and types that the changelog brings."""
+    try:
+        evolve_schema(table, wanted_fields(stored), is_append=True)
+    except SchemaError as error:
+        raise errors.cannot_apply(str(error)) from None
+
+
 def _write_first(
     connection: duckdb.DuckDBPyConnection, table: Table, stored: pa.Schema, *, from_empty: bool, job_id: str
 ) -> Written | None:
@@ -85,10 +93,7 @@ def _merge(
     _check_destination(connection, source.rows_of(affected, keys), keys)
     if not affected and not connection.execute(f"SELECT 1 {_UPSERTS} LIMIT 1").fetchall():
         return None
-    try:
-        evolve_schema(table, wanted_fields(stored), is_append=True)
-    except SchemaError as error:
-        raise errors.cannot_apply(str(error)) from None
+    widen_schema(table, stored)
     names = [field.name for field in table.schema().fields]
     old = Source(connection, table).rows_of(affected)
     query = (

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from jobs.changelog import errors
-from jobs.changelog.apply import TYPES, check_columns, list_data
+from jobs.changelog.apply import TYPES, check_columns, list_data, widen_schema
 from jobs.changelog.plan import TYPE
 from jobs.engine import tables
-from jobs.engine.schemas import SchemaError, storable_schema, wanted_fields
-from jobs.engine.spark import quote
-from jobs.engine.writer import evolve_schema
+from jobs.engine.schemas import storable_schema
+from jobs.engine.spark import quote, same_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,10 +58,7 @@ def merge_changelog(
     if not _check_destination(session.table(tables.full_name(name)), log, keys) and not log.upserts:
         return None
     stored = storable_schema(to_arrow_schema(log.rows.drop(_CHANGE).schema))
-    try:
-        evolve_schema(table, wanted_fields(stored), is_append=True)
-    except SchemaError as error:
-        raise errors.cannot_apply(str(error)) from None
+    widen_schema(table, stored)
     _merge(session, log, keys, data=data, name=name)
     return log.changes
 
@@ -89,11 +84,8 @@ def _check_destination(destination: DataFrame, log: _Log, keys: Sequence[str]) -
     """Refuse a key of the log that has several rows; whether any key has one."""
     there = destination.select(*(F.col(quote(key)).alias(f"k{place}") for place, key in enumerate(keys)))
     wanted = log.rows.select(*(F.col(quote(key)).alias(f"w{place}") for place, key in enumerate(keys)))
-    same = reduce(
-        lambda one, other: one & other,
-        (F.col(f"k{place}").eqNullSafe(F.col(f"w{place}")) for place in range(len(keys))),
-    )
-    counted = there.join(wanted, same, "left_semi").groupBy(*(f"k{place}" for place in range(len(keys)))).count()
+    found = there.join(wanted, same_key("k", "w", len(keys)), "left_semi")
+    counted = found.groupBy(*found.columns).count()
     most = counted.agg(F.max("count")).collect()[0][0] or 0
     if most > 1:
         raise errors.several_rows(keys)

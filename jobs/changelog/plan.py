@@ -60,11 +60,15 @@ class ChangelogPlan:
         return [field.name for field in self.schema.fields]
 
     @property
+    def files(self) -> list[LiveFile]:
+        """What all steps read; a file of several steps stands there several times."""
+        files = [file for step in self.steps for file in (*step.left, *step.came)]
+        return files + [file for step in self.steps for moved in step.shifted for file in (moved.before, moved.after)]
+
+    @property
     def decoded_bytes(self) -> int:
         """About how much memory the rows of all steps take."""
-        files = [file for step in self.steps for file in (*step.left, *step.came)]
-        files += [file for step in self.steps for moved in step.shifted for file in (moved.before, moved.after)]
-        return estimate_decoded_bytes(self.schema, [file.data for file in files])
+        return estimate_decoded_bytes(self.schema, [file.data for file in self.files])
 
 
 def plan_changelog(

@@ -18,7 +18,7 @@ from jobs.changelog.plan import ORDINAL, TYPE
 from jobs.engine import spark
 from jobs.engine.fields import MapType, Primitive
 from jobs.engine.listing import Listing
-from jobs.engine.spark import SparkSource, groupable, holds
+from jobs.engine.spark import SparkSource, groupable, holds, same_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,9 +36,7 @@ def find_obstacle(plan: ChangelogPlan) -> str:
     """Why Spark cannot execute a plan; empty where it can."""
     if not plan.schema.fields:
         return "the table has no columns"
-    files = [file for step in plan.steps for file in (*step.left, *step.came)]
-    files += [file for step in plan.steps for moved in step.shifted for file in (moved.before, moved.after)]
-    return spark.find_obstacle(plan.schema, files)
+    return spark.find_obstacle(plan.schema, plan.files)
 
 
 def spark_changelog(plan: ChangelogPlan, session: SparkSession, listing: Listing) -> DataFrame:
@@ -114,8 +112,10 @@ class _Changelog:
 
     def _keys(self) -> list[Column]:
         """The values by which rows are the same one."""
-        places = [self._plan.names.index(key) for key in self._plan.keys or ()]
-        return [groupable(self._fields[place].type, F.col(f"v{place}")) for place in places]
+        return [groupable(self._fields[place].type, F.col(f"v{place}")) for place in self._key_places()]
+
+    def _key_places(self) -> list[int]:
+        return [self._plan.names.index(key) for key in self._plan.keys or ()]
 
     # --- net changes ---
 
@@ -124,8 +124,7 @@ class _Changelog:
         if len(self._sides) > 1:
             events = self._cancelled(events)
         copies = F.explode(F.array_repeat(F.lit(0), F.abs(_COPIES).cast("int"))).alias("c_copy")
-        change = F.when(F.col(_COPIES) > 0, "INSERT").otherwise("DELETE").alias(_CHANGE)
-        return events.select(copies, change, _ORDINAL, *self._columns).drop("c_copy")
+        return events.select(copies, _change(), _ORDINAL, *self._columns).drop("c_copy")
 
     def _cancelled(self, events: DataFrame) -> DataFrame:
         groups = self._groups()
@@ -154,12 +153,8 @@ class _Changelog:
         if end is None:
             return None
         touched = events.select(*(key.alias(f"t{place}") for place, key in enumerate(keys))).distinct()
-        places = [self._plan.names.index(key) for key in self._plan.keys or ()]
-        rows = self._source.rows(end, places).select(*(key.alias(f"k{n}") for n, key in enumerate(keys)))
-        same = reduce(
-            lambda one, other: one & other, (F.col(f"k{n}").eqNullSafe(F.col(f"t{n}")) for n in range(len(keys)))
-        )
-        return rows.join(touched, same, "left_semi")
+        rows = self._source.rows(end, self._key_places()).select(*(key.alias(f"k{n}") for n, key in enumerate(keys)))
+        return rows.join(touched, same_key("k", "t", len(keys)), "left_semi")
 
     def _check_before_last(self, events: DataFrame, keys: Sequence[Column]) -> None:
         """Refuse a key that had several rows just before its last change, as `identifier` does."""
@@ -179,8 +174,7 @@ class _Changelog:
 
     def _latest(self, events: DataFrame, keys: Sequence[Column]) -> DataFrame:
         """The last change of each key alone."""
-        change = F.when(F.col(_COPIES) > 0, "INSERT").otherwise("DELETE").alias(_CHANGE)
-        return self._last_of_key(events, keys).select(change, _ORDINAL, *self._columns)
+        return self._last_of_key(events, keys).select(_change(), _ORDINAL, *self._columns)
 
     def _paired(self, told: DataFrame, keys: Sequence[Column]) -> DataFrame:
         """Tell the delete and the insert of a key as an update."""
@@ -195,3 +189,8 @@ class _Changelog:
     def _named(self, told: DataFrame) -> DataFrame:
         columns = [F.col(name).alias(field.name) for name, field in zip(self._columns, self._fields, strict=True)]
         return told.select(*columns, F.col(_CHANGE).alias(TYPE), F.col(_ORDINAL).alias(ORDINAL))
+
+
+def _change() -> Column:
+    """Whether copies of a row came or went."""
+    return F.when(F.col(_COPIES) > 0, "INSERT").otherwise("DELETE").alias(_CHANGE)

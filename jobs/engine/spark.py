@@ -116,6 +116,14 @@ def quote(name: str) -> str:
     return f"`{escaped}`"
 
 
+def same_key(left: str, right: str, columns: int) -> Column:
+    """Whether the columns k0, k1 … of one side equal w0, w1 … of the other, NULL included; given the two letters."""
+    from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+
+    pairs = (F.col(f"{left}{place}").eqNullSafe(F.col(f"{right}{place}")) for place in range(columns))
+    return reduce(lambda one, other: one & other, pairs)
+
+
 def groupable(type_: Type, value: Column) -> Column:
     """A value by which equal ones group: Spark has -0.0 equal 0.0 and NaN equal NaN there, but knows no equal maps."""
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit

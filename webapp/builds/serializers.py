@@ -76,7 +76,18 @@ class PlannedOutputSerializer(serializers.Serializer[Any]):
     parent = serializers.CharField(allow_null=True)  # type: ignore[assignment]  # collected by DRF
 
 
-class PlannedJobSerializer(serializers.Serializer[Any]):
+class TransformSerializer(serializers.Serializer[Any]):
+    """The code of a job, and what it runs with."""
+
+    function = serializers.CharField()
+    file = serializers.CharField()
+    line = serializers.IntegerField()
+    profile = serializers.CharField()
+    size = serializers.CharField()
+    digest = serializers.CharField()
+
+
+class PlannedJobSerializer(TransformSerializer):
     """One transform of a plan."""
 
     number = serializers.IntegerField()
@@ -84,12 +95,6 @@ class PlannedJobSerializer(serializers.Serializer[Any]):
     repository = serializers.CharField()
     spec_branch = serializers.CharField()
     sha = serializers.CharField()
-    function = serializers.CharField()
-    file = serializers.CharField()
-    line = serializers.IntegerField()
-    profile = serializers.CharField()
-    size = serializers.CharField()
-    digest = serializers.CharField()
     is_incremental = serializers.BooleanField()
     is_fresh = serializers.BooleanField(help_text="its result is there already: it is skipped")
     why = serializers.CharField()
@@ -129,7 +134,7 @@ class JobOutputSerializer(serializers.Serializer[Any]):
     summary = serializers.DictField()
 
 
-class JobSerializer(serializers.Serializer[Any]):
+class JobSerializer(TransformSerializer):
     """A job with its inputs and outputs."""
 
     id = serializers.CharField()
@@ -141,15 +146,9 @@ class JobSerializer(serializers.Serializer[Any]):
     why = serializers.CharField()
     reason = serializers.CharField(allow_null=True, help_text="how it ended, or what it waits for")
     error = serializers.DictField(allow_null=True, help_text="message, and where known code, file, line, traceback")
-    function = serializers.CharField()
-    file = serializers.CharField()
-    line = serializers.IntegerField()
     repository = serializers.CharField(allow_null=True)
     spec_branch = serializers.CharField(allow_null=True)
     sha = serializers.CharField(allow_null=True)
-    profile = serializers.CharField()
-    size = serializers.CharField()
-    digest = serializers.CharField()
     attempt = serializers.IntegerField()
     progress = serializers.DictField()
     inputs = JobInputSerializer(many=True)
@@ -230,15 +229,9 @@ class OutputSpecSerializer(serializers.Serializer[Any]):
     checks = CheckSpecSerializer(many=True)
 
 
-class JobSpecSerializer(serializers.Serializer[Any]):
+class JobSpecSerializer(TransformSerializer):
     """A published JobSpec with the branch it was found on."""
 
-    function = serializers.CharField()
-    file = serializers.CharField()
-    line = serializers.IntegerField()
-    profile = serializers.CharField()
-    size = serializers.CharField()
-    digest = serializers.CharField()
     branch = serializers.CharField()
     sha = serializers.CharField(help_text="the commit whose code runs")
     changed_sha = serializers.CharField(help_text="the commit that brought this digest")

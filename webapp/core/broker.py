@@ -13,7 +13,7 @@ import time
 import uuid
 from pathlib import Path
 from queue import Empty
-from typing import Any
+from typing import Any, ClassVar
 
 from kombu.transport import virtual
 
@@ -66,6 +66,7 @@ class Transport(virtual.Transport):  # type: ignore[misc]
 
     Channel = Channel
     driver_type = driver_name = "folder"
+    default_connection_params: ClassVar[dict[str, Any]] = {}  # there is no host to warn of
 
     def driver_version(self) -> str:
         """Return the version of the folder's layout."""

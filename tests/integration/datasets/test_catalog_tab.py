@@ -29,22 +29,6 @@ pytestmark = [pytest.mark.integration, pytest.mark.django_db, pytest.mark.usefix
 BUDGET_MS = 200
 
 
-@pytest.fixture
-def user() -> User:
-    return make.a_user("ines", is_admin=False)
-
-
-@pytest.fixture
-def dataset(user: User) -> Dataset:
-    return make.a_dataset("/shop/orders", by=user)
-
-
-@pytest.fixture
-def signed(client: Client, user: User) -> Client:
-    client.force_login(user)
-    return client
-
-
 def read(user: User, **asked: Any) -> TablePanel:
     page = pages.read_dataset_page(make.who(user), path="/shop/orders", asked=pages.Asked(tab="catalog", **asked))
     assert page.table is not None

@@ -20,22 +20,6 @@ pytestmark = [pytest.mark.integration, pytest.mark.django_db, pytest.mark.usefix
 TABS = ("preview", "schema", "history", "branches", "catalog", "lineage", "compare")
 
 
-@pytest.fixture
-def user() -> User:
-    return make.a_user("ines", is_admin=False)
-
-
-@pytest.fixture
-def dataset(user: User) -> Dataset:
-    return make.a_dataset("/shop/orders", by=user)
-
-
-@pytest.fixture
-def signed(client: Client, user: User) -> Client:
-    client.force_login(user)
-    return client
-
-
 def add_columns(client: Any, dataset: Dataset, *names: str) -> None:
     fields = [{"id": n, "name": name, "type": "long", "required": False} for n, name in enumerate(names, 1)]
     answer = client.commit(

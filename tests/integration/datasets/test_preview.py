@@ -12,7 +12,7 @@ import pytest
 from tests.factories import datasets as make
 from webapp.core.errors import BadRequest, Unavailable
 from webapp.datasets import queries
-from webapp.datasets.queries import preview
+from webapp.datasets.queries import first_rows
 from webapp.datasets.queries.preview import Wanted, read_preview
 
 if TYPE_CHECKING:
@@ -62,8 +62,10 @@ def test_pages_follow_each_other(numbers: Dataset) -> None:
 
 def test_first_page_reads_only_the_files_it_needs(numbers: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
-    original = preview._take_tasks
-    monkeypatch.setattr(preview, "_take_tasks", lambda tasks, rows: read.append(len(t := original(tasks, rows))) or t)
+    original = first_rows._take_tasks
+    monkeypatch.setattr(
+        first_rows, "_take_tasks", lambda tasks, rows: read.append(len(t := original(tasks, rows))) or t
+    )
 
     read_preview(numbers, wanted=Wanted(limit=5))
 
@@ -84,7 +86,7 @@ def test_sort_and_search(numbers: Dataset) -> None:
 
 
 def test_search_says_when_it_did_not_look_at_all_rows(numbers: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preview, "SCANNED_ROWS", 12)
+    monkeypatch.setattr(first_rows, "SCANNED_ROWS", 12)
 
     page = read_preview(numbers, wanted=Wanted(limit=5, sort="n"))
 

@@ -27,7 +27,7 @@ from pyiceberg.types import (
 
 from tests.factories import engine as tables
 from webapp.core.errors import BadRequest, Conflict, Gone
-from webapp.pulls.diffs import rows
+from webapp.pulls.diffs import exports, rows
 from webapp.pulls.diffs.statistics import load_statistics
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def test_csv_escapes_formulas_in_text_only(tmp_path: Path) -> None:
     texts = ["=1+1", "-2", "+3", "@x", "\tx", "plain", "", None, 'quo"te,\n']
     table.append(tables.arrow_rows(table, [{"k": -n, "=t": t, "d": dt.date(2020, 1, 1)} for n, t in enumerate(texts)]))
     folder = tables.diff(tmp_path, None, tables.side(table, tables.snapshot_of(table)), key=["k"])["folder"]
-    content = b"".join(rows.export_csv(folder)).decode()
+    content = b"".join(exports.export_csv(folder)).decode()
     lines = list(csv.reader(io.StringIO(content)))
     assert lines[0] == ["change", "copies", "after.k", "after.=t", "after.d"]
     by_key = {line[2]: line[3] for line in lines[1:]}
@@ -222,7 +222,7 @@ def test_csv_escapes_formulas_in_text_only(tmp_path: Path) -> None:
 
 
 def test_parquet_export_has_both_sides(folder: Path) -> None:
-    content = b"".join(rows.export_parquet(folder))
+    content = b"".join(exports.export_parquet(folder))
     found = pq.read_table(io.BytesIO(content)).to_pylist()
     assert len(found) == 50
     assert found[0]["changed"] == ["amount"]
@@ -242,7 +242,7 @@ def test_net_mode_counts_copies_and_has_no_key(tmp_path: Path) -> None:
     assert page.rows[0].as_json()["copies"] == 2
     assert page.summary["inserted"] == 2
     assert ids_of(rows.read_page(folder, q="B")) == [1]
-    assert b"".join(rows.export_parquet(folder))[:4] == b"PAR1"
+    assert b"".join(exports.export_parquet(folder))[:4] == b"PAR1"
 
 
 def ids_of(page: rows.RowPage) -> list[int]:
@@ -256,8 +256,8 @@ def test_an_empty_diff_pages_and_exports(tmp_path: Path) -> None:
     folder = tables.diff(tmp_path, end, end, key=["v"])["folder"]
     page = rows.read_page(folder)
     assert (page.rows, page.total, page.first, page.last, page.next) == ((), 0, 0, 0, None)
-    assert b"".join(rows.export_csv(folder)).startswith(b"change,copies")
-    assert pq.read_table(io.BytesIO(b"".join(rows.export_parquet(folder)))).num_rows == 0
+    assert b"".join(exports.export_csv(folder)).startswith(b"change,copies")
+    assert pq.read_table(io.BytesIO(b"".join(exports.export_parquet(folder)))).num_rows == 0
     assert load_statistics(folder).changed == ()
 
 
@@ -273,7 +273,7 @@ def test_nested_values_are_json(tmp_path: Path) -> None:
     folder = tables.diff(tmp_path, None, tables.side(table, tables.snapshot_of(table)), key=["k"])["folder"]
     (row,) = rows.read_page(folder).rows
     assert row.after == {"k": 1, "s": {"x": "Infinity"}, "m": [["a", "1.5"]]}
-    assert b"Infinity" in b"".join(rows.export_csv(folder))
+    assert b"Infinity" in b"".join(exports.export_csv(folder))
 
 
 def test_statistics_for_pages_and_the_api(folder: Path) -> None:

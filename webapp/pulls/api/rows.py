@@ -90,7 +90,9 @@ def find_folder(comparison: Any, *, path: str, reason: str = "") -> Path:
 
 def export(folder: Path, *, kind: str, name: str) -> StreamingHttpResponse:
     """Answer with the whole diff as a file."""
-    parts = rows.export_csv(folder) if kind == "csv" else rows.export_parquet(folder)
+    from webapp.pulls.diffs import exports  # late, for the libraries' sake: see the reader
+
+    parts = exports.export_csv(folder) if kind == "csv" else exports.export_parquet(folder)
     response = StreamingHttpResponse(parts, content_type=MEDIA[kind])
     response["Content-Disposition"] = f'attachment; filename="{name}.{kind}"'
     return response

@@ -8,13 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from webapp.core.errors import BadRequest, Gone
 from webapp.core.numbers import read_count
 from webapp.datasets.rules.encoding import encode_row
-from webapp.pulls.diffs.rows import to_rows
 
 SNAPSHOT = "_commit_snapshot_id"
 
@@ -42,6 +38,8 @@ class ChangelogPage:
 
 def read_page(folder: Path, *, cursor: str | None, limit: int) -> ChangelogPage:
     """Read one page; each row also says which snapshot its ordinal means."""
+    from webapp.pulls.diffs import reader
+
     try:
         summary = json.loads((folder / "summary.json").read_bytes())
     except (OSError, ValueError) as error:
@@ -50,7 +48,7 @@ def read_page(folder: Path, *, cursor: str | None, limit: int) -> ChangelogPage:
     snapshots = {one["ordinal"]: one["snapshot_id"] for one in summary["ordinals"]}
     rows = [
         {**encode_row(row), SNAPSHOT: snapshots.get(row[summary["ordinal_column"]])}
-        for row in to_rows(_slice(folder / "rows.parquet", start, limit))
+        for row in reader.read_slice(folder / "rows.parquet", start, limit)
     ]
     following = start + len(rows)
     return ChangelogPage(
@@ -60,22 +58,6 @@ def read_page(folder: Path, *, cursor: str | None, limit: int) -> ChangelogPage:
         total=summary["rows"],
         next=_write_cursor(following) if following < summary["rows"] else None,
     )
-
-
-def _slice(path: Path, start: int, limit: int) -> pa.Table:
-    """Return a range of rows, from the row groups that hold it."""
-    with pq.ParquetFile(path) as source:
-        first = 0
-        groups: list[int] = []
-        offset = start
-        for group in range(source.num_row_groups):
-            count = source.metadata.row_group(group).num_rows
-            if first + count > start and first < start + limit:
-                offset = start - first if not groups else offset
-                groups.append(group)
-            first += count
-        table = source.read_row_groups(groups) if groups else source.schema_arrow.empty_table()
-    return table.slice(offset if groups else 0, limit)
 
 
 def _write_cursor(start: int) -> str:

@@ -9,13 +9,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from webapp.core.errors import Gone
-from webapp.pulls.diffs.rows import open_artifact
+from webapp.pulls.diffs.artifact import open_artifact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from webapp.pulls.diffs.rows import Column
+    from webapp.pulls.diffs.artifact import Column
 
 Scope = Literal["table", "changed"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-import pyarrow.parquet as pq
 from django.urls import reverse
 
 from webapp.builds.models import Job
@@ -16,7 +15,6 @@ from webapp.datasets import queries as datasets
 from webapp.datasets.models import Transaction
 from webapp.datasets.queries.preview import current_schema, read_metadata
 from webapp.datasets.rules.encoding import encode_row
-from webapp.pulls.diffs.rows import to_rows
 from webapp.pulls.queries import ends
 from webapp.pulls.queries.artifacts import artifact_folder
 from webapp.pulls.rules.changelogs import check_keys
@@ -183,7 +181,9 @@ def read_found(comparison: Comparison) -> Found:
 
 
 def _read_rows(path: Path) -> list[dict[str, Any]]:
-    return [encode_row(row) for row in to_rows(pq.read_table(path))] if path.exists() else []
+    from webapp.pulls.diffs import reader  # late: see there
+
+    return [encode_row(row) for row in reader.read_all(path)] if path.exists() else []
 
 
 def _describe_job(job: Job | None) -> Made | None:

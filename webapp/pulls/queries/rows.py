@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from webapp.pulls.diffs.artifact import Column
+
 MANY_COLUMNS = 8
 """With more columns than this, only the changed ones are shown at first."""
 FLOAT_DIGITS = 7
@@ -270,13 +272,13 @@ class _RowsBuilder:
             return self.columns_wish == "changed"
         return len(self.page.columns) > MANY_COLUMNS
 
-    def _shown_columns(self) -> list[stored.Column]:
+    def _shown_columns(self) -> list[Column]:
         columns = [one for one in self.page.columns if not self._only_changed or self._is_telling(one)]
         # Where only the key is left, the rows themselves are the news: then every column tells something.
         columns = columns if len(columns) > len(self.page.key) else list(self.page.columns)
         return sorted(columns, key=lambda one: not one.is_key)
 
-    def _is_telling(self, column: stored.Column) -> bool:
+    def _is_telling(self, column: Column) -> bool:
         """Whether any row of the whole diff differs in it, so that columns stay while the reader pages."""
         return column.is_key or bool(column.changed) or column.state != "same" or self.page.mode == "net"
 
@@ -350,7 +352,7 @@ class _RowsBuilder:
         ]
         return found[:24]
 
-    def _head(self, column: stored.Column) -> Head:
+    def _head(self, column: Column) -> Head:
         parts = [column.type]
         if column.state == "retyped":
             parts = [f"{column.before_type} → {column.after_type}"]
@@ -364,7 +366,7 @@ class _RowsBuilder:
             parts.append("not readable")
         return Head(column.name, " · ".join(parts), column.is_key, column.is_number, column.state)
 
-    def _line(self, row: stored.Row, shown: list[stored.Column]) -> Line:
+    def _line(self, row: stored.Row, shown: list[Column]) -> Line:
         css, sign, word = SIGNS[row.change]
         cells = {cell.column.index: cell for cell in row.cells}
         shown_cells = [self._cell(cells[one.index]) for one in shown]

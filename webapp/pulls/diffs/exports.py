@@ -1,0 +1,129 @@
+"""A stored row diff as a file, made while it is sent."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from webapp.datasets.rules.encoding import encode_value
+from webapp.pulls.diffs import reader
+from webapp.pulls.diffs.artifact import open_artifact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from webapp.pulls.diffs.artifact import Artifact
+
+_EXPORT_BATCH = 2_000
+_CHUNK = 1 << 20
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def export_csv(folder: str | Path) -> Iterator[bytes]:
+    """The whole diff as CSV, a chunk at a time. NULL is an empty field, an empty text is quoted.
+
+    Spreadsheets run a text that begins like a formula, so such texts get an apostrophe; numbers keep their sign.
+    """
+    artifact = open_artifact(folder)
+    return _csv_chunks(artifact)
+
+
+def _csv_chunks(artifact: Artifact) -> Iterator[bytes]:
+    fields = _csv_fields(artifact)
+    head = ["change", "copies", *(name for name, _, _ in fields)]
+    yield (",".join(_csv_text(name) for name in head) + "\r\n").encode()
+    for batch in reader.read_batches(artifact.rows, _EXPORT_BATCH):
+        lines = []
+        for line in reader.to_rows(pa.Table.from_batches([batch])):
+            values = [_csv_value(encode_value(line[stored]), is_text=is_text) for _, stored, is_text in fields]
+            lines.append(",".join([line["change"], str(line["copies"]), *values]))
+        yield ("\r\n".join(lines) + "\r\n").encode()
+
+
+def _csv_fields(artifact: Artifact) -> list[tuple[str, str, bool]]:
+    """Head, stored column, whether it holds text: per column before, then after."""
+    found = []
+    for column in artifact.columns:
+        sides = (("before", "b", column.before_name), ("after", "a", column.after_name))
+        for side, prefix, name in sides:
+            stored = f"{prefix}{column.index}"
+            if name is not None and stored in artifact.types:
+                found.append((f"{side}.{name}", stored, _holds_text(artifact.types[stored])))
+    return found
+
+
+def _holds_text(type_: str) -> bool:
+    return "VARCHAR" in type_ or type_.startswith(("STRUCT", "MAP")) or type_.endswith("]")
+
+
+def _csv_value(value: Any, *, is_text: bool) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict | list):
+        value = json.dumps(value, ensure_ascii=False)
+    text = str(value)
+    return _csv_text(text) if is_text else _csv_quote(text)
+
+
+def _csv_text(text: str) -> str:
+    if text.startswith(_FORMULA):
+        text = f"'{text}"
+    return _csv_quote(text) if text else '""'
+
+
+def _csv_quote(text: str) -> str:
+    if any(mark in text for mark in ',"\r\n') or text != text.strip():
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+def export_parquet(folder: str | Path) -> Iterator[bytes]:
+    """The whole diff as Parquet: `change`, `copies`, `changed` (names), and `before` and `after` as structs."""
+    return _parquet_chunks(open_artifact(folder))
+
+
+def _parquet_chunks(artifact: Artifact) -> Iterator[bytes]:
+    with tempfile.TemporaryFile() as target:
+        writer: pq.ParquetWriter | None = None
+        with pq.ParquetFile(artifact.rows) as source:
+            empty = source.schema_arrow.empty_table().to_batches(max_chunksize=1)
+            batches = [*empty] or [pa.RecordBatch.from_pylist([], schema=source.schema_arrow)]
+            for batch in (*batches[:1], *source.iter_batches(batch_size=_EXPORT_BATCH * 10)):
+                table = _friendly(artifact, batch)
+                writer = writer or pq.ParquetWriter(target, table.schema, compression="zstd")
+                if table.num_rows:
+                    writer.write_table(table)
+        if writer is not None:
+            writer.close()
+        target.seek(0)
+        while chunk := target.read(_CHUNK):
+            yield chunk
+
+
+def _friendly(artifact: Artifact, batch: pa.RecordBatch) -> pa.Table:
+    names = {column.index: column.name for column in artifact.columns}
+    changed = pa.array(
+        [[names[index] for index in found or ()] for found in batch.column("changed").to_pylist()],
+        pa.list_(pa.string()),
+    )
+    change = batch.column("change")
+    outputs: dict[str, Any] = {"change": change, "copies": batch.column("copies"), "changed": changed}
+    for side, prefix, lacking in (("before", "b", "inserted"), ("after", "a", "deleted")):
+        chosen = [
+            (name, batch.column(f"{prefix}{column.index}"))
+            for column in artifact.columns
+            if (name := column.before_name if prefix == "b" else column.after_name) is not None
+            and f"{prefix}{column.index}" in artifact.types
+        ]
+        if chosen:
+            mask = pa.array([value == lacking for value in change.to_pylist()], pa.bool_())
+            fields = [pa.field(name, array.type) for name, array in chosen]
+            outputs[side] = pa.StructArray.from_arrays([array for _, array in chosen], fields=fields, mask=mask)
+    return pa.table(outputs)
