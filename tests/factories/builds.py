@@ -17,6 +17,7 @@ from typing import Any
 import requests
 
 from tests.factories.postgres import ask_database, database_of
+from webapp.core.probes import find_free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSWORD = "a-password-of-tests-1"
@@ -97,44 +98,31 @@ class Stack:
 
     def start_spark(self) -> None:
         """Start a Spark Connect server in its sandbox, as the supervisor does, and tell every later part its address."""
-        from webapp.core import java, spark_server
+        from webapp.core import java
+        from webapp.core.spark_server import SparkServer
 
         found, _ = java.find_java()
         assert found is not None
-        port, token = find_free_port(), "a-token-of-tests"
-        folder = self.home / "spark"
-        for each in (folder, folder / "local", self.home / "warehouse"):
-            each.mkdir(parents=True, exist_ok=True)
-        folder.chmod(0o777)
-        (folder / "local").chmod(0o777)
-        inside = {
-            "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_HOME": str(spark_server.SPARK_HOME),
-            "HOME": str(folder),
-            "USER": "spark",
-            "PATH": "/usr/bin:/bin",
-            "LANG": "C.UTF-8",
-        }
-        command = [
-            *(sys.executable, "-m", "jobs.entrypoints.sandbox"),
-            *("--writable", str(folder), "--writable", str(self.home / "warehouse")),
-            *("--readonly", str(found.program.resolve().parents[1])),
-            *(word for name, value in inside.items() for word in ("--env", f"{name}={value}")),
-            "--",
-            *spark_server.make_command(
-                java=found.program,
-                folder=folder,
-                port=port,
-                with_s3=self.more.get("TRIBUTARY_WAREHOUSE", "").startswith("s3:"),
-            ),
-        ]
+        server = SparkServer(
+            java=found.program,
+            folder=self.home / "spark",
+            port=find_free_port(),
+            token="a-token-of-tests",
+            warehouse=self.home / "warehouse",
+            with_s3=self.more.get("TRIBUTARY_WAREHOUSE", "").startswith("s3:"),
+        )
+        server.prepare()
         log = (self.home / "spark.log").open("ab")
-        self.parts["spark"] = subprocess.Popen(  # noqa: S603
-            command, cwd=ROOT, env={"PATH": os.environ["PATH"]}, stdout=log, stderr=log, start_new_session=True
+        self.parts["spark"] = subprocess.Popen(
+            server.command,
+            cwd=ROOT,
+            env={"PATH": os.environ["PATH"]} | server.environment,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
         log.close()
-        self.more["SPARK_REMOTE"] = f"sc://localhost:{port}/;token={token}"
+        self.more["SPARK_REMOTE"] = server.remote
 
     def kill(self, name: str) -> None:
         """kill -9 of one part."""
@@ -306,14 +294,6 @@ def wait_until(is_true: Callable[[], bool], *, seconds: float, every: float = 0.
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {seconds} s in vain")
         time.sleep(every)
-
-
-def find_free_port() -> int:
-    """Return a port that is free at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextlib.contextmanager

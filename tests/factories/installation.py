@@ -15,8 +15,9 @@ from typing import Any
 
 import requests
 
-from tests.factories.builds import ROOT, find_free_port, wait_until
+from tests.factories.builds import ROOT, wait_until
 from tests.factories.postgres import database_of
+from webapp.core.probes import find_free_port
 
 PASSWORD = "a-password-of-tests-1"
 PATIENCE_S = 300

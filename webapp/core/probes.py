@@ -11,6 +11,14 @@ from typing import Any
 TIMEOUT = 2.0
 
 
+def find_free_port() -> int:
+    """A port of loopback that nothing listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
 def answers_tcp(host: str, port: int) -> bool:
     """Whether something listens there."""
     try:

@@ -43,6 +43,7 @@ class Part:
     log: Path
     is_ready: Callable[[], bool] = _always
     waits_for: tuple[str, ...] = ()
+    """Parts that must be ready before, or done where they run once; unknown ones do not count."""
     once: bool = False
     """Ends by itself when its work is done, and is not started again after a success."""
     repeats_with: tuple[str, ...] = ()
@@ -141,7 +142,7 @@ class Supervisor:
         if part.done or now < part.start_after:
             return
         if part.process is None:
-            if all(self._by_name[name].ready for name in part.waits_for if name in self._by_name):
+            if all(self._is_there(self._by_name[name]) for name in part.waits_for if name in self._by_name):
                 part.start()
             return
         code = part.process.poll()
@@ -149,6 +150,10 @@ class Supervisor:
             self._note_end(part, code, now)
             return
         self._probe(part, now)
+
+    @staticmethod
+    def _is_there(part: Part) -> bool:
+        return part.done if part.once else part.ready
 
     def _probe(self, part: Part, now: float) -> None:
         if part.ready:

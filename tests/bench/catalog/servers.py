@@ -16,10 +16,10 @@ import pyspark
 
 from tests.bench.catalog.client import Contender
 from tests.contract.catalog.conftest import ROOT, start_server
-from tests.factories.builds import find_free_port
 from tests.factories.jars import NoJars, get_jars, read_pairs
 from tests.factories.object_store import KEY, SECRET, ObjectStore, running_store
 from webapp.core import java
+from webapp.core.probes import find_free_port
 
 HERE = Path(__file__).parent
 JARS = ROOT / ".venv" / "jars" / "bench"

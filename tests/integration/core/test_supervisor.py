@@ -207,3 +207,16 @@ def test_killed_supervisor_leaves_no_child(tmp_path: Path) -> None:
     wait_until(lambda: not is_alive(child))
     if is_alive(grandchild):  # a grandchild of a shell is not ours to promise; real parts are no shells
         os.kill(grandchild, signal.SIGKILL)
+
+
+def test_part_that_waits_for_work_done_once_starts_behind_its_end(make_part, drive, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    work = make_part("work", f"until [ -e {gate} ]; do sleep 0.05; done", once=True)
+    behind = make_part("behind", "true", waits_for=("work",), once=True)
+    driver = drive(work, behind)
+    driver.step_until(lambda: work.ready)
+    driver.step()
+    assert behind.process is None, "the work has only begun"
+
+    gate.touch()
+    driver.step_until(lambda: behind.done)

@@ -20,7 +20,9 @@ from django.db.migrations.executor import MigrationExecutor
 
 from webapp.core import java, spark_server
 from webapp.core.object_store import is_object_location
-from webapp.core.probes import answers_http, answers_tcp, is_fork_server_ready
+from webapp.core.probes import answers_http, answers_tcp, find_free_port, is_fork_server_ready
+from webapp.core.spark_classes import archive_path
+from webapp.core.spark_server import SparkServer
 from webapp.core.supervisor import Part, Supervisor, python
 
 CELERY_OPTIONS = ("--without-gossip", "--without-mingle", "--without-heartbeat", "-P", "threads")
@@ -44,9 +46,8 @@ class Command(BaseCommand):
         self.home = Path(settings.TRIBUTARY_HOME)
         self.run_folder = self.home / "run"
         self.logs = self.home / "logs"
-        for folder in (self.run_folder, self.logs, self.home / "spark", self.home / "spark" / "local"):
+        for folder in (self.run_folder, self.logs):
             folder.mkdir(parents=True, exist_ok=True)
-        self._prepare_spark_folders()
         if options["role"] == "worker":
             parts = [part for part in self._make_parts("") if part.name not in ("web", "demo")]
             self._supervise(parts)
@@ -78,14 +79,6 @@ class Command(BaseCommand):
                     raise
                 msg = f"Port {settings.TRIBUTARY_PORT} is in use. Stop what uses it, or set TRIBUTARY_PORT to another."
                 raise CommandError(msg) from None
-
-    def _prepare_spark_folders(self) -> None:
-        """Spark runs as a user of its own, inside a sandbox that shows it these and the warehouse only."""
-        for folder in (self.home / "spark", self.home / "spark" / "local"):
-            folder.chmod(0o777)
-        warehouse = settings.TRIBUTARY_WAREHOUSE
-        if warehouse.startswith("file:"):
-            Path(warehouse.removeprefix("file://")).mkdir(parents=True, exist_ok=True)
 
     def _make_parts(self, password: str) -> list[Part]:
         environment = dict(os.environ)
@@ -170,41 +163,27 @@ class Command(BaseCommand):
         with_s3 = is_object_location(settings.TRIBUTARY_WAREHOUSE)
         if with_s3 and not spark_server.AWS_JAR_PATH.exists():
             call_command("fetch_jar", stdout=self.stdout)
-        port = _find_free_port()
-        token = secrets.token_urlsafe(24)
-        # With a token any other name, even 127.0.0.1, makes the client speak TLS to a plain server.
-        environment["SPARK_REMOTE"] = f"sc://localhost:{port}/;token={token}"
+        archive = archive_path(found, with_s3=with_s3)
+        server = SparkServer(
+            java=found.program,
+            folder=self.home / "spark",
+            port=find_free_port(),
+            token=secrets.token_urlsafe(24),
+            warehouse=None if with_s3 else Path(settings.TRIBUTARY_WAREHOUSE.removeprefix("file://")),
+            with_s3=with_s3,
+            archive=archive if archive.exists() else None,
+        )
+        server.prepare()
+        environment["SPARK_REMOTE"] = server.remote
         ready_mark = self.run_folder / "spark.ready"
-        folder = self.home / "spark"
-        inside = {
-            "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_HOME": str(spark_server.SPARK_HOME),
-            "HOME": str(folder),
-            "USER": "spark",
-            "PATH": "/usr/bin:/bin",
-            "LANG": "C.UTF-8",
-            # Python functions of transforms run beside the server, with the libraries that transforms have.
-            "PYSPARK_PYTHON": sys.executable,
-        }
-        visible = ["--writable", str(folder)]
-        if settings.TRIBUTARY_WAREHOUSE.startswith("file:"):
-            visible += ["--writable", settings.TRIBUTARY_WAREHOUSE.removeprefix("file://")]
-        sandboxed = [
-            *python("-m", "jobs.entrypoints.sandbox", *visible, "--readonly", str(found.program.resolve().parents[1])),
-            # By name only: whoever may list processes reads command lines, and one of the values is a secret.
-            *(word for name in inside for word in ("--env", name)),
-            "--",
-            *spark_server.make_command(java=found.program, folder=folder, port=port, with_s3=with_s3),
-        ]
         clean = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-        return [
+        parts = [
             Part(
                 name="spark",
-                command=sandboxed,
-                environment=clean | inside,
+                command=server.command,
+                environment=clean | server.environment,
                 log=self.logs / "spark.log",
-                is_ready=lambda: answers_tcp("localhost", port),
+                is_ready=lambda: answers_tcp("localhost", server.port),
                 probed=True,
                 clean=(ready_mark,),
                 # Beside the web part it would double the time to the first page.
@@ -213,7 +192,7 @@ class Command(BaseCommand):
             Part(
                 name="spark-warm-up",
                 command=python("-m", "jobs.entrypoints.warm_up", str(ready_mark)),
-                environment=clean | {"SPARK_REMOTE": environment["SPARK_REMOTE"]},
+                environment=clean | {"SPARK_REMOTE": server.remote},
                 log=self.logs / "spark.log",
                 # Imports Spark's client while the server boots.
                 waits_for=("web",),
@@ -221,6 +200,18 @@ class Command(BaseCommand):
                 repeats_with=("spark",),
             ),
         ]
+        if server.archive is None and os.access(archive.parent, os.W_OK):
+            parts.append(
+                Part(
+                    name="spark-archive",
+                    command=python("manage.py", "archive_spark"),
+                    environment=environment,
+                    log=self.logs / "spark-archive.log",
+                    waits_for=("demo", "spark-warm-up"),
+                    once=True,
+                )
+            )
+        return parts
 
     def _welcome(self, password: str) -> None:
         self._say(f"Tributary is at {settings.TRIBUTARY_URL}")
@@ -238,10 +229,3 @@ def _has_pending_migrations() -> bool:
     """Whether `migrate` would do anything; asking is much faster than letting it find out."""
     executor = MigrationExecutor(connection)
     return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
-
-
-def _find_free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -1,0 +1,50 @@
+"""The command line of the Spark server: what it shows, and which archive of classes it takes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from webapp.core import spark_classes
+from webapp.core.java import Java
+from webapp.core.spark_server import SparkServer
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> SparkServer:
+    return SparkServer(java=tmp_path / "bin" / "java", folder=tmp_path / "spark", port=4711, token="a-secret")
+
+
+def test_token_is_in_the_environment_and_never_on_the_command_line(server: SparkServer) -> None:
+    assert server.environment["SPARK_CONNECT_AUTHENTICATE_TOKEN"] == "a-secret"
+    assert not [word for word in server.command if "a-secret" in word]
+    assert server.remote == "sc://localhost:4711/;token=a-secret"
+
+
+def test_an_archive_is_shown_to_the_server_but_not_writable(server: SparkServer, tmp_path: Path) -> None:
+    archive = tmp_path / "classes" / "one.jsa"
+    command = replace(server, archive=archive).command
+    assert command[command.index(str(archive.parent)) - 1] == "--readonly"
+    assert f"-XX:SharedArchiveFile={archive}" in command
+    assert not [word for word in server.command if "SharedArchive" in word]
+
+
+def test_another_java_and_newer_jars_want_another_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jars = tmp_path / "pyspark" / "jars"
+    jars.mkdir(parents=True)
+    jar = tmp_path / "iceberg.jar"
+    jar.touch()
+    monkeypatch.setattr(spark_classes, "SPARK_HOME", jars.parent)
+    monkeypatch.setattr(spark_classes, "JAR_PATH", jar)
+
+    def find(major: int) -> Path:
+        return spark_classes.archive_path(Java(tmp_path / "java", major), with_s3=False)
+
+    first = find(17)
+    assert find(17) == first
+    assert find(21) != first
+    os.utime(jar, ns=(1, 1))
+    assert find(17) != first
