@@ -22,6 +22,8 @@ from webapp.catalog.rules.branch_properties import MASTER, tracked_branches
 from webapp.catalog.rules.commits import CommitRequest
 from webapp.catalog.rules.errors import CommitFailed, Invalid, Malformed, Refused
 from webapp.catalog.rules.metadata import Metadata, current_snapshot_id, find, normalise, schema_of, walk_fields
+from webapp.core import json_bytes
+from webapp.core.json_members import Members
 
 BRANCHES = ("a", "b", "feature/c.d")
 SHARED = ("schemas", "partition-specs", "sort-orders", "snapshots", "properties", "last-column-id", "last-partition-id")
@@ -86,6 +88,7 @@ class LensMachine(RuleBasedStateMachine):
         self.table = make.make_table(version=version)
         self.model: dict[str, Own] = {MASTER: Own()}
         self.lost = 0
+        self.members = Members(self.table)
 
     # --- what clients do ------------------------------------------------------------------------------------------
 
@@ -324,6 +327,15 @@ class LensMachine(RuleBasedStateMachine):
         """The heart of it."""
         for branch in (MASTER, *BRANCHES):
             assert own_of(lens.get(self.table, branch)) == self.model.get(branch, self.model[MASTER]), branch
+
+    @invariant()
+    def every_view_is_written_from_the_parts_of_the_file(self) -> None:
+        """And each file from those of the one before: the text is as if nothing had been known."""
+        self.members = Members(self.table, like=self.members)
+        assert self.members.text == json_bytes.dump(self.table)
+        for branch in BRANCHES:
+            view = lens.get(self.table, branch)
+            assert Members(view, like=self.members).text == json_bytes.dump(view), branch
 
     @invariant()
     def put_after_get_changes_nothing(self) -> None:

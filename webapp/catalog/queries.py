@@ -1,7 +1,8 @@
 """Read tables through the lens: what a branch sees, where it points, what is there."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 from webapp.accounts.rules.principals import Principal
@@ -21,6 +22,8 @@ from webapp.core.object_store import is_object_location
 from webapp.core.prepared import Prepared
 
 __all__ = ["Pointer", "TableRow", "TableView"]
+PLAIN = "plain"
+"""The view that is the stored metadata itself."""
 _TABLES = Prepared(
     lambda path, name: Table.objects.filter(namespace__path=path, name=name).values_list(
         "id", "metadata_location", "version", "location"
@@ -40,17 +43,32 @@ class TableRow:
     location: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TableView:
-    """A table as one branch sees it. `metadata` is shared: never change it in place."""
+    """A table as one branch sees it, worked out on first need."""
 
-    metadata: Metadata
-    metadata_location: str | None
     resolved_branch: str
-    key: str = ""
-    """Tells this view from others of the same metadata file."""
-    is_plain: bool = False
-    """Whether the view is the stored metadata itself."""
+    show: Callable[[], Metadata]
+    file: MetadataFile | None = None
+    """What it is a view of; a table that is only staged has none."""
+    key: str = PLAIN
+    """Names this view among those of its file."""
+
+    @cached_property
+    def metadata(self) -> Metadata:
+        """What is seen. Shared: never change it in place."""
+        return self.show()
+
+    @property
+    def metadata_location(self) -> str | None:
+        """Where the stored metadata is."""
+        return None if self.file is None else self.file.location
+
+    @property
+    def location(self) -> str:
+        """The folder of the table's files, which is the same in every view."""
+        found: str = (self.metadata if self.file is None else self.file.metadata)["location"]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +95,8 @@ def load_view(*, table: str, branch: str, chain: Iterable[str] = ()) -> TableVie
         NoSuchTable: there is no such table.
 
     """
-    row = _get(table_ref(table))
-    return _view(row, None if branch == MASTER else branch, tuple(chain))
+    file = get_file(table=table)
+    return _plain_view(file) if branch == MASTER else _branch_view(file, branch, tuple(chain))
 
 
 def branch_pointer(*, table: str, branch: str) -> Pointer | None:
@@ -164,28 +182,39 @@ def load_table(ref: TableRef, *, by: Principal | None) -> TableView:
         NoSuchTable: not there for this reader.
 
     """
-    ref, row = locate(ref, by=by)
+    return view_table(*locate(ref, by=by), by=by)
+
+
+def view_table(ref: TableRef, row: TableRow, *, by: Principal | None) -> TableView:
+    """What a request sees of a table that was located for it."""
+    file = metadata_files.read(row.metadata_location)
     pinned = _pinned(ref, by)
-    if pinned is not None:
-        file = metadata_files.read(row.metadata_location)
-        view = lens.show(file.metadata, pinned) if pinned.ids.schema_id >= 0 else _empty(file.metadata)
-        return TableView(view, file.location, ref.branch or MASTER, key=f"pinned {pinned}")
-    branch = None if ref.branch == MASTER else ref.branch
-    if branch is None:
-        return _view(row, None, ())
-    metadata = metadata_files.read(row.metadata_location).metadata
-    chain = () if lens.own_state(metadata, branch) is not None else get_chain(ref, by=by)
-    return _view(row, branch, chain)
+    if pinned is None:
+        return view_of(file, ref, by=by)
+    return TableView(ref.branch or MASTER, partial(_show_pinned, file, pinned), file, own_key(ref, by=by))
 
 
 def view_of(file: MetadataFile, ref: TableRef, *, by: Principal | None) -> TableView:
-    """What a request sees of a file that it has just written."""
+    """What a request for a branch sees of a metadata file, such as one that it has just written."""
     branch = ref.branch or MASTER
     if branch == MASTER:
-        return TableView(file.metadata, file.location, MASTER, is_plain=True)
+        return _plain_view(file)
     # A commit for a third branch leaves the header's branch without a state of its own.
     chain = () if lens.own_state(file.metadata, branch) is not None else get_chain(ref, by=by)
     return _branch_view(file, branch, chain)
+
+
+def own_key(ref: TableRef, *, by: Principal | None) -> str:
+    """The key of what a request sees unless its branch falls back to another one: it needs no metadata to be read.
+
+    Whether a branch has anything of its own is written in the metadata file, so nobody is given this key of a file where
+    the branch has not.
+    """
+    pinned = _pinned(ref, by)
+    if pinned is not None:
+        return f"pinned {pinned}"
+    branch = ref.branch or MASTER
+    return PLAIN if branch == MASTER else _branch_key(branch)
 
 
 def get_chain(ref: TableRef, *, by: Principal | None) -> tuple[str, ...]:
@@ -305,22 +334,26 @@ def _get(ref: TableRef) -> TableRow:
     return row
 
 
-def _view(row: TableRow, branch: str | None, chain: Sequence[str]) -> TableView:
-    file = metadata_files.read(row.metadata_location)
-    if branch is None:
-        return TableView(file.metadata, file.location, MASTER, is_plain=True)
-    return _branch_view(file, branch, chain)
+def _plain_view(file: MetadataFile) -> TableView:
+    return TableView(MASTER, lambda: file.metadata, file)
 
 
 def _branch_view(file: MetadataFile, branch: str, chain: Sequence[str]) -> TableView:
     found = lens.resolve(file.metadata, branch, chain)
-    view = lens.get(file.metadata, branch, chain)
     resolved = branch if found is None else found[0]
-    return TableView(view, file.location, resolved, key=f"branch {branch} as {resolved}")
+    fell_back = found is None or resolved != branch
+    key = f"{_branch_key(branch)} by {tuple(chain)}" if fell_back else _branch_key(branch)
+    return TableView(resolved, partial(lens.get, file.metadata, branch, chain), file, key)
 
 
-def _empty(metadata: Metadata) -> Metadata:
-    rooted, state = lens.with_empty_state(metadata)
+def _branch_key(branch: str) -> str:
+    return f"branch {branch}"
+
+
+def _show_pinned(file: MetadataFile, pinned: BranchState) -> Metadata:
+    if pinned.ids.schema_id >= 0:
+        return lens.show(file.metadata, pinned)
+    rooted, state = lens.with_empty_state(file.metadata)
     return lens.show(rooted, state)
 
 

@@ -464,16 +464,6 @@ def test_purge_removes_the_files_and_a_plain_drop_does_not(orders: Catalog, home
     assert not list((home / "warehouse" / "shop").glob("orders-*"))
 
 
-def test_the_cache_is_bounded_and_forgets() -> None:
-    cache = metadata_files._Cache(10)
-    for number in range(5):
-        cache.add(metadata_files.MetadataFile(str(number), b"xxxx"))
-    assert cache.get("0") is None
-    assert cache.get("4") is not None
-    cache.drop("4")
-    assert cache.get("4") is None
-
-
 def test_other_schemes_are_named() -> None:
     with pytest.raises(Exception, match="cannot reach gs: locations"):
         local_files.local_path("gs://bucket/x")

@@ -197,6 +197,37 @@ def test_answers_are_fresh_for_as_long_as_their_keys(lake: Catalog) -> None:
     assert lake.load("shop.orders", **{**WANTED, "if-none-match": tag}).status == 200
 
 
+def test_callers_of_one_view_get_their_own_keys_and_folders_however_often_they_ask(
+    lake: Catalog, make_user: Callable[..., User], catalog_for: Callable[..., Catalog]
+) -> None:
+    users = [make_user(name) for name in ("ann", "bob", "cyd")]
+    for user in users:
+        grant_role(repository="shop", user=user, role="writer", by=None)
+    callers = [catalog_for(user).on("feature") for user in users]
+    callers[0].append("shop.orders")
+    answers = [caller.load("shop.orders", **WANTED) for caller in callers]
+    for kept in range(3):
+        again = [caller.load("shop.orders", **WANTED) for caller in callers]
+        assert [one.body for one in again] == [one.body for one in answers], kept
+    for part in (
+        {one.body["config"]["s3.access-key-id"] for one in answers},
+        {one.metadata["properties"][access.DATA_PATH] for one in answers},
+        {one.headers["etag"] for one in answers},
+    ):
+        assert len(part) == len(callers)
+    for one in answers:
+        for caller, own in zip(callers, answers, strict=True):
+            status = caller.load("shop.orders", **{**WANTED, "if-none-match": one.headers["etag"]}).status
+            assert status == (304 if own is one else 200)
+    # Nobody's folder is shown to those who write wherever they like, nor any key to those who do not ask.
+    plain = lake.on("feature").load("shop.orders").body
+    assert access.DATA_PATH not in plain["metadata"]["properties"]
+    assert "storage-credentials" not in plain
+    assert not {one.body["config"]["s3.access-key-id"] for one in answers} & set(plain["config"].values())
+    staged = callers[1].create_table("shop.staged", **{"stage-create": True})
+    assert "user-" in staged.metadata["properties"][access.DATA_PATH]
+
+
 def test_without_a_role_nobody_gets_keys_unless_they_are_shared(lake: Catalog, admin: User, settings: Any) -> None:
     settings.TRIBUTARY_S3_ROLE = ""
     assert "storage-credentials" not in lake.load("shop.orders", **WANTED).body

@@ -10,7 +10,7 @@ from django.conf import settings
 from webapp.accounts.rules.principals import Principal
 from webapp.catalog import permissions, queries
 from webapp.catalog.api.http import Call, CatalogResponse, answer
-from webapp.catalog.queries import TableRow, TableView
+from webapp.catalog.queries import TableRow
 from webapp.catalog.rules.access import Access, drop_own_paths, own_paths
 from webapp.catalog.rules.branch_properties import MASTER
 from webapp.catalog.rules.commits import CommitRequest
@@ -30,6 +30,8 @@ class Delegation:
 
     config: Mapping[str, str] = field(default_factory=dict)
     credentials: Sequence[Mapping[str, Any]] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Shown to this caller among the table's own."""
     key: str = ""
     """Tells answers apart whose metadata is the same."""
 
@@ -42,17 +44,15 @@ class Delegation:
 NONE = Delegation()
 
 
-def delegate(call: Call, ref: TableRef, view: TableView) -> tuple[TableView, Delegation]:
-    """The table as the caller is to see it, and what it needs for the files; nothing changes for files of this machine."""
-    location = view.metadata["location"]
+def delegate(call: Call, ref: TableRef, location: str) -> Delegation:
+    """What the caller needs for the files of a table at this location; nothing for files of this machine."""
     if not is_object_location(location):
-        return view, NONE
+        return NONE
     access = _access(call, _find(ref, by=call.by)[0])
     paths = own_paths(location, _who(call)) if access == Access.WRITE else {}
-    shown = view if not paths else _with_properties(view, paths)
     keys = _give_keys(call, location, access) if _wants_keys(call) else None
     key = f"{sorted(paths.items())} {'' if keys is None else keys.id}"
-    return shown, Delegation(_as_config(ref, keys), _as_credentials(location, ref, keys), key)
+    return Delegation(_as_config(ref, keys), _as_credentials(location, ref, keys), paths, key)
 
 
 def without_shown(call: Call, request: CommitRequest) -> CommitRequest:
@@ -126,8 +126,3 @@ def _who(call: Call) -> str:
 def _wants_keys(call: Call) -> bool:
     asked = ",".join(call.request.header_values(HEADER))
     return VENDED in {word.strip().lower() for word in asked.split(",")}
-
-
-def _with_properties(view: TableView, properties: Mapping[str, str]) -> TableView:
-    metadata = {**view.metadata, "properties": {**view.metadata["properties"], **properties}}
-    return replace(view, metadata=metadata, is_plain=False)

@@ -1,8 +1,6 @@
 """Tables: parse → one service or query → answer."""
 
 import hashlib
-import threading
-from collections import OrderedDict
 
 from webapp.catalog import queries, services
 from webapp.catalog.api.delegation import NONE, Delegation, delegate, without_shown
@@ -13,40 +11,9 @@ from webapp.catalog.rules.commits import CommitRequest, CreateRequest
 from webapp.catalog.rules.errors import Malformed
 from webapp.catalog.rules.metadata import field, objects, with_legacy_fields
 from webapp.catalog.rules.refs import TableRef, read_identifier
-from webapp.catalog.storage import metadata_files
+from webapp.catalog.storage import metadata_files, rendered
 
 VARY = ("vary", "X-PLTR-Branch, Authorization")
-CACHED_BODIES = 16 * 1024 * 1024
-
-
-class _Bodies:
-    """Rendered answers by ETag: an ETag names one content for ever."""
-
-    def __init__(self, limit: int) -> None:
-        self._bodies: OrderedDict[str, bytes] = OrderedDict()
-        self._size = 0
-        self._limit = limit
-        self._lock = threading.Lock()
-
-    def get(self, tag: str) -> bytes | None:
-        with self._lock:
-            found = self._bodies.get(tag)
-            if found is not None:
-                self._bodies.move_to_end(tag)
-            return found
-
-    def add(self, tag: str, body: bytes) -> None:
-        with self._lock:
-            if tag in self._bodies or len(body) > self._limit // 4:
-                return
-            self._bodies[tag] = body
-            self._size += len(body)
-            while self._size > self._limit:
-                _, dropped = self._bodies.popitem(last=False)
-                self._size -= len(dropped)
-
-
-_bodies = _Bodies(CACHED_BODIES)
 
 
 def list_tables(call: Call) -> CatalogResponse:
@@ -84,12 +51,16 @@ def load_table(call: Call) -> CatalogResponse:
     if mode not in ("all", "refs"):
         message = f"Invalid snapshots parameter: {mode!r}"
         raise Malformed(message)
-    view, delegated = delegate(call, call.table, queries.load_table(call.table, by=call.by))
-    tag = etag(view, mode=mode, delegated=delegated)
+    ref, row = queries.locate(call.table, by=call.by)
+    delegated = delegate(call, call.table, row.location)
     known = call.request.header("if-none-match")
-    if known is not None and tag in [candidate.strip() for candidate in known.split(",")]:
-        return CatalogResponse(304, b"", (("etag", tag), VARY))
-    return render(view, mode=mode, delegated=delegated)
+    tags = frozenset(tag.strip() for tag in known.split(",")) if known is not None else frozenset()
+    own = _tag(row.metadata_location, queries.own_key(ref, by=call.by), mode, delegated)
+    if own in tags:
+        return _unchanged(own)
+    view = queries.view_table(ref, row, by=call.by)
+    tag = _tag(row.metadata_location, view.key, mode, delegated)
+    return _unchanged(tag) if tag in tags else render(view, mode=mode, delegated=delegated)
 
 
 def table_exists(call: Call) -> CatalogResponse:
@@ -160,39 +131,35 @@ def commit_transaction(call: Call) -> CatalogResponse:
     return empty()
 
 
-def etag(view: TableView, *, mode: str = "all", delegated: Delegation = NONE) -> str:
-    """Names this content: a metadata file never changes, and the rest of the key says which view of it this is."""
-    text = "\n".join((view.metadata_location or "", view.resolved_branch, view.key, mode, delegated.key))
-    return f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
-
-
-def _render_for(call: Call, ref: TableRef, view: TableView, *, with_config: bool = True) -> CatalogResponse:
-    view, delegated = delegate(call, ref, view)
-    return render(view, with_config=with_config, delegated=delegated)
-
-
 def render(
     view: TableView, *, mode: str = "all", with_config: bool = True, delegated: Delegation = NONE
 ) -> CatalogResponse:
     """A table in the specification's form."""
-    headers = [JSON_TYPE, VARY]
-    location = view.metadata_location
-    if location is None:
-        return answer({"metadata-location": None, "metadata": with_legacy_fields(view.metadata), **delegated.as_json()})
-    tag = etag(view, mode=mode, delegated=delegated)
-    headers.append(("etag", tag))
+    file = view.file
+    if file is None:
+        metadata = with_legacy_fields(rendered.with_properties(view.metadata, delegated.properties))
+        return answer({"metadata-location": None, "metadata": metadata, **delegated.as_json()})
+    if view.key == queries.PLAIN and mode == "all" and not delegated.properties:
+        body = file.raw
+    else:
+        body = rendered.render(
+            file, view=view.key, show=view.show, only_referenced=mode == "refs", properties=delegated.properties
+        )
+    start = b'{"metadata-location":' + dump(file.location) + b',"metadata":'
     end = b"," + dump(delegated.as_json())[1:] if with_config else b"}"
-    start = b'{"metadata-location":' + dump(location) + b',"metadata":'
-    if view.is_plain and mode == "all":
-        return CatalogResponse(200, start + metadata_files.read(location).raw + end, headers)
-    body = _bodies.get(tag)
-    if body is None:
-        body = dump(with_legacy_fields(_only_referenced(view) if mode == "refs" else view.metadata))
-        _bodies.add(tag, body)
-    return CatalogResponse(200, start + body + end, headers)
+    tag = _tag(file.location, view.key, mode, delegated)
+    return CatalogResponse(200, b"".join((start, body, end)), (JSON_TYPE, VARY, ("etag", tag)))
 
 
-def _only_referenced(view: TableView) -> dict[str, object]:
-    heads = {ref["snapshot-id"] for ref in view.metadata["refs"].values()}
-    snapshots = [snapshot for snapshot in view.metadata["snapshots"] if snapshot["snapshot-id"] in heads]
-    return {**view.metadata, "snapshots": snapshots}
+def _render_for(call: Call, ref: TableRef, view: TableView, *, with_config: bool = True) -> CatalogResponse:
+    return render(view, with_config=with_config, delegated=delegate(call, ref, view.location))
+
+
+def _unchanged(tag: str) -> CatalogResponse:
+    return CatalogResponse(304, b"", (("etag", tag), VARY))
+
+
+def _tag(location: str, view: str, mode: str, delegated: Delegation) -> str:
+    """Names this content: a metadata file never changes, and the rest says which view of it this is, for whom."""
+    digest = hashlib.sha256(f"{location}\n{view}\n{mode}\n{delegated.key}".encode())
+    return f'"{digest.hexdigest()[:32]}"'

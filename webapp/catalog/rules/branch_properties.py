@@ -63,14 +63,14 @@ def tracked_branches(properties: Mapping[str, str]) -> set[str]:
     }
 
 
-def stamp(properties: Mapping[str, str], branch: str, ids: TrackedIds) -> dict[str, str]:
-    """The properties with a branch's three ids set."""
-    return {
-        **properties,
+def stamp(properties: dict[str, str], branch: str, ids: TrackedIds) -> dict[str, str]:
+    """The properties with a branch's three ids set; the same object where they are."""
+    stamped = {
         PREFIX + branch + SCHEMA_SUFFIX: str(ids.schema_id),
         PREFIX + branch + SPEC_SUFFIX: str(ids.spec_id),
         PREFIX + branch + ORDER_SUFFIX: str(ids.order_id),
     }
+    return properties if stamped.items() <= properties.items() else {**properties, **stamped}
 
 
 def strip(properties: Mapping[str, str], branches: Iterable[str]) -> dict[str, str]:

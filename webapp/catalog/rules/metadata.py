@@ -111,20 +111,32 @@ def schema_of(metadata: Metadata, schema_id: int) -> dict[str, Any]:
 
 
 def snapshot_of(metadata: Metadata, snapshot_id: int) -> dict[str, Any] | None:
-    """The snapshot with this id."""
-    return find(metadata["snapshots"], "snapshot-id", snapshot_id)
+    """The snapshot with this id; the newest come last and are asked for most."""
+    return find(reversed(metadata["snapshots"]), "snapshot-id", snapshot_id)
 
 
 def ancestry(metadata: Metadata, head: int | None) -> list[dict[str, Any]]:
     """The snapshots from the oldest known ancestor of a head to the head."""
+    line: list[dict[str, Any]] = []
+    # Writers add a snapshot after its parent, so one pass from the newest finds them all; foreign files may be in disorder.
+    for snapshot in reversed(metadata["snapshots"]):
+        if snapshot["snapshot-id"] == head:
+            line.append(snapshot)
+            head = snapshot.get("parent-snapshot-id")
+    if head is not None:
+        line += _ancestry_in_disorder(metadata, head, seen={snapshot["snapshot-id"] for snapshot in line})
+    line.reverse()
+    return line
+
+
+def _ancestry_in_disorder(metadata: Metadata, head: int | None, *, seen: set[int]) -> list[dict[str, Any]]:
+    """The rest of the way back, from a snapshot that may be anywhere or gone."""
     by_id = {snapshot["snapshot-id"]: snapshot for snapshot in metadata["snapshots"]}
     line: list[dict[str, Any]] = []
-    seen: set[int] = set()
     while head is not None and head in by_id and head not in seen:
         seen.add(head)
         line.append(by_id[head])
         head = by_id[head].get("parent-snapshot-id")
-    line.reverse()
     return line
 
 

@@ -90,7 +90,8 @@ def write_next(row: TableRow, base: Metadata, after: Metadata) -> MetadataFile:
         # A snapshot may be dated up to a minute ahead of this machine; the table is never older than its snapshot.
         after["last-updated-ms"] if after["last-updated-ms"] != base["last-updated-ms"] else 0,
     )
-    return metadata_files.write(following, location=row.location, version=row.version + 1)
+    current = metadata_files.read(row.metadata_location)
+    return metadata_files.write(following, location=row.location, version=row.version + 1, after=current)
 
 
 def swap(

@@ -4,8 +4,6 @@ Since a location never changes its content, what was read is kept in memory by l
 """
 
 import json
-import threading
-from collections import OrderedDict
 from types import ModuleType
 from typing import Any
 from uuid import uuid4
@@ -14,6 +12,8 @@ from webapp.catalog.rules.errors import DamagedTable, Malformed
 from webapp.catalog.rules.metadata import Metadata, with_legacy_fields
 from webapp.catalog.storage import local_files, object_files
 from webapp.core import json_bytes
+from webapp.core.byte_cache import ByteCache
+from webapp.core.json_members import Members
 from webapp.core.object_store import Absent, is_object_location
 
 # Of the files as written; parsed they take several times as much.
@@ -24,12 +24,15 @@ FOREIGN_BYTES = 64 * 1024 * 1024
 class MetadataFile:
     """One metadata file in memory; parsed on first need."""
 
-    __slots__ = ("_metadata", "location", "raw")
+    __slots__ = ("_members", "_metadata", "location", "raw")
 
-    def __init__(self, location: str, raw: bytes, metadata: Metadata | None = None) -> None:
+    def __init__(
+        self, location: str, raw: bytes, metadata: Metadata | None = None, members: Members | None = None
+    ) -> None:
         self.location = location
         self.raw = raw
         self._metadata = metadata
+        self._members = members
 
     @property
     def metadata(self) -> Metadata:
@@ -44,44 +47,18 @@ class MetadataFile:
             self._metadata = parsed
         return self._metadata
 
-
-class _Cache:
-    """Recently used files by location, bounded by their size."""
-
-    def __init__(self, limit: int) -> None:
-        self._files: OrderedDict[str, MetadataFile] = OrderedDict()
-        self._size = 0
-        self._limit = limit
-        self._lock = threading.Lock()
-
-    def get(self, location: str) -> MetadataFile | None:
-        with self._lock:
-            found = self._files.get(location)
-            if found is not None:
-                self._files.move_to_end(location)
-            return found
-
-    def add(self, file: MetadataFile) -> None:
-        with self._lock:
-            old = self._files.pop(file.location, None)
-            self._size += len(file.raw) - (len(old.raw) if old else 0)
-            self._files[file.location] = file
-            while self._size > self._limit and len(self._files) > 1:
-                _, dropped = self._files.popitem(last=False)
-                self._size -= len(dropped.raw)
-
-    def clear(self) -> None:
-        with self._lock:
-            self._files.clear()
-            self._size = 0
-
-    def drop(self, location: str) -> None:
-        with self._lock:
-            old = self._files.pop(location, None)
-            self._size -= len(old.raw) if old else 0
+    @property
+    def members(self) -> Members:
+        """The text of its members, of which views and the next file are made."""
+        if self._members is None:
+            members = Members(self.metadata)
+            if members.text == self.raw:
+                members.text = self.raw  # once is enough
+            self._members = members
+        return self._members
 
 
-_cache = _Cache(CACHED_BYTES)
+_cache = ByteCache[str, MetadataFile](CACHED_BYTES, lambda file: len(file.raw))
 
 
 def read(location: str) -> MetadataFile:
@@ -94,7 +71,7 @@ def read(location: str) -> MetadataFile:
             raise _damaged(location) from error
         found = MetadataFile(location, raw)
         _ = found.metadata
-        _cache.add(found)
+        _cache.add(location, found)
     return found
 
 
@@ -115,14 +92,14 @@ def read_foreign(location: str, *, root: str) -> dict[str, Any]:
     return parsed
 
 
-def write(metadata: dict[str, Any], *, location: str, version: int) -> MetadataFile:
-    """Write the next metadata file of a table; when this returns, it survives a power cut."""
+def write(metadata: dict[str, Any], *, location: str, version: int, after: MetadataFile | None = None) -> MetadataFile:
+    """Write the next metadata file of a table, `after` the current one; when this returns, it survives a power cut."""
     name = f"{version:05d}-{uuid4()}.metadata.json"
     target = f"{location}/metadata/{name}"
-    raw = json_bytes.dump(_written(metadata))
-    store_of(target).write(target, raw)
-    file = MetadataFile(target, raw, metadata)
-    _cache.add(file)
+    members = Members(_written(metadata), like=None if after is None else after.members)
+    store_of(target).write(target, members.text)
+    file = MetadataFile(target, members.text, metadata, members)
+    _cache.add(target, file)
     return file
 
 

@@ -1,0 +1,72 @@
+"""What was used lately stays, within so many bytes, whoever asks at once."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+from webapp.core.byte_cache import ByteCache
+
+
+def make(limit: int) -> ByteCache[str, bytes]:
+    return ByteCache(limit, len)
+
+
+def test_the_longest_unused_goes_first() -> None:
+    cache = make(10)
+    for key in "abc":
+        cache.add(key, b"xxx")
+    assert cache.get("a") == b"xxx"
+    cache.add("d", b"xxx")
+    assert [cache.get(key) is not None for key in "abcd"] == [True, False, True, True]
+    assert cache.size == 9
+
+
+def test_a_value_that_is_replaced_or_dropped_counts_no_more() -> None:
+    cache = make(10)
+    cache.add("a", b"xxxxxxxx")
+    cache.add("a", b"xx")
+    cache.add("b", b"xxxxxxxx")
+    assert (cache.get("a"), cache.size) == (b"xx", 10)
+    cache.drop("b")
+    cache.drop("b")
+    assert (cache.get("b"), cache.size) == (None, 2)
+    cache.clear()
+    assert (cache.get("a"), cache.size) == (None, 0)
+
+
+def test_one_that_is_too_large_stays_alone_until_the_next() -> None:
+    cache = make(10)
+    cache.add("a", b"x")
+    cache.add("huge", b"x" * 100)
+    assert (cache.get("a"), cache.size) == (None, 100)
+    assert cache.get("huge") is not None
+    cache.add("b", b"x")
+    assert (cache.get("huge"), cache.size) == (None, 1)
+
+
+def test_threads_get_what_belongs_to_their_key_and_the_bytes_add_up() -> None:
+    cache = make(500)
+    wrong: list[str] = []
+
+    def use(seed: int) -> None:
+        chance = random.Random(seed)
+        for _ in range(2000):
+            key = str(chance.randrange(60))
+            found = cache.get(key)
+            if found is None:
+                cache.add(key, key.encode() * chance.randrange(1, 20))
+            elif found.replace(key.encode(), b""):
+                wrong.append(key)
+            if chance.random() < 0.1:
+                cache.drop(key)
+
+    threads = [threading.Thread(target=use, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert 0 <= cache.size <= 500
+    kept = [cache.get(str(number)) for number in range(60)]
+    assert cache.size == sum(len(value) for value in kept if value is not None)
