@@ -2,35 +2,52 @@
 
 from __future__ import annotations
 
+from django.db.models import Value
+from django.db.models.functions import Lower
+
 from webapp.accounts.models import Folder, RepositoryRole
 from webapp.accounts.rules.principals import Principal
 from webapp.accounts.rules.roles import Role, allows
 from webapp.core.errors import NotFound, PermissionDenied
 from webapp.core.names import MASTER, folder_of
+from webapp.core.prepared import Prepared
+
+_ROLES = Prepared(
+    lambda user, repository: (
+        RepositoryRole.objects.filter(user_id=user, repository=repository).order_by().values_list("role")
+    ),
+    int,
+    str,
+)
+_FOLDERS = Prepared(
+    lambda name: (
+        Folder.objects.annotate(lower=Lower("name"))
+        .filter(lower=Lower(Value(name)))
+        .values_list("repository", "creator_id")
+    ),
+    str,
+)
 
 
 def role_on_repository(principal: Principal, repository: str) -> Role | None:
     """The role of a person on a repository; admins are maintainers everywhere."""
     if principal.is_admin:
         return Role.MAINTAINER
-    role = (
-        RepositoryRole.objects.filter(user_id=principal.user_id, repository=repository)
-        .values_list("role", flat=True)
-        .first()
-    )
-    return Role(role) if role else None
+    found = _ROLES.first(principal.user_id, repository)
+    return Role(found[0]) if found is not None else None
 
 
 def role_on_folder(principal: Principal, folder: str) -> Role | None:
     """The role on the datasets of a top folder: its repository's, else its creator is maintainer."""
     if principal.is_admin:
         return Role.MAINTAINER
-    row = Folder.objects.filter(name__iexact=folder).first()
-    if row is None:
+    found = _FOLDERS.first(folder)
+    if found is None:
         return None
-    if row.repository:
-        return role_on_repository(principal, row.repository)
-    return Role.MAINTAINER if row.creator_id == principal.user_id else None
+    repository, creator_id = found
+    if repository:
+        return role_on_repository(principal, repository)
+    return Role.MAINTAINER if creator_id == principal.user_id else None
 
 
 def visible_repositories(principal: Principal) -> set[str] | None:

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
+
+from django.db.models import QuerySet
 
 from webapp.accounts.rules.principals import Principal
 from webapp.catalog import permissions, signals
@@ -315,15 +317,27 @@ def list_views(levels: Levels, *, by: Principal | None, after: str = "", limit: 
 def _list_names(
     model: type[Table] | type[View], levels: Levels, *, by: Principal | None, after: str, limit: int | None
 ) -> list[str]:
-    namespace_properties(levels, by=by)
-    rows: Any = model
-    names = rows.objects.filter(namespace__path=SEPARATOR.join(levels), name__gt=after).order_by("name")
-    if by is not None and by.job is not None:
-        known = permissions.job_tables(by)
-        names = names.filter(
-            name__in=[table.split(".")[-1] for table in known if tuple(table.split(".")[:-1]) == levels]
-        )
-    return list(names.values_list("name", flat=True)[:limit])
+    permissions.check_namespace(by, levels, "read")
+    known = None if by is None or by.job is None else permissions.job_tables(by)
+    names = [name for (name,) in _names_of(model, limit if known is None else None).all(SEPARATOR.join(levels), after)]
+    if known is not None:
+        names = [name for name in names if ".".join((*levels, name)) in known][:limit]
+    if not names and not namespace_exists(levels):
+        raise permissions.no_such_namespace(levels)
+    return names
+
+
+@lru_cache(maxsize=64)
+def _names_of(model: type[Table] | type[View], limit: int | None) -> Prepared[tuple[str]]:
+    """A page of names, of one size: the index on namespace and name leads to it wherever it is."""
+
+    def build(path: str, after: str) -> QuerySet[Any, tuple[str]]:
+        rows: Any = model
+        found = rows.objects.filter(namespace__path=path, name__gt=after).order_by("name")
+        names: QuerySet[Any, tuple[str]] = found.values_list("name")[:limit]
+        return names
+
+    return Prepared(build, str, str)
 
 
 def _get(ref: TableRef) -> TableRow:

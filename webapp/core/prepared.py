@@ -14,7 +14,7 @@ _STAND_INS: dict[type, Callable[[int], Any]] = {int: lambda n: -(10**15) - n, st
 
 
 class Prepared(Generic[Row]):
-    """A query set as a function of its arguments, which it may only compare for equality.
+    """A query set as a function of its arguments, which it may only compare: `exact`, `gt` and their like.
 
     `build` is called once for each kind of database, with stand-ins of the given types; it returns a query set of models,
     `select_related` included, or of `values_list`.

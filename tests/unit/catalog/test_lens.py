@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.factories.catalog import NOW, add_column, append, change, columns, head, make_table, set_ref
 from webapp.catalog.rules import lens
 from webapp.catalog.rules.branch_properties import TrackedIds, tracked_branches
 from webapp.catalog.rules.errors import Malformed
-from webapp.catalog.rules.metadata import current_snapshot_id
+from webapp.catalog.rules.metadata import current_snapshot_id, walk_back
 from webapp.catalog.rules.pointers import BranchState, Pointer
 
 
@@ -97,6 +99,20 @@ def test_ancestry_survives_missing_parents_and_loops() -> None:
     table = append(make_table(), **{"parent-snapshot-id": 77})
     looped = {**table, "snapshots": [{**table["snapshots"][0], "parent-snapshot-id": head(table)}]}
     assert len(lens.derived_log(table, head(table))) == len(lens.derived_log(looped, head(table))) == 1
+
+
+@given(st.permutations(range(5)), st.sets(st.integers(0, 4)), st.integers(0, 4))
+def test_ancestry_is_found_in_any_order_and_ends_where_history_was_removed(
+    order: list[int], gone: set[int], head: int
+) -> None:
+    parents = {0: None, 1: 0, 2: 1, 3: 1, 4: 3}
+    snapshots = [{"snapshot-id": n, "parent-snapshot-id": parents[n]} for n in order if n not in gone]
+    expected: list[int] = []
+    at: int | None = head
+    while at is not None and at not in gone:
+        expected.append(at)
+        at = parents[at]
+    assert [snapshot["snapshot-id"] for snapshot in walk_back(snapshots, head)] == expected
 
 
 def test_ref_retention_of_a_branch_stays_with_it() -> None:

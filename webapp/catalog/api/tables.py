@@ -18,10 +18,11 @@ VARY = ("vary", "X-PLTR-Branch, Authorization")
 
 def list_tables(call: Call) -> CatalogResponse:
     """The tables of a namespace."""
+    namespace = call.namespace
 
     def fetch(after: str, limit: int | None) -> list[dict[str, object]]:
-        names = queries.list_tables(call.namespace, by=call.by, after=after, limit=limit)
-        return [{"namespace": call.namespace, "name": name} for name in names]
+        names = queries.list_tables(namespace, by=call.by, after=after, limit=limit)
+        return [{"namespace": namespace, "name": name} for name in names]
 
     return answer(paged(call, "identifiers", fetch, token_of=lambda item: str(item["name"])))
 

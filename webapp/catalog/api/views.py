@@ -11,10 +11,11 @@ from webapp.catalog.rules.views import CreateViewRequest
 
 def list_views(call: Call) -> CatalogResponse:
     """The views of a namespace."""
+    namespace = call.namespace
 
     def fetch(after: str, limit: int | None) -> list[dict[str, object]]:
-        names = queries.list_views(call.namespace, by=call.by, after=after, limit=limit)
-        return [{"namespace": call.namespace, "name": name} for name in names]
+        names = queries.list_views(namespace, by=call.by, after=after, limit=limit)
+        return [{"namespace": namespace, "name": name} for name in names]
 
     return answer(paged(call, "identifiers", fetch, token_of=lambda item: str(item["name"])))
 

@@ -13,7 +13,6 @@ A branch on a table is in one of three states:
 """
 
 from collections.abc import Iterable
-from itertools import accumulate
 from typing import Any
 
 from webapp.catalog.rules.branch_properties import (
@@ -184,11 +183,14 @@ def with_empty_state(metadata: Metadata) -> tuple[Metadata, BranchState]:
 
 def derived_log(metadata: Metadata, head: int | None) -> list[dict[str, Any]]:
     """The log of a branch: the ancestry of its head, never running backwards."""
-    line = ancestry(metadata, head)
-    times = accumulate((snapshot["timestamp-ms"] for snapshot in line), max)
-    return [
-        {"snapshot-id": snapshot["snapshot-id"], "timestamp-ms": at} for snapshot, at in zip(line, times, strict=True)
+    log = [
+        {"snapshot-id": snapshot["snapshot-id"], "timestamp-ms": snapshot["timestamp-ms"]}
+        for snapshot in ancestry(metadata, head)
     ]
+    latest = 0
+    for entry in log:
+        latest = entry["timestamp-ms"] = max(latest, entry["timestamp-ms"])
+    return log
 
 
 def _branch_ref(head: int) -> dict[str, Any]:

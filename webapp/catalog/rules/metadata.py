@@ -3,7 +3,7 @@
 Metadata is never changed in place: it may be shared with a cache and with other requests.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from webapp.catalog.rules.branch_properties import MAIN_REF, TrackedIds
@@ -11,6 +11,7 @@ from webapp.catalog.rules.errors import Invalid, Malformed
 
 Metadata = dict[str, Any]
 Value = TypeVar("Value")
+Snapshot = TypeVar("Snapshot", bound=Mapping[str, Any])
 
 SUPPORTED_VERSIONS = (1, 2, 3)
 DEFAULT_VERSION = 2
@@ -117,27 +118,28 @@ def snapshot_of(metadata: Metadata, snapshot_id: int) -> dict[str, Any] | None:
 
 def ancestry(metadata: Metadata, head: int | None) -> list[dict[str, Any]]:
     """The snapshots from the oldest known ancestor of a head to the head."""
-    line: list[dict[str, Any]] = []
-    # Writers add a snapshot after its parent, so one pass from the newest finds them all; foreign files may be in disorder.
-    for snapshot in reversed(metadata["snapshots"]):
+    return list(walk_back(metadata["snapshots"], head))[::-1]
+
+
+def walk_back(snapshots: Sequence[Snapshot], head: int | None) -> Iterator[Snapshot]:
+    """A head and its known ancestors, the newest first."""
+    passed: list[int] = []
+    # Writers add a snapshot after its parent, so one pass from the newest finds them all.
+    for snapshot in reversed(snapshots):
         if snapshot["snapshot-id"] == head:
-            line.append(snapshot)
+            yield snapshot
+            passed.append(snapshot["snapshot-id"])
             head = snapshot.get("parent-snapshot-id")
-    if head is not None:
-        line += _ancestry_in_disorder(metadata, head, seen={snapshot["snapshot-id"] for snapshot in line})
-    line.reverse()
-    return line
-
-
-def _ancestry_in_disorder(metadata: Metadata, head: int | None, *, seen: set[int]) -> list[dict[str, Any]]:
-    """The rest of the way back, from a snapshot that may be anywhere or gone."""
-    by_id = {snapshot["snapshot-id"]: snapshot for snapshot in metadata["snapshots"]}
-    line: list[dict[str, Any]] = []
-    while head is not None and head in by_id and head not in seen:
-        seen.add(head)
-        line.append(by_id[head])
-        head = by_id[head].get("parent-snapshot-id")
-    return line
+            if head is None:
+                return
+    # What is left is gone, or somebody else has put the snapshots into another order.
+    left = {snapshot["snapshot-id"]: snapshot for snapshot in snapshots}
+    for number in passed:
+        del left[number]
+    while head in left:
+        snapshot = left.pop(head)
+        yield snapshot
+        head = snapshot.get("parent-snapshot-id")
 
 
 def walk_fields(kind: Any, *, path: str = "", depth: int = 0) -> Iterator[tuple[int, str, Any]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
+from webapp.catalog.rules.metadata import walk_back
 from webapp.core.numbers import read_count
 
 Snapshot = Mapping[str, Any]
@@ -44,22 +46,14 @@ def describe_change(snapshot: Snapshot) -> Change:
     )
 
 
-def list_new_snapshots(snapshots: Iterable[Snapshot], *, before: int | None, after: int | None) -> list[Snapshot]:
+def list_new_snapshots(snapshots: Sequence[Snapshot], *, before: int | None, after: int | None) -> list[Snapshot]:
     """Return the snapshots between two heads, newest first; the whole line where `before` is not an ancestor."""
-    by_id = {snapshot["snapshot-id"]: snapshot for snapshot in snapshots}
-    line: list[Snapshot] = []
-    current = by_id.get(after)
-    while current is not None and current["snapshot-id"] != before:
-        line.append(current)
-        current = by_id.get(current.get("parent-snapshot-id"))
-    return line
+    return list(takewhile(lambda snapshot: snapshot["snapshot-id"] != before, walk_back(snapshots, after)))
 
 
-def summarize(snapshots: Iterable[Snapshot], *, before: int | None, after: int | None) -> dict[str, int]:
+def summarize(snapshots: Sequence[Snapshot], *, before: int | None, after: int | None) -> dict[str, int]:
     """Return rows, files and bytes at the head, and rows added and deleted on the way to it."""
-    snapshots = list(snapshots)
-    by_id = {snapshot["snapshot-id"]: snapshot for snapshot in snapshots}
-    head = by_id.get(after)
+    head = next(walk_back(snapshots, after), None)
     totals = {key: _count(head, name) for key, name in TOTALS.items()}
     # the records of data files, of which position deletes and deletion vectors take some away
     totals["rows"] = max(0, totals["rows"] - _count(head, "total-position-deletes"))
@@ -68,12 +62,12 @@ def summarize(snapshots: Iterable[Snapshot], *, before: int | None, after: int |
     deleted = sum(_count_deleted(snapshot) for snapshot in new)
     if is_replaced(snapshots, before=before, after=after):
         # A replace starts a new line of snapshots: what the old line held is gone, though no snapshot says so.
-        old = by_id.get(before)
+        old = next(walk_back(snapshots, before), None)
         deleted += max(0, _count(old, TOTALS["rows"]) - _count(old, "total-position-deletes"))
     return {**totals, "added": added, "deleted": deleted}
 
 
-def is_replaced(snapshots: Iterable[Snapshot], *, before: int | None, after: int | None) -> bool:
+def is_replaced(snapshots: Sequence[Snapshot], *, before: int | None, after: int | None) -> bool:
     """Return whether the new head stands on another line of snapshots than the old one."""
     new = list_new_snapshots(snapshots, before=before, after=after)
     return bool(new) and before is not None and new[-1].get("parent-snapshot-id") != before
