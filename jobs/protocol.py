@@ -175,6 +175,10 @@ class JobManifest:
     spark_remote: str | None = None
     spark_session_id: str | None = None
     is_incremental: bool = False
+    is_first: bool = False
+    """Whether no output has ever been written."""
+    why_full: str = ""
+    """Why there is no earlier build to go on from, where there is none."""
     executor: Executor = "auto"
     """Who computes changelogs in a Spark transform; "auto" goes by the size of the rows."""
     embedded_bytes: int = EMBEDDED_BYTES

@@ -122,16 +122,20 @@ def _is_full_build(manifest: JobManifest) -> bool:
 
 
 def _decide_incremental(transform: Transform, manifest: JobManifest, inputs: dict[str, IcebergInput]) -> bool:
-    if not transform.is_incremental:
-        return False
-    if not manifest.is_incremental:
+    if not transform.is_incremental or not manifest.is_incremental:
         return False
     rewritten = [given.path for given in inputs.values() if not given.grew_only()]
-    if not rewritten:
+    if manifest.why_full:
+        decided, why = "full build", manifest.why_full
+    elif rewritten:
+        # a changelog tells of rewritten rows too
+        decided = "inputs are read whole, only changelogs go on from the last build"
+        why = f"{rewritten[0]} did not only grow since"
+    else:
         return True
-    if transform.require_incremental:
-        raise TransformError(f"this build cannot be incremental: {rewritten[0]} did not only grow since the last one")
-    say(f"full build: {rewritten[0]} did not only grow since the last one")
+    if transform.require_incremental and not manifest.is_first:
+        raise TransformError(f"this build cannot be incremental: {why}")
+    say(f"{decided}: {why}")
     return False
 
 

@@ -228,7 +228,7 @@ def incremental(
     In such a build `ctx.is_incremental` is true, inputs give the rows added since the last build of this output
     (`mode="current"` gives all of them) and outputs append unless `set_mode("replace")` says otherwise. A first build, a
     forced one, one after another `semantic_version`, and one whose inputs were rewritten is an ordinary, full one;
-    `require_incremental=True` fails there, but for the first build.
+    `require_incremental=True` fails there, but for the first build and a forced one.
     """
     if callable(require_incremental):
         raise DeclarationError("Write @incremental() with parentheses")

@@ -96,8 +96,9 @@ class LocalJob:
         function: str = "compute",
         since: Mapping[str, int] | None = None,
         profile: Any = "light",
+        more: Mapping[str, Any] | None = None,
     ) -> JobResult:
-        """Run one transform of one module."""
+        """Run one transform of one module; `more` are further facts of its manifest."""
         make_repository(self.root, {"pipelines/__init__.py": "", "pipelines/module.py": HEAD + source})
         manifest = JobManifest(
             job_id="job1",
@@ -111,7 +112,7 @@ class LocalJob:
             outputs=tuple(OutputTarget(name, path, table_of(path)) for name, path in outputs.items()),
             result_path=str(self.result_path),
             profile=profile,
-            is_incremental=since is not None,
+            **{"is_incremental": since is not None, **(more or {})},
         )
 
         def work() -> tuple[JobResult, dict[Any, Any]]:

@@ -204,3 +204,28 @@ def test_output_is_committed_together_or_not_at_all(stack: Stack) -> None:
     assert "one row an a" in build["jobs"][0]["reason"]
     assert stack.rows("/shop/pair/one") == []
     assert stack.open_transactions() == []
+
+
+def test_required_incremental_build_goes_on_from_the_last_or_says_why_not(stack: Stack) -> None:
+    stack.upload("/shop/grown", "a\n1\n")
+    source = make_transform("grow", inputs=["/shop/grown"], output="/shop/growing", body=COPY)
+    required = source.replace("@transform", "@incremental(require_incremental=True)\n@transform", 1)
+    head = HEAD.replace("import transform\n", "import incremental, transform\n")
+    stack.commit({"pipelines/grow.py": head + required})
+    first = stack.build("/shop/growing")
+    assert first["state"] == "COMPLETED", first
+    assert "full build: nothing was built before" in stack.log(first["jobs"][0]["id"])
+
+    stack.upload("/shop/grown", "a\n2\n", mode="append")
+    second = stack.build("/shop/growing")
+    assert second["state"] == "COMPLETED", second
+    assert "full build" not in stack.log(second["jobs"][0]["id"])
+    assert sorted(row["a"] for row in stack.rows("/shop/growing")) == [1, 2]
+
+    stack.commit({"pipelines/grow.py": head + required.replace("i0.arrow()", "i0.arrow().slice(0)")})
+    third = stack.build("/shop/growing")
+    assert third["state"] == "FAILED", third
+    assert third["jobs"][0]["error"]["message"].endswith(
+        "this build cannot be incremental: something other than this code wrote the outputs last"
+    )
+    assert sorted(row["a"] for row in stack.rows("/shop/growing")) == [1, 2]

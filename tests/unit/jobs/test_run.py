@@ -249,7 +249,7 @@ class TestIncremental:
         since = self.start(job)
         job.write("/x/source", ROWS.slice(2))
         self.run(job, since)
-        assert "full build: /x/source did not only grow" in capfd.readouterr().out
+        assert "the last build: /x/source did not only grow" in capfd.readouterr().out
         assert job.read("/x/out")["id"].to_pylist() == [3]
 
     def test_or_refused(self, job: LocalJob) -> None:
@@ -257,6 +257,22 @@ class TestIncremental:
         job.write("/x/source", ROWS)
         result = self.run(job, since, more="@incremental(require_incremental=True)")
         assert "this build cannot be incremental" in str(result)
+
+    @pytest.mark.parametrize("is_first", [True, False])
+    def test_only_a_first_build_may_be_full_where_incremental_is_required(
+        self, job: LocalJob, capfd: pytest.CaptureFixture[str], *, is_first: bool
+    ) -> None:
+        result = job.run(
+            declare(self.BODY, more="@incremental(require_incremental=True)"),
+            inputs=ONE,
+            outputs=OUT,
+            more={"is_incremental": True, "is_first": is_first, "why_full": "so it is"},
+        )
+        if is_first:
+            assert "full build: so it is" in capfd.readouterr().out
+            assert job.read("/x/out").num_rows == 3
+        else:
+            assert "this build cannot be incremental: so it is" in str(result)
 
     def test_all_rows_can_be_asked_for(self, job: LocalJob) -> None:
         since = self.start(job)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from webapp.builds.models import RUN, UPLOAD, Build, Job, JobInput, PublishedSpec
@@ -151,31 +151,41 @@ def find_digest(*, transaction: Transaction) -> str:
     return job.digest if job else ""
 
 
-def find_previous_snapshots(*, job: Job) -> dict[str, int]:
-    """Return per input the snapshot that the outputs' last build read; empty means a full build.
+@dataclass(frozen=True)
+class PreviousBuild:
+    """What the outputs' last build read, for a job that may go on from there."""
+
+    snapshots: Mapping[str, int]
+    """Per input; empty means a full build."""
+    why_full: str = ""
+    is_first: bool = False
+    """Whether no output has ever been written."""
+
+
+def find_previous_build(*, job: Job) -> PreviousBuild:
+    """Find where an incremental job goes on.
 
     A full build it is when the job is forced, when its code changed, when any output was not last written by this
     very transform, or when an input no longer descends from what was read then.
     """
     outputs = list(job.outputs.select_related("transaction__parent"))
+    before = [each.transaction.parent if each.transaction else None for each in outputs]
+    if not any(before):
+        return PreviousBuild({}, "nothing was built before", is_first=True)
     if job.build.force or any(output.path in job.build.forced for output in outputs):
-        return {}
-    before = {
-        each.transaction.parent.job_id if each.transaction and each.transaction.parent else "" for each in outputs
-    }
-    if len(before) != 1:
-        return {}
-    previous = Job.objects.filter(pk=before.pop(), kind=RUN, digest=job.digest).first()
+        return PreviousBuild({}, "the build was forced")
+    jobs = {parent.job_id if parent else "" for parent in before}
+    previous = Job.objects.filter(pk=jobs.pop(), kind=RUN, digest=job.digest).first() if len(jobs) == 1 else None
     if previous is None:
-        return {}
+        return PreviousBuild({}, "something other than this code wrote the outputs last")
     then = {each.path: each.transaction for each in previous.inputs.select_related("transaction")}
     found: dict[str, int] = {}
     for each in job.inputs.select_related("transaction"):
         old, new = then.get(each.path), each.transaction
         if old is None or new is None or old.snapshot_id is None or not _descends(new, old):
-            return {}
+            return PreviousBuild({}, f"{each.path} does not go on from what the last build read")
         found[each.path] = old.snapshot_id
-    return found
+    return PreviousBuild(found)
 
 
 def _descends(transaction: Transaction, ancestor: Transaction) -> bool:

@@ -28,6 +28,7 @@ from webapp.builds.runner.launcher import LOST, SETUP_FAILED, Sandbox
 
 if TYPE_CHECKING:
     from webapp.builds.models import Job
+    from webapp.builds.queries.planning import PreviousBuild
 
 SIGNAL_BASE = 128
 LOOPBACK = {"127.0.0.1", "localhost"}
@@ -66,6 +67,7 @@ def build_job_manifest(
     place: Place,
     inputs: Iterable[PinnedInput],
     outputs: Iterable[OutputTarget],
+    previous: PreviousBuild,
 ) -> JobManifest:
     """Return the order to run a transform."""
     return JobManifest(
@@ -85,6 +87,8 @@ def build_job_manifest(
         spark_remote=settings.SPARK_REMOTE if job.profile == "spark" else None,
         spark_session_id=job.spark_session or None,
         is_incremental=job.is_incremental,
+        is_first=previous.is_first,
+        why_full=previous.why_full,
         executor=cast("Executor", settings.TRIBUTARY_EXECUTOR),
         embedded_bytes=settings.TRIBUTARY_EMBEDDED_BYTES,
     )

@@ -158,14 +158,16 @@ class _Attempt:
         root = trees.export(repository=repository, sha=self.job.sha)
         if self.job.profile == "spark":
             self._begin_spark_session()
+        previous = planning.find_previous_build(job=self.job)
         manifest = manifests.build_job_manifest(
             job=self.job,
             branch=self.build.branch,
             token=token,
             root=root,
             place=place,
-            inputs=self._list_inputs(),
+            inputs=self._list_inputs(previous),
             outputs=self._list_targets(),
+            previous=previous,
         )
         return self._launch("run", manifest, place, allowance, readable=[root], cwd=root)
 
@@ -257,8 +259,7 @@ class _Attempt:
     def _list_input_tables(self) -> list[str]:
         return [transaction_.dataset.table for _, transaction_ in self._pinned()]
 
-    def _list_inputs(self) -> list[PinnedInput]:
-        since = planning.find_previous_snapshots(job=self.job)
+    def _list_inputs(self, previous: planning.PreviousBuild) -> list[PinnedInput]:
         return [
             PinnedInput(
                 name=each.name,
@@ -267,7 +268,7 @@ class _Attempt:
                 branch=each.branch,
                 transaction=transaction_.pk,
                 snapshot_id=transaction_.snapshot_id,
-                since_snapshot_id=since.get(each.path),
+                since_snapshot_id=previous.snapshots.get(each.path),
             )
             for each, transaction_ in self._pinned()
         ]
