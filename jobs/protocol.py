@@ -282,6 +282,16 @@ class SideRef:
 
 
 @dataclass(frozen=True)
+class SparkAccess:
+    """A Spark session of one's own, and a folder that Spark reads and the process writes."""
+
+    remote: str
+    owner: str
+    session_id: str
+    folder: str
+
+
+@dataclass(frozen=True)
 class DiffRequest:
     """Compare two ends of a table and write the artifact into `folder`, which must exist.
 
@@ -299,7 +309,12 @@ class DiffRequest:
     ignore: tuple[str, ...] = ()
     tolerance: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     row_filter: str | None = None
-    executor: Literal["embedded"] = "embedded"
+    executor: Executor = "auto"
+    embedded_bytes: int = EMBEDDED_BYTES
+    """Rows that may differ, decoded, which this process compares itself where "auto" decides."""
+    spark: SparkAccess | None = None
+    spark_obstacle: str = ""
+    """Why there is no Spark, where there is none."""
     memory_bytes: int = 512 * 1024 * 1024
     threads: int = 2
     time_limit_s: float = 600.0

@@ -73,14 +73,14 @@ class Changes(Keys):
         for pair in self.plan.pairs:
             if pair.unreadable:
                 self.warnings.append(f"Column {pair.name!r} is not compared: this engine does not read its type.")
-            elif pair.compared and self._tolerance(pair) and not self._is_number(pair):
+            elif pair.compared and self.tolerance(pair) and not self.is_number(pair):
                 self.warnings.append(f"The tolerance of {pair.name!r} has no effect: it is not a number on both sides.")
 
     def _join_rows(self, before: str, after: str) -> None:
         """Pair rows by key; keep those without a partner and those whose values differ."""
         columns = artifact.stored_columns(self.plan.pairs)
-        if not self._has_rows("before") or not self._has_rows("after"):
-            source, change = (before, "deleted") if self._has_rows("before") else (after, "inserted")
+        if not self.has_rows("before") or not self.has_rows("after"):
+            source, change = (before, "deleted") if self.has_rows("before") else (after, "inserted")
             have = "a" if change == "inserted" else "b"
             values = self._outputs(columns, have)
             self.connection.execute(
@@ -110,11 +110,13 @@ class Changes(Keys):
             f", {name}" if name[0] == have else f", CAST(NULL AS {type_}) AS {name}" for name, type_ in columns
         )
 
-    def _tolerance(self, pair: Pair) -> Mapping[str, float]:
+    def tolerance(self, pair: Pair) -> Mapping[str, float]:
+        """Within what the values of a column count as equal; nothing where there is no such rule."""
         return next((limits for name, limits in self.request.tolerance.items() if name in self._names(pair)), {})
 
     @staticmethod
-    def _is_number(pair: Pair) -> bool:
+    def is_number(pair: Pair) -> bool:
+        """Whether a column holds numbers at both ends."""
         return all(
             side is not None and isinstance(side.type, Primitive) and side.type.is_number
             for side in (pair.before, pair.after)
@@ -126,8 +128,8 @@ class Changes(Keys):
         assert pair.after is not None  # noqa: S101
         left, right = comparable(pair.before.type, pair.after.type, f"b{pair.index}", f"a{pair.index}")
         different = f"{left} IS DISTINCT FROM {right}"
-        limits = self._tolerance(pair)
-        if not limits or not self._is_number(pair):
+        limits = self.tolerance(pair)
+        if not limits or not self.is_number(pair):
             return f"({different})"
         near = is_near(pair, absolute=limits.get("absolute"), relative=limits.get("relative"))
         return f"({different} AND NOT coalesce({near}, false))"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
@@ -14,8 +14,14 @@ from jobs.engine.changes import Changes
 from jobs.engine.errors import DiskLimitError, MemoryLimitError, UnreadableTableError
 from jobs.engine.fields import literal
 from jobs.engine.planner import plan_diff
+from jobs.engine.router import Decision
 from jobs.engine.rules import check_tolerance, filter_columns, read_filter
 from jobs.protocol import DiffRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Reduce = Callable[["Embedded"], Decision]
 
 _SORT_COLUMNS = 32
 
@@ -23,6 +29,10 @@ _SORT_COLUMNS = 32
 @dataclass
 class Embedded(Changes):
     """One diff in one DuckDB connection."""
+
+    reduce: Reduce | None = None
+    """Decides who compares, and has the rows reduced where that is not this process."""
+    decision: Decision = field(default_factory=lambda: Decision("embedded", ""))
 
     def run(self) -> dict[str, Any]:
         """Compute and store the diff; returns the summary."""
@@ -48,6 +58,9 @@ class Embedded(Changes):
             rows=self.plan.rows,
             executor="embedded",
         )
+        if self.reduce is not None:
+            self.decision = self.reduce(self)
+            self.progress.enter("comparing", executor=self.decision.executor)
         self._create_views()
         mode, trouble = self._compare()
         summary = self._summary(mode, trouble)
@@ -70,7 +83,7 @@ class Embedded(Changes):
             "coalesce(sum(copies) FILTER (change = 'deleted'), 0)::BIGINT, "
             "count(*) FILTER (change = 'updated'), count(*) FROM changes"
         )
-        compared = {side: self.one(f"SELECT count(*) FROM {rows}")[0] for side, rows in self._sides()}
+        compared = self._count_compared()
         same = self._shared_live_rows()
         before, after = (compared.get(side, 0) + same for side in ("b", "a"))
         unchanged = before - deleted - updated
@@ -99,7 +112,8 @@ class Embedded(Changes):
             "warnings": self.warnings,
             "row_filter": self.request.row_filter,
             "ignored": [pair.name for pair in self.plan.pairs if pair.is_ignored],
-            "executor": "embedded",
+            "executor": self.decision.executor,
+            "executor_reason": self.decision.reason,
             "files_read": self.plan.files,
             "bytes_read": self.plan.bytes,
             "rows_read": sum(compared.values()),
@@ -107,8 +121,16 @@ class Embedded(Changes):
             "manifests_shared": self.plan.manifests_shared,
         }
 
+    def _count_compared(self) -> dict[str, int]:
+        """The rows that the plan names, by end."""
+        if self.reduced is not None:
+            return {"b": self.reduced.counted.before, "a": self.reduced.counted.after}
+        return {side: self.one(f"SELECT count(*) FROM {rows}")[0] for side, rows in self._sides()}
+
     def _shared_live_rows(self) -> int:
         """Rows that both ends have in the same files."""
+        if self.reduced is not None:
+            return self.reduced.counted.shared
         if self.filter is None and not self.plan.shared_has_deletes and not self.plan.shifted:
             return self.plan.shared_records
         return int(self.one(f"SELECT count(*) FROM ({self.untouched('b', [])})")[0])
@@ -178,10 +200,11 @@ class Embedded(Changes):
         return ", ".join([*(f"{artifact.match_value(pair)} NULLS LAST" for pair in chosen), "change"])
 
 
-def run_embedded(request: DiffRequest, *, on_connect: Any = None) -> dict[str, Any]:
+def run_diff(request: DiffRequest, *, on_connect: Any = None, reduce: Reduce | None = None) -> dict[str, Any]:
     """Make the artifact of one diff.
 
-    `on_connect` gets the connection, to interrupt it from another thread, and None before it is closed.
+    `on_connect` gets the connection, to interrupt it from another thread, and None before it is closed. `reduce` may
+    have another executor find the rows that differ; without it this process reads all of them.
     """
     folder = Path(request.folder)
     spill = folder / ".spill"
@@ -201,7 +224,7 @@ def run_embedded(request: DiffRequest, *, on_connect: Any = None) -> dict[str, A
         connection.execute("SET TimeZone = 'UTC'")
         if on_connect is not None:
             on_connect(connection)
-        return Embedded(request, folder, progress, connection).run()
+        return Embedded(request, folder, progress, connection, reduce=reduce).run()
     except duckdb.OutOfMemoryException as error:
         if "max_temp_directory_size" in str(error) or "No space left" in str(error):
             raise DiskLimitError("There is no room left on the disk to compare these rows.") from error

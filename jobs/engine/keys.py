@@ -7,11 +7,14 @@ depend on how the table is laid out in files.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jobs.engine import artifact
 from jobs.engine.fields import Primitive, literal
 from jobs.engine.sides import Sides
+
+if TYPE_CHECKING:
+    from jobs.engine.columns import Pair
 
 _EXAMPLES = 5
 
@@ -25,7 +28,7 @@ class Keys(Sides):
         known = {name for pair in self.plan.pairs for name in self._names(pair)}
         lost: dict[str, list[str]] = {"before": [], "after": []}
         for side in ("before", "after"):
-            if not self._has_rows(side):
+            if not self.has_rows(side):
                 continue
             lost[side] = [name for name in self.request.key or () if name not in known]
             lost[side] += [p.name for p in self.key_pairs if getattr(p, side) is None or p.unreadable]
@@ -46,6 +49,8 @@ class Keys(Sides):
 
     def _has_repeats(self) -> bool:
         """Whether two of the rows to compare may have one key: equal hashes, which equal keys always have."""
+        if self.reduced is not None:
+            return self.reduced.counted.has_repeats
         for side, rows in self._sides():
             hashed = f"SELECT hash({', '.join(self._key_values(side))}) AS h FROM {rows}"
             found = self.connection.execute(f"SELECT 1 FROM ({hashed}) GROUP BY h HAVING count(*) > 1 LIMIT 1")
@@ -66,17 +71,22 @@ class Keys(Sides):
             self._touch("changes")
         if not self.one("SELECT count(*) FROM touched")[0]:
             return None
-        parts = [self._key_counts(side, rows) for side, rows in self._sides()]
-        parts.append(self._untouched_counts())
         keys = [f"k{i}" for i in range(len(self.key_pairs))]
         self.connection.execute(
             f"CREATE OR REPLACE TEMP TABLE repeated AS SELECT {', '.join(keys)}, sum(before)::BIGINT AS before, "
-            f"sum(after)::BIGINT AS after FROM ({' UNION ALL '.join(parts)}) GROUP BY {', '.join(keys)} "
+            f"sum(after)::BIGINT AS after FROM ({self._touched_counts()}) GROUP BY {', '.join(keys)} "
             "HAVING sum(before) > 1 OR sum(after) > 1"
         )
         if not self.one("SELECT count(*) FROM repeated")[0]:
             return None
         return self._describe_repeats()
+
+    def _touched_counts(self) -> str:
+        """How often each touched key is there at each end, in parts."""
+        if self.reduced is not None:
+            return f"SELECT * FROM {self.reduced.keys} r WHERE {self._is_touched('r')}"
+        parts = [self._key_counts(side, rows) for side, rows in self._sides()]
+        return " UNION ALL ".join([*parts, self._untouched_counts()])
 
     def _key_counts(self, side: str, rows: str) -> str:
         values = ", ".join(f"{value} AS k{i}" for i, value in enumerate(self._key_values(side)))
@@ -120,7 +130,7 @@ class Keys(Sides):
 
     def _describe_side(self, side: str) -> dict[str, Any]:
         count, rows = self.one(f"SELECT count(*), coalesce(sum({side}), 0)::BIGINT FROM repeated WHERE {side} > 1")
-        keys = ", ".join(f"CAST(k{i} AS VARCHAR)" for i in range(len(self.key_pairs)))
+        keys = ", ".join(f"CAST({_one_zero(pair, f'k{i}')} AS VARCHAR)" for i, pair in enumerate(self.key_pairs))
         order = ", ".join(f"k{i}" for i in range(len(self.key_pairs)))
         examples = self.connection.execute(
             f"SELECT {side}, {keys} FROM repeated WHERE {side} > 1 ORDER BY {order} LIMIT {_EXAMPLES}"
@@ -149,3 +159,12 @@ class Keys(Sides):
             "after": {"rows": after},
             "message": f"Changed rows have NULL in the key {columns!r}: {before} before, {after} after. NULL counts as a value.",
         }
+
+
+def _one_zero(pair: Pair, value: str) -> str:
+    """SQL of a key whose zero is written in one way, whichever row it is of."""
+    is_float = any(
+        side is not None and isinstance(side.type, Primitive) and side.type.is_float
+        for side in (pair.before, pair.after)
+    )
+    return f"CASE WHEN {value} = 0 THEN 0 ELSE {value} END" if is_float else value

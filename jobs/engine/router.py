@@ -25,18 +25,18 @@ class Decision:
 def choose_executor(decoded_bytes: int, *, limit: int, wanted: Executor, obstacle: str = "") -> Decision:
     """Choose by the size of the rows once decoded, unless one executor is asked for.
 
-    `obstacle` is why Spark cannot, which decides whatever the size is.
+    `obstacle` is why Spark cannot, which decides where Spark would have been chosen.
     """
     size = f"about {say_size(decoded_bytes)} of rows may differ"
     if wanted == "embedded":
         return Decision("embedded", f"that executor was asked for; {size}")
+    if wanted == "auto" and decoded_bytes <= limit:
+        return Decision("embedded", f"{size}, no more than the {say_size(limit)} that one process compares")
     if obstacle:
         return Decision("embedded", f"Spark cannot: {obstacle}; {size}")
     if wanted == "spark":
         return Decision("spark", f"that executor was asked for; {size}")
-    if decoded_bytes > limit:
-        return Decision("spark", f"{size}, more than the {say_size(limit)} that one process compares")
-    return Decision("embedded", f"{size}, no more than the {say_size(limit)} that one process compares")
+    return Decision("spark", f"{size}, more than the {say_size(limit)} that one process compares")
 
 
 def say_size(number: int) -> str:

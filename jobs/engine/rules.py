@@ -135,14 +135,19 @@ def filter_sql(expression: e.BooleanExpression, pairs: Mapping[str, Pair], side:
     if isinstance(expression, e.AlwaysTrue | e.AlwaysFalse):
         return "true" if isinstance(expression, e.AlwaysTrue) else "false"
     name = str(expression.term.name)
-    pair = pairs[name]
+    bound, found = bind_to(expression, pairs[name], name, side)
+    return _predicate_sql(bound, found, f"{side}{pairs[name].index}")
+
+
+def bind_to(expression: e.BooleanExpression, pair: Pair, name: str, side: str) -> tuple[e.BooleanExpression, Field]:
+    """A predicate as it is asked of one side's column, and that column."""
     found = pair.before if side == "b" else pair.after
     if found is None:
         where = "before" if side == "b" else "after"
         raise InvalidRulesError(
             f"The row filter names {name!r}, which the side {where} does not have; filter by columns of both sides."
         )
-    return _predicate_sql(_bind(expression, name, found), found, f"{side}{pair.index}")
+    return _bind(expression, name, found), found
 
 
 def _bind(expression: e.BooleanExpression, name: str, found: Field) -> e.BooleanExpression:

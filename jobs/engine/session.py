@@ -6,7 +6,7 @@ import logging
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -33,8 +33,6 @@ def session_url(remote: str, *, job_id: str, session_id: str | None) -> str:
 
 def open_session(manifest: JobManifest, say: Callable[[str], None], report: Callable[[int, int], None]) -> SparkSession:
     """Open the job's session and configure its catalog with the job's token and branch."""
-    from pyspark.errors.exceptions.connect import SparkConnectGrpcException
-
     if manifest.spark_remote is None:
         raise SparkUnavailable("there is no Spark server here: Java 17 or 21 is needed for Spark transforms")
     session = connect(manifest.spark_remote, job_id=manifest.job_id, session_id=manifest.spark_session_id)
@@ -54,6 +52,15 @@ def open_session(manifest: JobManifest, say: Callable[[str], None], report: Call
         "spark.sql.defaultCatalog": CATALOG,
         "spark.sql.session.timeZone": "UTC",
     }
+    configure(session, settings)
+    session.registerProgressHandler(_Progress(say, report))
+    return session
+
+
+def configure(session: SparkSession, settings: Mapping[str, str]) -> None:
+    """Give a new session its settings, which is when the server is first asked."""
+    from pyspark.errors.exceptions.connect import SparkConnectGrpcException
+
     try:
         for key, value in settings.items():
             session.conf.set(key, value)
@@ -64,8 +71,6 @@ def open_session(manifest: JobManifest, say: Callable[[str], None], report: Call
         if "UNAUTHENTICATED" in text:
             raise SparkUnavailable("the Spark server refuses the installation's token") from None
         raise
-    session.registerProgressHandler(_Progress(say, report))
-    return session
 
 
 def connect(remote: str, *, job_id: str, session_id: str | None) -> SparkSession:

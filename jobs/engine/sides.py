@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from jobs.engine.columns import Pair
     from jobs.engine.planner import DiffPlan, End, LiveFile
+    from jobs.engine.reduced import Reduced
     from jobs.protocol import DiffRequest
 
 
@@ -36,6 +37,8 @@ class Sides:
     filter: BooleanExpression | None = None
     scanners: dict[str, Scanner] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    reduced: Reduced | None = None
+    """What another executor left of the rows to compare; None where they are read here."""
 
     def one(self, sql: str) -> tuple[Any, ...]:
         """The first row of a query that has one."""
@@ -61,12 +64,21 @@ class Sides:
         ]
 
     def _create_views(self) -> None:
+        """Name the rows to compare, `before_rows` and `after_rows`."""
+        if self.reduced is None:
+            self._read_files()
+        for side in ("before", "after"):
+            rows = self.reduced.rows(self.columns(side[0]), side[0]) if self.reduced else f"SELECT * FROM {side}_files"
+            self.connection.execute(f"CREATE TEMP VIEW {side}_rows AS {rows}")
+
+    def _read_files(self) -> None:
+        """Name what the files hold that the plan names, `before_files` and `after_files`."""
         plan = self.plan
         ends = (("before", plan.before, plan.left), ("after", plan.after, plan.came))
         for name, end, files in ends:
             scanner = self.scanner(end)
             if scanner is None:
-                self.connection.execute(f"CREATE TEMP VIEW {name}_rows AS SELECT 1 AS nothing WHERE false")
+                self.connection.execute(f"CREATE TEMP VIEW {name}_files AS SELECT 1 AS nothing WHERE false")
             else:
                 scanner.load_positions(f"dead_{name}", [*files, *(getattr(file, name) for file in plan.shifted)])
         for name, end, files in ends:
@@ -78,22 +90,25 @@ class Sides:
             if plan.shifted:
                 parts.append(scanner.moved_rows(plan.shifted, columns, gone=name == "before"))
             body = " UNION ALL ".join(parts) or scanner.live_rows((), columns, dead=f"dead_{name}")
-            self.connection.execute(f"CREATE TEMP VIEW {name}_rows AS {self._chosen(body, name[0])}")
+            self.connection.execute(f"CREATE TEMP VIEW {name}_files AS {self._chosen(body, name[0])}")
 
     def _chosen(self, rows: str, side: str, names: str = "*") -> str:
         """The rows that the filter chooses."""
         if self.filter is None:
             return rows
-        test = filter_sql(self.filter, self._filter_pairs, side)
+        test = filter_sql(self.filter, self.chosen_by, side)
         return f"SELECT {names} FROM ({rows}) f WHERE {test}"
 
     @property
-    def _filter_pairs(self) -> dict[str, Pair]:
+    def chosen_by(self) -> dict[str, Pair]:
+        """The columns by which rows are chosen."""
         return filter_pairs(filter_columns(self.filter), self.plan.pairs)
 
     def whole(self, side: str, pairs: Iterable[Pair]) -> str:
         """Every row of one end, chosen columns only."""
-        rows, columns = ("before_rows" if side == "b" else "after_rows"), self.columns(side, pairs)
+        if not self._has_view("before_files"):
+            self._read_files()
+        rows, columns = ("before_files" if side == "b" else "after_files"), self.columns(side, pairs)
         names = ", ".join(column.alias for column in columns) or "1 AS nothing"
         return f"SELECT {names} FROM {rows} UNION ALL {self.untouched(side, columns)}"
 
@@ -106,7 +121,7 @@ class Sides:
             return f"SELECT {nothing or '1 AS nothing'} WHERE false"
         shared = self.shared_files()
         needed = [*columns]
-        needed += [c for c in self.columns(side, self._filter_pairs.values()) if c not in needed]
+        needed += [c for c in self.columns(side, self.chosen_by.values()) if c not in needed]
         parts = [scanner.live_rows(shared, needed, dead="dead_shared")]
         if self.plan.shifted:
             parts.append(scanner.kept_rows(self.plan.shifted, needed))
@@ -124,6 +139,9 @@ class Sides:
 
     def _has_table(self, name: str) -> bool:
         return bool(self.one(f"SELECT count(*) FROM duckdb_tables() WHERE table_name = {literal(name)}")[0])
+
+    def _has_view(self, name: str) -> bool:
+        return bool(self.one(f"SELECT count(*) FROM duckdb_views() WHERE view_name = {literal(name)}")[0])
 
     @property
     def key_pairs(self) -> list[Pair]:
@@ -157,11 +175,11 @@ class Sides:
             values.append(pairwise[0] if side == "b" else pairwise[1])
         return values
 
-    def _has_rows(self, side: str) -> bool:
+    def has_rows(self, side: str) -> bool:
         """Whether an end lists any data: a new dataset's other end may lack even the columns."""
         own = self.plan.left if side == "before" else self.plan.came
         return bool(own or self.plan.shifted or self.plan.shared_records)
 
     def _sides(self) -> list[tuple[str, str]]:
         """The ends that have data, with the view of the rows to compare."""
-        return [(side[0], f"{side}_rows") for side in ("before", "after") if self._has_rows(side)]
+        return [(side[0], f"{side}_rows") for side in ("before", "after") if self.has_rows(side)]

@@ -100,6 +100,17 @@ class SparkSource:
         left = gone_there.join(gone_here, ["scan_file", "scan_row"], "left_anti")
         return left.drop("scan_file", "scan_row")
 
+    def kept(self, side: Side) -> DataFrame | None:
+        """The rows of files that both ends list which both still have; None where there are none."""
+        from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+
+        if side.moved_here is None or side.moved_there is None:
+            return None
+        place = [F.col("_file").alias("scan_file"), F.col("_pos").alias("scan_row")]
+        rows = self._read(side.moved_here).select(*place, *self._columns(None))
+        gone = self._read(side.moved_there).where("_deleted").select(*place)
+        return rows.join(gone, ["scan_file", "scan_row"], "left_anti").drop("scan_file", "scan_row")
+
     def _read(self, snapshot: int) -> DataFrame:
         return self._session.read.format("iceberg").option("versionAsOf", str(snapshot)).load(self._listing.location)
 

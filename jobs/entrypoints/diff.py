@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jobs.engine.artifact import FIRST, ROWS, SUMMARY
-from jobs.engine.duckdb import run_embedded
+from jobs.engine.duckdb import run_diff
 from jobs.engine.errors import CancelledError, DiffError, MemoryLimitError, TimeLimitError
+from jobs.engine.executors import Executors
 from jobs.protocol import DiffRequest, DiffResult, ProtocolError, read_message, write_message
 
 if TYPE_CHECKING:
@@ -45,13 +46,17 @@ class Comparison:
     summary: dict[str, Any] | None = None
     error: BaseException | None = None
     done: threading.Event = field(default_factory=threading.Event)
+    executors: Executors = field(init=False)
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while the connection changes or is interrupted: a closed one must not be."""
+
+    def __post_init__(self) -> None:
+        self.executors = Executors(self.request)
 
     def work(self) -> None:
         """Run to the end; the thread must not die without saying why."""
         try:
-            self.summary = run_embedded(self.request, on_connect=self._connected)
+            self.summary = run_diff(self.request, on_connect=self._connected, reduce=self.executors)
         except BaseException as error:
             self.error = error
         finally:
@@ -64,6 +69,7 @@ class Comparison:
     def stop(self, reason: DiffError) -> None:
         """Interrupt the query that runs, and the next one if none does."""
         self.stopped = self.stopped or reason
+        self.executors.stop()
         with self.lock:
             if self.connection is not None:
                 self.connection.interrupt()

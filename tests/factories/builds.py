@@ -176,6 +176,19 @@ class Stack:
             method, f"{self.url}{path}", headers={"Authorization": f"Bearer {self.token}"}, timeout=60, **more
         )
 
+    def fragment(self, path: str) -> str:
+        """Return a part of a page as htmx asks for it, signed in as admin."""
+        host = f"http://127.0.0.1:{self.port}"
+        with requests.Session() as browser:
+            browser.get(f"{host}/login", timeout=10).raise_for_status()
+            form = {"username": "admin", "password": PASSWORD, "csrfmiddlewaretoken": browser.cookies["csrftoken"]}
+            browser.post(
+                f"{host}/login", data=form, headers={"Referer": f"{host}/login"}, timeout=10
+            ).raise_for_status()
+            answer = browser.get(f"{host}{path}", headers={"HX-Request": "true"}, timeout=30)
+            answer.raise_for_status()
+            return answer.text
+
     def make_repository(self, name: str = "shop") -> None:
         """Make a repository that owns the folder of its name."""
         self.call("POST", "/repositories", json={"name": name, "template": "empty"}, expect=201)

@@ -36,7 +36,7 @@ from pyiceberg.table.update import update_table_metadata
 from pyiceberg.typedef import Record
 from pyroaring import BitMap
 
-from jobs.engine.duckdb import run_embedded
+from jobs.engine.duckdb import run_diff
 from jobs.engine.listing import entry_schema
 from jobs.protocol import DiffRequest, SideRef
 
@@ -126,14 +126,14 @@ def side(table: Table, snapshot_id: int | None, schema_id: int | None = None) ->
 
 
 def diff(folder: Path, before: SideRef | None, after: SideRef | None, **options: Any) -> dict[str, Any]:
-    """Run the embedded engine; returns the summary with the stored rows under `rows`."""
+    """Run the engine, embedded unless `reduce` asks Spark; returns the summary with the stored rows under `rows`."""
     target = folder / uuid.uuid4().hex
     target.mkdir(parents=True)
-    key = options.pop("key", None)
+    key, reduce = options.pop("key", None), options.pop("reduce", None)
     request = DiffRequest(
         before, after, str(target), str(target / "result.json"), key=tuple(key) if key else None, **options
     )
-    summary = run_embedded(request)
+    summary = run_diff(request, reduce=reduce)
     return {**summary, "folder": target, "rows": pq.read_table(target / "rows.parquet").to_pylist()}
 
 

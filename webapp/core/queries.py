@@ -33,7 +33,7 @@ class PartHealth:
 
 def check_parts() -> list[PartHealth]:
     """Every part: database, broker, worker, spark, warehouse, sandbox."""
-    return [_database(), _broker(), _worker(), _spark(), _warehouse(), _sandbox()]
+    return [_database(), _broker(), _worker(), check_spark(), _warehouse(), _sandbox()]
 
 
 def _database() -> PartHealth:
@@ -66,7 +66,8 @@ def _worker() -> PartHealth:
     return PartHealth("worker", works=True, state="ok", detail="quick and builds")
 
 
-def _spark() -> PartHealth:
+def check_spark() -> PartHealth:
+    """Whether Spark answers and has warmed up."""
     if not settings.SPARK_REMOTE:
         return PartHealth("spark", works=False, state="off", detail="no Java 17 or 21, and SPARK_REMOTE is not set")
     url = urlsplit(settings.SPARK_REMOTE.replace("sc://", "http://").split("/;")[0])

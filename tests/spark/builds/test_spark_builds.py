@@ -87,3 +87,30 @@ def test_cancelled_spark_job_ends_and_its_query_too(spark_stack: Stack) -> None:
     assert spark_stack.open_transactions() == []
     again = spark_stack.build("/shop/spark/sums", force=True, seconds=60)
     assert again["state"] == "COMPLETED"
+
+
+def test_rows_that_are_too_many_for_the_process_are_compared_by_spark_and_the_page_says_so(spark_stack: Stack) -> None:
+    for content in ("id,v\n1,a\n2,b\n3,c\n", "id,v\n1,a\n2,B\n4,d\n"):
+        assert spark_stack.upload("/shop/compared", content).status_code == 201
+    (dataset,) = spark_stack.call("GET", "/datasets?path=/shop/compared")["results"]
+    newest, oldest = spark_stack.call("GET", f"/datasets/{dataset['id']}/transactions?branch=master")["results"]
+    ends = f"from={oldest['id']}&to={newest['id']}"
+    address = f"/datasets/{dataset['id']}/compare?{ends}&keys=id"
+    wait_until(lambda: spark_stack.call("GET", address)["state"] in ("ready", "failed"), seconds=120)
+    found = spark_stack.call("GET", address)
+    assert found["state"] == "ready", found
+    summary = found["summary"]
+    assert [summary[name] for name in ("inserted", "deleted", "updated", "unchanged")] == [1, 1, 1, 1]
+    assert [(one["change"], one["key"]) for one in found["rows"]] == [
+        ("updated", {"id": 2}),
+        ("deleted", {"id": 3}),
+        ("inserted", {"id": 4}),
+    ]
+    assert summary["executor"] == "spark", summary
+    assert "more than the 1 bytes that one process compares" in summary["executor_reason"]
+    page = spark_stack.fragment(f"/datasets/{dataset['id']}/compare?{ends}&keys=id")
+    assert "Compared by Spark (about" in page
+    (log,) = spark_stack.home.glob("diffs/*/*/log")
+    assert "computed by Spark because about" in log.read_text()
+    # what Spark was given to read is gone
+    assert [path for path in spark_stack.home.glob("warehouse/**/metadata/*") if path.is_dir()] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,14 +10,18 @@ from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.schema import Schema
 
 from jobs.changelog import plan_changelog
 from jobs.engine.listing import Listing
+from jobs.engine.router import Decision
 from tests.contract.catalog.conftest import Server, start_server
+from tests.factories import engine as tables
 from tests.factories.spark import new_session, rest_catalog
+from tests.property import engine_oracle as oracle
 
 Read = Callable[..., pa.Table]
 # the rows are few and the plans long: compiling them would take most of the time
@@ -103,3 +108,56 @@ def shared(catalog_server: Server) -> Shared:
 @pytest.fixture(autouse=True)
 def _no_server_mode() -> None:
     assert "SPARK_CONNECT_MODE_ENABLED" not in os.environ, "some test left Spark's functions in the mode of Connect"
+
+
+class BothExecutors:
+    """Diffs computed twice, by this process and by Spark, which must not differ; counts those that Spark really did."""
+
+    def __init__(self, session: Any, diff: Callable[..., dict[str, Any]]) -> None:
+        self._session = session
+        self._diff = diff
+        self.by_spark = 0
+
+    def diff(self, folder: Path, *sides: Any, **options: Any) -> dict[str, Any]:
+        """What `tests.factories.engine.diff` gives."""
+        embedded = self._diff(folder, *sides, **dict(options))
+        spark = self._diff(folder, *sides, **options, reduce=self._reduce)
+        assert told(spark) == told(embedded)
+        self.by_spark += spark["executor"] == "spark"
+        return spark
+
+    def _reduce(self, diff: Any) -> Decision:
+        from jobs.engine.executors import reduce_by
+        from jobs.engine.spark_diff import find_obstacle
+
+        if obstacle := find_obstacle(diff):
+            return Decision("embedded", obstacle)
+        listings = f"{diff.folder}-listings"
+        diff.reduced = reduce_by(
+            self._session, diff, folder=f"file://{listings}", fetch=lambda frame: [frame.toArrow()]
+        )
+        assert not list(Path(listings).iterdir())
+        return Decision("spark", "a test asks it")
+
+
+def told(result: dict[str, Any]) -> dict[str, Any]:
+    """All that a diff says, but who computed it and when."""
+    statistics = json.loads((result["folder"] / "statistics.json").read_text())
+    first = pq.read_table(result["folder"] / "first" / "rows.parquet").to_pylist()
+    own = ("folder", "executor", "executor_reason", "timings_s")
+    said = {name: value for name, value in result.items() if name not in own}
+    return {**said, "rows": lines(result["rows"]), "statistics": statistics, "first": lines(first)}
+
+
+def lines(rows: list[dict[str, Any]]) -> list[Any]:
+    """Rows in their order, values by what they are."""
+    names = list(rows[0]) if rows else []
+    return [oracle.row_of(row, names) for row in rows]
+
+
+@pytest.fixture
+def both(quick_session: Any, monkeypatch: pytest.MonkeyPatch) -> BothExecutors:
+    """Let every diff of the tests' tables run by both executors."""
+    found = BothExecutors(quick_session, tables.diff)
+    monkeypatch.setattr(tables, "diff", found.diff)
+    return found

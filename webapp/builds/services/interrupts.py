@@ -21,12 +21,18 @@ logger = logging.getLogger(__name__)
 
 def interrupt_session(*, job: Job) -> None:
     """Open the job's session under its own address, interrupt what runs in it and close it for good."""
-    if not (job.spark_session and settings.SPARK_REMOTE):
+    if job.spark_session:
+        end_session(owner=job.pk, session_id=job.spark_session)
+
+
+def end_session(*, owner: str, session_id: str) -> None:
+    """Interrupt what runs in a session whose process is gone, and close it for good."""
+    if not settings.SPARK_REMOTE:
         return
-    folder = paths.work_folder(f"interrupt-{job.pk}", trees.next_number())
+    folder = paths.work_folder(f"interrupt-{owner}", trees.next_number())
     trees.make_open_folder(folder)
     manifest = folder / "manifest.json"
-    request = InterruptRequest(spark_remote=settings.SPARK_REMOTE, job_id=job.pk, spark_session_id=job.spark_session)
+    request = InterruptRequest(spark_remote=settings.SPARK_REMOTE, job_id=owner, spark_session_id=session_id)
     write_message(manifest, request)
     manifest.chmod(0o644)
     try:
@@ -44,6 +50,6 @@ def interrupt_session(*, job: Job) -> None:
             handle.close()
     except Unavailable as error:
         # The server drops a session that nobody uses by itself, later.
-        logger.warning("Spark session of job %s not interrupted: %s", job.pk, error.detail)
+        logger.warning("Spark session of %s not interrupted: %s", owner, error.detail)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

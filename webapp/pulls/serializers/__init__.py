@@ -97,7 +97,8 @@ def shape_comparison(comparison: Comparison | None, *, reason: str = "") -> dict
     known = {**known, **known.get("summary", {})}
     counts = {name: known.get(name) for name in counts}
     state = states.READY if comparison.state == states.READY else states.RUNNING
-    return {"state": state, **counts, **({"reason": known["reason"]} if known.get("reason") else {})}
+    more = {name: known[name] for name in ("reason", "executor", "executor_reason") if known.get(name)}
+    return {"state": state, **counts, **more}
 
 
 def shape_between(between: Between) -> dict[str, Any]:

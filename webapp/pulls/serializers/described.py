@@ -211,6 +211,10 @@ class RowCountsSerializer(serializers.Serializer[Any]):
     updated = serializers.IntegerField(allow_null=True)
     unchanged = serializers.IntegerField(allow_null=True)
     reason = serializers.CharField(required=False, help_text="why it is not compared or failed")
+    executor = serializers.ChoiceField(
+        choices=["embedded", "spark"], required=False, help_text="what compares the rows"
+    )
+    executor_reason = serializers.CharField(required=False, help_text="why that one, once it is chosen")
 
 
 class PullDatasetSerializer(serializers.Serializer[Any]):

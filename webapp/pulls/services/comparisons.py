@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
@@ -26,7 +27,8 @@ from webapp.pulls.models import Comparison, PullDataset
 from webapp.pulls.queries.artifacts import artifact_folder
 from webapp.pulls.rules import states
 from webapp.pulls.rules.dataset_rules import DatasetRules
-from webapp.pulls.services.requests import REQUESTS
+from webapp.pulls.services import spark
+from webapp.pulls.services.requests import REQUESTS, Work
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
@@ -40,6 +42,8 @@ TRIES = 2
 LIMITS = {"memory_bytes": 6 * 1024**3, "cpu_s": 1800, "nproc": 256, "fsize": 8 * 1024**3}
 ANSWER = "result.json"
 POLL_S = 0.25
+ENDED = (0, 1, 2)
+"""Exit codes of a process that ended by itself."""
 
 
 def attach_comparison(*, row: PullDataset, rules: DatasetRules | None) -> None:
@@ -207,26 +211,39 @@ def _run(comparison: Comparison, held: Any) -> None:
     manifest = folder / "request.json"
     write_message(manifest, work.message)
     manifest.chmod(0o644)
+    is_killed = False
+    if work.spark is not None:
+        spark.open_folder(work.spark)
+    try:
+        code = _launch(work, manifest, folder, held)
+        is_killed = code not in ENDED
+    finally:
+        if work.spark is not None:
+            spark.withdraw_spark(work.spark, is_killed=is_killed)
+        if work.spark is not None or not work.table_folder:
+            manifest.unlink(missing_ok=True)  # the artifact is kept for long; keys and tokens are not
+    _finish(folder / ANSWER, code, held, folder)
+
+
+def _launch(work: Work, manifest: Path, folder: Path, held: Any) -> int | None:
+    """Run the process of a comparison to its end; None when it was stopped."""
     handle = launch(
         work.entrypoint,
         manifest,
         sandbox=Sandbox(
             readonly=[work.table_folder] if work.table_folder else [],
-            writable=[str(folder)],
-            # files of this machine need no network; those of an object store do
-            ports=find_ports(()),
+            writable=[str(folder), *([work.spark.folder] if work.spark else [])],
+            # files of this machine need no network; those of an object store do, and so does Spark
+            ports=find_ports([settings.SPARK_REMOTE] if work.spark else ()),
         ),
         limits=LIMITS,
         log_path=folder / "log",
         cwd=str(folder),
     )
     try:
-        code = _watch(handle, folder, held, time_limit_s=work.time_limit_s)
+        return _watch(handle, folder, held, time_limit_s=work.time_limit_s)
     finally:
         handle.close()
-        if not work.table_folder:
-            manifest.unlink(missing_ok=True)  # the artifact is kept for long; keys to the files are not
-    _finish(folder / ANSWER, code, held, folder)
 
 
 def _watch(handle: Handle, folder: Path, held: Any, *, time_limit_s: float) -> int | None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from jobs.protocol import BlameRequest, BlameStep, ChangelogRequest, DiffRequest, SideRef
+from django.conf import settings
+
+from jobs.protocol import BlameRequest, BlameStep, ChangelogRequest, DiffRequest, Executor, SideRef, SparkAccess
 from webapp.catalog import queries as catalog
 from webapp.catalog.rules import lens
 from webapp.datasets import queries as datasets
 from webapp.pulls.queries.blames import MOST_STEPS, list_line
 from webapp.pulls.rules import states
+from webapp.pulls.services.spark import offer_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +37,7 @@ class Work:
     message: object
     table_folder: str
     time_limit_s: float = TIME_LIMIT_S + GRACE_S
+    spark: SparkAccess | None = None
 
 
 def _locate(comparison: Comparison) -> tuple[str, str]:
@@ -63,6 +67,7 @@ def make_side(one: Transaction | None, metadata_location: str) -> SideRef | None
 def _ask_rows(comparison: Comparison, folder: Path, answer: Path) -> Work:
     metadata_location, table_folder = _locate(comparison)
     rules = comparison.rules
+    spark, obstacle = offer_spark(comparison=comparison, table_folder=table_folder)
     message = DiffRequest(
         before=make_side(comparison.before, metadata_location),
         after=make_side(comparison.after, metadata_location),
@@ -72,11 +77,15 @@ def _ask_rows(comparison: Comparison, folder: Path, answer: Path) -> Work:
         ignore=tuple(rules.get("ignore", ())),
         tolerance=rules.get("tolerance", {}),
         row_filter=rules.get("row_filter") or None,
+        executor=cast("Executor", settings.TRIBUTARY_EXECUTOR),
+        embedded_bytes=settings.TRIBUTARY_EMBEDDED_BYTES,
+        spark=spark,
+        spark_obstacle=obstacle,
         memory_bytes=MEMORY_BYTES,
         time_limit_s=TIME_LIMIT_S,
         io=_open_files(comparison),
     )
-    return Work("diff", message, table_folder)
+    return Work("diff", message, table_folder, spark=spark)
 
 
 def _ask_changelog(comparison: Comparison, folder: Path, answer: Path) -> Work:

@@ -1,0 +1,111 @@
+"""Who compares the rows of one diff: this process, or Spark where there is one and the rows are many."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from pyiceberg.table import StaticTable
+
+from jobs.engine.reduced import drop_tables
+from jobs.engine.router import Decision, choose_executor
+from jobs.engine.session import SparkUnavailable, close_session, configure, connect
+from jobs.engine.sizes import estimate_decoded_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyiceberg.table import Table
+    from pyspark.sql.connect.session import SparkSession
+
+    from jobs.engine.duckdb import Embedded
+    from jobs.engine.reduced import Reduced
+    from jobs.protocol import DiffRequest, SparkAccess
+
+_LONGEST = 200
+
+
+@dataclass
+class Executors:
+    """The choice of one diff; called by the engine once it has planned."""
+
+    request: DiffRequest
+    say: Callable[[str], object] = field(default=sys.stdout.write)
+    _session: SparkSession | None = None
+
+    def __call__(self, diff: Embedded) -> Decision:
+        """Choose; have Spark reduce the rows if it is chosen, and do without it if it fails."""
+        decision = self._choose(diff)
+        if decision.executor == "spark" and self.request.spark is not None:
+            decision = self._try_spark(diff, self.request.spark, decision)
+        self.say(f"{decision}\n")
+        return decision
+
+    def stop(self) -> None:
+        """End what Spark still computes; in a thread of its own, for the server may not answer."""
+        if self._session is not None:
+            Thread(target=close_session, args=[self._session], daemon=True).start()
+            self._session = None
+
+    def _choose(self, diff: Embedded) -> Decision:
+        request, plan = self.request, diff.plan
+        size = 0
+        for end, files, side in ((plan.before, plan.left, "before"), (plan.after, plan.came, "after")):
+            if end.schema is not None:
+                entries = [file.data for file in (*files, *(getattr(moved, side) for moved in plan.shifted))]
+                size += estimate_decoded_bytes(end.schema, entries)
+        if request.executor == "auto" and not (plan.shifted or (plan.left and plan.came)):
+            return Decision("embedded", "only one side has rows of its own, and all of them differ")
+        return choose_executor(
+            size, limit=request.embedded_bytes, wanted=request.executor, obstacle=self._find_obstacle(diff)
+        )
+
+    def _find_obstacle(self, diff: Embedded) -> str:
+        if self.request.spark is None:
+            return self.request.spark_obstacle or "there is no Spark server here"
+        from jobs.engine.spark_diff import find_obstacle
+
+        return find_obstacle(diff)
+
+    def _try_spark(self, diff: Embedded, access: SparkAccess, decision: Decision) -> Decision:
+        import grpc
+        from pyspark.errors import PySparkException
+
+        diff.progress.enter("comparing", executor="spark")
+        try:
+            diff.reduced = self._reduce(diff, access)
+        except (PySparkException, grpc.RpcError, SparkUnavailable) as error:
+            drop_tables(diff.connection)
+            words = " ".join(str(error).split())[:_LONGEST]
+            return Decision("embedded", f"Spark failed ({words}), although {decision.reason}")
+        finally:
+            self.stop()
+        return decision
+
+    def _reduce(self, diff: Embedded, access: SparkAccess) -> Reduced:
+        self._session = connect(access.remote, job_id=access.owner, session_id=access.session_id)
+        configure(self._session, {"spark.sql.session.timeZone": "UTC"})
+        return reduce_by(self._session, diff, folder=access.folder)
+
+
+def reduce_by(session: SparkSession, diff: Embedded, *, folder: str, **options: object) -> Reduced:
+    """Have a session of Spark reduce the rows of a diff; `folder` is one that it reads."""
+    from jobs.engine.spark_diff import SparkDiff
+
+    compared = SparkDiff(diff, session, _open_tables(diff.request), folder, **options)  # type: ignore[arg-type]
+    try:
+        return compared.reduce()
+    finally:
+        compared.close()
+
+
+def _open_tables(request: DiffRequest) -> dict[str, Table]:
+    """The metadata of both ends, which are tables of their own where they are two."""
+    ends = {"b": request.before, "a": request.after}
+    return {
+        side: StaticTable.from_metadata(end.metadata_location, dict(request.io))
+        for side, end in ends.items()
+        if end is not None
+    }
