@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Thread
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,6 @@ from jobs.engine.session import SparkUnavailable, close_session, configure, conn
 from jobs.engine.sizes import estimate_decoded_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyiceberg.table import Table
     from pyspark.sql.connect.session import SparkSession
 
@@ -32,7 +30,6 @@ class Executors:
     """The choice of one diff; called by the engine once it has planned."""
 
     request: DiffRequest
-    say: Callable[[str], object] = field(default=sys.stdout.write)
     _session: SparkSession | None = None
 
     def __call__(self, diff: Embedded) -> Decision:
@@ -40,7 +37,8 @@ class Executors:
         decision = self._choose(diff)
         if decision.executor == "spark" and self.request.spark is not None:
             decision = self._try_spark(diff, self.request.spark, decision)
-        self.say(f"{decision}\n")
+        sys.stdout.write(f"{decision}\n")
+        sys.stdout.flush()
         return decision
 
     def stop(self) -> None:

@@ -181,7 +181,8 @@ class Stack:
         host = f"http://127.0.0.1:{self.port}"
         with requests.Session() as browser:
             browser.get(f"{host}/login", timeout=10).raise_for_status()
-            form = {"username": "admin", "password": PASSWORD, "csrfmiddlewaretoken": browser.cookies["csrftoken"]}
+            token = browser.cookies[f"tributary_csrf_{self.port}"]
+            form = {"username": "admin", "password": PASSWORD, "csrfmiddlewaretoken": token}
             browser.post(
                 f"{host}/login", data=form, headers={"Referer": f"{host}/login"}, timeout=10
             ).raise_for_status()

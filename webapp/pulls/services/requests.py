@@ -27,6 +27,8 @@ TIME_LIMIT_S = 600.0
 GRACE_S = 30.0
 """How long a process may take beyond its own time limit to say so."""
 MEMORY_BYTES = 512 * 1024**2
+SPILLS = 16
+"""A row diff in one process spills what memory does not hold, so it takes so many times the rows of a changelog."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def _ask_rows(comparison: Comparison, folder: Path, answer: Path) -> Work:
         tolerance=rules.get("tolerance", {}),
         row_filter=rules.get("row_filter") or None,
         executor=cast("Executor", settings.TRIBUTARY_EXECUTOR),
-        embedded_bytes=settings.TRIBUTARY_EMBEDDED_BYTES,
+        embedded_bytes=SPILLS * settings.TRIBUTARY_EMBEDDED_BYTES,
         spark=spark,
         spark_obstacle=obstacle,
         memory_bytes=MEMORY_BYTES,
