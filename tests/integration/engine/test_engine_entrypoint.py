@@ -8,14 +8,16 @@ import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from jobs.entrypoints import diff as entrypoint
-from jobs.protocol import DiffRequest, DiffResult, SideRef, read_message, write_message
+from jobs.protocol import DiffRequest, DiffResult, SideRef, SparkAccess, read_message, write_message
 from tests.factories import engine as tables
+from tests.factories.builds import find_free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,6 +60,41 @@ def test_an_answer_and_an_artifact(tmp_path: Path) -> None:
     assert (answer.status, answer.summary["updated"]) == ("ok", 1000)
     assert json.loads((request.parent / "summary.json").read_text())["updated"] == 1000
     assert not (request.parent / ".spill").exists()
+
+
+def test_without_an_answer_of_spark_the_process_compares_and_says_so(tmp_path: Path) -> None:
+    access = SparkAccess(f"sc://localhost:{find_free_port()}/;token=t", "comparison-1", str(uuid4()), str(tmp_path))
+    request = request_for(tmp_path / "out", big_table(tmp_path, 30), embedded_bytes=1, spark=access, time_limit_s=60.0)
+    # in a process of its own: it leaves Spark's functions in the mode of Connect
+    process = subprocess.run(
+        [sys.executable, "-m", "jobs.entrypoints.diff", str(request)], capture_output=True, text=True, check=True
+    )
+    summary = answer_of(request).summary
+    assert (summary["updated"], summary["executor"]) == (10, "embedded")
+    assert "Spark failed (the Spark server does not answer; it may be starting)" in summary["executor_reason"]
+    assert "computed in this process because Spark failed" in process.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({}, "no more than the 268 MB that one process compares"),
+        ({"embedded_bytes": 1}, "Spark cannot: there is no Spark server here; about"),
+        ({"embedded_bytes": 1, "spark_obstacle": "its server is away"}, "Spark cannot: its server is away; about"),
+        ({"executor": "embedded"}, "that executor was asked for"),
+    ],
+)
+def test_the_answer_says_why_the_process_compared(tmp_path: Path, options: dict[str, Any], reason: str) -> None:
+    request = request_for(tmp_path / "out", big_table(tmp_path, 30), **options)
+    assert entrypoint.main(str(request)) == 0
+    assert reason in answer_of(request).summary["executor_reason"]
+
+
+def test_rows_that_are_all_new_are_no_work_for_spark(tmp_path: Path) -> None:
+    _, after = big_table(tmp_path, 30)
+    request = request_for(tmp_path / "out", (None, after), embedded_bytes=1)
+    assert entrypoint.main(str(request)) == 0
+    assert answer_of(request).summary["executor_reason"] == "only one side has rows of its own, and all of them differ"
 
 
 def test_an_expired_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

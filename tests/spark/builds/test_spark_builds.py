@@ -96,7 +96,7 @@ def test_rows_that_are_too_many_for_the_process_are_compared_by_spark_and_the_pa
     newest, oldest = spark_stack.call("GET", f"/datasets/{dataset['id']}/transactions?branch=master")["results"]
     ends = f"from={oldest['id']}&to={newest['id']}"
     address = f"/datasets/{dataset['id']}/compare?{ends}&keys=id"
-    wait_until(lambda: spark_stack.call("GET", address)["state"] in ("ready", "failed"), seconds=120)
+    wait_until(lambda: spark_stack.call("GET", address)["state"] in ("ready", "failed"), seconds=240)
     found = spark_stack.call("GET", address)
     assert found["state"] == "ready", found
     summary = found["summary"]
