@@ -11,7 +11,7 @@ from pyiceberg.table import StaticTable
 
 from jobs.engine.reduced import drop_tables
 from jobs.engine.router import Decision, choose_executor
-from jobs.engine.session import SparkUnavailable, close_session, configure, connect
+from jobs.engine.session import SparkUnavailable, close_session, configure, connect, interrupt_session
 from jobs.engine.sizes import estimate_decoded_bytes
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class Executors:
 
     request: DiffRequest
     _session: SparkSession | None = None
+    _ending: Thread | None = None
 
     def __call__(self, diff: Embedded) -> Decision:
         """Choose; have Spark reduce the rows if it is chosen, and do without it if it fails."""
@@ -42,10 +43,14 @@ class Executors:
         return decision
 
     def stop(self) -> None:
-        """End what Spark still computes; in a thread of its own, for the server may not answer."""
-        if self._session is not None:
-            Thread(target=close_session, args=[self._session], daemon=True).start()
-            self._session = None
+        """End what Spark computes now; again for what it computes next, as with queries of this process.
+
+        In a thread of its own, for the server may not answer.
+        """
+        session = self._session
+        if session is not None and (self._ending is None or not self._ending.is_alive()):
+            self._ending = Thread(target=interrupt_session, args=[session], daemon=True)
+            self._ending.start()
 
     def _choose(self, diff: Embedded) -> Decision:
         request, plan = self.request, diff.plan
@@ -79,7 +84,9 @@ class Executors:
             words = " ".join(str(error).split())[:_LONGEST]
             return Decision("embedded", f"Spark failed ({words}), although {decision.reason}")
         finally:
-            self.stop()
+            session, self._session = self._session, None
+            if session is not None:
+                close_session(session)
         return decision
 
     def _reduce(self, diff: Embedded, access: SparkAccess) -> Reduced:

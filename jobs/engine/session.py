@@ -7,6 +7,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -86,6 +87,15 @@ def connect(remote: str, *, job_id: str, session_id: str | None) -> SparkSession
     session = SparkSession.builder.remote(session_url(remote, job_id=job_id, session_id=session_id)).create()
     session.client.set_retry_policies([DefaultPolicy(max_retries=4, initial_backoff=200, max_backoff=2000)])
     return session
+
+
+def interrupt_session(session: SparkSession) -> None:
+    """End the queries that run."""
+    import grpc
+    from pyspark.errors import PySparkException
+
+    with suppress(PySparkException, grpc.RpcError):
+        session.interruptAll()  # else the server is gone, or has closed the session
 
 
 def close_session(session: SparkSession) -> None:

@@ -64,7 +64,7 @@ def test_an_answer_and_an_artifact(tmp_path: Path) -> None:
 
 def test_without_an_answer_of_spark_the_process_compares_and_says_so(tmp_path: Path) -> None:
     access = SparkAccess(f"sc://localhost:{find_free_port()}/;token=t", "comparison-1", str(uuid4()), str(tmp_path))
-    request = request_for(tmp_path / "out", big_table(tmp_path, 30), embedded_bytes=1, spark=access, time_limit_s=60.0)
+    request = request_for(tmp_path / "out", big_table(tmp_path, 30), embedded_bytes=1, spark=access)
     # in a process of its own: it leaves Spark's functions in the mode of Connect
     process = subprocess.run(
         [sys.executable, "-m", "jobs.entrypoints.diff", str(request)], capture_output=True, text=True, check=True

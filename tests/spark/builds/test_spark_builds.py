@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
+from jobs.protocol import DiffRequest, DiffResult, SparkAccess, read_message, write_message
+from tests.factories import engine as tables
 from tests.factories.builds import Stack, running_stack, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
@@ -87,6 +95,36 @@ def test_cancelled_spark_job_ends_and_its_query_too(spark_stack: Stack) -> None:
     assert spark_stack.open_transactions() == []
     again = spark_stack.build("/shop/spark/sums", force=True, seconds=60)
     assert again["state"] == "COMPLETED"
+
+
+def test_a_cancelled_row_diff_ends_what_spark_computes_for_it(spark_stack: Stack, tmp_path: Path) -> None:
+    folder = spark_stack.home / "warehouse" / "cancelled"
+    numbers = np.arange(400_000)
+    table = tables.make_table(folder, pa.table({"k": numbers, "v": numbers}).schema)
+    ends = []
+    for step in (0, 1):
+        table.overwrite(pa.table({"k": numbers, "v": numbers + step}))
+        ends.append(tables.side(table, tables.snapshot_of(table)))
+    ends = [tables.side(table, end.snapshot_id) for end in ends]
+    access = SparkAccess(spark_stack.more["SPARK_REMOTE"], "comparison-9", str(uuid4()), str(folder / "listings"))
+    request = tmp_path / "request.json"
+    answer = tmp_path / "result.json"
+    write_message(request, DiffRequest(*ends, str(tmp_path), str(answer), key=("k",), executor="spark", spark=access))
+    process = subprocess.Popen([sys.executable, "-m", "jobs.entrypoints.diff", str(request)])
+    try:
+        wait_until(lambda: any(folder.glob("listings/*/v1.metadata.json")), seconds=120, every=0.02)
+        process.terminate()
+        process.wait(60)
+    finally:
+        process.kill()
+    assert read_message(DiffResult, answer).code == "cancelled"
+    assert list((folder / "listings").iterdir()) == []
+    # nothing is left of its session, under whose name another would find what ran in it
+    asked = "import sys; from jobs.engine.session import connect; connect(*sys.argv[1:2], job_id=sys.argv[2], session_id=sys.argv[3]).range(1).count()"
+    again = subprocess.run(
+        [sys.executable, "-c", asked, access.remote, access.owner, access.session_id], capture_output=True, text=True
+    )
+    assert "SESSION_CLOSED" in again.stderr, again.stderr
 
 
 def test_rows_that_are_too_many_for_the_process_are_compared_by_spark_and_the_page_says_so(spark_stack: Stack) -> None:
