@@ -12,6 +12,7 @@ from http.client import HTTPConnection
 from typing import Any
 
 NAMESPACE = "bench"
+BRANCH_HEADER = "x-pltr-branch"
 COLUMNS = 10
 _SUMMARY = {
     "operation": "append",

@@ -35,6 +35,16 @@ def print_table(results: Sequence[Result], contenders: Sequence[Contender]) -> N
         print(f"{result.work:<30}{cells}{shown}  {judge(result)}")
 
 
+def print_pages(results: Sequence[Result]) -> None:
+    """Print one line for each list, with the time of its slowest page over that of the fastest of all."""
+    places = list(results[0].values)
+    print(f"{'work':<30}" + "".join(f"{place + ' page':>16}" for place in places) + f"{'x fastest':>12}")
+    fastest = min(value for result in results for value in result.values.values())
+    for result in results:
+        cells = "".join(f"{result.values[place]:>13.2f} ms" for place in places)
+        print(f"{result.work:<30}{cells}{max(result.values.values()) / fastest:>12.2f}")
+
+
 def speed(result: Result, peer: str) -> float | None:
     """How many times as fast as a peer ours is."""
     if peer not in result.values or OURS not in result.values:

@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 import pyspark
 
-from tests.bench.catalog.client import Contender
+from tests.bench.catalog.client import BRANCH_HEADER, Contender
 from tests.contract.catalog.conftest import ROOT, start_server
 from tests.factories.jars import NoJars, get_jars, read_pairs
 from tests.factories.object_store import KEY, SECRET, ObjectStore, running_store
@@ -34,17 +34,22 @@ class Missing(Exception):
     """A peer cannot run here; says why."""
 
 
+def home_of(folder: Path) -> Path:
+    """The home of our installation."""
+    return folder / "home"
+
+
 @contextlib.contextmanager
 def running_ours(folder: Path) -> Iterator[list[Contender]]:
     """This catalog as users start it, spoken to without the branch header and with it."""
-    home = folder / "home"
+    home = home_of(folder)
     home.mkdir(mode=0o700)
     server = start_server(home)
     headers = {"authorization": f"Bearer {server.token}"}
     try:
         yield [
             Contender(OURS, server.port, "/iceberg/v1/", headers),
-            Contender("on a branch", server.port, "/iceberg/v1/", {**headers, "x-pltr-branch": BRANCH}),
+            Contender("on a branch", server.port, "/iceberg/v1/", {**headers, BRANCH_HEADER: BRANCH}),
         ]
     finally:
         server.process.terminate()

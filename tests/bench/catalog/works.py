@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tests.bench.catalog.client import NAMESPACE, Client, Contender, Writer, count_lost
+from tests.bench.catalog.client import BRANCH_HEADER, NAMESPACE, Client, Contender, Writer, count_lost
 
 HISTORIES = (1, 100, 1000)
 SIZES = (10, 100, 1000)
+LISTS = (100, 1000, 10_000)
 WRITERS = 8
 PAGE = 100
 Values = dict[str, float]
@@ -40,6 +41,7 @@ class Effort:
     per_writer: int = 10
     histories: tuple[int, ...] = HISTORIES
     sizes: tuple[int, ...] = SIZES
+    lists: tuple[int, ...] = LISTS
 
 
 def measure(works: dict[str, Callable[[], object]], times: int) -> Values:
@@ -235,7 +237,7 @@ def run_branches(contenders: Sequence[Contender], effort: Effort) -> list[Result
     slope: list[Result] = []
     for size in effort.sizes:
         for contender in base:
-            _make_branches(contender, writers[contender.name], range(made, size))
+            _add_branches(contender, writers[contender.name], range(made, size))
         made = size
         values = measure({name: writer.append for name, writer in writers.items()}, effort.commits // 2)
         loaded = {name: writer.client.load(writer.table) for name, writer in writers.items()}
@@ -244,16 +246,19 @@ def run_branches(contenders: Sequence[Contender], effort: Effort) -> list[Result
     return slope
 
 
-def _make_branches(contender: Contender, writer: Writer, numbers: range) -> None:
-    if "x-pltr-branch" in contender.headers:
-        for number in numbers:
-            own = Contender(
-                contender.name, contender.port, contender.base, {**contender.headers, "x-pltr-branch": f"b{number}"}
-            )
-            Writer(own.connect(), writer.table).append()
+def _add_branches(contender: Contender, writer: Writer, numbers: range) -> None:
+    if BRANCH_HEADER in contender.headers:
+        make_branches(contender, writer.table, numbers)
         return
     made = [
         {"action": "set-snapshot-ref", "ref-name": f"b{number}", "type": "branch", "snapshot-id": writer.head}
         for number in numbers
     ]
     writer.commit(made).json()
+
+
+def make_branches(contender: Contender, table: str, numbers: range) -> None:
+    """Branches with a schema and a head of their own, each by an append with its header."""
+    for number in numbers:
+        headers = {**contender.headers, BRANCH_HEADER: f"b{number}"}
+        Writer(Contender(contender.name, contender.port, contender.base, headers).connect(), table).append()
