@@ -18,6 +18,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 from tests.factories import catalog as make
 from webapp.catalog.rules import commits, lens
+from webapp.catalog.rules.branch_logs import walk_log
 from webapp.catalog.rules.branch_properties import MASTER, tracked_branches
 from webapp.catalog.rules.commits import CommitRequest
 from webapp.catalog.rules.errors import CommitFailed, Invalid, Malformed, Refused
@@ -335,7 +336,14 @@ class LensMachine(RuleBasedStateMachine):
         assert self.members.text == json_bytes.dump(self.table)
         for branch in BRANCHES:
             view = lens.get(self.table, branch)
-            assert Members(view, like=self.members).text == json_bytes.dump(view), branch
+            assert b"".join(self.members.splice(view)) == json_bytes.dump(view), branch
+
+    @invariant()
+    def the_log_of_a_branch_is_the_way_to_its_head(self) -> None:
+        """However much of it is remembered from versions before."""
+        for branch in BRANCHES:
+            head = current_snapshot_id(lens.get(self.table, branch))
+            assert lens.get(self.table, branch)["snapshot-log"] == walk_log(self.table, head), branch
 
     @invariant()
     def put_after_get_changes_nothing(self) -> None:
@@ -413,7 +421,7 @@ def test_writes_on_two_branches_commute_up_to_numbers(ours: list[str], theirs: l
 
     def shape(table: Metadata, branch: str) -> tuple[Any, ...]:
         own = own_of(lens.get(table, branch))
-        depth = len(lens.derived_log(table, own.head))
+        depth = len(walk_log(table, own.head))
         return own.columns, own.spec, own.order, depth
 
     assert run(("a", ours), ("b", theirs)) == run(("b", theirs), ("a", ours))

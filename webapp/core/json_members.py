@@ -5,12 +5,13 @@ What stayed is known by identity, so a value may not be changed in place once it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from operator import is_
 from typing import Any
 
 from webapp.core.json_bytes import dump
 
+Pieces = list[bytes | memoryview]
 _NOTHING = object()
 
 
@@ -23,34 +24,39 @@ class Members:
         """Write an object without spaces; `like` is an earlier one, from which what both have is taken."""
         self._values = values
         self._places: dict[str, tuple[int, int]] = {}
-        parts: list[bytes | memoryview] = []
-        at = 0
+        pieces: Pieces = [b"{"]
+        at = 1
         for key, value in values.items():
-            head = (b"," if parts else b"{") + dump(key) + b":"
-            pieces = [dump(value)] if like is None else list(like._pieces(key, value))
+            head = dump(key) + b":" if at == 1 else b"," + dump(key) + b":"
+            found = [dump(value)] if like is None else like._pieces_of(key, value)
             start = at + len(head)
-            at = start + sum(map(len, pieces))
+            at = start + sum(map(len, found))
             self._places[key] = (start, at)
-            parts += [head, *pieces]
-        self.text = b"".join([*parts, b"}" if parts else b"{}"])
+            pieces += [head, *found]
+        self.text = b"".join([*pieces, b"}"])
 
-    def _pieces(self, key: str, value: Any) -> Iterator[bytes | memoryview]:
-        """The text of a member of the next version, as far as possible from this one's."""
+    def splice(self, values: Mapping[str, Any]) -> Pieces:
+        """The text of another version in pieces, most of them views of this one's."""
+        pieces: Pieces = []
+        for key, value in values.items():
+            pieces += [b"," if pieces else b"{", dump(key), b":", *self._pieces_of(key, value)]
+        return [*pieces, b"}"] if pieces else [b"{}"]
+
+    def _pieces_of(self, key: str, value: Any) -> Pieces:
+        """The text of a member of another version, as far as possible from this one's."""
         old = self._values.get(key, _NOTHING)
         if old is value:
-            yield self._text_of(key)
-        elif _goes_on(old, value):
-            yield self._text_of(key)[:-1]
-            yield b"," + dump(value[len(old) :])[1:]
-        else:
-            yield dump(value)
+            return [self._text_of(key)]
+        if goes_on(old, value):
+            return [self._text_of(key)[:-1], b"," + dump(value[len(old) :])[1:]]
+        return [dump(value)]
 
     def _text_of(self, key: str) -> memoryview:
         start, end = self._places[key]
         return memoryview(self.text)[start:end]
 
 
-def _goes_on(old: Any, new: Any) -> bool:
+def goes_on(old: Any, new: Any) -> bool:
     """Whether a list is an older one with more at its end."""
     if not isinstance(old, list) or not isinstance(new, list):
         return False

@@ -146,10 +146,10 @@ def test_threads_and_a_small_cache_mix_nothing_up(orders: Catalog, monkeypatch: 
     from webapp.catalog.rules.refs import TableRef
 
     limit = 20_000
-    monkeypatch.setattr(rendered, "_cache", ByteCache(limit, len))
+    monkeypatch.setattr(rendered, "_cache", ByteCache(limit, rendered._cache._size_of))
     file = queries.get_file(table=ORDERS)
     views = [queries.view_of(file, TableRef(("shop",), "orders", branch), by=None) for branch in BRANCHES]
-    expected = {view.key: rendered.render(file, view=view.key, show=view.show) for view in views}
+    expected = {view.key: b"".join(rendered.render(file, view=view.key, show=view.show)) for view in views}
     assert len(set(expected.values())) == len(BRANCHES)
     wrong: list[str] = []
 
@@ -157,7 +157,7 @@ def test_threads_and_a_small_cache_mix_nothing_up(orders: Catalog, monkeypatch: 
         chance = random.Random(seed)
         for _ in range(100):
             view = chance.choice(views)
-            if rendered.render(file, view=view.key, show=view.show) != expected[view.key]:
+            if b"".join(rendered.render(file, view=view.key, show=view.show)) != expected[view.key]:
                 wrong.append(view.key)
 
     threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(8)]
@@ -171,7 +171,7 @@ def test_threads_and_a_small_cache_mix_nothing_up(orders: Catalog, monkeypatch: 
 
 
 def test_what_is_kept_is_bounded_by_its_bytes(orders: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rendered, "_cache", ByteCache(30_000, len))
+    monkeypatch.setattr(rendered, "_cache", ByteCache(30_000, rendered._cache._size_of))
     for _ in range(5):
         orders.on("a").append(ORDERS)
         seen(orders)

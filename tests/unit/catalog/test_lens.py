@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from tests.factories.catalog import NOW, add_column, append, change, columns, head, make_table, set_ref
 from webapp.catalog.rules import lens
+from webapp.catalog.rules.branch_logs import derived_log, walk_log
 from webapp.catalog.rules.branch_properties import TrackedIds, tracked_branches
 from webapp.catalog.rules.errors import Malformed
-from webapp.catalog.rules.metadata import current_snapshot_id, walk_back
+from webapp.catalog.rules.metadata import Metadata, current_snapshot_id, walk_back
 from webapp.catalog.rules.pointers import BranchState, Pointer
 
 
@@ -98,7 +99,7 @@ def test_view_log_is_the_ancestry_and_never_runs_backwards() -> None:
 def test_ancestry_survives_missing_parents_and_loops() -> None:
     table = append(make_table(), **{"parent-snapshot-id": 77})
     looped = {**table, "snapshots": [{**table["snapshots"][0], "parent-snapshot-id": head(table)}]}
-    assert len(lens.derived_log(table, head(table))) == len(lens.derived_log(looped, head(table))) == 1
+    assert len(derived_log(table, head(table))) == len(derived_log(looped, head(table))) == 1
 
 
 @given(st.permutations(range(5)), st.sets(st.integers(0, 4)), st.integers(0, 4))
@@ -182,3 +183,33 @@ def test_pinned_view_has_no_alias() -> None:
     assert view["refs"]["main"]["snapshot-id"] == head(table, "b")
     assert view["refs"]["b"] == table["refs"]["b"]
     assert view["refs"]["master"] == table["refs"]["main"]
+
+
+def test_a_log_is_remembered_only_while_its_history_is_the_same() -> None:
+    def table(**parents: int | None) -> Metadata:
+        snapshots = [
+            {"snapshot-id": int(name[1:]), "parent-snapshot-id": parent, "timestamp-ms": NOW}
+            for name, parent in parents.items()
+        ]
+        return {"table-uuid": "uuid-logs", "snapshots": snapshots}
+
+    def numbers(metadata: Metadata, head: int) -> list[int]:
+        found = derived_log(metadata, head)
+        assert found == walk_log(metadata, head)
+        return [line["snapshot-id"] for line in found]
+
+    def with_more(metadata: Metadata, **parents: int | None) -> Metadata:
+        return {**metadata, "snapshots": [*metadata["snapshots"], *table(**parents)["snapshots"]]}
+
+    first = table(s1=None, s2=1, s3=2)
+    assert numbers(first, 3) == [1, 2, 3]
+    longer = with_more(first, s4=3, s5=2)
+    assert [numbers(longer, head) for head in (4, 5, 3)] == [[1, 2, 3, 4], [1, 2, 5], [1, 2, 3]]
+    expired = {**longer, "snapshots": longer["snapshots"][2:]}
+    assert [numbers(expired, head) for head in (4, 3)] == [[3, 4], [3]]
+    assert numbers(with_more(expired, s6=4), 6) == [3, 4, 6]
+    assert numbers(with_more(expired, s2=None), 4) == [2, 3, 4], "what was missing has come back"
+    assert numbers(table(s3=None), 3) == [3], "another table's history under the same names"
+    looped = table(s1=2, s2=1)
+    assert [numbers(looped, head) for head in (1, 2, 1)] == [[2, 1], [1, 2], [2, 1]]
+    assert numbers(table(), 9) == []

@@ -40,6 +40,7 @@ def test_every_version_is_written_as_if_it_were_the_first(first: dict[str, Any],
     assert members.text == dump(first)
     for _ in range(data.draw(st.integers(0, 3))):
         values = successor(data.draw, values)
+        assert b"".join(members.splice(values)) == dump(values)
         members = Members(values, like=members)
         assert members.text == dump(values)
 

@@ -12,6 +12,7 @@ from webapp.catalog.rules.errors import Malformed
 from webapp.catalog.rules.metadata import field, objects, with_legacy_fields
 from webapp.catalog.rules.refs import TableRef, read_identifier
 from webapp.catalog.storage import metadata_files, rendered
+from webapp.core.json_members import Pieces
 
 VARY = ("vary", "X-PLTR-Branch, Authorization")
 
@@ -141,15 +142,15 @@ def render(
         metadata = with_legacy_fields(rendered.with_properties(view.metadata, delegated.properties))
         return answer({"metadata-location": None, "metadata": metadata, **delegated.as_json()})
     if view.key == queries.PLAIN and mode == "all" and not delegated.properties:
-        body = file.raw
+        pieces: Pieces = [file.raw]
     else:
-        body = rendered.render(
+        pieces = rendered.render(
             file, view=view.key, show=view.show, only_referenced=mode == "refs", properties=delegated.properties
         )
     start = b'{"metadata-location":' + dump(file.location) + b',"metadata":'
     end = b"," + dump(delegated.as_json())[1:] if with_config else b"}"
     tag = _tag(file.location, view.key, mode, delegated)
-    return CatalogResponse(200, b"".join((start, body, end)), (JSON_TYPE, VARY, ("etag", tag)))
+    return CatalogResponse(200, b"".join([start, *pieces, end]), (JSON_TYPE, VARY, ("etag", tag)))
 
 
 def _render_for(call: Call, ref: TableRef, view: TableView, *, with_config: bool = True) -> CatalogResponse:

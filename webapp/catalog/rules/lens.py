@@ -15,6 +15,7 @@ A branch on a table is in one of three states:
 from collections.abc import Iterable
 from typing import Any
 
+from webapp.catalog.rules.branch_logs import derived_log
 from webapp.catalog.rules.branch_properties import (
     MAIN_REF,
     MASTER,
@@ -30,7 +31,6 @@ from webapp.catalog.rules.metadata import (
     EMPTY_SPEC,
     UNSORTED,
     Metadata,
-    ancestry,
     current_ids,
     current_snapshot_id,
     no_snapshot,
@@ -179,18 +179,6 @@ def with_empty_state(metadata: Metadata) -> tuple[Metadata, BranchState]:
     orders, order_id = _with_blank(metadata["sort-orders"], "order-id", UNSORTED)
     rooted = {**metadata, "schemas": schemas, "partition-specs": specs, "sort-orders": orders}
     return rooted, BranchState(head=None, ids=TrackedIds(schema_id, spec_id, order_id))
-
-
-def derived_log(metadata: Metadata, head: int | None) -> list[dict[str, Any]]:
-    """The log of a branch: the ancestry of its head, never running backwards."""
-    log = [
-        {"snapshot-id": snapshot["snapshot-id"], "timestamp-ms": snapshot["timestamp-ms"]}
-        for snapshot in ancestry(metadata, head)
-    ]
-    latest = 0
-    for entry in log:
-        latest = entry["timestamp-ms"] = max(latest, entry["timestamp-ms"])
-    return log
 
 
 def _branch_ref(head: int) -> dict[str, Any]:

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping
 from webapp.catalog.rules.metadata import Metadata, with_legacy_fields
 from webapp.catalog.storage.metadata_files import MetadataFile
 from webapp.core.byte_cache import ByteCache
-from webapp.core.json_members import Members
+from webapp.core.json_members import Pieces
 
 CACHED_BYTES = 16 * 1024 * 1024
 NO_PROPERTIES: Mapping[str, str] = {}
 Key = tuple[str, str, bool, tuple[tuple[str, str], ...]]
 
-_cache = ByteCache[Key, bytes](CACHED_BYTES, len)
+_cache = ByteCache[Key, Pieces](CACHED_BYTES, lambda pieces: sum(map(len, pieces)))
+"""By what it says, though most of it is the text of files that are kept anyway."""
 
 
 def render(
@@ -25,8 +26,8 @@ def render(
     show: Callable[[], Metadata],
     only_referenced: bool = False,
     properties: Mapping[str, str] = NO_PROPERTIES,
-) -> bytes:
-    """The JSON of a table as one view shows it.
+) -> Pieces:
+    """The JSON of a table as one view shows it, in pieces.
 
     Args:
         file: its metadata file.
@@ -37,14 +38,14 @@ def render(
 
     """
     key = (file.location, view, only_referenced, tuple(sorted(properties.items())))
-    text = _cache.get(key)
-    if text is None:
+    pieces = _cache.get(key)
+    if pieces is None:
         metadata = with_properties(show(), properties)
         if only_referenced:
             metadata = _without_history(metadata)
-        text = Members(with_legacy_fields(metadata), like=file.members).text
-        _cache.add(key, text)
-    return text
+        pieces = file.members.splice(with_legacy_fields(metadata))
+        _cache.add(key, pieces)
+    return pieces
 
 
 def with_properties(metadata: Metadata, properties: Mapping[str, str]) -> Metadata:

@@ -1,0 +1,87 @@
+"""The snapshot log of a branch: the ancestry of its head, as if that had always been main's.
+
+A long history is walked once and not with every commit: the log of a new head is that of its parent and one line more.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from webapp.catalog.rules.metadata import Metadata, ancestry, find, snapshot_of
+from webapp.core.byte_cache import ByteCache
+from webapp.core.json_members import goes_on
+
+Snapshot = dict[str, Any]
+Log = list[dict[str, Any]]
+CACHED_BYTES = 16 * 1024 * 1024
+LINE_BYTES = 1000
+"""Of a line with the snapshot that it is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A log, the snapshots from which it was made, and the one before its first line, which was not among them."""
+
+    snapshots: list[Snapshot]
+    log: Log
+    missing: int | None
+
+    def holds_in(self, snapshots: list[Snapshot]) -> bool:
+        """Whether there is nothing new but snapshots that do not make this line any longer."""
+        if self.snapshots is snapshots:
+            return True
+        return goes_on(self.snapshots, snapshots) and (
+            self.missing is None or find(self.added_in(snapshots), "snapshot-id", self.missing) is None
+        )
+
+    def added_in(self, snapshots: list[Snapshot]) -> list[Snapshot]:
+        """What has been added since."""
+        return snapshots[len(self.snapshots) :]
+
+
+_known = ByteCache[tuple[str, int], _Known](CACHED_BYTES, lambda known: LINE_BYTES * (1 + len(known.snapshots)))
+
+
+def derived_log(metadata: Metadata, head: int | None) -> Log:
+    """The log of a branch at this head, never running backwards. Shared: never change it in place."""
+    if head is None:
+        return []
+    known = _recall(metadata, head)
+    if known is None or known.snapshots is not metadata["snapshots"]:
+        known = known or _extend(metadata, head) or _walk(metadata, head)
+        known = replace(known, snapshots=metadata["snapshots"])
+        _known.add((metadata["table-uuid"], head), known)
+    return known.log
+
+
+def walk_log(metadata: Metadata, head: int | None) -> Log:
+    """The same from the snapshots alone."""
+    log: Log = []
+    for snapshot in ancestry(metadata, head):
+        log.append(_line(snapshot, after=log))
+    return log
+
+
+def _recall(metadata: Metadata, head: int) -> _Known | None:
+    known = _known.get((metadata["table-uuid"], head))
+    return known if known is not None and known.holds_in(metadata["snapshots"]) else None
+
+
+def _extend(metadata: Metadata, head: int) -> _Known | None:
+    """The log of the parent and one line more; only for a head that was not there when that log was made."""
+    snapshot = snapshot_of(metadata, head)
+    parent = None if snapshot is None else snapshot.get("parent-snapshot-id")
+    known = None if parent is None else _recall(metadata, parent)
+    if snapshot is None or known is None or find(known.added_in(metadata["snapshots"]), "snapshot-id", head) is None:
+        return None
+    return replace(known, log=[*known.log, _line(snapshot, after=known.log)])
+
+
+def _walk(metadata: Metadata, head: int) -> _Known:
+    log = walk_log(metadata, head)
+    first = snapshot_of(metadata, log[0]["snapshot-id"]) if log else None
+    return _Known([], log, head if first is None else first.get("parent-snapshot-id"))
+
+
+def _line(snapshot: Snapshot, *, after: Log) -> dict[str, Any]:
+    at = max(after[-1]["timestamp-ms"], snapshot["timestamp-ms"]) if after else snapshot["timestamp-ms"]
+    return {"snapshot-id": snapshot["snapshot-id"], "timestamp-ms": at}
