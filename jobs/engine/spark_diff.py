@@ -129,7 +129,8 @@ class SparkDiff:
         found = Reduced(diff.connection, diff.plan.pairs, keys)
         has_repeats = bool(keys) and any(self._repeats(side) for side in "ba")
         rows = self._joined() if keys and not has_repeats else self._net()
-        needs_keys = bool(keys) and (has_repeats or self._ends["b"].shared is not None)
+        # keys that no two of the rows to compare share can only be doubled by rows of shared files
+        needs_keys = bool(keys) and (has_repeats or bool(diff.plan.shared_records or diff.plan.shifted))
         if needs_keys:
             # both questions are about the same rows
             rows = rows.localCheckpoint()

@@ -27,8 +27,10 @@ TIME_LIMIT_S = 600.0
 GRACE_S = 30.0
 """How long a process may take beyond its own time limit to say so."""
 MEMORY_BYTES = 512 * 1024**2
-SPILLS = 16
-"""A row diff in one process spills what memory does not hold, so it takes so many times the rows of a changelog."""
+SPILLS = 32
+"""A row diff in one process takes so many times the rows of a changelog: it spills what memory does not hold, one file of it
+may have as many bytes as `LIMITS` of comparisons says, and a Spark on the same processors took ten times its time.
+"""
 
 
 @dataclass(frozen=True)
