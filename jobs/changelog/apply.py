@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 from pyiceberg.table import Table
+from pyiceberg.types import NestedField, StructType
 
 from jobs.changelog import errors
-from jobs.changelog.plan import ORDINAL, TYPE, check_keys
-from jobs.changelog.rows import Source, connect, listed, same_key
+from jobs.changelog.keys import Key, names_of, resolve_keys
+from jobs.changelog.plan import ORDINAL, TYPE
+from jobs.changelog.rows import Source, as_key_columns, connect, key_columns, key_values, listed, same_key
+from jobs.engine.paths import list_paths, walk_paths
 from jobs.engine.schemas import SchemaError, cast_batches, storable_schema, wanted_fields
 from jobs.engine.writer import BATCH_ROWS, Written, check_writable, evolve_schema, replace_files, write_table
 
@@ -30,17 +34,18 @@ def apply_changelog(
         check_writable(table)
     except SchemaError as error:
         raise errors.cannot_apply(str(error)) from None
-    kept = check_columns(changes.column_names, keys, table, from_empty=from_empty)
     data = changes.select(list_data(changes.column_names))
+    found = resolve_log_keys(keys, list_paths(data.schema, _arrow_parts))
+    kept = check_columns(changes.column_names, found, table, from_empty=from_empty)
     stored = storable_schema(data.schema)
     rows = pa.Table.from_batches(cast_batches(iter(data.to_batches()), stored), schema=stored)
     with connect() as connection:
         connection.register("given", rows.append_column("changelog__change", changes[TYPE].cast(pa.string())))
-        connection.execute("CREATE TABLE log AS SELECT * FROM given")
-        _check_log(connection, keys)
+        connection.execute(f"CREATE TABLE log AS SELECT *, {as_key_columns(found)} FROM given")
+        _check_log(connection, found)
         if not kept:
             return _write_first(connection, table, stored, from_empty=from_empty, job_id=job_id)
-        return _merge(connection, table, stored, keys, job_id=job_id)
+        return _merge(connection, table, stored, found, job_id=job_id)
 
 
 def list_data(columns: Iterable[str]) -> list[str]:
@@ -48,22 +53,35 @@ def list_data(columns: Iterable[str]) -> list[str]:
     return [name for name in columns if name not in _OWN]
 
 
-def check_columns(columns: Sequence[str], keys: Sequence[str], table: Table, *, from_empty: bool) -> list[str]:
+def resolve_log_keys(keys: Sequence[str], paths: Mapping[str, tuple[Any, ...]]) -> tuple[Key, ...]:
+    """Find the keys among the columns of a changelog and the fields of its structs."""
+    try:
+        return resolve_keys(keys, paths)
+    except ValueError as error:
+        raise errors.cannot_apply(str(error)) from None
+
+
+def check_columns(columns: Sequence[str], keys: Sequence[Key], table: Table, *, from_empty: bool) -> list[str]:
     """Refuse what does not fit the destination; return the columns that it keeps."""
     if TYPE not in columns:
         raise errors.cannot_apply(f"there is no column {TYPE}: this is no changelog")
+    fields = () if from_empty else table.schema().fields
+    there = {tuple(field.name for field in path) for path in walk_paths(fields, _iceberg_parts)}
+    for key in keys:
+        if there and key.path not in there:
+            raise errors.cannot_apply(f"the destination has no column {key.name!r}")
     data = list_data(columns)
-    try:
-        check_keys(keys, data)
-    except ValueError as error:
-        raise errors.cannot_apply(str(error)) from None
-    kept = [] if from_empty else [field.name for field in table.schema().fields]
-    if kept and not set(keys) <= set(kept):
-        missing_key = next(key for key in keys if key not in kept)
-        raise errors.cannot_apply(f"the destination has no column {missing_key!r}")
-    if missing := [name for name in kept if name not in data]:
+    if missing := [field.name for field in fields if field.name not in data]:
         raise errors.cannot_apply(f"column {missing[0]!r} of the destination is missing in the changelog")
-    return kept
+    return [field.name for field in fields]
+
+
+def _arrow_parts(field: pa.Field) -> Iterable[pa.Field]:
+    return field.type if pa.types.is_struct(field.type) else ()
+
+
+def _iceberg_parts(field: NestedField) -> Iterable[NestedField]:
+    return field.field_type.fields if isinstance(field.field_type, StructType) else ()
 
 
 def widen_schema(table: Table, stored: pa.Schema) -> None:
@@ -85,19 +103,20 @@ def _write_first(
 
 
 def _merge(
-    connection: duckdb.DuckDBPyConnection, table: Table, stored: pa.Schema, keys: Sequence[str], *, job_id: str
+    connection: duckdb.DuckDBPyConnection, table: Table, stored: pa.Schema, keys: Sequence[Key], *, job_id: str
 ) -> Written | None:
     """Rewrite the files that hold a key of the log; every other file stays as it is."""
     source = Source(connection, table)
     affected = source.holding(source.files(_head(table)), keys, "log")
-    _check_destination(connection, source.rows_of(affected, keys), keys)
+    _check_destination(connection, source.keys_of(affected, keys), keys)
     if not affected and not connection.execute(f"SELECT 1 {_UPSERTS} LIMIT 1").fetchall():
         return None
     widen_schema(table, stored)
     names = [field.name for field in table.schema().fields]
     old = Source(connection, table).rows_of(affected)
+    match = same_key(key_values(keys, "r."), key_columns(keys, "l."))
     query = (
-        f"SELECT {listed(names)} FROM ({old}) r WHERE NOT EXISTS (SELECT 1 FROM log l WHERE {same_key(keys, 'r', 'l')}) "
+        f"SELECT {listed(names)} FROM ({old}) r WHERE NOT EXISTS (SELECT 1 FROM log l WHERE {match}) "
         f"UNION ALL SELECT {listed(names)} {_UPSERTS}"
     )
     reader = connection.sql(query).to_arrow_reader(BATCH_ROWS)
@@ -111,7 +130,8 @@ def _head(table: Table) -> int | None:
     return snapshot.snapshot_id if snapshot else None
 
 
-def _check_log(connection: duckdb.DuckDBPyConnection, keys: Sequence[str]) -> None:
+def _check_log(connection: duckdb.DuckDBPyConnection, keys: Sequence[Key]) -> None:
+    by_key = ", ".join(key_columns(keys))
     known = ", ".join(f"'{word}'" for word in TYPES)
     strange = connection.execute(
         f"SELECT changelog__change FROM log WHERE changelog__change IS NULL OR changelog__change NOT IN ({known}) LIMIT 1"
@@ -119,19 +139,20 @@ def _check_log(connection: duckdb.DuckDBPyConnection, keys: Sequence[str]) -> No
     if strange:
         raise errors.cannot_apply(f"unknown change type {strange[0][0]!r}")
     lonely = connection.execute(
-        f"SELECT 1 FROM log GROUP BY {listed(keys)} HAVING count_if(changelog__change <> 'UPDATE_BEFORE') = 0 LIMIT 1"
+        f"SELECT 1 FROM log GROUP BY {by_key} HAVING count_if(changelog__change <> 'UPDATE_BEFORE') = 0 LIMIT 1"
     ).fetchall()
     if lonely:
-        raise errors.cannot_apply(f"a key of {list(keys)!r} has an UPDATE_BEFORE and no UPDATE_AFTER")
+        raise errors.cannot_apply(f"a key of {names_of(keys)!r} has an UPDATE_BEFORE and no UPDATE_AFTER")
     connection.execute("DELETE FROM log WHERE changelog__change = 'UPDATE_BEFORE'")
-    if connection.execute(f"SELECT 1 FROM log GROUP BY {listed(keys)} HAVING count(*) > 1 LIMIT 1").fetchall():
-        raise errors.duplicate_changes(keys)
+    if connection.execute(f"SELECT 1 FROM log GROUP BY {by_key} HAVING count(*) > 1 LIMIT 1").fetchall():
+        raise errors.duplicate_changes(names_of(keys))
 
 
-def _check_destination(connection: duckdb.DuckDBPyConnection, rows: str, keys: Sequence[str]) -> None:
+def _check_destination(connection: duckdb.DuckDBPyConnection, rows: str, keys: Sequence[Key]) -> None:
+    match = same_key(key_columns(keys, "p."), key_columns(keys, "l."))
     several = connection.execute(
-        f"SELECT 1 FROM ({rows}) p WHERE EXISTS (SELECT 1 FROM log l WHERE {same_key(keys, 'p', 'l')}) "
-        f"GROUP BY {listed(keys, 'p.')} HAVING count(*) > 1 LIMIT 1"
+        f"SELECT 1 FROM ({rows}) p WHERE EXISTS (SELECT 1 FROM log l WHERE {match}) "
+        f"GROUP BY {', '.join(key_columns(keys, 'p.'))} HAVING count(*) > 1 LIMIT 1"
     ).fetchall()
     if several:
-        raise errors.several_rows(keys)
+        raise errors.several_rows(names_of(keys))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jobs.engine.paths import explain_missing
 
 
 class ChangelogError(Exception):
@@ -14,10 +17,11 @@ def duplicate_rows(keys: Sequence[str]) -> ValueError:
     return ValueError(f"Duplicate rows found for identifier columns {list(keys)!r} in changelog view.")
 
 
-def unknown_columns(keys: Sequence[str], names: Sequence[str]) -> ValueError:
-    """An identifier column does not exist."""
-    missing = [key for key in keys if key not in names]
-    return ValueError(f"Identifier column {missing[0]!r} does not exist; there are {', '.join(names) or 'none'}.")
+def unknown_column(key: str, paths: Mapping[str, tuple[Any, ...]]) -> ValueError:
+    """An identifier column does not exist; `paths` are those that do."""
+    names = ", ".join(path[0].name for path in paths.values() if len(path) == 1) or "none"
+    why = explain_missing(key, paths)
+    return ValueError(f"Identifier column {key!r} does not exist; there are {names}.{why and ' '}{why}")
 
 
 def no_columns() -> ValueError:

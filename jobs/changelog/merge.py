@@ -8,20 +8,26 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructField, StructType
 
 from jobs.changelog import errors
-from jobs.changelog.apply import TYPES, check_columns, list_data, widen_schema
+from jobs.changelog.apply import TYPES, check_columns, list_data, resolve_log_keys, widen_schema
+from jobs.changelog.keys import names_of
 from jobs.changelog.plan import TYPE
 from jobs.engine import tables
+from jobs.engine.paths import list_paths
 from jobs.engine.schemas import storable_schema
 from jobs.engine.spark import quote, same_key
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pyiceberg.table import Table
+    from pyspark.sql.connect.column import Column
     from pyspark.sql.connect.dataframe import DataFrame
     from pyspark.sql.connect.session import SparkSession
+
+    from jobs.changelog.keys import Key
 
 _CHANGE = "changelog__change"
 _UPSERTS = ("INSERT", "UPDATE_AFTER")
@@ -44,58 +50,59 @@ def merge_changelog(
     Returns the number of changes; None where there was nothing to apply. With `from_empty` the destination starts
     without rows. The changes are computed once, and kept by Spark.
     """
-    kept = check_columns(changes.columns, keys, table, from_empty=from_empty)
     data = list_data(changes.columns)
+    found = resolve_log_keys(keys, list_paths((changes.schema[column] for column in data), _spark_parts))
+    kept = check_columns(changes.columns, found, table, from_empty=from_empty)
     columns = [F.col(quote(column)).alias(column) for column in data]
     kept_by_spark = changes.select(*columns, F.col(TYPE).cast("string").alias(_CHANGE)).localCheckpoint()
-    log = _check_log(kept_by_spark, keys)
+    log = _check_log(kept_by_spark, found)
     if not kept:
         if not from_empty and not log.changes:
             return None
         upserts = log.rows.where(F.col(_CHANGE).isin(*_UPSERTS)).drop(_CHANGE)
         tables.write(session, upserts, table, name=name, is_append=False)
         return log.changes
-    if not _check_destination(session.table(tables.full_name(name)), log, keys) and not log.upserts:
+    if not _check_destination(session.table(tables.full_name(name)), log, found) and not log.upserts:
         return None
     stored = storable_schema(to_arrow_schema(log.rows.drop(_CHANGE).schema))
     widen_schema(table, stored)
-    _merge(session, log, keys, data=data, name=name)
+    _merge(session, log, found, data=data, name=name)
     return log.changes
 
 
-def _check_log(rows: DataFrame, keys: Sequence[str]) -> _Log:
+def _check_log(rows: DataFrame, keys: Sequence[Key]) -> _Log:
     strange = rows.where(F.col(_CHANGE).isNull() | ~F.col(_CHANGE).isin(*TYPES)).select(_CHANGE).head(1)
     if strange:
         raise errors.cannot_apply(f"unknown change type {strange[0][0]!r}")
     acts = F.count_if(F.col(_CHANGE) != "UPDATE_BEFORE").alias("acts")
     upserts = F.count_if(F.col(_CHANGE).isin(*_UPSERTS)).alias("upserts")
-    by_key = rows.groupBy(*(quote(key) for key in keys)).agg(acts, upserts, F.count(F.lit(1)).alias("told"))
+    by_key = rows.groupBy(*_values(keys, "k")).agg(acts, upserts, F.count(F.lit(1)).alias("told"))
     found = by_key.agg(F.min("acts"), F.max("acts"), F.sum("told"), F.sum("upserts")).collect()[0]
     # of no rows at all there is neither a least nor a most
     least, most, changes, puts = (1, 0, 0, 0) if found[0] is None else found
     if least == 0:
-        raise errors.cannot_apply(f"a key of {list(keys)!r} has an UPDATE_BEFORE and no UPDATE_AFTER")
+        raise errors.cannot_apply(f"a key of {names_of(keys)!r} has an UPDATE_BEFORE and no UPDATE_AFTER")
     if most > 1:
-        raise errors.duplicate_changes(keys)
+        raise errors.duplicate_changes(names_of(keys))
     return _Log(rows.where(f"{_CHANGE} <> 'UPDATE_BEFORE'"), changes, puts)
 
 
-def _check_destination(destination: DataFrame, log: _Log, keys: Sequence[str]) -> bool:
+def _check_destination(destination: DataFrame, log: _Log, keys: Sequence[Key]) -> bool:
     """Refuse a key of the log that has several rows; whether any key has one."""
-    there = destination.select(*(F.col(quote(key)).alias(f"k{place}") for place, key in enumerate(keys)))
-    wanted = log.rows.select(*(F.col(quote(key)).alias(f"w{place}") for place, key in enumerate(keys)))
+    there = destination.select(*_values(keys, "k"))
+    wanted = log.rows.select(*_values(keys, "w"))
     found = there.join(wanted, same_key("k", "w", len(keys)), "left_semi")
     counted = found.groupBy(*found.columns).count()
     most = counted.agg(F.max("count")).collect()[0][0] or 0
     if most > 1:
-        raise errors.several_rows(keys)
+        raise errors.several_rows(names_of(keys))
     return bool(most)
 
 
-def _merge(session: SparkSession, log: _Log, keys: Sequence[str], *, data: Sequence[str], name: str) -> None:
+def _merge(session: SparkSession, log: _Log, keys: Sequence[Key], *, data: Sequence[str], name: str) -> None:
     view = f"changes_{uuid.uuid4().hex}"
     log.rows.createOrReplaceTempView(view)
-    match = " AND ".join(f"t.{quote(key)} <=> s.{quote(key)}" for key in keys)
+    match = " AND ".join(f"t.{_quoted(key)} <=> s.{_quoted(key)}" for key in keys)
     updates = ", ".join(f"t.{quote(column)} = s.{quote(column)}" for column in data)
     columns = ", ".join(quote(column) for column in data)
     values = ", ".join(f"s.{quote(column)}" for column in data)
@@ -108,3 +115,15 @@ def _merge(session: SparkSession, log: _Log, keys: Sequence[str], *, data: Seque
         ).collect()
     finally:
         session.catalog.dropTempView(view)
+
+
+def _values(keys: Sequence[Key], letter: str) -> list[Column]:
+    return [F.col(_quoted(key)).alias(f"{letter}{place}") for place, key in enumerate(keys)]
+
+
+def _quoted(key: Key) -> str:
+    return ".".join(quote(name) for name in key.path)
+
+
+def _spark_parts(field: StructField) -> Iterable[StructField]:
+    return field.dataType.fields if isinstance(field.dataType, StructType) else ()

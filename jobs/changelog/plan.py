@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Literal
 
 from pyiceberg.table import Table
 
-from jobs.changelog import errors
+from jobs.changelog.keys import Key, resolve_keys
 from jobs.changelog.ranges import list_range, number_snapshots
 from jobs.engine.errors import UnsupportedTableError
 from jobs.engine.fields import duckdb_type
 from jobs.engine.metadata import describe_table
+from jobs.engine.paths import field_parts, list_paths
 from jobs.engine.planner import plan_step
 from jobs.engine.sizes import estimate_decoded_bytes
 
@@ -48,7 +49,7 @@ class ChangelogPlan:
     table: Table
     metadata: TableMetadata
     schema: Schema
-    keys: tuple[str, ...] | None
+    keys: tuple[Key, ...] | None
     images: Images
     start: int | None
     until: int | None
@@ -80,8 +81,7 @@ def plan_changelog(
         raise ValueError(message)
     metadata = describe_table(table)
     schema = metadata.schemas[table.schema().schema_id]
-    if keys is not None:
-        check_keys(list(keys), [field.name for field in schema.fields])
+    chosen = None if keys is None else resolve_keys(list(keys), list_paths(schema.fields, field_parts))
     check_columns(schema)
     head = table.current_snapshot()
     until = end if end is not None else (head.snapshot_id if head else None)
@@ -91,7 +91,6 @@ def plan_changelog(
         plan = plan_step(table.io, metadata, schema, before=before, after=snapshot.snapshot_id)
         steps.append(Step(ordinal, plan.left, plan.came, plan.shifted))
         before = snapshot.snapshot_id
-    chosen = None if keys is None else tuple(keys)
     return ChangelogPlan(table, metadata, schema, chosen, images, start, until, tuple(steps))
 
 
@@ -110,11 +109,3 @@ def check_columns(schema: Schema) -> None:
                 "rename one."
             )
         seen[name] = found.name
-
-
-def check_keys(keys: Sequence[str], names: Sequence[str]) -> None:
-    """Refuse keys that are no columns."""
-    if not keys:
-        raise errors.no_columns()
-    if not set(keys) <= set(names):
-        raise errors.unknown_columns(keys, names)

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 import duckdb
 from pyiceberg.table import Table
 
-from jobs.engine.fields import Primitive
+from jobs.changelog.plan import OWN_PREFIX
+from jobs.engine.fields import Primitive, literal
 from jobs.engine.metadata import describe_table
 from jobs.engine.planner import plan_step
 from jobs.engine.scan import Column, Scanner
 
 if TYPE_CHECKING:
+    from jobs.changelog.keys import Key
     from jobs.changelog.plan import Step
     from jobs.engine.fields import Field
     from jobs.engine.planner import LiveFile
@@ -44,9 +46,31 @@ def listed(names: Iterable[str], prefix: str = "") -> str:
     return ", ".join(f"{prefix}{quote(name)}" for name in names)
 
 
-def same_key(keys: Iterable[str], one: str, other: str) -> str:
-    """Compare keys of two relations: NULL is a value."""
-    return " AND ".join(f"{one}.{quote(key)} IS NOT DISTINCT FROM {other}.{quote(key)}" for key in keys)
+def value_of(key: Key, column: str) -> str:
+    """The value of a key, given its column; of a NULL struct it is NULL."""
+    for name in key.path[1:]:
+        column = f"struct_extract({column}, {literal(name)})"
+    return column
+
+
+def key_values(keys: Iterable[Key], prefix: str = "") -> list[str]:
+    """The values of a key in a relation that has the table's columns."""
+    return [value_of(key, f"{prefix}{quote(key.column)}") for key in keys]
+
+
+def key_columns(keys: Sequence[Key], prefix: str = "") -> list[str]:
+    """Columns that hold the values of a key, under names that no column of a table has."""
+    return [f"{prefix}{OWN_PREFIX}key_{place}" for place in range(len(keys))]
+
+
+def as_key_columns(keys: Sequence[Key]) -> str:
+    """Make `key_columns` of a relation that has the table's columns."""
+    return ", ".join(f"{value} AS {name}" for value, name in zip(key_values(keys), key_columns(keys), strict=True))
+
+
+def same_key(one: Sequence[str], other: Sequence[str]) -> str:
+    """Compare the values of two keys: NULL is a value."""
+    return " AND ".join(f"{left} IS NOT DISTINCT FROM {right}" for left, right in zip(one, other, strict=True))
 
 
 class Source:
@@ -73,9 +97,9 @@ class Source:
             queries.append(self._named(" UNION ALL ".join(parts)))
         return queries[0], queries[1]
 
-    def all_rows(self, snapshot_id: int | None, names: Sequence[str] | None = None) -> str:
-        """Return the query for everything that a snapshot holds; None is the empty table. Good until the next call."""
-        return self.rows_of(self.files(snapshot_id), names)
+    def all_keys(self, snapshot_id: int | None, keys: Sequence[Key]) -> str:
+        """Return the query for the keys of all that a snapshot holds; None is the empty table. Good until the next call."""
+        return self.keys_of(self.files(snapshot_id), keys)
 
     def files(self, snapshot_id: int | None) -> tuple[LiveFile, ...]:
         """Return the files of a snapshot."""
@@ -86,12 +110,18 @@ class Source:
         self._scanner.load_positions("dead_whole", files)
         return self._named(self._scanner.live_rows(files, self._columns(names), dead="dead_whole"), names)
 
-    def holding(self, files: Sequence[LiveFile], keys: Sequence[str], wanted: str) -> list[LiveFile]:
-        """Return the files with rows whose key stands in the relation `wanted`."""
+    def keys_of(self, files: Sequence[LiveFile], keys: Sequence[Key]) -> str:
+        """Return the query for the keys of the rows that the deletes leave in some files; good until the next call."""
+        columns = list(dict.fromkeys(key.column for key in keys))
+        return f"SELECT {as_key_columns(keys)} FROM ({self.rows_of(files, columns)})"
+
+    def holding(self, files: Sequence[LiveFile], keys: Sequence[Key], wanted: str) -> list[LiveFile]:
+        """Return the files with rows whose key stands in the relation `wanted`, which has it in columns of its own."""
         self._scanner.load_positions("dead_whole", files)
-        rows = self._scanner.live_rows(files, self._columns(keys), dead="dead_whole", is_located=True)
-        aliases = {quote(field.name): f"v{place}" for place, field in enumerate(self._schema.fields)}
-        match = " AND ".join(f"r.{aliases[quote(key)]} IS NOT DISTINCT FROM w.{quote(key)}" for key in keys)
+        columns = list(dict.fromkeys(key.column for key in keys))
+        rows = self._scanner.live_rows(files, self._columns(columns), dead="dead_whole", is_located=True)
+        aliases = {found.name: f"v{place}" for place, found in self._chosen(columns)}
+        match = same_key([value_of(key, f"r.{aliases[key.column]}") for key in keys], key_columns(keys, "w."))
         found = self._connection.execute(
             f"SELECT DISTINCT r.scan_file FROM ({rows}) r WHERE EXISTS (SELECT 1 FROM {wanted} w WHERE {match})"
         ).fetchall()

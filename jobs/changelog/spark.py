@@ -14,10 +14,12 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.window import Window
 
 from jobs.changelog import errors
+from jobs.changelog.keys import names_of
 from jobs.changelog.plan import ORDINAL, TYPE
 from jobs.engine import spark
 from jobs.engine.fields import MapType, Primitive
 from jobs.engine.listing import Listing
+from jobs.engine.paths import field_parts
 from jobs.engine.spark import SparkSource, groupable, holds, same_key
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.dataframe import DataFrame
     from pyspark.sql.connect.session import SparkSession
 
+    from jobs.changelog.keys import Key
     from jobs.changelog.plan import ChangelogPlan
 
 _CHANGE, _ORDINAL, _COPIES = "c_change", "c_ordinal", "c_copies"
@@ -112,10 +115,18 @@ class _Changelog:
 
     def _keys(self) -> list[Column]:
         """The values by which rows are the same one."""
-        return [groupable(self._fields[place].type, F.col(f"v{place}")) for place in self._key_places()]
+        return [self._key_value(key) for key in self._plan.keys or ()]
+
+    def _key_value(self, key: Key) -> Column:
+        place = self._plan.names.index(key.column)
+        field, value = self._fields[place], F.col(f"v{place}")
+        for name in key.path[1:]:
+            field, value = next(part for part in field_parts(field) if part.name == name), value.getField(name)
+        return groupable(field.type, value)
 
     def _key_places(self) -> list[int]:
-        return [self._plan.names.index(key) for key in self._plan.keys or ()]
+        """The columns that hold the keys."""
+        return list(dict.fromkeys(self._plan.names.index(key.column) for key in self._plan.keys or ()))
 
     # --- net changes ---
 
@@ -146,7 +157,7 @@ class _Changelog:
         for end in self._ends:
             rows = self._touched_rows(events, keys, end)
             if rows is not None and not rows.groupBy(*rows.columns).count().where("count > 1").isEmpty():
-                raise errors.duplicate_rows(self._plan.keys or ())
+                raise errors.duplicate_rows(names_of(self._plan.keys or ()))
 
     def _touched_rows(self, events: DataFrame, keys: Sequence[Column], end: int | None) -> DataFrame | None:
         """The keys of the rows of one end that stand in the events, once for each row."""
@@ -166,7 +177,7 @@ class _Changelog:
         if rows is not None:
             last = last.unionAll(rows.withColumn("c_rows", F.lit(1).cast("long")))
         if not last.groupBy(*names).agg(F.sum("c_rows").alias("c_rows")).where("c_rows > 1").isEmpty():
-            raise errors.duplicate_rows(self._plan.keys or ())
+            raise errors.duplicate_rows(names_of(self._plan.keys or ()))
 
     def _last_of_key(self, events: DataFrame, keys: Sequence[Column]) -> DataFrame:
         last = events.withColumn("c_last", F.max(_ORDINAL).over(Window.partitionBy(*keys)))

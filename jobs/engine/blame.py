@@ -17,9 +17,10 @@ import pyarrow.parquet as pq
 
 from jobs.engine.artifact import PROGRESS, SUMMARY, write_json
 from jobs.engine.bounds import may_hold, ordered_sql
-from jobs.engine.columns import comparable
+from jobs.engine.columns import comparable, part
 from jobs.engine.errors import ExpiredSnapshotError, InvalidRulesError
 from jobs.engine.fields import Primitive, describe, duckdb_type, literal, quote
+from jobs.engine.paths import explain_missing, field_parts, list_paths
 from jobs.engine.planner import plan_diff
 from jobs.engine.scan import Column, Scanner
 
@@ -39,8 +40,9 @@ class Blame:
     """One walk back through a dataset's history."""
 
     request: BlameRequest
-    key_ids: dict[str, int] = field(default_factory=dict)
-    """Key column → field id, fixed where the walk begins: older schemas may call it otherwise."""
+    key_ids: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Key column, or field inside one → field ids from the column down, fixed where the walk begins: older schemas may
+    call them otherwise."""
     files_read: int = 0
     _known_bounds: dict[Field, Bound | None] = field(default_factory=dict)
 
@@ -111,13 +113,10 @@ class Blame:
             return connection.execute(f"SELECT {sql}").fetchall()[0][0]
 
     def keys(self, plan: DiffPlan, side: str) -> list[tuple[str, Field, str | None]]:
-        """The key columns that a side has, with what is looked for."""
-        by_id = {column.field.id: column for column in columns_of(plan, side)}
-        return [
-            (by_id[field_id].alias, by_id[field_id].field, self.request.key[name])
-            for name, field_id in self.key_ids.items()
-            if field_id in by_id
-        ]
+        """SQL of the values of the key that a side has, their fields, and what is looked for."""
+        columns = columns_of(plan, side)
+        found = ((name, _value(columns, ids)) for name, ids in self.key_ids.items())
+        return [(*value, self.request.key[name]) for name, value in found if value is not None]
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
         connection = duckdb.connect(":memory:", config=self._config())
@@ -135,17 +134,18 @@ class Blame:
 
     def _fix_key(self, plan: DiffPlan) -> None:
         """Learn the fields of the key from the newest schema, and refuse what cannot be its value."""
-        fields = {found.name: found for found in plan.after.schema.fields} if plan.after.schema is not None else {}
+        fields = plan.after.schema.fields if plan.after.schema is not None else ()
+        paths = list_paths(fields, field_parts)
         for name, value in self.request.key.items():
-            found = fields.get(name)
-            if found is None:
-                there = ", ".join(fields) or "none"
-                raise InvalidRulesError(f"Key column {name!r} does not exist; there are {there}.")
-            if not isinstance(found.type, Primitive) or duckdb_type(found.type) is None:
+            if name not in paths:
+                there, why = ", ".join(found.name for found in fields) or "none", explain_missing(name, paths)
+                raise InvalidRulesError(f"Key column {name!r} does not exist; there are {there}.{why and ' '}{why}")
+            found = paths[name][-1]
+            if not isinstance(found.type, Primitive) or duckdb_type(paths[name][0].type) is None:
                 raise InvalidRulesError(f"Column {name!r} is a {describe(found.type)}, which cannot be looked up.")
             if value is not None and self._ask(f"{typed(found, value)} IS NULL"):
-                raise InvalidRulesError(f"{value!r} is no {describe(found.type)}, which column {found.name!r} holds.")
-            self.key_ids[name] = found.id
+                raise InvalidRulesError(f"{value!r} is no {describe(found.type)}, which column {name!r} holds.")
+            self.key_ids[name] = tuple(outer.id for outer in paths[name])
 
 
 @dataclass
@@ -197,7 +197,7 @@ class _Step:
         parts = [scanner.live_rows(files, columns, dead=f"dead_{side}")]
         if shifted:
             parts.append(scanner.moved_rows(shifted, columns, gone=side == "before"))
-        tests = [_matches(alias, found, value) for alias, found, value in keys]
+        tests = [_matches(there, found, value) for there, found, value in keys]
         self.connection.execute(
             f"CREATE TEMP TABLE {side}_key AS SELECT * FROM ({' UNION ALL '.join(parts)}) WHERE {' AND '.join(tests)}"
         )
@@ -263,8 +263,22 @@ def typed(column: Field, value: str) -> str:
     return f"try(from_base64({literal(value)}))" if type_ == "BLOB" else f"TRY_CAST({literal(value)} AS {type_})"
 
 
-def _matches(alias: str, column: Field, value: str | None) -> str:
-    return f"{alias} IS NULL" if value is None else f"{alias} = {typed(column, value)}"
+def _value(columns: list[Column], ids: tuple[int, ...]) -> tuple[str, Field] | None:
+    """SQL of a column, or of a field inside one, and what it is; None where a side does not have it."""
+    column = next((column for column in columns if column.field.id == ids[0]), None)
+    if column is None:
+        return None
+    found, value = column.field, column.alias
+    for field_id in ids[1:]:
+        inner = next((inner for inner in field_parts(found) if inner.id == field_id), None)
+        if inner is None:
+            return None
+        found, value = inner, part(value, inner)
+    return value, found
+
+
+def _matches(there: str, column: Field, value: str | None) -> str:
+    return f"{there} IS NULL" if value is None else f"{there} = {typed(column, value)}"
 
 
 def _may_hold(file: LiveFile, bounds: list[tuple[Field, Bound]]) -> bool:

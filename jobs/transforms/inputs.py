@@ -158,10 +158,10 @@ class IcebergInput:
     ) -> pa.Table:
         """Return the changes of a range as an Arrow table with `_change_type` and `_change_ordinal`.
 
-        With `keys` (columns that identify a row): INSERT, DELETE, UPDATE_BEFORE and UPDATE_AFTER; without: net changes,
-        INSERT and DELETE. The range goes from `start` (exclusive; "earliest" is from nothing) to `end` (inclusive), both
-        snapshot ids; with neither it covers what came since this output's last build of this input, and everything on
-        a first or full build.
+        With `keys` (columns that identify a row, or fields inside structs, `place.code`): INSERT, DELETE, UPDATE_BEFORE
+        and UPDATE_AFTER; without: net changes, INSERT and DELETE. The range goes from `start` (exclusive; "earliest" is
+        from nothing) to `end` (inclusive), both snapshot ids; with neither it covers what came since this output's last
+        build of this input, and everything on a first or full build.
 
         A value that went 1, 2, 3 within the range gives UPDATE_BEFORE 1 and UPDATE_AFTER 3: taking the befores away and
         adding the afters turns the rows at the start into the rows at the end. `images="latest"` gives the last change

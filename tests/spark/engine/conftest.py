@@ -50,8 +50,10 @@ def read_by_spark(quick_session: Any, tmp_path: Path) -> Read:
         obstacle = find_obstacle(plan)
         assert not obstacle, obstacle
         listing = Listing(table, schema_id=plan.schema.id, folder=f"file://{tmp_path}/listing", io=table.io)
-        found: pa.Table = spark_changelog(plan, quick_session, listing).toArrow()
-        listing.remove()
+        try:
+            found: pa.Table = spark_changelog(plan, quick_session, listing).toArrow()
+        finally:
+            listing.remove()
         assert not list((tmp_path / "listing").iterdir())
         return found
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyiceberg.expressions import EqualTo
 from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField, StringType
+from pyiceberg.types import LongType, NestedField, StringType, StructType
 
 from jobs.engine.blame import Blame
 from jobs.engine.errors import InvalidRulesError
@@ -131,6 +131,28 @@ def test_renamed_key_is_followed_and_an_added_column_is_no_change(tmp_path: Path
 
     assert [one["change"] for one in found["changes"]] == ["inserted"]
     assert found["changes"][0]["after_rows"] == [{"id": 1, "v": "a"}]
+
+
+def test_a_field_of_a_struct_is_a_key_under_every_name_it_had(tmp_path: Path) -> None:
+    place = StructType(NestedField(3, "code", LongType()), NestedField(4, "text", StringType()))
+    schema = Schema(NestedField(1, "place", place), NestedField(2, "v", StringType()))
+    history = History(tables.make_table(tmp_path, schema))
+    history.write([{"place": {"code": n, "text": "t"}, "v": "a"} for n in range(3)], how="append")
+    history.write([{"place": {"code": n, "text": "t"}, "v": "a"} for n in range(3, 9)], how="append")
+    with history.table.update_schema() as update:
+        update.rename_column("place.code", "number").rename_column("place", "where")
+    kept = [{"where": {"number": n, "text": "t"}, "v": "b" if n == 5 else "a"} for n in range(9)]
+    history.write([*kept, {"where": None, "v": "n"}])
+
+    found = ask(history, tmp_path / "out", {"where.number": "5"})
+    assert [(one["change"], one["changed"]) for one in found["changes"]] == [("updated", ["v"]), ("inserted", [])]
+    assert found["changes"][1]["after_rows"] == [{"place": {"code": 5, "text": "t"}, "v": "a"}]
+    nothing = ask(history, tmp_path / "null", {"where.number": None})["changes"]
+    assert [one["after_rows"] for one in nothing] == [[{"where": None, "v": "n"}]]
+    with pytest.raises(InvalidRulesError, match="there are where, v. The fields of where are number, text."):
+        ask(history, tmp_path / "a", {"where.code": "5"})
+    with pytest.raises(InvalidRulesError, match="'x' is no long, which column 'where.number' holds"):
+        ask(history, tmp_path / "b", {"where.number": "x"})
 
 
 def test_a_change_of_ignored_columns_alone_is_none(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def find_walk(dataset: Dataset, *, branch: str, key: Mapping[str, str | None], c
         raise InvalidInput(message, code="no_key", errors={"key": [message]})
     resolved, head = datasets.parse_view(dataset, branch=branch or None)
     metadata = read_metadata(dataset, branch=resolved, transaction=head)
-    check_keys(list(key), [column["name"] for column in current_schema(metadata)["fields"]])
+    check_keys(list(key), current_schema(metadata)["fields"])
     if cursor and head is not None and cursor not in {row.pk for row in list_line(head)}:
         message = f"Transaction {cursor} is not in the history of {dataset.path} on {resolved}."
         raise NotFound(message, code="bad_cursor")

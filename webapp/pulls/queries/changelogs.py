@@ -68,7 +68,7 @@ def find_range(
     rules.check_range(snapshots, start=since, end=until_snapshot)
     shown = until or head
     metadata = read_metadata(dataset, branch=resolved, transaction=shown)
-    rules.check_keys(keys, [column["name"] for column in current_schema(metadata)["fields"]])
+    rules.check_keys(keys, current_schema(metadata)["fields"])
     return Range(resolved, shown, since, until_snapshot, None if keys is None else tuple(keys), images)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from webapp.core.errors import Conflict, InvalidInput
@@ -40,8 +40,8 @@ def list_ancestors(snapshots: Snapshots, head: int | None) -> list[int]:
     return line
 
 
-def check_keys(keys: Sequence[str] | None, names: Iterable[str]) -> None:
-    """Refuse identifier columns that the end of the range does not have.
+def check_keys(keys: Sequence[str] | None, fields: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse identifier columns that the schema at the end of the range does not have; `d.a` is a field of a struct.
 
     Raises:
         InvalidInput: a column is not there, or none is named.
@@ -49,11 +49,37 @@ def check_keys(keys: Sequence[str] | None, names: Iterable[str]) -> None:
     """
     if keys is None:
         return
-    names = list(names)
     if not keys:
         message = "Name at least one identifier column, or none at all for net changes."
         raise InvalidInput(message, code="no_columns", errors={"keys": [message]})
-    missing = [key for key in keys if key not in names]
+    known = _index_fields(fields)
+    missing = [key for key in keys if key not in known]
     if missing:
-        message = f"Identifier column {missing[0]!r} does not exist; there are {', '.join(names) or 'none'}."
+        names = ", ".join(field["name"] for field in fields) or "none"
+        why = _explain_missing(missing[0], known)
+        message = f"Identifier column {missing[0]!r} does not exist; there are {names}.{why and ' '}{why}"
         raise InvalidInput(message, code="no_such_column", errors={"keys": [message]})
+
+
+def _index_fields(fields: Sequence[Mapping[str, Any]], outer: str = "") -> dict[str, list[str]]:
+    """Return the names of columns and of the fields of structs with dots between, each with the fields inside it."""
+    found: dict[str, list[str]] = {}
+    for field in fields:
+        name, inner = f"{outer}{field['name']}", _list_parts(field)
+        found |= {name: [part["name"] for part in inner], **_index_fields(inner, f"{name}.")}
+    return found
+
+
+def _list_parts(field: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    is_struct = isinstance(field["type"], dict) and field["type"]["type"] == "struct"
+    return field["type"]["fields"] if is_struct else ()
+
+
+def _explain_missing(key: str, known: Mapping[str, Sequence[str]]) -> str:
+    """Say where a name leaves the columns that there are."""
+    outer = max((name for name in known if key.startswith(f"{name}.")), key=len, default="")
+    if not outer:
+        return ""
+    if known[outer]:
+        return f"The fields of {outer} are {', '.join(known[outer])}."
+    return f"A name cannot go through {outer}, which is no struct."
