@@ -48,7 +48,7 @@ def test_a_merge_by_a_field_of_a_struct(shared: Shared, tmp_path: Path, mode: st
     )
     for _ in range(2):
         before = len(table.metadata.snapshots)
-        assert shared.apply(table, log, ["d.a"], from_empty=False) == 5
+        assert shared.apply(table, log, ["d.a"], from_empty=False) == 6
         assert len(table.metadata.snapshots) == before + 1
         found = shared.session.table(f"tributary.{'.'.join(table.name())}").collect()
         expected = [*changed, cases.row(9, "nine", b="b")]
