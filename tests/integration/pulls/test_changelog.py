@@ -102,3 +102,26 @@ def test_a_range_without_changes_is_empty(ask: Call, levels: dict[str, Any]) -> 
 
     assert (found["state"], found["rows"], found["summary"]["rows"]) == ("ready", [], 0)
     assert [one["name"] for one in found["columns"]] == ["id", "v"]
+
+
+def test_a_field_of_a_struct_is_a_key(stack: Stack, ask: Call) -> None:
+    path = "/shop/places"
+    for value in ("a", "b"):
+        text = '{"place": {"code": 1, "tags": ["x"]}, "v": "%s"}\n{"place": null, "v": "z"}\n' % value
+        assert stack.upload(path, text, name="places.jsonl").status_code == 201
+    dataset = stack.call("GET", f"/datasets?path={path}")["results"][0]
+    first = stack.call("GET", f"/datasets/{dataset['id']}/transactions")["results"][-1]
+
+    found = wait(ask, f"/datasets/{dataset['id']}/changelog?keys=place.code&start={first['id']}")
+    assert [(row["_change_type"], row["v"]) for row in found["rows"]] == [("UPDATE_AFTER", "b"), ("UPDATE_BEFORE", "a")]
+
+    blame = wait(ask, f"/datasets/{dataset['id']}/blame?key.place.code=1")
+    assert [(one["change"], one["changed"]) for one in blame["changes"]] == [("updated", ["v"]), ("inserted", [])]
+
+    for key, words in (
+        ("place.name", "'place.name' does not exist; there are place, v. The fields of place are code, tags."),
+        ("place.tags.element", "A name cannot go through place.tags, which is no struct."),
+    ):
+        for where in (f"changelog?keys={key}", f"blame?key.{key}=1"):
+            problem = ask("olek", "GET", f"/datasets/{dataset['id']}/{where}", expect=422)
+            assert (problem["code"], words in problem["detail"]) == ("no_such_column", True), problem
