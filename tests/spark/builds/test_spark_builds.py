@@ -28,7 +28,7 @@ def sums(ctx, source, output):
 
 
 @incremental()
-@transform.spark.using(source=TableInput("/shop/raw"), output=TableOutput("/shop/spark/current"))
+@transform.spark.using(source=TableInput("/shop/followed"), output=TableOutput("/shop/spark/current"))
 def follow(ctx, source, output):
     output.apply_changelog(source.changelog(["a"]), ["a"])
 
@@ -49,7 +49,8 @@ def spark_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     # one byte of rows is too much for the job's own process
     with running_stack(home, spark=True, TRIBUTARY_EMBEDDED_BYTES="1") as stack:
         stack.make_repository()
-        assert stack.upload("/shop/raw", "a,b\n1,x\n2,y\n").status_code == 201
+        for path in ("/shop/raw", "/shop/followed"):
+            assert stack.upload(path, "a,b\n1,x\n2,y\n").status_code == 201
         stack.commit({"pipelines/sums.py": SOURCE})
         # The job waits until the server listens, and the first query on it is slow.
         warm = stack.build("/shop/spark/sums", seconds=240)
@@ -71,12 +72,12 @@ def test_spark_computes_and_applies_a_changelog_that_is_too_large_for_the_job(sp
     first = spark_stack.build("/shop/spark/current", seconds=120)
     assert first["state"] == "COMPLETED", (first, spark_stack.log(first["jobs"][0]["id"]))
     assert spark_stack.rows("/shop/spark/current") == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
-    assert spark_stack.upload("/shop/raw", "a,b\n1,new\n3,z\n").status_code == 201
+    assert spark_stack.upload("/shop/followed", "a,b\n1,new\n3,z\n").status_code == 201
     second = spark_stack.build("/shop/spark/current", seconds=120)
     log = spark_stack.log(second["jobs"][0]["id"])
     assert second["state"] == "COMPLETED", (second, log)
     assert spark_stack.rows("/shop/spark/current") == [{"a": 1, "b": "new"}, {"a": 3, "b": "z"}]
-    assert "changelog of /shop/raw is computed by Spark because about" in log
+    assert "changelog of /shop/followed is computed by Spark because about" in log
     assert "applied 4 changes to /shop/spark/current on the staging branch by Spark" in log
     # what Spark was given to read is gone
     assert [path for path in spark_stack.home.glob("warehouse/**/metadata/*") if path.is_dir()] == []
