@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,11 +41,12 @@ GROUPS = {
     "builds": (
         "tests/integration/builds/test_services.py",
         "tests/integration/builds/test_specs.py",
-        "tests/integration/builds/test_life.py",
-        "tests/integration/builds/test_uploads.py",
         "tests/integration/builds/test_crashes.py::test_worker_killed_is_noticed_and_the_job_tried_again",
-        "tests/integration/pulls",
     ),
+}
+LONG_GROUPS = {
+    "builds at length": ("tests/integration/builds/test_life.py", "tests/integration/builds/test_uploads.py"),
+    "pull requests": ("tests/integration/pulls",),
 }
 
 
@@ -64,19 +66,28 @@ class Run:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Run]]:
     """All groups at once: most of the time they wait for processes of theirs."""
-    folder = tmp_path_factory.mktemp("postgres")
+    with start_runs(GROUPS, tmp_path_factory.mktemp("postgres")) as started:
+        yield started
+
+
+@contextmanager
+def start_runs(groups: Mapping[str, Sequence[str]], folder: Path) -> Iterator[dict[str, Run]]:
+    """Run every group in a database of its own, and end what still runs."""
     with running_postgres() as server:
-        started = {group: start_run(make_database(server.url, group), group, folder / group) for group in GROUPS}
+        started = {
+            group: start_run(make_database(server.url, group.replace(" ", "_")), tests, folder / group)
+            for group, tests in groups.items()
+        }
         yield started
         for run in started.values():
             run.process.kill()
             run.process.wait()
 
 
-def start_run(url: str, group: str, output: Path) -> Run:
+def start_run(url: str, tests: Sequence[str], output: Path) -> Run:
     with output.open("wb") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", *GROUPS[group], "-q", "-m", "not soak", "-p", "no:cacheprovider"],
+            [sys.executable, "-m", "pytest", *tests, "-q", "-m", "not soak", "-p", "no:cacheprovider"],
             cwd=ROOT,
             # Two runs share the machine: jobs get more time than a test of that limit would give them.
             env={**os.environ, "DATABASE_URL": url, "TEST_JOB_SECONDS": "20"},
@@ -88,9 +99,21 @@ def start_run(url: str, group: str, output: Path) -> Run:
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_the_suite_passes_on_postgresql(runs: dict[str, Run], group: str) -> None:
-    said = runs[group].finish()
+    check(runs[group])
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_builds_and_pull_requests_pass_on_postgresql(tmp_path: Path) -> None:
+    with start_runs(LONG_GROUPS, tmp_path) as started:
+        for run in started.values():
+            check(run)
+
+
+def check(run: Run) -> None:
+    said = run.finish()
     print(said[-200:])
-    assert runs[group].process.returncode == 0, said[-20_000:]
+    assert run.process.returncode == 0, said[-20_000:]
 
 
 def test_a_database_that_is_restarted_under_load_loses_nothing(tmp_path: Path) -> None:
