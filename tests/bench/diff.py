@@ -280,7 +280,7 @@ def peak_memory(case: Case, folder: Path) -> int:
         "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)"
     )
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    return int(found.stdout)
+    return int(found.stdout.split()[-1])  # above it the engine says who compares
 
 
 # --- the table ------------------------------------------------------------------------------------
