@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from jobs.engine.metadata import Entry, TableMetadata
     from jobs.engine.planner import LiveFile, ShiftedFile
 
+KEEP_NAN = "can_have_nan=true"
+"""Bounds in Parquet files leave NaN out, as Iceberg's own writers do: without it DuckDB takes them for all values, and
+answers `v = 0` with NaN where 0 is the only other value."""
 _GLOB = re.compile(r"([*?\[])")
 _VECTOR_MAGIC = b"\xd1\xd3\x39\x64"
 
@@ -166,7 +169,7 @@ class Scanner:
 
     def _source(self, files: Iterable[Entry]) -> str:
         paths = ", ".join(literal(_GLOB.sub(r"[\1]", self.shown_path(file.path))) for file in files)
-        return f"read_parquet([{paths}], hive_partitioning=false)"
+        return f"read_parquet([{paths}], hive_partitioning=false, {KEEP_NAN})"
 
     def shown_path(self, location: str) -> str:
         """A location as DuckDB is given it and gives it back."""

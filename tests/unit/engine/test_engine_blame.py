@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pyiceberg.expressions import EqualTo
 from pyiceberg.schema import Schema
@@ -220,6 +220,7 @@ def writes(draw: st.DrawFn) -> tuple[str, list[tuple[str, list[dict[str, Any]]]]
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(writes())
+@example(("double", [("append", [{"k": 0.0, "v": None}, {"k": float("nan"), "v": None}])], 0.0))
 def test_blame_agrees_with_reading_every_snapshot(
     case: tuple[str, list[tuple[str, list[dict[str, Any]]]], Any],
 ) -> None:

@@ -47,6 +47,8 @@ def a_table(root: Path, kind: IcebergType, name: str = "n.t") -> Table:
         (DoubleType(), [1.5, NAN, -0.0, None], "v is nan"),
         (DoubleType(), [1.5, NAN, -0.0, None], "v is not nan"),
         (DoubleType(), [1.5, NAN, -0.0, None], "v = 0"),
+        (DoubleType(), [0.0, NAN], "v = 0"),
+        (DoubleType(), [0.0, NAN], "v < 5"),
         (StringType(), ["a", "", None, "it's", "ab"], "v in ('it''s', 'a')"),
         (StringType(), ["a", "", None, "ab"], "v not in ('a', '')"),
         (StringType(), ["a", "", None, "ab"], "v like 'a%'"),
