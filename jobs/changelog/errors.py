@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jobs.engine.paths import explain_missing
+from jobs.engine.paths import list_instead
 
 
 class ChangelogError(Exception):
@@ -19,9 +19,7 @@ def duplicate_rows(keys: Sequence[str]) -> ValueError:
 
 def unknown_column(key: str, paths: Mapping[str, tuple[Any, ...]]) -> ValueError:
     """An identifier column does not exist; `paths` are those that do."""
-    names = ", ".join(path[0].name for path in paths.values() if len(path) == 1) or "none"
-    why = explain_missing(key, paths)
-    return ValueError(f"Identifier column {key!r} does not exist; there are {names}.{why and ' '}{why}")
+    return ValueError(f"Identifier column {key!r} does not exist; {list_instead(key, paths)}")
 
 
 def no_columns() -> ValueError:

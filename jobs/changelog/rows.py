@@ -12,7 +12,7 @@ import duckdb
 from pyiceberg.table import Table
 
 from jobs.changelog.plan import OWN_PREFIX
-from jobs.engine.fields import Primitive, literal
+from jobs.engine.fields import Primitive, literal, quote
 from jobs.engine.metadata import describe_table
 from jobs.engine.planner import plan_step
 from jobs.engine.scan import Column, Scanner
@@ -33,12 +33,6 @@ def connect() -> duckdb.DuckDBPyConnection:
     )
     connection.execute("SET TimeZone = 'UTC'")
     return connection
-
-
-def quote(name: str) -> str:
-    """Quote a column's name."""
-    escaped = name.replace('"', '""')
-    return f'"{escaped}"'
 
 
 def listed(names: Iterable[str], prefix: str = "") -> str:

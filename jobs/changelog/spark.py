@@ -17,10 +17,9 @@ from jobs.changelog import errors
 from jobs.changelog.keys import names_of
 from jobs.changelog.plan import ORDINAL, TYPE
 from jobs.engine import spark
-from jobs.engine.fields import MapType, Primitive
 from jobs.engine.listing import Listing
 from jobs.engine.paths import field_parts
-from jobs.engine.spark import SparkSource, groupable, holds, same_key
+from jobs.engine.spark import SparkSource, groupable, is_own_group, same_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,7 +105,7 @@ class _Changelog:
         return {
             name: groupable(field.type, F.col(name))
             for name, field in zip(self._columns, self._fields, strict=True)
-            if holds(field.type, MapType) or holds(field.type, Primitive, "float", "double")
+            if not is_own_group(field.type)
         }
 
     def _plain(self) -> list[str]:

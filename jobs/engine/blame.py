@@ -20,7 +20,7 @@ from jobs.engine.bounds import may_hold, ordered_sql
 from jobs.engine.columns import comparable, part
 from jobs.engine.errors import ExpiredSnapshotError, InvalidRulesError
 from jobs.engine.fields import Primitive, describe, duckdb_type, literal, quote
-from jobs.engine.paths import explain_missing, field_parts, list_paths
+from jobs.engine.paths import field_parts, list_instead, list_paths
 from jobs.engine.planner import plan_diff
 from jobs.engine.scan import Column, Scanner
 
@@ -138,8 +138,7 @@ class Blame:
         paths = list_paths(fields, field_parts)
         for name, value in self.request.key.items():
             if name not in paths:
-                there, why = ", ".join(found.name for found in fields) or "none", explain_missing(name, paths)
-                raise InvalidRulesError(f"Key column {name!r} does not exist; there are {there}.{why and ' '}{why}")
+                raise InvalidRulesError(f"Key column {name!r} does not exist; {list_instead(name, paths)}")
             found = paths[name][-1]
             if not isinstance(found.type, Primitive) or duckdb_type(paths[name][0].type) is None:
                 raise InvalidRulesError(f"Column {name!r} is a {describe(found.type)}, which cannot be looked up.")

@@ -166,13 +166,15 @@ def _as_bytes(type_: Primitive, value: str) -> str:
 
 def _common_type(before: Primitive, after: Primitive) -> str | None:
     """The type in which both ends' values are exact."""
-    names = {before.name, after.name}
+    return "TIMESTAMP" if {before.name, after.name} == {"date", "timestamp"} else common_number(before, after)
+
+
+def common_number(before: Primitive, after: Primitive) -> str | None:
+    """The SQL type, of DuckDB and of Spark, in which the numbers of both ends are exact; None where there is none."""
     if before.is_integer and after.is_integer:
         return "BIGINT"
     if before.is_float and after.is_float:
         return "DOUBLE"
-    if names == {"date", "timestamp"}:
-        return "TIMESTAMP"
     parts = [_digits(before), _digits(after)]
     if any(item is None for item in parts):
         return None

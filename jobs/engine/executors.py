@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from jobs.engine.duckdb import Embedded
     from jobs.engine.reduced import Reduced
+    from jobs.engine.spark_diff import Fetch
     from jobs.protocol import DiffRequest, SparkAccess
 
 _LONGEST = 200
@@ -95,11 +96,11 @@ class Executors:
         return reduce_by(self._session, diff, folder=access.folder)
 
 
-def reduce_by(session: SparkSession, diff: Embedded, *, folder: str, **options: object) -> Reduced:
-    """Have a session of Spark reduce the rows of a diff; `folder` is one that it reads."""
+def reduce_by(session: SparkSession, diff: Embedded, *, folder: str, fetch: Fetch | None = None) -> Reduced:
+    """Have a session of Spark reduce the rows of a diff; `folder` is one that it reads, `fetch` brings its answers."""
     from jobs.engine.spark_diff import SparkDiff
 
-    compared = SparkDiff(diff, session, _open_tables(diff.request), folder, **options)  # type: ignore[arg-type]
+    compared = SparkDiff(diff, session, _open_tables(diff.request), folder, fetch)
     try:
         return compared.reduce()
     finally:

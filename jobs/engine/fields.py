@@ -193,3 +193,14 @@ def literal(text: str) -> str:
     if "\0" in text:
         return f"decode(unhex('{text.encode().hex()}'))"
     return "'" + text.replace("'", "''") + "'"
+
+
+def holds(type_: Type, kind: Any, *names: str) -> bool:
+    """Whether a type is of some kind, or one of its parts is; a primitive of one of the names where some are given."""
+    if isinstance(type_, kind) and (not names or (isinstance(type_, Primitive) and type_.name in names)):
+        return True
+    if isinstance(type_, ListType):
+        return holds(type_.element.type, kind, *names)
+    if isinstance(type_, MapType):
+        return holds(type_.key.type, kind, *names) or holds(type_.value.type, kind, *names)
+    return not isinstance(type_, Primitive) and any(holds(field.type, kind, *names) for field in type_.fields)

@@ -43,7 +43,14 @@ def field_parts(field: Field) -> Iterable[Field]:
     return field.type.fields if isinstance(field.type, StructType) else ()
 
 
-def explain_missing(name: str, paths: Mapping[str, tuple[Part, ...]]) -> str:
+def list_instead(name: str, paths: Mapping[str, tuple[Part, ...]]) -> str:
+    """Say which columns there are where a name is none of the paths, and how far it goes."""
+    columns = ", ".join(path[0].name for path in paths.values() if len(path) == 1) or "none"
+    why = _explain_missing(name, paths)
+    return f"there are {columns}.{why and ' '}{why}"
+
+
+def _explain_missing(name: str, paths: Mapping[str, tuple[Part, ...]]) -> str:
     """Say where a name that is no path leaves the columns; empty where it does not even begin with one."""
     parent = max((known for known in paths if name.startswith(f"{known}.")), key=len, default="")
     if not parent:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from jobs.engine import artifact
 from jobs.engine.columns import part
-from jobs.engine.fields import ListType, MapType, StructType, duckdb_type, quote
+from jobs.engine.fields import ListType, MapType, StructType, duckdb_type, holds, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -103,7 +103,7 @@ def drop_tables(connection: duckdb.DuckDBPyConnection) -> None:
 
 def _in_key_order(type_: Type, value: str, depth: int = 0) -> str:
     """SQL of a value whose maps are in the order of their keys, as those read from files are."""
-    if not _holds_map(type_):
+    if not holds(type_, MapType):
         return value
     item = f"x{depth}"
     if isinstance(type_, ListType):
@@ -116,11 +116,3 @@ def _in_key_order(type_: Type, value: str, depth: int = 0) -> str:
     assert isinstance(type_, StructType)  # noqa: S101 - a primitive holds no map
     parts = [f"{quote(field.name)} := {_in_key_order(field.type, part(value, field), depth)}" for field in type_.fields]
     return f"CASE WHEN {value} IS NULL THEN NULL ELSE struct_pack({', '.join(parts)}) END"
-
-
-def _holds_map(type_: Type) -> bool:
-    if isinstance(type_, MapType):
-        return True
-    if isinstance(type_, ListType):
-        return _holds_map(type_.element.type)
-    return isinstance(type_, StructType) and any(_holds_map(field.type) for field in type_.fields)

@@ -91,23 +91,21 @@ def connect(remote: str, *, job_id: str, session_id: str | None) -> SparkSession
 
 def interrupt_session(session: SparkSession) -> None:
     """End the queries that run."""
-    import grpc
-    from pyspark.errors import PySparkException
-
-    with suppress(PySparkException, grpc.RpcError):
-        session.interruptAll()  # else the server is gone, or has closed the session
+    _unless_gone(session.interruptAll)
 
 
 def close_session(session: SparkSession) -> None:
     """Interrupt what still runs and release the session: a query outlives the client that asked for it."""
+    for act in (session.interruptAll, session.stop):
+        _unless_gone(act)
+
+
+def _unless_gone(act: Callable[[], object]) -> None:
     import grpc
     from pyspark.errors import PySparkException
 
-    for act in (session.interruptAll, session.stop):
-        try:
-            act()
-        except (PySparkException, grpc.RpcError):
-            continue  # the server is gone or has closed the session: nothing is left to end
+    with suppress(PySparkException, grpc.RpcError):
+        act()  # else the server is gone or has closed the session: nothing is left to end
 
 
 class _Progress:

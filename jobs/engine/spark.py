@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from jobs.engine.fields import ListType, MapType, Primitive, walk
+from jobs.engine.fields import ListType, MapType, Primitive, holds, walk
 from jobs.engine.metadata import local_path
 
 if TYPE_CHECKING:
@@ -157,12 +157,6 @@ def groupable(type_: Type, value: Column) -> Column:
     return F.when(value.isNull(), F.lit(None)).otherwise(F.struct(*parts))
 
 
-def holds(type_: Type, kind: Any, *names: str) -> bool:
-    """Whether a type is of some kind, or one of its parts is; a primitive of one of the names where some are given."""
-    if isinstance(type_, kind) and (not names or (isinstance(type_, Primitive) and type_.name in names)):
-        return True
-    if isinstance(type_, ListType):
-        return holds(type_.element.type, kind, *names)
-    if isinstance(type_, MapType):
-        return holds(type_.key.type, kind, *names) or holds(type_.value.type, kind, *names)
-    return not isinstance(type_, Primitive) and any(holds(field.type, kind, *names) for field in type_.fields)
+def is_own_group(type_: Type) -> bool:
+    """Whether equal values of a type are written in one way, so that a value says which group it is in."""
+    return not (holds(type_, MapType) or holds(type_, Primitive, "float", "double"))

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
 from jobs.engine import spark, spark_values
-from jobs.engine.fields import MapType, Primitive
+from jobs.engine.fields import MapType, holds
 from jobs.engine.listing import Listing
 from jobs.engine.reduced import COPIES, HERE, Counted, Reduced
-from jobs.engine.spark import SparkSource, holds
+from jobs.engine.spark import SparkSource, is_own_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -223,7 +223,8 @@ class SparkDiff:
         pairs = [pair for pair in self._diff.plan.pairs if pair.compared]
         held = {f"{side}{pair.index}" for pair in pairs if _is_own_group(pair) for side in "ba"}
         rest = {side: [name for name in self._stored[side] if name not in held] for side in "ba"}
-        parts = [self._weighed(side, pairs, rest) for side in "ba"]
+        types = {name: kind for side in "ba" for name, kind in self._rows(side).dtypes} if any(rest.values()) else {}
+        parts = [self._weighed(side, pairs, rest, types) for side in "ba"]
         groups = [f"g{pair.index}" for pair in pairs]
         # equal values may be written differently, as 0.0 and -0.0 are, and what is not compared is any row's
         shown = [
@@ -242,10 +243,9 @@ class SparkDiff:
         flags = [here[side].alias(HERE[side]) for side in "ba"]
         return rows.select(*flags, F.abs(_TOTAL).cast("long").alias(COPIES), *values)
 
-    def _weighed(self, side: str, pairs: list[Any], rest: dict[str, list[str]]) -> DataFrame:
+    def _weighed(self, side: str, pairs: list[Any], rest: dict[str, list[str]], types: dict[str, str]) -> DataFrame:
         rows = self._rows(side)
         groups = [spark_values.comparable(pair, side).alias(f"g{pair.index}") for pair in pairs]
-        types = {name: kind for one in "ba" for name, kind in self._rows(one).dtypes} if any(rest.values()) else {}
         values = [
             F.col(name) if one == side else F.lit(None).cast(types[name]).alias(name)
             for one in "ba"
@@ -289,6 +289,4 @@ def _all(tests: Iterable[Column]) -> Column:
 def _is_own_group(pair: Any) -> bool:
     """Whether the value by which rows are grouped is the value of both ends itself."""
     types = pair.before.type, pair.after.type
-    if not spark_values.is_alike(*types):
-        return False
-    return not any(holds(type_, MapType) or holds(type_, Primitive, "float", "double") for type_ in types)
+    return spark_values.is_alike(*types) and all(map(is_own_group, types))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg import expressions as e
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
+from jobs.engine.columns import common_number
 from jobs.engine.fields import ListType, MapType, Primitive, StructType
 from jobs.engine.rules import bind_to
 from jobs.engine.spark import groupable
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from jobs.engine.columns import Pair
     from jobs.engine.fields import Field, Type
 
-_INTEGER_DIGITS = {"int": 10, "long": 19}
-_MAX_PRECISION = 38
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 # wider than all rounding of doubles: what Spark takes for near is near however it is computed
 _ROUNDING, _CAUTION = 1e-15, 1 - 1e-9
@@ -47,23 +46,7 @@ def common_type(before: Type, after: Type) -> str | None:
     """Spark's type in which the numbers of both ends are exact; None where there is none."""
     if not isinstance(before, Primitive) or not isinstance(after, Primitive):
         return None
-    if before.is_integer and after.is_integer:
-        return "bigint"
-    if before.is_float and after.is_float:
-        return "double"
-    digits = [_digits(before), _digits(after)]
-    if any(one is None for one in digits):
-        return None
-    whole = max(one[0] for one in digits if one is not None)
-    scale = max(one[1] for one in digits if one is not None)
-    return f"decimal({whole + scale},{scale})" if whole + scale <= _MAX_PRECISION else None
-
-
-def _digits(type_: Primitive) -> tuple[int, int] | None:
-    if type_.decimal is not None:
-        return type_.decimal[0] - type_.decimal[1], type_.decimal[1]
-    digits = _INTEGER_DIGITS.get(type_.name)
-    return None if digits is None else (digits, 0)
+    return common_number(before, after)
 
 
 def comparable(pair: Pair, side: str) -> Column:

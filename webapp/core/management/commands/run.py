@@ -87,10 +87,10 @@ class Command(BaseCommand):
         # Compiling every module again would double the time of a later start.
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         parts: list[Part] = []
-        spark = self._make_spark(environment)
+        clean = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        spark = self._make_spark(environment, clean)
         port = str(settings.TRIBUTARY_PORT)
         socket_path = self.run_folder / "fork.sock"
-        clean = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         parts.append(
             Part(
                 name="web",
@@ -152,7 +152,7 @@ class Command(BaseCommand):
             )
         return [*parts, *spark]
 
-    def _make_spark(self, environment: dict[str, str]) -> list[Part]:
+    def _make_spark(self, environment: dict[str, str], clean: dict[str, str]) -> list[Part]:
         """The embedded Spark server and what warms it up; its address goes into everybody's environment."""
         if settings.SPARK_REMOTE:
             return []
@@ -176,7 +176,6 @@ class Command(BaseCommand):
         server.prepare()
         environment["SPARK_REMOTE"] = server.remote
         ready_mark = self.run_folder / "spark.ready"
-        clean = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         parts = [
             Part(
                 name="spark",
