@@ -157,7 +157,7 @@ class Writer:
         )
         if answer.status == 409:
             return False
-        answer.json()
+        assert answer.status == 200, f"{answer.status} {answer.body[:500]!r}"
         self.parents[made] = self.head
         self.head = made
         self.sequence += 1

@@ -16,6 +16,7 @@ SIZES = (10, 100, 1000)
 LISTS = (100, 1000, 10_000)
 WRITERS = 8
 PAGE = 100
+IN_A_ROW = 10
 Values = dict[str, float]
 """By contender: milliseconds, or how many per second."""
 
@@ -37,7 +38,7 @@ class Effort:
 
     loads: int = 200
     commits: int = 60
-    rounds: int = 3
+    rounds: int = 7
     per_writer: int = 10
     histories: tuple[int, ...] = HISTORIES
     sizes: tuple[int, ...] = SIZES
@@ -45,15 +46,19 @@ class Effort:
 
 
 def measure(works: dict[str, Callable[[], object]], times: int) -> Values:
-    """Medians in milliseconds, one of each in turn, in an order that changes: to come after one's own kind is an advantage."""
+    """Medians in milliseconds, some of each in turn and in an order that changes.
+
+    What one server leaves behind, such as garbage to collect, then meets the first of the next one's and not all of them.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in works}
     order = list(works)
-    for _ in range(times):
+    for done in range(0, times, IN_A_ROW):
         random.shuffle(order)
         for name in order:
-            start = time.perf_counter()
-            works[name]()
-            seconds[name].append(time.perf_counter() - start)
+            for _ in range(min(IN_A_ROW, times - done)):
+                start = time.perf_counter()
+                works[name]()
+                seconds[name].append(time.perf_counter() - start)
     return {name: statistics.median(values) * 1000 for name, values in seconds.items()}
 
 
@@ -142,7 +147,7 @@ def run_together(contenders: Sequence[Contender], effort: Effort, *, one_table: 
     lost = dict.fromkeys(rates, 0)
     races = dict.fromkeys(rates, 0)
     for number in range(effort.rounds):
-        for contender in contenders:
+        for contender in random.sample(contenders, len(contenders)):
             tables = [f"w{number}_{int(one_table)}_{n}_{key(contender)}" for n in range(1 if one_table else WRITERS)]
             for table in tables:
                 contender.connect().create_table(table)
