@@ -9,6 +9,7 @@ import pytest
 from tests.factories import datasets as make
 from webapp.accounts import services as accounts
 from webapp.datasets import queries, services
+from webapp.datasets.models import DatasetBranch
 
 if TYPE_CHECKING:
     from django.test import Client
@@ -65,6 +66,42 @@ def test_branches_are_shown_as_a_tree_with_fallback(signed: Client, dataset: Dat
     assert page.index("master</") < page.index("feature/a</a>")
     assert "schema 1 and <code>extra</code>" in page
     assert "Protected" in page
+
+
+def test_many_branches_come_in_pages_and_are_found_by_name(
+    signed: Client, dataset: Dataset, django_assert_max_num_queries: Any
+) -> None:
+    master = queries.find_branch(dataset, "master")
+    names = [f"feature/{number:03d}" for number in range(120)]
+    DatasetBranch.objects.bulk_create(
+        DatasetBranch(dataset=dataset, name=name, name_lower=name, parent=master) for name in names
+    )
+
+    with django_assert_max_num_queries(40):
+        first = signed.get("/d/shop/orders?tab=branches&branch=feature/119")
+    assert [row.branch.name for row in first.context["tree"].rows] == ["master", *names[:49]]
+    assert "1–50 of 121 branches" in text(first)
+    assert [choice["name"] for choice in first.context["branches"]] == ["master", *names[:99], "feature/119"]
+    assert '<a href="?branch=feature%2F119&amp;tab=branches">Search all branches</a>' in text(first)
+
+    last = signed.get("/d/shop/orders?tab=branches&branch_page=9").context["tree"]
+    assert ([row.branch.name for row in last.rows], last.has_more) == (names[99:], False)
+    found = signed.get("/d/shop/orders?tab=branches&q=E/11").context["tree"]
+    assert [row.branch.name for row in found.rows] == names[110:]
+    assert "No branch has “nothing” in its name" in text(signed.get("/d/shop/orders?tab=branches&q=nothing"))
+
+
+def test_a_branch_tells_how_far_it_is_ahead(signed: Client, dataset: Dataset, user: User) -> None:
+    make.write(make.a_client(user), dataset)
+    base = queries.latest_committed(dataset, "master")
+    for _ in range(3):
+        make.write(make.a_client(user, "feature"), dataset)
+    make.write(make.a_client(user, "feature/sub"), dataset)
+
+    rows = {row.branch.name: row for row in signed.get("/d/shop/orders?tab=branches").context["tree"].rows}
+
+    assert base is not None
+    assert (rows["feature"].ahead, rows["feature"].base) == (3, base.pk)
 
 
 def test_history_hides_aborted_on_request(signed: Client, dataset: Dataset, user: User) -> None:

@@ -58,10 +58,9 @@ def test_time_never_runs_backwards_on_a_branch() -> None:
     assert rules.not_before(early, None) == early
 
 
-def test_ancestors_and_children() -> None:
+def test_ancestors() -> None:
     assert ancestry.list_ancestors(PARENTS, "b") == ("a", "master")
     assert ancestry.list_ancestors(PARENTS, "unknown") == ()
-    assert ancestry.list_children(PARENTS, "master") == ("a", "c")
     assert ancestry.list_ancestors({"x": "y", "y": "x"}, "x") == ("y", "x")
 
 
@@ -92,6 +91,12 @@ def test_tree_and_its_rails() -> None:
 
     assert tree == [("master", 0), ("a", 1), ("b", 2), ("c", 1), ("dev", 0)]
     assert ancestry.draw_rails(tree) == [(), ("mid",), ("pass", "end"), ("end",), ()]
+
+
+def test_a_tree_may_be_as_deep_as_it_likes() -> None:
+    parents = {"b0": None, **{f"b{number}": f"b{number - 1}" for number in range(1, 5000)}}
+
+    assert ancestry.arrange_tree(parents, first="b0") == [(f"b{number}", number) for number in range(5000)]
 
 
 @st.composite

@@ -40,12 +40,32 @@ class TreeRow:
     is_sharing: bool
     """Whether it was made off an open transaction of another branch."""
     ahead: int
-    base: Transaction | None
-    """Where it left its parent."""
+    base: str | None
+    """The transaction where it left its parent."""
     rows: int | None
     schema_id: int | None
     spec_id: int | None
     order_id: int | None
+
+
+@dataclass(frozen=True)
+class BranchTree:
+    """A page of the tree, or of the branches in it whose names hold a text."""
+
+    rows: Sequence[TreeRow]
+    q: str
+    page: int
+    total: int
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is a next page."""
+        return (self.page + 1) * PAGE_SIZE < self.total
+
+    @property
+    def text(self) -> str:
+        """Which branches these are."""
+        return describe_place(self.page, len(self.rows), self.total, "branches")
 
 
 @dataclass(frozen=True)
@@ -100,25 +120,50 @@ class History:
     has_more: bool
 
 
-def branch_tree(dataset: Dataset) -> list[TreeRow]:
-    """Return the branches in the order of the tree, each with what it adds to its parent."""
-    branches = {branch.name: branch for branch in list_branches(dataset)}
-    parents = {name: None if branch.parent is None else branch.parent.name for name, branch in branches.items()}
-    committed = {row.pk: row for row in dataset.transactions.filter(state=rules.COMMITTED)}
-    arranged = ancestry.arrange_tree(parents, first=MASTER)
-    rails = ancestry.draw_rails(arranged)
-    return [
-        _make_row(branches[name], depth, rail, committed) for (name, depth), rail in zip(arranged, rails, strict=True)
+def list_names(dataset: Dataset) -> list[str]:
+    """Return the branches in the order of the tree."""
+    return [name for name, _ in ancestry.arrange_tree(queries.list_parents(dataset), first=MASTER)]
+
+
+def read_tree(dataset: Dataset, *, q: str = "", page: int = 0) -> BranchTree:
+    """Return a page of the branches in the order of the tree, each with what it adds to its parent.
+
+    Those that a text chooses are drawn without rails: what connects them may not be among them.
+    """
+    arranged = ancestry.arrange_tree(queries.list_parents(dataset), first=MASTER)
+    drawn = list(zip(arranged, ancestry.draw_rails(arranged), strict=True))
+    if q:
+        drawn = [((name, depth), ()) for (name, depth), _ in drawn if q.lower() in name.lower()]
+    page = min(page, max(len(drawn) - 1, 0) // PAGE_SIZE)
+    shown = drawn[page * PAGE_SIZE : (page + 1) * PAGE_SIZE]
+    branches = {branch.name: branch for branch in list_branches(dataset).filter(name__in=[row[0][0] for row in shown])}
+    forks = _find_forks([branch for branch in branches.values() if branch.name != MASTER])
+    rows = [
+        _make_row(branches[name], depth, rails, *forks.get(branches[name].pk, (0, None)))
+        for (name, depth), rails in shown
     ]
+    return BranchTree(rows=rows, q=q, page=page, total=len(drawn))
 
 
-def _make_row(branch: DatasetBranch, depth: int, rails: Sequence[str], committed: Mapping[str, Transaction]) -> TreeRow:
+def _find_forks(branches: Sequence[DatasetBranch]) -> dict[int, tuple[int, str | None]]:
+    """For each branch by key: how many transactions it has had since it left its parent, and at which that was."""
+    found = Transaction.objects.filter(state=rules.COMMITTED, dataset_branch__in=branches)
+    parents: dict[int, dict[str, str | None]] = {branch.pk: {} for branch in branches}
+    for transaction, parent, owner in found.values_list("pk", "parent_id", "dataset_branch_id"):
+        parents[owner][transaction] = parent
+    forks: dict[int, tuple[int, str | None]] = {}
+    for branch in branches:
+        head = queries.committed_of(branch)
+        ahead, base = 0, None if head is None else head.pk
+        while base is not None and base in parents[branch.pk]:
+            ahead, base = ahead + 1, parents[branch.pk][base]
+        forks[branch.pk] = (ahead, base)
+    return forks
+
+
+def _make_row(branch: DatasetBranch, depth: int, rails: Sequence[str], ahead: int, base: str | None) -> TreeRow:
     latest = branch.transaction
     head = queries.committed_of(branch)
-    ahead, base = 0, head
-    while base is not None and base.dataset_branch_id == branch.pk:
-        ahead += 1
-        base = committed.get(base.parent_id or "")
     is_open = latest is not None and latest.state == rules.OPEN
     return TreeRow(
         branch=branch,
@@ -245,3 +290,9 @@ def ask_changes(transactions: Sequence[Transaction]) -> dict[str, Any]:
     """Return what is known of each transaction's changes in rows."""
     answers: list[tuple[Any, Any]] = signals.changes_requested.send(sender=Transaction, transactions=transactions)
     return {pk: changed for _, answer in answers for pk, changed in answer.items()}
+
+
+def describe_place(page: int, shown: int, total: int, what: str) -> str:
+    """Return which lines a page of a list shows."""
+    first = page * PAGE_SIZE + 1
+    return f"{first:,}–{first + shown - 1:,} of {total:,} {what}"

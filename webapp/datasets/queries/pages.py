@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from webapp.datasets.models import Dataset, Transaction
 
 PAGE_SIZE = 50
+# The picker lists so many branches; all are on the tab of branches, which searches.
+MOST_CHOICES = 100
 TABS = (
     ("preview", "Preview", "table", "g d"),
     ("schema", "Schema", "rows", "g s"),
@@ -122,6 +124,8 @@ class DatasetPage:
     exists: bool
     """Whether the branch is on this dataset; else it reads by fallback."""
     branches: Sequence[Mapping[str, Any]]
+    more_branches: str
+    """Where all branches are, if the picker cannot list them."""
     facts: Facts
     tab: str
     tabs: Sequence[Mapping[str, Any]]
@@ -243,6 +247,7 @@ def read_dataset_page(principal: Principal, *, path: str, asked: Asked) -> Datas
     repository = folder.repository if folder else ""
     can_write = _can_write(principal, dataset, branch)
     folder_path, name = dataset.path.rsplit("/", 1)
+    names = history.list_names(dataset)
     latest = pointer.transaction if pointer else None
     return DatasetPage(
         nav="datasets",
@@ -254,7 +259,8 @@ def read_dataset_page(principal: Principal, *, path: str, asked: Asked) -> Datas
         transaction=pinned,
         resolved=schema.branch,
         exists=pointer is not None,
-        branches=_list_choices(dataset, asked, branch),
+        branches=_list_choices(names, asked, branch),
+        more_branches="?" + urlencode({"branch": branch, "tab": "branches"}) if len(names) > MOST_CHOICES else "",
         facts=_read_facts(dataset, line, schema),
         tab=asked.tab,
         tabs=_make_tabs(dataset, asked, line, schema),
@@ -306,7 +312,7 @@ def _read_panel(dataset: Dataset, branch: str, asked: Asked, schema: SchemaView)
         return {"history": found, "aborted": asked.aborted}
     if asked.tab == "branches":
         return {
-            "tree": history.branch_tree(dataset),
+            "tree": history.read_tree(dataset, q=asked.q, page=asked.branch_page),
             "protected": history.list_protected_ids(dataset),
             "history": history.read_history(dataset, branch=branch, aborted=asked.aborted, page=asked.page),
             "aborted": asked.aborted,
@@ -381,9 +387,8 @@ def _address_of(asked: Asked) -> dict[str, str]:
     return {"transaction": asked.transaction} if asked.transaction else {"branch": asked.branch}
 
 
-def _list_choices(dataset: Dataset, asked: Asked, branch: str) -> list[Mapping[str, Any]]:
-    names = [row.branch.name for row in history.branch_tree(dataset)]
-    listed = names if branch in names else [*names, branch]
+def _list_choices(names: Sequence[str], asked: Asked, branch: str) -> list[Mapping[str, Any]]:
+    listed = dict.fromkeys((*names[:MOST_CHOICES], branch))
     return [
         {
             "name": name,
@@ -430,7 +435,7 @@ def _read_facts(dataset: Dataset, branch: str, schema: SchemaView) -> Facts:
 
 def list_starts(dataset: Dataset) -> list[tuple[str, str]]:
     """Return what a new branch may start from: the branches, then the newest transactions."""
-    branches = [(f"branch:{row.branch.name}", f"branch {row.branch.name}") for row in history.branch_tree(dataset)]
+    branches = [(f"branch:{name}", f"branch {name}") for name in history.list_names(dataset)]
     recent = queries.list_transactions(dataset, aborted=False)[:20]
     return [
         *branches,

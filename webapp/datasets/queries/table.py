@@ -11,6 +11,7 @@ from webapp.catalog.rules import branch_properties, lens
 from webapp.catalog.rules.metadata import ancestry, current_ids
 from webapp.core.names import MASTER
 from webapp.datasets import queries
+from webapp.datasets.queries.history import PAGE_SIZE, describe_place
 from webapp.datasets.rules import properties, schemas, snapshot_graph, summaries
 from webapp.datasets.rules import transactions as rules
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from webapp.catalog.rules.pointers import BranchState
     from webapp.datasets.models import Dataset, Transaction
 
-PAGE_SIZE = 50
 BRANCH, TAG, OPEN = "branch", "tag", "open"
 TRACKS, FOLLOWS, FALLS_BACK = "tracks", "follows", "falls-back"
 
@@ -65,7 +65,7 @@ class SnapshotPage:
     @property
     def text(self) -> str:
         """Which snapshots these are."""
-        return _describe_place(self.page, len(self.rows), self.total, "snapshots")
+        return describe_place(self.page, len(self.rows), self.total, "snapshots")
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class BranchPage:
     @property
     def text(self) -> str:
         """Which branches these are."""
-        return _describe_place(self.page, len(self.rows), self.total, "branches")
+        return describe_place(self.page, len(self.rows), self.total, "branches")
 
 
 @dataclass(frozen=True)
@@ -351,11 +351,6 @@ def _list_tags(metadata: Metadata, urls: Mapping[int, str]) -> list[TagRow]:
         for name, ref in sorted(metadata["refs"].items())
         if ref["type"] == TAG
     ]
-
-
-def _describe_place(page: int, shown: int, total: int, what: str) -> str:
-    first = page * PAGE_SIZE + 1
-    return f"{first:,}–{first + shown - 1:,} of {total:,} {what}"
 
 
 def _time(milliseconds: int) -> dt.datetime:

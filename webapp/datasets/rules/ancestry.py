@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
@@ -19,11 +20,6 @@ def list_ancestors(parents: Parents, branch: str) -> tuple[str, ...]:
         ancestors.append(parent)
         parent = parents.get(parent)
     return tuple(ancestors)
-
-
-def list_children(parents: Parents, branch: str) -> tuple[str, ...]:
-    """Return the branches whose parent it is, by name."""
-    return tuple(sorted(name for name, parent in parents.items() if parent == branch))
 
 
 def reparent(parents: Parents, deleted: str) -> dict[str, str | None]:
@@ -58,16 +54,15 @@ def check_chain(*, dataset: str, chain: Sequence[str], parents: Parents) -> None
 
 def arrange_tree(parents: Parents, *, first: str) -> list[tuple[str, int]]:
     """Return the branches in the order a tree is drawn, with their depth: `first` before the other roots."""
+    children: dict[str | None, list[str]] = defaultdict(list)
+    for name in sorted(parents, key=lambda name: (name != first, name), reverse=True):
+        children[parents[name]].append(name)
     rows: list[tuple[str, int]] = []
-
-    def walk(branch: str, depth: int) -> None:
+    left = [(root, 0) for root in children[None]]
+    while left:
+        branch, depth = left.pop()
         rows.append((branch, depth))
-        for child in list_children(parents, branch):
-            walk(child, depth + 1)
-
-    roots = sorted((name for name, parent in parents.items() if parent is None), key=lambda name: (name != first, name))
-    for root in roots:
-        walk(root, 0)
+        left += [(child, depth + 1) for child in children[branch]]
     return rows
 
 

@@ -11,7 +11,7 @@ from django.urls import reverse
 from webapp.accounts import permissions
 from webapp.core.errors import AppError
 from webapp.datasets.queries import list_transactions
-from webapp.datasets.queries.history import branch_tree
+from webapp.datasets.queries.history import list_names
 from webapp.pulls.diffs.schema import ColumnDiff, SchemaDiff, diff_artifact
 from webapp.pulls.queries import charts, ends
 from webapp.pulls.queries.artifacts import artifact_folder, first_rows_folder
@@ -146,7 +146,7 @@ def read_compare(
         (row.pk, f"{row.pk[: ends.SHORT_ID]} on {row.branch_name}, {row.started_at:%Y-%m-%d %H:%M}")
         for row in list_transactions(dataset, aborted=False).filter(closed_at__isnull=False)[:OFFERED]
     ]
-    branches = [row.branch.name for row in branch_tree(dataset)]
+    branches = list_names(dataset)
     known = {*branches, *(pk for pk, _ in offered)}
     offered += [(one, one) for one in dict.fromkeys((asked.start, asked.end)) if one and one not in known]
     return ComparePage(
