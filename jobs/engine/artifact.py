@@ -4,7 +4,8 @@
                    `copies` (more than 1 only in net mode), `changed` (indexes of the columns whose values differ),
                    `k<i>` the key value by which rows were matched, `b<i>` and `a<i>` the value before and after of the
                    column with that index in schema.json. A column that a side lacks is NULL there.
-`schema.json`      both ends' schema, partition spec and sort order in Iceberg's JSON, and the matched columns.
+`schema.json`      both ends' schema, partition spec and sort order in Iceberg's JSON, the matched columns, and `inside`:
+                   those parts of the key that are fields inside a struct column.
 `statistics.json`  per column and side; see jobs.engine.statistics.
 `summary.json`     the counts; written last, so its presence means that the artifact is whole.
 `first/`           the same for the first rows by key alone, whole long before the rest is: rows.parquet, schema.json,
@@ -25,6 +26,8 @@ from jobs.engine.columns import Pair, comparable
 from jobs.engine.fields import describe, duckdb_type
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from jobs.engine.fields import Field
     from jobs.engine.planner import DiffPlan, End
     from jobs.protocol import SideRef
@@ -69,13 +72,16 @@ def write_json(path: Path, content: Any) -> None:
     partial.replace(path)
 
 
-def describe_schema(plan: DiffPlan, before: SideRef | None, after: SideRef | None) -> dict[str, Any]:
+def describe_schema(
+    plan: DiffPlan, keys: Iterable[Pair], before: SideRef | None, after: SideRef | None
+) -> dict[str, Any]:
     """The content of schema.json."""
     return {
         "version": VERSION,
         "before": _describe_end(plan.before, before),
         "after": _describe_end(plan.after, after),
         "columns": [_describe_pair(pair) for pair in plan.pairs],
+        "inside": [_describe_inner(pair) for pair in keys if pair.outer is not None],
     }
 
 
@@ -105,6 +111,13 @@ def _describe_pair(pair: Pair) -> dict[str, Any]:
     }
 
 
+def _describe_inner(pair: Pair) -> dict[str, Any]:
+    """A field inside a struct column, by the way that leads to it at each end."""
+    ends = (("before", pair.before, pair.path("b")), ("after", pair.after, pair.path("a")))
+    known = {end: None if found is None else {"path": path, "type": describe(found.type)} for end, found, path in ends}
+    return {"index": pair.column.index, "name": pair.name, **known}
+
+
 def _describe_field(found: Field | None) -> dict[str, Any] | None:
     return None if found is None else {"id": found.id, "name": found.name, "type": describe(found.type)}
 
@@ -123,9 +136,9 @@ def stored_columns(pairs: tuple[Pair, ...]) -> list[tuple[str, str]]:
 def match_value(pair: Pair) -> str:
     """SQL for the value by which a row is matched, from whichever side has it."""
     if pair.before is not None and pair.after is not None:
-        left, right = comparable(pair.before.type, pair.after.type, f"b{pair.index}", f"a{pair.index}")
+        left, right = comparable(pair.before.type, pair.after.type, pair.value("b"), pair.value("a"))
         return f"coalesce({left}, {right})"
-    return f"{'b' if pair.after is None else 'a'}{pair.index}"
+    return pair.value("b" if pair.after is None else "a")
 
 
 def row_group_size(rows: int) -> int:

@@ -10,13 +10,16 @@ binary by content, structs field by field, lists in order, maps as sets of entri
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from jobs.engine.fields import ListType, MapType, Primitive, StructType, duckdb_type, literal
+from jobs.engine.fields import ListType, MapType, Primitive, Schema, StructType, duckdb_type, literal
+from jobs.engine.paths import field_parts, list_paths
 
 if TYPE_CHECKING:
-    from jobs.engine.fields import Field, Schema, Type
+    from collections.abc import Sequence
+
+    from jobs.engine.fields import Field, Type
 
 MAX_PRECISION = 38
 _INTEGER_DIGITS = {"int": 10, "long": 19}
@@ -26,7 +29,7 @@ _LARGEST_PLAIN = "1e18"
 
 @dataclass(frozen=True)
 class Pair:
-    """One column of the diff: what it is before and after."""
+    """One column of the diff, or a field inside a struct column: what it is before and after."""
 
     index: int
     name: str
@@ -34,6 +37,32 @@ class Pair:
     after: Field | None
     is_key: bool = False
     is_ignored: bool = False
+    outer: Pair | None = None
+    """The struct that a field stands in; None for a column."""
+
+    @property
+    def column(self) -> Pair:
+        """The column that has to be read."""
+        return self if self.outer is None else self.outer.column
+
+    def end(self, side: str) -> Field | None:
+        """What it is at one end, `b` or `a`."""
+        return self.before if side == "b" else self.after
+
+    def path(self, side: str) -> list[str]:
+        """The names at one end from the column down."""
+        found = self.end(side)
+        return [
+            *(self.outer.path(side) if self.outer is not None else ()),
+            *((found.name,) if found is not None else ()),
+        ]
+
+    def value(self, side: str) -> str:
+        """SQL of the value of one end, out of the columns `b<i>` or `a<i>`; a NULL struct has NULL fields."""
+        if self.outer is None:
+            return f"{side}{self.index}"
+        found = self.end(side)
+        return "NULL" if found is None else part(self.outer.value(side), found)
 
     @property
     def same_field(self) -> bool:
@@ -42,6 +71,8 @@ class Pair:
     @property
     def unreadable(self) -> bool:
         """A type that no executor holds exactly, such as `variant`: said so, never called equal."""
+        if self.outer is not None and self.outer.unreadable:
+            return True
         return any(field is not None and duckdb_type(field.type) is None for field in (self.before, self.after))
 
     @property
@@ -92,6 +123,30 @@ def _pair(
     )
 
 
+def find_pair(name: str, pairs: Sequence[Pair]) -> Pair | None:
+    """The column, or the field inside a struct column, of a name; the end's names go before those that it had."""
+    for side in "ab":
+        fields = [field for pair in pairs if (field := pair.end(side)) is not None]
+        path = list_paths(fields, field_parts).get(name)
+        if path is not None:
+            return _follow(path, pairs, side)
+    return None
+
+
+def _follow(path: Sequence[Field], pairs: Sequence[Pair], side: str) -> Pair:
+    found = next(pair for pair in pairs if pair.end(side) == path[0])
+    return found if len(path) == 1 else _follow(path[1:], _inner_pairs(found), side)
+
+
+def _inner_pairs(outer: Pair) -> list[Pair]:
+    """The fields inside a struct, matched as columns are."""
+    before, after = (
+        Schema(0, field.type.fields) if field is not None and isinstance(field.type, StructType) else None
+        for field in (outer.before, outer.after)
+    )
+    return [replace(pair, name=f"{outer.name}.{pair.name}", outer=outer) for pair in pair_columns(before, after)]
+
+
 def comparable(before: Type, after: Type, left: str, right: str) -> tuple[str, str]:
     """SQL of the same type for a value of each end, equal exactly where the values are the same."""
     if before == after:
@@ -113,8 +168,6 @@ def _each(value: str, inner: str) -> str:
 
 
 def _comparable_structs(before: StructType, after: StructType, left: str, right: str) -> tuple[str, str]:
-    from jobs.engine.fields import Schema
-
     pairs = pair_columns(Schema(0, before.fields), Schema(0, after.fields))
     sides: tuple[list[str], list[str]] = ([], [])
     for pair in pairs:

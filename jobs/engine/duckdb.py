@@ -49,7 +49,8 @@ class Embedded(Changes):
             io_properties=request.io,
         )
         artifact.write_json(
-            self.folder / artifact.SCHEMA, artifact.describe_schema(self.plan, request.before, request.after)
+            self.folder / artifact.SCHEMA,
+            artifact.describe_schema(self.plan, self.key_pairs, request.before, request.after),
         )
         self.progress.enter(
             "comparing",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.engine import artifact
 from jobs.engine.fields import Primitive, literal
+from jobs.engine.paths import explain_missing, field_parts, list_paths
 from jobs.engine.sides import Sides
 
 if TYPE_CHECKING:
@@ -24,28 +25,34 @@ class Keys(Sides):
     """The two sides, asked about their keys."""
 
     def _missing_keys(self) -> dict[str, Any] | None:
-        """Key columns that a side with rows lacks, or that cannot be compared."""
-        known = {name for pair in self.plan.pairs for name in self._names(pair)}
+        """Parts of the key that a side with rows lacks, or that cannot be compared."""
+        unknown = [name for name, pair in self.named_keys.items() if pair is None]
         lost: dict[str, list[str]] = {"before": [], "after": []}
         for side in ("before", "after"):
             if not self.has_rows(side):
                 continue
-            lost[side] = [name for name in self.request.key or () if name not in known]
-            lost[side] += [p.name for p in self.key_pairs if getattr(p, side) is None or p.unreadable]
+            lost[side] = [*unknown, *(p.name for p in self.key_pairs if getattr(p, side) is None or p.unreadable)]
         if not any(lost.values()):
             return None
         columns = sorted({name for names in lost.values() for name in names})
         where = " and ".join(side for side, names in lost.items() if names)
-        listed = ", ".join(columns)
+        listed, why = ", ".join(columns), self._explain(unknown)
         return {
             "kind": "missing",
             "columns": columns,
             "before": {"missing": lost["before"]},
             "after": {"missing": lost["after"]},
-            "message": f"The key column {listed} is missing on the side {where}; shown without a key."
+            "message": f"The key column {listed} is missing on the side {where}; shown without a key.{why}"
             if len(columns) == 1
-            else f"The key columns {listed} are missing on the side {where}; shown without a key.",
+            else f"The key columns {listed} are missing on the side {where}; shown without a key.{why}",
         }
+
+    def _explain(self, unknown: list[str]) -> str:
+        """Where names of the key that are none leave the columns."""
+        schemas = (end.schema for end in (self.plan.after, self.plan.before) if end.schema is not None)
+        paths = list_paths(next(schemas).fields, field_parts)
+        found = dict.fromkeys(explain_missing(name, paths) for name in unknown)
+        return "".join(f" {sentence}" for sentence in found if sentence)
 
     def _has_repeats(self) -> bool:
         """Whether two of the rows to compare may have one key: equal hashes, which equal keys always have."""
@@ -95,7 +102,7 @@ class Keys(Sides):
 
     def _untouched_counts(self) -> str:
         """Keys of rows that both ends share: one more row at each end."""
-        rows = self.untouched("b", self.columns("b", self.key_pairs))
+        rows = self.untouched("b", self.columns("b", dict.fromkeys(pair.column for pair in self.key_pairs)))
         values = ", ".join(f"{value} AS k{i}" for i, value in enumerate(self._key_values("b")))
         bounds = self._bounds()
         return (

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
 from jobs.engine import artifact
-from jobs.engine.columns import comparable
+from jobs.engine.columns import comparable, find_pair
 from jobs.engine.fields import duckdb_type, literal
 from jobs.engine.rules import filter_columns, filter_pairs, filter_sql
 from jobs.engine.scan import Column, Scanner
@@ -143,21 +144,20 @@ class Sides:
     def _has_view(self, name: str) -> bool:
         return bool(self.one(f"SELECT count(*) FROM duckdb_views() WHERE view_name = {literal(name)}")[0])
 
+    @cached_property
+    def named_keys(self) -> dict[str, Pair | None]:
+        """What the rules name as key, in their order; None where there is no such column or field."""
+        return {name: find_pair(name, self.plan.pairs) for name in self.request.key or ()}
+
     @property
     def key_pairs(self) -> list[Pair]:
-        """The key columns in the order in which the rules name them."""
-        found = []
-        for name in self.request.key or ():
-            named = [p for p in self.plan.pairs if name in {f.name for f in (p.after, p.before) if f is not None}]
-            # the end's name counts where a rename gave the old name to another column
-            named.sort(key=lambda pair: pair.after is None or pair.after.name != name)
-            found += named[:1]
-        return found
+        """The parts of the key in the order in which the rules name them: columns, and fields inside struct columns."""
+        return [pair for pair in self.named_keys.values() if pair is not None]
 
     @property
     def value_pairs(self) -> list[Pair]:
-        """Compared columns that are not part of the key."""
-        keys = {pair.index for pair in self.key_pairs}
+        """Compared columns that are not part of the key; a struct that holds a part of it may differ in others."""
+        keys = {pair.index for pair in self.key_pairs if pair.outer is None}
         return [pair for pair in self.plan.pairs if pair.compared and pair.index not in keys]
 
     @staticmethod
@@ -169,9 +169,9 @@ class Sides:
         values = []
         for pair in self.key_pairs:
             if pair.before is None or pair.after is None:
-                values.append(f"{side}{pair.index}")
+                values.append(pair.value(side))
                 continue
-            pairwise = comparable(pair.before.type, pair.after.type, f"b{pair.index}", f"a{pair.index}")
+            pairwise = comparable(pair.before.type, pair.after.type, pair.value("b"), pair.value("a"))
             values.append(pairwise[0] if side == "b" else pairwise[1])
         return values
 

@@ -48,7 +48,7 @@ def find_obstacle(diff: Changes) -> str:
         return "the sides have no column in common"
     if any(pair.unreadable for pair in plan.pairs):
         return "it has no type for some column"
-    for pair in plan.pairs:
+    for pair in [*plan.pairs, *diff.key_pairs]:
         if pair.compared and pair.before is not None and pair.after is not None:
             types = pair.before.type, pair.after.type
             if not spark_values.is_alike(*types) and spark_values.common_type(*types) is None:
@@ -148,10 +148,9 @@ class SparkDiff:
 
     @property
     def _has_key(self) -> bool:
-        """Whether both sides have all of the key, each column once."""
-        diff = self._diff
-        asked = diff.request.key or ()
-        return bool(asked) and len(diff.key_pairs) == len(asked) and all(pair.compared for pair in diff.key_pairs)
+        """Whether both sides have all of the key."""
+        keys = self._diff.named_keys.values()
+        return bool(keys) and all(pair is not None and pair.compared for pair in keys)
 
     # --- rows ---
 

@@ -53,13 +53,21 @@ def comparable(pair: Pair, side: str) -> Column:
     """One end's value of a compared column, which groups and joins with the other's exactly where they are the same."""
     assert pair.before is not None  # noqa: S101 - compared pairs have both
     assert pair.after is not None  # noqa: S101
-    own = pair.before if side == "b" else pair.after
-    value = F.col(f"{side}{pair.index}")
+    own, value = pair.before if side == "b" else pair.after, read(pair, side)
     if is_alike(pair.before.type, pair.after.type):
         return groupable(own.type, value)
     common = common_type(pair.before.type, pair.after.type)
     assert common is not None  # noqa: S101 - other pairs are an obstacle
     return value.cast(common)
+
+
+def read(pair: Pair, side: str) -> Column:
+    """One end's value of a column, or of a field inside a struct column; a NULL struct has NULL fields."""
+    if pair.outer is None:
+        return F.col(f"{side}{pair.index}")
+    found = pair.end(side)
+    assert found is not None  # noqa: S101 - compared pairs have both
+    return read(pair.outer, side).getField(found.name)
 
 
 def may_differ(pair: Pair, limits: Mapping[str, float]) -> Column:

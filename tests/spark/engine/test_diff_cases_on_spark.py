@@ -37,6 +37,10 @@ from tests.unit.engine.test_engine_embedded import (  # noqa: F401 - collected h
     test_missing_key_column_is_named,
     test_no_column_in_common_replaces_every_row,
 )
+from tests.unit.engine.test_engine_nested_keys import (  # noqa: F401
+    test_doubled_keys_are_counted_where_they_are_and_shown,
+    test_several_fields_of_one_struct_and_a_column_are_a_key,
+)
 from tests.unit.engine.test_engine_rules import (  # noqa: F401
     test_a_filter_holds_for_shared_files_and_rows_that_cross_it,
     test_ends_without_a_common_history_compare,

@@ -15,6 +15,7 @@ from tests.property import test_engine_diff as histories
 from tests.property import test_engine_evolution as evolution
 from tests.spark.engine.conftest import BothExecutors
 from tests.unit.engine.test_engine_embedded import *  # noqa: F403 - collected here again
+from tests.unit.engine.test_engine_nested_keys import *  # noqa: F403
 from tests.unit.engine.test_engine_rules import *  # noqa: F403
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(1800)]

@@ -31,9 +31,20 @@ class Column:
     is_compared: bool
     is_unreadable: bool
     """Its type cannot be read; its cells are empty and the page says why."""
+    before_path: tuple[str, ...] = ()
+    """The names that lead to its values: one, or those of a struct column and of fields inside it; none on a side without."""
+    after_path: tuple[str, ...] = ()
     changed: int | None = None
     """In how many updated rows its value differs; None in net mode."""
     match_rate: float | None = None
+
+    def stored(self, side: Literal["a", "b"]) -> str:
+        """SQL of its values before (`b`) or after (`a`) in rows.parquet."""
+        value = f"{side}{self.index}"
+        for name in (self.before_path if side == "b" else self.after_path)[1:]:
+            literal = name.replace("'", "''")
+            value = f"struct_extract({value}, '{literal}')"
+        return value
 
     @property
     def state(self) -> Literal["added", "removed", "retyped", "renamed", "same"]:
@@ -66,8 +77,10 @@ class Artifact:
     summary: dict[str, Any]
     schema: dict[str, Any]
     columns: tuple[Column, ...]
+    inside: tuple[Column, ...]
+    """Parts of the key that are fields inside a struct column."""
     types: dict[str, str]
-    """Columns of rows.parquet with their DuckDB types."""
+    """Columns of rows.parquet, and the SQL of values inside them, with their DuckDB types."""
 
     @property
     def mode(self) -> Literal["identifier", "net"]:
@@ -76,8 +89,13 @@ class Artifact:
     @property
     def key_columns(self) -> tuple[Column, ...]:
         """In the order of the rules, as stored in `k0`, `k1`, …"""
-        by_name = {column.name: column for column in self.columns}
+        by_name = {column.name: column for column in (*self.columns, *self.inside)}
         return tuple(by_name[name] for name in self.summary.get("key") or ())
+
+    @property
+    def shown(self) -> tuple[Column, ...]:
+        """The columns of a page: parts of the key that stand inside others have one of their own."""
+        return (*self.inside, *self.columns)
 
     @property
     def rows(self) -> Path:
@@ -103,13 +121,15 @@ def _open(folder: str, _stamp: int) -> Artifact:
     try:
         summary = json.loads((path / "summary.json").read_bytes())
         schema = json.loads((path / "schema.json").read_bytes())
-        types = reader.describe(path / "rows.parquet")
         columns = tuple(_column(raw, summary) for raw in schema["columns"])
+        # older artifacts have no such keys
+        inside = tuple(_inner(raw) for raw in schema.get("inside", ()) if raw["name"] in (summary["key"] or ()))
+        types = reader.describe(path / "rows.parquet", [value for one in inside for value in _values(one)])
     except (OSError, ValueError, KeyError, TypeError, *reader.ERRORS) as error:
         raise Conflict(
             "The stored rows of this comparison are damaged. Compute it again.", code="damaged", reason=str(error)
         ) from error
-    return Artifact(path, summary, schema, columns, types)
+    return Artifact(path, summary, schema, columns, inside, types)
 
 
 def _column(raw: Mapping[str, Any], summary: Mapping[str, Any]) -> Column:
@@ -128,6 +148,32 @@ def _column(raw: Mapping[str, Any], summary: Mapping[str, Any]) -> Column:
         is_ignored=raw["ignored"],
         is_compared=raw["compared"],
         is_unreadable=raw["unreadable"],
+        before_path=(before["name"],) if before else (),
+        after_path=(after["name"],) if after else (),
         changed=match.get("changed"),
         match_rate=match.get("match_rate"),
     )
+
+
+def _inner(raw: Mapping[str, Any]) -> Column:
+    before, after = raw["before"] or {}, raw["after"] or {}
+    return Column(
+        index=raw["index"],
+        name=raw["name"],
+        before_name=".".join(before["path"]) if before else None,
+        before_type=before.get("type"),
+        after_name=".".join(after["path"]) if after else None,
+        after_type=after.get("type"),
+        is_key=True,
+        is_ignored=False,
+        is_compared=True,
+        is_unreadable=False,
+        before_path=tuple(before.get("path", ())),
+        after_path=tuple(after.get("path", ())),
+    )
+
+
+def _values(inner: Column) -> list[str]:
+    """SQL of the values of a field that are stored."""
+    before, after = [inner.stored("b")] * bool(inner.before_path), [inner.stored("a")] * bool(inner.after_path)
+    return [*before, *after]

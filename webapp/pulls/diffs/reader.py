@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 ERRORS = (duckdb.Error, pa.ArrowException)
 
 
-def describe(path: Path) -> dict[str, str]:
-    """Return the columns of a file with their DuckDB types."""
+def describe(path: Path, values: Sequence[str] = ()) -> dict[str, str]:
+    """Return the columns of a file, and SQL of values inside them, with their DuckDB types."""
     with _cursor() as cursor:
-        rows = cursor.execute(f"DESCRIBE SELECT * FROM {_source(path)}").fetchall()
-    return {row[0]: row[1] for row in rows}
+        rows = cursor.execute(f"DESCRIBE SELECT {', '.join(['*', *values])} FROM {_source(path)}").fetchall()
+    names = [*(row[0] for row in rows[: len(rows) - len(values)]), *values]
+    return {name: row[1] for name, row in zip(names, rows, strict=True)}
 
 
 def count(path: Path, *, where: str, parameters: Sequence[Any]) -> int:

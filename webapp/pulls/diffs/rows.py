@@ -221,7 +221,7 @@ def _page(
     return RowPage(
         mode=artifact.mode,
         key=tuple(column.name for column in artifact.key_columns),
-        columns=artifact.columns,
+        columns=artifact.shown,
         rows=tuple(_row(artifact, line) for line in lines),
         total=total,
         first=start + 1 if lines else 0,
@@ -238,9 +238,7 @@ def _row(artifact: Artifact, line: Mapping[str, Any]) -> Row:
     after = None if change == "deleted" else _side(artifact.columns, line, "a")
     keys = {}
     for column in artifact.key_columns:
-        side = before if after is None else after
-        name = column.before_name if after is None else column.after_name
-        keys[column.name] = (side or {}).get(name or "")
+        keys[column.name] = _dig(before, column.before_path) if after is None else _dig(after, column.after_path)
     return Row(
         n=line["n"],
         change=change,
@@ -250,7 +248,8 @@ def _row(artifact: Artifact, line: Mapping[str, Any]) -> Row:
         after=after,
         changed=tuple(column.name for column in artifact.columns if column.index in changed),
         cells=tuple(
-            _cell(column, change, before, after, is_changed=column.index in changed) for column in artifact.columns
+            _cell(column, change, before, after, is_changed=column.index in changed and not column.is_key)
+            for column in artifact.shown
         ),
     )
 
@@ -265,11 +264,18 @@ def _side(columns: Sequence[Column], line: Mapping[str, Any], side: Literal["a",
     return found
 
 
+def _dig(values: dict[str, Any] | None, path: Sequence[str]) -> Any:
+    """A value by the names that lead to it; a struct that is NULL has fields that are."""
+    found: Any = values if path else None
+    for name in path:
+        found = (found or {}).get(name)
+    return found
+
+
 def _cell(
     column: Column, change: Change, before: dict[str, Any] | None, after: dict[str, Any] | None, *, is_changed: bool
 ) -> Cell:
-    old = (before or {}).get(column.before_name or "")
-    new = (after or {}).get(column.after_name or "")
+    old, new = _dig(before, column.before_path), _dig(after, column.after_path)
     if is_changed:
         return Cell(column, old, new, "changed", _delta(column, old, new))
     if change == "inserted" or (after is not None and column.before_name is None):

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from webapp.core.errors import BadRequest
 
@@ -68,10 +68,11 @@ class Asked:
 
 
 def _named(artifact: Artifact, name: str, field_name: str) -> Column:
-    for column in artifact.columns:
+    known = (*artifact.columns, *artifact.inside)
+    for column in known:
         if name in {column.name, column.after_name}:
             return column
-    for column in artifact.columns:
+    for column in known:
         if name == column.before_name:
             return column
     raise BadRequest(f"{field_name}: there is no column {name!r}.", errors={field_name: [f"No column {name!r}."]})
@@ -85,7 +86,7 @@ def _order(artifact: Artifact, sort: str | None) -> str | None:
     if name == "change":
         return f"change {direction}, n"
     column = _named(artifact, name, "sort")
-    values = _sides(artifact, column)
+    values = [value for _, value in _sides(artifact, column)]
     if not values:
         raise BadRequest(f"sort: the values of {name!r} are not stored.", errors={"sort": [name]})
     newest_first = values[::-1]
@@ -95,9 +96,10 @@ def _order(artifact: Artifact, sort: str | None) -> str | None:
     return ", ".join([*keys, "n"])
 
 
-def _sides(artifact: Artifact, column: Column) -> list[str]:
-    """The stored value columns of one column, before first."""
-    return [name for name in (f"b{column.index}", f"a{column.index}") if name in artifact.types]
+def _sides(artifact: Artifact, column: Column) -> list[tuple[Literal["a", "b"], str]]:
+    """SQL of the stored values of one column, before first."""
+    sides: tuple[Literal["a", "b"], ...] = ("b", "a")
+    return [(side, value) for side in sides if (value := column.stored(side)) in artifact.types]
 
 
 def _search(artifact: Artifact, q: str) -> tuple[list[str], list[Any]]:
@@ -111,8 +113,8 @@ def _search(artifact: Artifact, q: str) -> tuple[list[str], list[Any]]:
     for name, value in terms:
         column = _named(artifact, _unquote(name), "q")
         tests = []
-        for side in _sides(artifact, column):
-            test, given = _equals(side, artifact.types[side], value)
+        for side, stored in _sides(artifact, column):
+            test, given = _equals(side, stored, artifact.types[stored], value)
             tests.append(test)
             parameters += given
         conditions.append("(" + (" OR ".join(tests) or "false") + ")")
@@ -139,7 +141,7 @@ def _unquote(text: str) -> str:
     return text
 
 
-def _equals(name: str, type_: str, value: str) -> tuple[str, list[Any]]:
+def _equals(side: Literal["a", "b"], name: str, type_: str, value: str) -> tuple[str, list[Any]]:
     """SQL that is true where a stored value is the one that was typed."""
     plain = _unquote(value)
     is_null = value.lower() == "null"
@@ -153,7 +155,7 @@ def _equals(name: str, type_: str, value: str) -> tuple[str, list[Any]]:
         test, given = f"{name} IS NOT DISTINCT FROM TRY_CAST(? AS {type_}) AND {name} IS NOT NULL", [plain]
     if is_null:
         # a side that does not exist is no NULL
-        lacking = "inserted" if name.startswith("b") else "deleted"
+        lacking = "inserted" if side == "b" else "deleted"
         return f"({test} OR ({name} IS NULL AND change <> '{lacking}'))", given
     return f"({test})", given
 
@@ -165,12 +167,12 @@ def _search_anywhere(artifact: Artifact, value: str) -> tuple[list[str], list[An
     tests: list[str] = []
     parameters: list[Any] = []
     for column in chosen:
-        for side in _sides(artifact, column):
-            if artifact.types[side] == "VARCHAR":
-                tests.append(f"contains(lower({side}), lower(?))")
+        for side, stored in _sides(artifact, column):
+            if artifact.types[stored] == "VARCHAR":
+                tests.append(f"contains(lower({stored}), lower(?))")
                 parameters.append(value)
                 continue
-            test, given = _equals(side, artifact.types[side], value)
+            test, given = _equals(side, stored, artifact.types[stored], value)
             tests.append(test)
             parameters += given
     return ["(" + (" OR ".join(tests) or "false") + ")"], parameters

@@ -368,8 +368,8 @@ class _RowsBuilder:
 
     def _line(self, row: stored.Row, shown: list[Column]) -> Line:
         css, sign, word = SIGNS[row.change]
-        cells = {cell.column.index: cell for cell in row.cells}
-        shown_cells = [self._cell(cells[one.index]) for one in shown]
+        cells = {cell.column: cell for cell in row.cells}
+        shown_cells = [self._cell(cells[one]) for one in shown]
         return Line(row.n, css, sign, word, row.copies, shown_cells, self._blame(row))
 
     def _blame(self, row: stored.Row) -> str:

@@ -26,12 +26,31 @@ class DatasetRules:
         found: dict[str, Any] = {"key": list(self.key), "ignore": list(self.ignore), "tolerance": limits}
         return {**found, "row_filter": self.row_filter} if self.row_filter else found
 
+    def key_of(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the key of a row as pages show it, nested values inside; None where it does not show all of a key."""
+        try:
+            return {name: _dig(row, name) for name in self.key} or None
+        except KeyError:
+            return None
+
     def describe(self) -> list[str]:
         """Return the rules in words, for pages."""
         found = [f"key {', '.join(self.key)}"] if self.key else []
         found += [f"ignored {', '.join(self.ignore)}"] if self.ignore else []
         found += [f"{column} within {_describe_limit(limit)}" for column, limit in sorted(self.tolerance.items())]
         return [*found, f"only rows with {self.row_filter}"] if self.row_filter else found
+
+
+def _dig(row: Mapping[str, Any], name: str) -> Any:
+    """Return the value of a column, or of a field inside a struct, all of whose fields are NULL where it is."""
+    if name in row:
+        return row[name]
+    outer = next((column for column in row if name.startswith(f"{column}.")), name)
+    if row[outer] is None:
+        return None
+    if not isinstance(row[outer], Mapping):
+        raise KeyError(name)
+    return _dig(row[outer], name.removeprefix(f"{outer}."))
 
 
 def _describe_limit(limit: Mapping[str, float]) -> str:

@@ -42,6 +42,8 @@ TRIES = 2
 LIMITS = {"memory_bytes": 6 * 1024**3, "cpu_s": 1800, "nproc": 256, "fsize": 8 * 1024**3}
 ANSWER = "result.json"
 POLL_S = 0.25
+VERSION = 2
+"""Of what a row diff says of two transactions under rules: counted up where that changes, so that it is computed anew."""
 ENDED = (0, 1, 2)
 """Exit codes of a process that ended by itself."""
 
@@ -97,7 +99,7 @@ def find_comparison(
 def identify(dataset: Dataset, before: Transaction | None, after: Transaction | None, rules: dict[str, Any]) -> str:
     """Return the name of what is compared: the same for whoever asks, so that it is computed once."""
     ends = [dataset.pk, before.pk if before else None, after.pk if after else None]
-    return hash_identity([*ends, rules])
+    return hash_identity([VERSION, *ends, rules])
 
 
 def hash_identity(parts: list[Any]) -> str:

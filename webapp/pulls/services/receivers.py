@@ -80,7 +80,8 @@ def answer_changes(*, transactions: Sequence[Transaction], **_: Any) -> dict[str
 
 def answer_row_urls(*, dataset: Dataset, branch: str, rows: Sequence[Mapping[str, Any]], **_: Any) -> list[str]:
     """Tell where the history of each row is, for datasets with a key whose columns are shown."""
-    key = read_dataset_rules(dataset, branch=branch).key
-    if not key or not rows or not set(key) <= set(rows[0]):
+    rules = read_dataset_rules(dataset, branch=branch)
+    keys = [rules.key_of(row) for row in rows]
+    if not all(keys):
         return []
-    return [blame_url(dataset.pk, branch=branch, key={name: row[name] for name in key}) for row in rows]
+    return [blame_url(dataset.pk, branch=branch, key=key) for key in keys if key is not None]
