@@ -46,11 +46,11 @@ def field_parts(field: Field) -> Iterable[Field]:
 def list_instead(name: str, paths: Mapping[str, tuple[Part, ...]]) -> str:
     """Say which columns there are where a name is none of the paths, and how far it goes."""
     columns = ", ".join(path[0].name for path in paths.values() if len(path) == 1) or "none"
-    why = _explain_missing(name, paths)
+    why = explain_missing(name, paths)
     return f"there are {columns}.{why and ' '}{why}"
 
 
-def _explain_missing(name: str, paths: Mapping[str, tuple[Part, ...]]) -> str:
+def explain_missing(name: str, paths: Mapping[str, tuple[Part, ...]]) -> str:
     """Say where a name that is no path leaves the columns; empty where it does not even begin with one."""
     parent = max((known for known in paths if name.startswith(f"{known}.")), key=len, default="")
     if not parent:
