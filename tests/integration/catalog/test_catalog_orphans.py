@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable
@@ -16,8 +17,9 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from tests.factories.catalog import Catalog
+from tests.factories.catalog import Catalog, schema
 from tests.factories.object_store import BUCKET, ObjectStore
+from tests.unit.catalog.test_views import version
 from webapp.catalog.models import Table
 from webapp.catalog.services import collector, swaps
 from webapp.catalog.services.collector import Collector, collect_table, collect_view
@@ -243,6 +245,35 @@ def test_views_leave_old_metadata_behind(catalog: Catalog, home: Path) -> None:
     assert len(collect_view(View.objects.get(), older_than=three_days()).locations) == 1
     metadata_files.forget_all()
     assert catalog.call("GET", "namespaces/shop/views/v").status == 200
+
+
+@pytest.mark.parametrize("kind", ["register", "register-view"])
+def test_nothing_is_registered_whose_folder_holds_files_of_others(catalog: Catalog, home: Path, kind: str) -> None:
+    """Purges and this collector go by the folder that metadata names: a wide one would take everybody's files along."""
+    catalog.create_table(ORDERS)
+    orders, shop = folder_of(home), home / "warehouse" / "shop"
+    body = {"name": "v", "schema": schema(), "view-version": version(), "properties": {}}
+    view = catalog.call("POST", "namespaces/shop/views", body).metadata
+    table = catalog.load(ORDERS).metadata
+    inner = orders / "data" / "x-00000000"
+    planted = inner / "metadata" / "planted.json"
+    planted.parent.mkdir(parents=True)
+    before = {path for path in home.rglob("*") if path.suffix}
+    spelled_otherwise = orders.as_uri().replace("/shop/", "//shop/")
+    folders = [Path("/"), home, home / "warehouse", shop, orders / "data", inner]
+    wide = [*(folder.as_uri() for folder in folders), orders.as_uri() + "/", spelled_otherwise]
+    if kind == "register-view":
+        wide.append(orders.as_uri())
+    for location in wide:
+        content = {**(table if kind == "register" else view), "location": location}
+        planted.write_text(json.dumps(content))
+        asked = {"name": "wide", "metadata-location": planted.as_uri()}
+        answer = catalog.call("POST", f"namespaces/shop/{kind}", asked)
+        assert answer.status == 400, (location, answer.body)
+    planted.unlink()
+    age(home / "warehouse")
+    assert [found for _, found in collector.collect_all(older_than=three_days())] == [collector.Collected()] * 2
+    assert before == {path for path in home.rglob("*") if path.suffix}
 
 
 def test_turns_take_each_table_once_a_day_within_their_time(orders: Catalog, home: Path, settings: Any) -> None:

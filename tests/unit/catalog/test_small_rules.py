@@ -47,6 +47,35 @@ def test_given_locations_are_known_letter_by_letter() -> None:
     assert locations.table_folder(warehouse=WAREHOUSE, levels=("..",), name=".") == WAREHOUSE + "/__/_"
 
 
+@pytest.mark.parametrize(
+    ("location", "own"),
+    [
+        ("file:///home/w/a/t-0123abcd", True),
+        ("file:///home/w/a/..b/t-0123abcd", True),
+        ("file:///home/w/t-0123abcd", False),
+        ("file:///home/w/a", False),
+        ("file:///home/w", False),
+        ("file:///", False),
+        ("file:///home/w/a/t-0123abcd/", False),
+        ("file:///home/w/a//t-0123abcd", False),
+        ("file:///home/w/a/../t-0123abcd", False),
+        ("file:///home/w/%61/t-0123abcd", False),
+        ("file:/home/w/a/t-0123abcd", False),
+        ("file:///home/w/a/t-0123ABCD", False),
+        ("file:///home/w2/a/t-0123abcd", False),
+    ],
+)
+def test_folders_of_tables_and_of_namespaces_are_told_apart_by_their_names(location: str, *, own: bool) -> None:
+    assert locations.is_own_folder(location, warehouse=WAREHOUSE) is own
+    above = locations.table_folder(warehouse=WAREHOUSE, levels=("a", "t-0123abcd"), name="u-0123abcd")
+    assert above == WAREHOUSE + "/a/t-0123abcd_/u-0123abcd"
+
+
+def test_folders_above_a_location() -> None:
+    above = locations.folders_above(WAREHOUSE + "/a/b/t-0123abcd", warehouse=WAREHOUSE)
+    assert above == [WAREHOUSE + "/a", WAREHOUSE + "/a/b"]
+
+
 def test_top_folder_decides_whose_rights_hold() -> None:
     assert locations.top_folder("file:/home/w/nyc/t/metadata/x.json", warehouse=WAREHOUSE) == "nyc"
     assert locations.top_folder("file:///home/x", warehouse=WAREHOUSE) is None

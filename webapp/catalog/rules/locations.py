@@ -20,6 +20,7 @@ PATH_PROPERTIES = frozenset(
 )
 _UNREADABLE = re.compile(r"[\x00-\x1f\x7f?#\\]")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
+_GIVEN_END = r"-[0-9a-f]{8}"
 
 
 def split_location(location: str) -> tuple[str, tuple[str, ...]]:
@@ -44,13 +45,29 @@ def is_inside(location: str, root: str) -> bool:
 def table_folder(*, warehouse: str, levels: Sequence[str], name: str) -> str:
     """The folder name of a table without its random end: `<warehouse>/<levels>/<table>`."""
     # A name may hold anything, a folder may not. Two names that meet here are kept apart by the random end.
-    return "/".join([warehouse.rstrip("/"), *(_folder(part) for part in (*levels, name))])
+    return "/".join([warehouse.rstrip("/"), *(_namespace_folder(level) for level in levels), _folder(name)])
 
 
 def is_given_location(location: str, *, warehouse: str, levels: Sequence[str], name: str) -> bool:
     """Whether a location is, letter by letter, one that this server gives to a table of this name."""
     folder = table_folder(warehouse=warehouse, levels=levels, name=name)
-    return re.fullmatch(re.escape(folder) + r"-[0-9a-f]{8}", location, re.ASCII) is not None
+    return re.fullmatch(re.escape(folder) + _GIVEN_END, location, re.ASCII) is not None
+
+
+def is_own_folder(location: str, *, warehouse: str) -> bool:
+    """Whether a location is, letter by letter, one that this server could have given to some table or view.
+
+    Folders of namespaces never end like this: such a folder holds one table, and no other table's files come below it.
+    """
+    below = r"(?:/(?!\.+/)[A-Za-z0-9_.-]+)+"
+    return re.fullmatch(re.escape(warehouse.rstrip("/")) + below + _GIVEN_END, location, re.ASCII) is not None
+
+
+def folders_above(location: str, *, warehouse: str) -> list[str]:
+    """The folders between the warehouse and a location of its own spelling."""
+    root = warehouse.rstrip("/")
+    parts = location.removeprefix(f"{root}/").split("/")
+    return ["/".join((root, *parts[:count])) for count in range(1, len(parts))]
 
 
 def top_folder(location: str, *, warehouse: str) -> str | None:
@@ -75,6 +92,11 @@ def check_file(path: str, *, location: str, what: str) -> None:
     if not is_inside(path, location):
         message = f"The {what} {path} is outside the table's location {location}"
         raise Malformed(message)
+
+
+def _namespace_folder(level: str) -> str:
+    folder = _folder(level)
+    return f"{folder}_" if re.search(f"{_GIVEN_END}$", folder) else folder
 
 
 def _folder(part: str) -> str:

@@ -1,11 +1,9 @@
 """Make, change, rename and drop tables."""
 
-import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from uuid import uuid4
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from webapp.accounts.rules.principals import Principal
@@ -16,9 +14,16 @@ from webapp.catalog.rules import commits, lens
 from webapp.catalog.rules.branch_properties import MASTER
 from webapp.catalog.rules.commits import CommitRequest, CreateRequest
 from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, Malformed, NoSuchNamespace, Refused
-from webapp.catalog.rules.locations import is_given_location, is_inside, table_folder, top_folder
+from webapp.catalog.rules.locations import is_given_location, is_inside
 from webapp.catalog.rules.metadata import Metadata, normalise, placeholder
 from webapp.catalog.rules.refs import SEPARATOR, TableRef, check_name, is_internal, table_ref
+from webapp.catalog.services.folders import (
+    check_location,
+    check_register_folder,
+    check_register_source,
+    new_location,
+    warehouse,
+)
 from webapp.catalog.services.namespaces import ensure_namespace
 from webapp.catalog.services.swaps import ATTEMPTS, LostRace, Move, lock_for, now_ms, swap, write_next, writing
 from webapp.catalog.storage import metadata_files
@@ -75,7 +80,7 @@ def _create_once(ref: TableRef, request: CreateRequest, *, by: Principal | None,
         commits.placeholder_for(base, ref.branch, chain)
     except AlreadyExists:
         raise _exists(ref) from None
-    _check_location(request.location, row.location)
+    check_location(request.location, row.location)
     updates = commits.creation_updates(request, base)
     commit = CommitRequest(requirements=(), updates=updates, branch=ref.branch, chain=chain)
     after = commits.create_on_branch(base, commit, now_ms=now_ms())
@@ -93,7 +98,7 @@ def _create_new(ref: TableRef, request: CreateRequest, *, by: Principal | None, 
         if not is_given_location(
             request.location.rstrip("/"), warehouse=warehouse(), levels=ref.namespace, name=ref.name
         ):
-            _check_location(request.location, location)
+            check_location(request.location, location)
         location = request.location.rstrip("/")
     updates = commits.creation_updates(request, None)
     commit = CommitRequest(requirements=(), updates=updates, branch=None if request.stage else ref.branch)
@@ -203,7 +208,7 @@ def _create_by_commit(
     stated = next((update for update in request.updates if update.get("action") == "set-location"), None)
     location = new_location(ref) if stated is None else str(stated.get("location")).rstrip("/")
     if not is_given_location(location, warehouse=warehouse(), levels=ref.namespace, name=ref.name):
-        _check_location(location, new_location(ref))
+        check_location(location, new_location(ref))
     metadata = commits.create(
         replace(request, branch=ref.branch), uuid=str(uuid4()), location=location, now_ms=now_ms()
     )
@@ -231,11 +236,7 @@ def register_table(
     _check_create(plain, by=by)
     check_register_source(metadata_location, by=by)
     metadata = normalise(metadata_files.read_foreign(metadata_location, root=warehouse()))
-    if not is_inside(metadata_location, metadata["location"]) or top_folder(
-        metadata["location"], warehouse=warehouse()
-    ) != top_folder(metadata_location, warehouse=warehouse()):
-        message = f"The metadata names {metadata['location']} as its table's location, but lies outside it"
-        raise Malformed(message)
+    check_register_folder(metadata["location"], metadata_location=metadata_location, of=Table)
     if MASTER in metadata["refs"]:
         message = "A table with a ref called master cannot be registered: master is the branch that Iceberg calls main"
         raise Malformed(message)
@@ -389,32 +390,6 @@ def _check_create(ref: TableRef, *, by: Principal | None) -> None:
     if View.objects.filter(namespace=namespace, name=ref.name).exists():
         message = f"View with same name already exists: {ref.table}"
         raise AlreadyExists(message)
-
-
-def _check_location(stated: str | None, own: str) -> None:
-    if stated is not None and stated.rstrip("/") != own:
-        message = f"The catalog gives tables their location (such as {own}); leave it out"
-        raise Malformed(message)
-
-
-def check_register_source(location: str, *, by: Principal | None) -> None:
-    """Refuse metadata outside the warehouse, or in a folder that is not the actor's."""
-    folder = top_folder(location, warehouse=warehouse())
-    if folder is None:
-        message = f"Only metadata inside the warehouse {warehouse()} can be registered"
-        raise Malformed(message)
-    permissions.check_namespace(by, (folder,), "maintain")
-
-
-def new_location(ref: TableRef) -> str:
-    """A folder for a new table or view."""
-    folder = table_folder(warehouse=warehouse(), levels=ref.namespace, name=ref.name)
-    return f"{folder}-{secrets.token_hex(4)}"
-
-
-def warehouse() -> str:
-    """The root of all locations."""
-    return str(settings.TRIBUTARY_WAREHOUSE).rstrip("/")
 
 
 def _exists(ref: TableRef) -> AlreadyExists:

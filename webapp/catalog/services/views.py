@@ -11,11 +11,16 @@ from webapp.catalog import permissions
 from webapp.catalog.models import Table, View
 from webapp.catalog.queries import ViewRow, ViewView, find_view, load_view_metadata
 from webapp.catalog.rules.errors import AlreadyExists, Malformed
-from webapp.catalog.rules.locations import is_inside
 from webapp.catalog.rules.refs import TableRef, check_name
 from webapp.catalog.rules.views import CreateViewRequest, create_view, normalise_view, replace_view
+from webapp.catalog.services.folders import (
+    check_register_folder,
+    check_register_source,
+    new_location,
+    warehouse,
+)
 from webapp.catalog.services.swaps import ATTEMPTS, now_ms
-from webapp.catalog.services.tables import cannot_rename, check_register_source, get_namespace, new_location, warehouse
+from webapp.catalog.services.tables import cannot_rename, get_namespace
 from webapp.catalog.storage import metadata_files
 from webapp.core import clock
 from webapp.core.errors import Unavailable
@@ -53,9 +58,7 @@ def register_view(
     permissions.check_view(by, ref, "write")
     check_register_source(metadata_location, by=by)
     metadata = normalise_view(metadata_files.read_foreign(metadata_location, root=warehouse()))
-    if not is_inside(metadata_location, metadata["location"]):
-        message = f"The metadata names {metadata['location']} as its view's location, but lies outside it"
-        raise Malformed(message)
+    check_register_folder(metadata["location"], metadata_location=metadata_location, of=View)
     return _insert(ref, metadata, inside=inside)
 
 
