@@ -16,7 +16,7 @@ import duckdb
 import pyarrow.parquet as pq
 
 from jobs.engine.artifact import PROGRESS, SUMMARY, write_json
-from jobs.engine.bounds import may_hold, ordered_sql
+from jobs.engine.bounds import Range, may_overlap, ordered_sql
 from jobs.engine.columns import comparable, part
 from jobs.engine.errors import ExpiredSnapshotError, InvalidRulesError
 from jobs.engine.fields import Primitive, describe, duckdb_type, literal, quote
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from jobs.engine.bounds import Bound
     from jobs.engine.columns import Pair
     from jobs.engine.fields import Field
-    from jobs.engine.planner import DiffPlan, LiveFile
+    from jobs.engine.planner import DiffPlan
     from jobs.protocol import BlameRequest, BlameStep
 
 MOST_ROWS = 50
@@ -91,15 +91,15 @@ class Blame:
         before, after = (self._bounds(plan, side) for side in ("before", "after"))
         return replace(
             plan,
-            left=tuple(file for file in plan.left if _may_hold(file, before)),
-            came=tuple(file for file in plan.came if _may_hold(file, after)),
-            shifted=tuple(file for file in plan.shifted if _may_hold(file.before, before)),
+            left=tuple(file for file in plan.left if may_overlap(file.data, before)),
+            came=tuple(file for file in plan.came if may_overlap(file.data, after)),
+            shifted=tuple(file for file in plan.shifted if may_overlap(file.before.data, before)),
         )
 
-    def _bounds(self, plan: DiffPlan, side: str) -> list[tuple[Field, Bound]]:
+    def _bounds(self, plan: DiffPlan, side: str) -> list[Range]:
         """What bounds are compared with, for the key columns of a side whose bounds have an order."""
         found = ((column, self._find_bound(column, value)) for _, column, value in self.keys(plan, side))
-        return [(column, bound) for column, bound in found if bound is not None]
+        return [Range(column, bound, bound) for column, bound in found if bound is not None]
 
     def _find_bound(self, column: Field, value: str | None) -> Bound | None:
         if column not in self._known_bounds:
@@ -278,7 +278,3 @@ def _value(columns: list[Column], ids: tuple[int, ...]) -> tuple[str, Field] | N
 
 def _matches(there: str, column: Field, value: str | None) -> str:
     return f"{there} IS NULL" if value is None else f"{there} = {typed(column, value)}"
-
-
-def _may_hold(file: LiveFile, bounds: list[tuple[Field, Bound]]) -> bool:
-    return all(may_hold(file.data, column, value) for column, value in bounds)

@@ -1,13 +1,14 @@
-"""Whether a data file can hold a value, from the bounds that its manifest keeps: files that cannot stay unread."""
+"""Whether a data file can hold some values, from the bounds that its manifest keeps: files that cannot stay unread."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jobs.engine.fields import Primitive
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from jobs.engine.fields import Field
     from jobs.engine.metadata import Entry
@@ -37,12 +38,29 @@ def ordered_sql(field: Field, value: str) -> str | None:
     return value if field.type.is_bytes else None
 
 
-def may_hold(entry: Entry, field: Field, value: Bound) -> bool:
-    """Whether the value of a column lies within a file's bounds, as far as they are known."""
-    low, high = _read(entry.lower, field), _read(entry.upper, field)
-    if isinstance(value, bytes):
-        return not ((isinstance(low, bytes) and value < low) or (isinstance(high, bytes) and value > high))
-    return not ((isinstance(low, int) and value < low) or (isinstance(high, int) and value > high))
+@dataclass(frozen=True)
+class Range:
+    """Values of a column, both ends included."""
+
+    field: Field
+    low: Bound
+    high: Bound
+
+
+def may_overlap(entry: Entry, ranges: Iterable[Range]) -> bool:
+    """Whether a file may hold a row that is within all ranges, as far as its bounds are known."""
+    return all(_may_reach(entry, found) for found in ranges)
+
+
+def _may_reach(entry: Entry, wanted: Range) -> bool:
+    low, high = _read(entry.lower, wanted.field), _read(entry.upper, wanted.field)
+    return not (_is_less(wanted.high, low) or _is_less(high, wanted.low))
+
+
+def _is_less(left: Bound | None, right: Bound | None) -> bool:
+    if isinstance(left, int) and isinstance(right, int):
+        return left < right
+    return isinstance(left, bytes) and isinstance(right, bytes) and left < right
 
 
 def _read(bounds: Mapping[int, bytes], field: Field) -> Bound | None:

@@ -1,7 +1,8 @@
 """From two sides to the table `changes`.
 
 Identifier mode is one full outer join of the rows that can have left with the rows that can have come, which is exact
-as long as no key has two rows among them; that is checked first, by hash, before a bad key could blow the join up.
+as long as no key has two rows among them. A sequence counts the pairs that the join makes: it ends where a bad key would
+blow the join up, and its count tells whether every row met at most one other, without another look at the rows.
 With repeated keys the net changes are computed and, where no touched key has two rows at either end, retagged as
 updates; else the diff stays net and says which keys are in the way.
 """
@@ -10,6 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import duckdb
 
 from jobs.engine import artifact
 from jobs.engine.columns import comparable
@@ -40,8 +43,8 @@ class Changes(Keys):
         if not self.request.key or missing is not None:
             self._net_changes("changes")
             return "net", missing
-        if not self._has_repeats():
-            self._join_rows("before_rows", "after_rows")
+        has_repeats = not self._join_unrepeated()
+        if not has_repeats:
             trouble = self._repeated_keys(among_contributed=False)
         else:
             self._net_changes("net")
@@ -54,7 +57,7 @@ class Changes(Keys):
         if trouble is None:
             return "identifier", self._null_keys()
         self.connection.execute("DROP TABLE IF EXISTS changes")
-        if self._has_table("net"):
+        if has_repeats:
             self.connection.execute("ALTER TABLE net RENAME TO changes")
         else:
             self._net_changes("changes")
@@ -76,17 +79,41 @@ class Changes(Keys):
             elif pair.compared and self.tolerance(pair) and not self.is_number(pair):
                 self.warnings.append(f"The tolerance of {pair.name!r} has no effect: it is not a number on both sides.")
 
+    def _join_unrepeated(self) -> bool:
+        """Fill `changes` unless a key has two of the rows to compare at one end; whether none has."""
+        if self.reduced is not None and self.reduced.counted.has_repeats:
+            return False
+        try:
+            self._join_rows("before_rows", "after_rows")
+            return self.reduced is not None or self._met_once()
+        except duckdb.SequenceException:
+            return False  # more pairs than rows
+
+    def _met_once(self) -> bool:
+        """Whether every row met at most one other in the join, and no two that met none have one key."""
+        if len(self._sides()) > 1:
+            pairs, came, left = self.one(
+                "SELECT nextval('pairs') - 1, count(*) FILTER (change = 'inserted'), count(*) FILTER (change = 'deleted') "
+                "FROM changes"
+            )
+            if not self.compared["b"] + came == pairs == self.compared["a"] + left:
+                return False
+        keys = ", ".join(artifact.match_value(pair) for pair in self.key_pairs)
+        alone = f"SELECT 1 FROM changes WHERE change <> 'updated' GROUP BY {keys} HAVING count(*) > 1 LIMIT 1"
+        return not self.connection.execute(alone).fetchall()
+
     def _join_rows(self, before: str, after: str) -> None:
-        """Pair rows by key; keep those without a partner and those whose values differ."""
+        """Pair rows by key; keep those without a partner and those whose values differ. Count the pairs."""
         columns = artifact.stored_columns(self.plan.pairs)
-        if not self.has_rows("before") or not self.has_rows("after"):
+        if len(self._sides()) == 1:
             source, change = (before, "deleted") if self.has_rows("before") else (after, "inserted")
             have = "a" if change == "inserted" else "b"
             values = self._outputs(columns, have)
             self.connection.execute(
-                f"CREATE TEMP TABLE changes AS SELECT '{change}' AS change, 1::BIGINT AS copies{values} FROM {source}"
+                f"CREATE OR REPLACE TEMP TABLE changes AS SELECT '{change}' AS change, 1::BIGINT AS copies{values} FROM {source}"
             )
             return
+        self.connection.execute(f"CREATE OR REPLACE TEMP SEQUENCE pairs MAXVALUE {sum(self.compared.values()) + 2}")
         matches = " AND ".join(
             f"{left} IS NOT DISTINCT FROM {right}"
             for left, right in zip(self._key_values("b"), self._key_values("a"), strict=True)
@@ -94,10 +121,11 @@ class Changes(Keys):
         differs = " OR ".join(["b.here IS NULL", "a.here IS NULL", *(self.differs(pair) for pair in self.value_pairs)])
         names = "".join(f", {name}" for name, _ in columns)
         self.connection.execute(
-            "CREATE TEMP TABLE changes AS SELECT CASE WHEN b.here IS NULL THEN 'inserted' "
+            "CREATE OR REPLACE TEMP TABLE changes AS SELECT CASE WHEN b.here IS NULL THEN 'inserted' "
             "WHEN a.here IS NULL THEN 'deleted' ELSE 'updated' END AS change, 1::BIGINT AS copies"
             f"{names} FROM (SELECT {self._own(columns, 'b')} true AS here FROM {before}) b "
-            f"FULL OUTER JOIN (SELECT {self._own(columns, 'a')} true AS here FROM {after}) a ON {matches} WHERE {differs}"
+            f"FULL OUTER JOIN (SELECT {self._own(columns, 'a')} true AS here FROM {after}) a ON {matches} "
+            f"WHERE CASE WHEN nextval('pairs') > 0 THEN {differs} END"
         )
 
     @staticmethod

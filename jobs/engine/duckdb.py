@@ -84,9 +84,8 @@ class Embedded(Changes):
             "coalesce(sum(copies) FILTER (change = 'deleted'), 0)::BIGINT, "
             "count(*) FILTER (change = 'updated'), count(*) FROM changes"
         )
-        compared = self._count_compared()
         same = self._shared_live_rows()
-        before, after = (compared.get(side, 0) + same for side in ("b", "a"))
+        before, after = (self.compared.get(side, 0) + same for side in ("b", "a"))
         unchanged = before - deleted - updated
         if unchanged != after - inserted - updated or unchanged < 0:
             raise UnreadableTableError(
@@ -117,16 +116,10 @@ class Embedded(Changes):
             "executor_reason": self.decision.reason,
             "files_read": self.plan.files,
             "bytes_read": self.plan.bytes,
-            "rows_read": sum(compared.values()),
+            "rows_read": sum(self.compared.values()),
             "manifests_read": self.plan.manifests_read,
             "manifests_shared": self.plan.manifests_shared,
         }
-
-    def _count_compared(self) -> dict[str, int]:
-        """The rows that the plan names, by end."""
-        if self.reduced is not None:
-            return {"b": self.reduced.counted.before, "a": self.reduced.counted.after}
-        return {side: self.one(f"SELECT count(*) FROM {rows}")[0] for side, rows in self._sides()}
 
     def _shared_live_rows(self) -> int:
         """Rows that both ends have in the same files."""
@@ -184,7 +177,7 @@ class Embedded(Changes):
         self.connection.execute(
             f"COPY (SELECT row_number() OVER () AS n, change, copies, changed{', ' + names if names else ''} FROM "
             f"(SELECT {outputs} FROM changes ORDER BY {self._order(mode)} LIMIT {rows})) "
-            f"TO {literal(str(target))} (FORMAT parquet, COMPRESSION zstd, "
+            f"TO {literal(str(target))} (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, "
             f"ROW_GROUP_SIZE {artifact.row_group_size(rows)})"
         )
         self.connection.execute("SET preserve_insertion_order = false")

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jobs.engine import artifact
-from jobs.engine.fields import Primitive, literal
+from jobs.engine.bounds import Range, ordered_sql
+from jobs.engine.fields import Primitive
 from jobs.engine.paths import explain_missing, field_parts, list_paths
 from jobs.engine.sides import Sides
 
@@ -54,21 +55,14 @@ class Keys(Sides):
         found = dict.fromkeys(explain_missing(name, paths) for name in unknown)
         return "".join(f" {sentence}" for sentence in found if sentence)
 
-    def _has_repeats(self) -> bool:
-        """Whether two of the rows to compare may have one key: equal hashes, which equal keys always have."""
-        if self.reduced is not None:
-            return self.reduced.counted.has_repeats
-        for side, rows in self._sides():
-            hashed = f"SELECT hash({', '.join(self._key_values(side))}) AS h FROM {rows}"
-            found = self.connection.execute(f"SELECT 1 FROM ({hashed}) GROUP BY h HAVING count(*) > 1 LIMIT 1")
-            if found.fetchone() is not None:
-                return True
-        return False
-
     def _touch(self, table: str) -> None:
         """The distinct keys of the changes."""
-        values = ", ".join(f"{artifact.match_value(pair)} AS k{i}" for i, pair in enumerate(self.key_pairs))
-        self.connection.execute(f"CREATE OR REPLACE TEMP TABLE touched AS SELECT DISTINCT {values} FROM {table}")
+        self.connection.execute(
+            f"CREATE OR REPLACE TEMP TABLE touched AS SELECT DISTINCT {self._matched_keys()} FROM {table}"
+        )
+
+    def _matched_keys(self) -> str:
+        return ", ".join(f"{artifact.match_value(pair)} AS k{i}" for i, pair in enumerate(self.key_pairs))
 
     def _repeated_keys(self, *, among_contributed: bool) -> dict[str, Any] | None:
         """Touched keys that have more than one row at an end, else None."""
@@ -79,20 +73,26 @@ class Keys(Sides):
         if not self.one("SELECT count(*) FROM touched")[0]:
             return None
         keys = [f"k{i}" for i in range(len(self.key_pairs))]
+        counts = self._touched_counts(among_contributed=among_contributed)
         self.connection.execute(
             f"CREATE OR REPLACE TEMP TABLE repeated AS SELECT {', '.join(keys)}, sum(before)::BIGINT AS before, "
-            f"sum(after)::BIGINT AS after FROM ({self._touched_counts()}) GROUP BY {', '.join(keys)} "
+            f"sum(after)::BIGINT AS after FROM ({counts}) GROUP BY {', '.join(keys)} "
             "HAVING sum(before) > 1 OR sum(after) > 1"
         )
         if not self.one("SELECT count(*) FROM repeated")[0]:
             return None
         return self._describe_repeats()
 
-    def _touched_counts(self) -> str:
+    def _touched_counts(self, *, among_contributed: bool) -> str:
         """How often each touched key is there at each end, in parts."""
         if self.reduced is not None:
             return f"SELECT * FROM {self.reduced.keys} r WHERE {self._is_touched('r')}"
-        parts = [self._key_counts(side, rows) for side, rows in self._sides()]
+        if among_contributed:
+            parts = [self._key_counts(side, rows) for side, rows in self._sides()]
+        else:
+            # the join has shown that no two of the rows it compared have one key
+            ends = "(change <> 'inserted')::INTEGER AS before, (change <> 'deleted')::INTEGER AS after"
+            parts = [f"SELECT {self._matched_keys()}, {ends} FROM changes"]
         return " UNION ALL ".join([*parts, self._untouched_counts()])
 
     def _key_counts(self, side: str, rows: str) -> str:
@@ -102,24 +102,26 @@ class Keys(Sides):
 
     def _untouched_counts(self) -> str:
         """Keys of rows that both ends share: one more row at each end."""
-        rows = self.untouched("b", self.columns("b", dict.fromkeys(pair.column for pair in self.key_pairs)))
+        columns = self.columns("b", dict.fromkeys(pair.column for pair in self.key_pairs))
+        rows = self.untouched("b", columns, within=self._touched_ranges())
         values = ", ".join(f"{value} AS k{i}" for i, value in enumerate(self._key_values("b")))
-        bounds = self._bounds()
         return (
-            "SELECT *, 1 AS before, 1 AS after FROM "
-            f"(SELECT {values} FROM ({rows}) u) r WHERE {bounds}{self._is_touched('r')}"
+            f"SELECT *, 1 AS before, 1 AS after FROM (SELECT {values} FROM ({rows}) u) r WHERE {self._is_touched('r')}"
         )
 
-    def _bounds(self) -> str:
-        """The range of the first key column, which lets whole row groups be skipped unread."""
-        pair = self.key_pairs[0]
-        if pair.before is None or not isinstance(pair.before.type, Primitive):
-            return ""
-        low, high, nulls = self.one("SELECT min(k0)::VARCHAR, max(k0)::VARCHAR, count(*) - count(k0) FROM touched")
-        if low is None or nulls or pair.before.type.is_float or pair.before.type.is_bytes:
-            return ""
-        type_ = self.one("SELECT typeof(k0) FROM touched LIMIT 1")[0]
-        return f"r.k0 BETWEEN CAST({literal(low)} AS {type_}) AND CAST({literal(high)} AS {type_}) AND "
+    def _touched_ranges(self) -> list[Range]:
+        """Between what the touched keys lie, for the key columns whose bounds have an order."""
+        found = []
+        for index, pair in enumerate(self.key_pairs):
+            if pair.before is None or pair.after is None or pair.before.type != pair.after.type:
+                continue
+            low, high = (ordered_sql(pair.before, f"{end}(k{index})") for end in ("min", "max"))
+            if low is None or high is None:
+                continue
+            ends = self.one(f"SELECT {low}, {high} FROM touched HAVING count(*) = count(k{index})")
+            if ends:
+                found.append(Range(pair.before, *ends))
+        return found
 
     def _is_touched(self, alias: str) -> str:
         match = " AND ".join(f"t.k{i} IS NOT DISTINCT FROM {alias}.k{i}" for i in range(len(self.key_pairs)))

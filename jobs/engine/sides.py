@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from jobs.engine import artifact
+from jobs.engine.bounds import may_overlap
 from jobs.engine.columns import comparable, find_pair
-from jobs.engine.fields import duckdb_type, literal
+from jobs.engine.fields import duckdb_type
 from jobs.engine.rules import filter_columns, filter_pairs, filter_sql
 from jobs.engine.scan import Column, Scanner
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.expressions import BooleanExpression
 
+    from jobs.engine.bounds import Range
     from jobs.engine.columns import Pair
     from jobs.engine.planner import DiffPlan, End, LiveFile
     from jobs.engine.reduced import Reduced
@@ -40,6 +42,7 @@ class Sides:
     warnings: list[str] = field(default_factory=list)
     reduced: Reduced | None = None
     """What another executor left of the rows to compare; None where they are read here."""
+    _has_files: bool = False
 
     def one(self, sql: str) -> tuple[Any, ...]:
         """The first row of a query that has one."""
@@ -89,9 +92,13 @@ class Sides:
             columns = self.columns(name[0])
             parts = [scanner.live_rows(files, columns, dead=f"dead_{name}")] if files else []
             if plan.shifted:
-                parts.append(scanner.moved_rows(plan.shifted, columns, gone=name == "before"))
+                # few rows of large files: found once, asked for often
+                moved = scanner.moved_rows(plan.shifted, columns, gone=name == "before")
+                self.connection.execute(f"CREATE TEMP TABLE {name}_moved AS {moved}")
+                parts.append(f"SELECT * FROM {name}_moved")
             body = " UNION ALL ".join(parts) or scanner.live_rows((), columns, dead=f"dead_{name}")
             self.connection.execute(f"CREATE TEMP VIEW {name}_files AS {self._chosen(body, name[0])}")
+        self._has_files = True
 
     def _chosen(self, rows: str, side: str, names: str = "*") -> str:
         """The rows that the filter chooses."""
@@ -107,42 +114,40 @@ class Sides:
 
     def whole(self, side: str, pairs: Iterable[Pair]) -> str:
         """Every row of one end, chosen columns only."""
-        if not self._has_view("before_files"):
+        if not self._has_files:
             self._read_files()
         rows, columns = ("before_files" if side == "b" else "after_files"), self.columns(side, pairs)
         names = ", ".join(column.alias for column in columns) or "1 AS nothing"
         return f"SELECT {names} FROM {rows} UNION ALL {self.untouched(side, columns)}"
 
-    def untouched(self, side: str, columns: Sequence[Column]) -> str:
-        """Rows of one end that the plan left out, because both ends have them in the same file."""
+    def untouched(self, side: str, columns: Sequence[Column], *, within: Sequence[Range] = ()) -> str:
+        """Rows of one end that the plan left out, because both ends have them in the same file.
+
+        Those of files that hold nothing within the ranges are not among them.
+        """
         end = self.plan.before if side == "b" else self.plan.after
         scanner = self.scanner(end)
         if scanner is None:
             nothing = ", ".join(f"CAST(NULL AS {duckdb_type(c.field.type)}) AS {c.alias}" for c in columns)
             return f"SELECT {nothing or '1 AS nothing'} WHERE false"
-        shared = self.shared_files()
+        shared = [file for file in self.shared_files if may_overlap(file.data, within)]
+        shifted = [file for file in self.plan.shifted if may_overlap(file.before.data, within)]
         needed = [*columns]
         needed += [c for c in self.columns(side, self.chosen_by.values()) if c not in needed]
         parts = [scanner.live_rows(shared, needed, dead="dead_shared")]
-        if self.plan.shifted:
-            parts.append(scanner.kept_rows(self.plan.shifted, needed))
+        if shifted:
+            parts.append(scanner.kept_rows(shifted, needed))
         names = ", ".join(column.alias for column in columns) or "1 AS nothing"
         return self._chosen(" UNION ALL ".join(parts), side, names)
 
+    @cached_property
     def shared_files(self) -> tuple[LiveFile, ...]:
         """The carried-over files, with their deleted positions loaded."""
         shared = self.plan.shared()
-        if not self._has_table("dead_shared"):
-            scanner = self.scanner(self.plan.before)
-            if scanner is not None:
-                scanner.load_positions("dead_shared", shared)
+        scanner = self.scanner(self.plan.before)
+        if scanner is not None:
+            scanner.load_positions("dead_shared", shared)
         return shared
-
-    def _has_table(self, name: str) -> bool:
-        return bool(self.one(f"SELECT count(*) FROM duckdb_tables() WHERE table_name = {literal(name)}")[0])
-
-    def _has_view(self, name: str) -> bool:
-        return bool(self.one(f"SELECT count(*) FROM duckdb_views() WHERE view_name = {literal(name)}")[0])
 
     @cached_property
     def named_keys(self) -> dict[str, Pair | None]:
@@ -174,6 +179,13 @@ class Sides:
             pairwise = comparable(pair.before.type, pair.after.type, pair.value("b"), pair.value("a"))
             values.append(pairwise[0] if side == "b" else pairwise[1])
         return values
+
+    @cached_property
+    def compared(self) -> dict[str, int]:
+        """How many rows there are to compare, by end."""
+        if self.reduced is not None:
+            return {"b": self.reduced.counted.before, "a": self.reduced.counted.after}
+        return {side: self.one(f"SELECT count(*) FROM {rows}")[0] for side, rows in self._sides()}
 
     def has_rows(self, side: str) -> bool:
         """Whether an end lists any data: a new dataset's other end may lack even the columns."""

@@ -134,6 +134,28 @@ def test_duplicates_of_untouched_keys_do_not_matter(tmp_path: Path) -> None:
     assert (result["mode"], result["updated"], result["unchanged"], result["key_trouble"]) == ("identifier", 1, 2, None)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "rows"),
+    [
+        # as many copies come as leave, and no two values of a key differ
+        pytest.param([1, 1, 2], [1, 2, 2], (2, 2), id="copies"),
+        pytest.param([1] * 400, [1] * 401, (400, 401), id="constant"),
+        pytest.param([1], [2, 2], (0, 2), id="only-after"),
+        pytest.param([None, None], [1], (2, 0), id="null"),
+    ],
+)
+def test_repeated_keys_are_found_however_the_rows_meet(
+    tmp_path: Path, before: list[int], after: list[int], rows: tuple[int, int]
+) -> None:
+    schema = keyed(field(2, "v", StringType()))
+    ends = ([{"k": key, "v": "same"} for key in keys] for keys in (before, after))
+    _, *sides = two_versions(tmp_path, schema, *ends)
+    result = tables.diff(tmp_path, *sides, key=["k"])
+    trouble = result["key_trouble"]
+    assert (result["mode"], trouble["kind"]) == ("net", "duplicates")
+    assert (trouble["before"]["rows"], trouble["after"]["rows"]) == rows
+
+
 def test_a_new_row_with_the_key_of_an_untouched_file_is_found(tmp_path: Path) -> None:
     table = tables.make_table(tmp_path, keyed(field(2, "v", StringType())))
     table.append(tables.arrow_rows(table, [{"k": 1, "v": "a"}]))

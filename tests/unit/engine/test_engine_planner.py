@@ -8,6 +8,7 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
+from jobs.engine.bounds import Range, may_overlap
 from jobs.engine.columns import pair_columns
 from jobs.engine.fields import Field, Primitive
 from jobs.engine.fields import Schema as Columns
@@ -134,3 +135,23 @@ def test_columns_match_by_id_then_by_name(old: Any, new: Any, wanted: Any) -> No
     schemas = [Columns(0, tuple(Field(i, n, Primitive("long")) for i, n in side)) for side in (old, new)]
     pairs = pair_columns(*schemas)
     assert [(p.before.name if p.before else None, p.after.name if p.after else None) for p in pairs] == wanted
+
+
+def test_bounds_tell_which_files_can_hold_a_key(tmp_path: Path) -> None:
+    table = tables.make_table(tmp_path, SCHEMA)
+    append(table, 1, 2)
+    append(table, 5, 6)
+    snapshot = tables.snapshot_of(table)
+    found = plan(table, snapshot, snapshot)
+    assert found.after.schema is not None
+    key, value = found.after.schema.fields
+
+    def files(*ranges: Range) -> list[int]:
+        entries = [file.data for file in found.shared()]
+        return sorted(entry.lower[1][0] for entry in entries if may_overlap(entry, ranges))
+
+    assert files(Range(key, 3, 4)) == []
+    assert files(Range(key, 2, 5)) == files() == [1, 5]
+    assert files(Range(key, 6, 9)) == files(Range(value, b"6", b"60")) == [5]
+    assert files(Range(key, 1, 9), Range(value, b"", b"10")) == [1]
+    assert files(Range(Field(3, "new", Primitive("long")), 0, 0)) == [1, 5]
