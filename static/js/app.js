@@ -7,6 +7,7 @@ import './behaviour/forms.js';
 import './behaviour/live.js';
 import './behaviour/log.js';
 import './behaviour/tabs.js';
+import './behaviour/talk.js';
 import './behaviour/walk.js';
 
 const hotkeysOn = document.documentElement.dataset.hotkeys !== 'off';

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django import forms
 
 from webapp.pulls.rules import states
@@ -29,6 +31,23 @@ class CommentForm(forms.Form):
     """A remark."""
 
     body = forms.CharField(widget=forms.Textarea)
+
+
+class RemarkForm(CommentForm):
+    """A remark on a line of code, or on a dataset, one of its rows or a cell of that."""
+
+    path = forms.CharField(required=False)
+    line = forms.IntegerField(required=False, min_value=1)
+    side = forms.ChoiceField(required=False, choices=[("head", "After"), ("base", "Before")])
+    dataset = forms.CharField(required=False)
+    column = forms.CharField(required=False)
+
+    def anchor(self) -> dict[str, Any]:
+        """What it is about; the columns of a key come as `key.<column>`."""
+        names = ("path", "line", "side") if self.cleaned_data.get("path") else ("dataset", "column")
+        found = {name: value for name in names if (value := self.cleaned_data.get(name)) not in ("", None)}
+        key = {name[len("key.") :]: value for name, value in self.data.items() if name.startswith("key.") and value}
+        return {**found, "key": key} if key and "dataset" in found else found
 
 
 class ReviewForm(forms.Form):

@@ -136,6 +136,10 @@ class Comment(models.Model):
     body = models.TextField()
     anchor = models.JSONField(null=True)
     """{path, line, side} or {dataset, key, column}; None for the whole pull request."""
+    quoted = models.TextField(blank=True)
+    """What stood there when it was written; where something else stands now, it is outdated."""
+    resolved_at = models.DateTimeField(null=True)
+    resolved_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     created_at = models.DateTimeField(default=clock.now)
 
     class Meta(TypedModelMeta):
@@ -143,6 +147,23 @@ class Comment(models.Model):
 
     def __str__(self) -> str:
         return f"{self.pull_id}: comment {self.pk}"
+
+
+class Viewed(models.Model):
+    """A reader has looked at a file or a dataset of a pull request, as it was then."""
+
+    pull = models.ForeignKey(PullRequest, on_delete=models.CASCADE, related_name="viewed")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    place = models.CharField(max_length=400)
+    """Path of the file, or of the dataset, which begins with a slash."""
+    content = models.CharField(max_length=100)
+    """What was there to see; the mark is void where that is something else now."""
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [models.UniqueConstraint(fields=["pull", "user", "place"], name="viewed_once")]
+
+    def __str__(self) -> str:
+        return f"{self.pull_id}: {self.place} by {self.user_id}"
 
 
 class TimelineEvent(models.Model):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
@@ -14,6 +14,7 @@ from webapp.pulls.models import Merge
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.conversation import frame
 from webapp.pulls.queries.head import PullHead, load, read_head
+from webapp.pulls.queries.remarks import FileTalk, Viewing, content_of_file, list_file_talk, read_viewed
 from webapp.repositories import queries as repositories
 from webapp.repositories.queries.pages import ref_url
 
@@ -56,6 +57,8 @@ class FileView:
     url: str
     edit_url: str
     more_url: str
+    talk: FileTalk | None = None
+    viewing: Viewing | None = None
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,8 @@ class CodePage:
     deletions: int
     ignore_whitespace: bool
     left_out: int
+    viewed: int
+    """How many files the reader has ticked."""
 
 
 @dataclass(frozen=True)
@@ -135,14 +140,14 @@ def read_code(principal: Principal, repository: str, number: int, *, parameters:
     files = repositories.compare(pull.repository, base, pull.head_sha, ignore_whitespace=ignore)
     whole = parameters.get("whole", "")
     may_edit = head.may_write and head.is_open and loaded.facts.source_exists
+    ref = pull.source if loaded.facts.source_exists else pull.head_sha
+    talk = list_file_talk(pull, files, principal)
+    marks = read_viewed(pull, {file.path: content_of_file(file) for file in files}, principal)
     shown = [
-        view_file(
-            pull.repository,
-            pull.source if loaded.facts.source_exists else pull.head_sha,
-            file,
-            may_edit=may_edit,
-            whole=whole,
-            here=f"{head.url}/code",
+        replace(
+            view_file(pull.repository, ref, file, may_edit=may_edit, whole=whole, here=f"{head.url}/code"),
+            talk=talk.get(file.path),
+            viewing=marks[file.path],
         )
         for file in files[:FILES]
     ]
@@ -156,6 +161,7 @@ def read_code(principal: Principal, repository: str, number: int, *, parameters:
         deletions=sum(file.deletions for file in files),
         ignore_whitespace=ignore,
         left_out=max(0, len(files) - FILES),
+        viewed=sum(mark.is_viewed for mark in marks.values()),
     )
 
 

@@ -281,6 +281,7 @@ def _describe_comment(loaded: Loaded, comment: Comment) -> Entry:
         text="commented on" if anchor else "commented",
         card="comment",
         body=comment.body,
+        labels=(Mark("Resolved", "ok"),) if comment.resolved_at else (),
         anchor=anchor,
     )
 

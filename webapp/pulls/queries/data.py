@@ -17,6 +17,7 @@ from webapp.pulls.queries.artifacts import artifact_folder, first_rows_folder
 from webapp.pulls.queries.conversation import frame
 from webapp.pulls.queries.head import Loaded, PullHead, load, read_head
 from webapp.pulls.queries.progress import Progress, describe_progress, describe_reached
+from webapp.pulls.queries.remarks import RowTalk, Viewing, content_of_dataset, place_row_talk, read_viewed
 from webapp.pulls.queries.rows import Place, RowsView, read_first_rows, read_rows
 from webapp.pulls.rules import states
 from webapp.pulls.rules.dataset_rules import rules_from_json
@@ -39,6 +40,7 @@ class DatasetItem:
     note: str
     is_current: bool
     schema_note: str
+    is_viewed: bool
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,8 @@ class DatasetView:
     retry_url: str
     cancel_url: str
     show: str
+    viewing: Viewing
+    talk: RowTalk
 
     @property
     def stale_text(self) -> str:
@@ -100,6 +104,9 @@ class DataPage:
     head: PullHead
     tab: str
     groups: list[ItemGroup]
+    total: int
+    viewed: int
+    """How many datasets the reader has ticked."""
     view: DatasetView | None
     pull_url: str
     build_url: str
@@ -153,16 +160,15 @@ def read_data(principal: Principal, repository: str, number: int, *, parameters:
     """Return what the Data tab shows."""
     loaded = load(principal, repository, number)
     row = _choose(loaded, str(parameters.get("dataset", "")))
+    marks = read_viewed(loaded.pull, {one.path: content_of_dataset(one) for one in loaded.rows}, principal)
     return DataPage(
         **frame(repository),
         head=read_head(principal, loaded),
         tab="Data",
-        groups=_group_items(loaded, row),
-        view=_view_dataset(
-            loaded, row, parameters, may_cancel=permissions.can_repository(principal, repository, "write")
-        )
-        if row
-        else None,
+        groups=_group_items(loaded, row, marks),
+        total=len(marks),
+        viewed=sum(mark.is_viewed for mark in marks.values()),
+        view=_view_dataset(loaded, row, parameters, principal, marks[row.path]) if row else None,
         pull_url=loaded.url,
         build_url=reverse("pull-build", args=[repository, number]),
     )
@@ -211,14 +217,18 @@ def _choose(loaded: Loaded, path: str) -> PullDataset | None:
     return next(iter(with_rows or loaded.rows), None)
 
 
-def _group_items(loaded: Loaded, chosen: PullDataset | None) -> list[ItemGroup]:
+def _group_items(loaded: Loaded, chosen: PullDataset | None, marks: Mapping[str, Viewing]) -> list[ItemGroup]:
     kinds = [
         ("Code or data changed", (states.MODIFIED, states.ADDED, states.REMOVED)),
         ("Downstream only", (states.AFFECTED,)),
     ]
     groups = []
     for name, changes in kinds:
-        items = [_item(loaded, row, is_current=row is chosen) for row in loaded.rows if row.change in changes]
+        items = [
+            _item(loaded, row, is_current=row is chosen, is_viewed=marks[row.path].is_viewed)
+            for row in loaded.rows
+            if row.change in changes
+        ]
         if items:
             groups.append(ItemGroup(name, items))
     return groups
@@ -232,7 +242,7 @@ _ICONS = {
 }
 
 
-def _item(loaded: Loaded, row: PullDataset, *, is_current: bool) -> DatasetItem:
+def _item(loaded: Loaded, row: PullDataset, *, is_current: bool, is_viewed: bool) -> DatasetItem:
     icon, tone = _ICONS.get(row.change, ("table", ""))
     comparison = row.comparison
     counts = None
@@ -246,13 +256,15 @@ def _item(loaded: Loaded, row: PullDataset, *, is_current: bool) -> DatasetItem:
             counts = (int(summary.get("inserted", 0)), int(summary.get("deleted", 0)), int(summary.get("updated", 0)))
     schema = {states.BREAKING: "schema breaks", states.CHANGED: "schema changed"}.get(row.schema_status, "")
     url = f"{loaded.url}/data?{urlencode({'dataset': row.path}, safe='/')}"
-    return DatasetItem(row.path, url, row.change, icon, tone, counts, note, is_current, schema)
+    return DatasetItem(row.path, url, row.change, icon, tone, counts, note, is_current, schema, is_viewed)
 
 
 # ---- one dataset ---------------------------------------------------------------------------------------------------
 
 
-def _view_dataset(loaded: Loaded, row: PullDataset, parameters: Mapping[str, Any], *, may_cancel: bool) -> DatasetView:
+def _view_dataset(
+    loaded: Loaded, row: PullDataset, parameters: Mapping[str, Any], principal: Principal, viewing: Viewing
+) -> DatasetView:
     comparison = row.comparison
     show = "statistics" if parameters.get("show") == "statistics" else "rows"
     state = comparison.state if comparison else states.NOT_COMPARED
@@ -267,6 +279,9 @@ def _view_dataset(loaded: Loaded, row: PullDataset, parameters: Mapping[str, Any
         dataset_id=row.dataset_id,
         branch=pull.source,
     )
+    rows = None
+    if ready and comparison and show == "rows":
+        rows = read_rows(artifact_folder(comparison), parameters=parameters, place=place)
     return DatasetView(
         path=row.path,
         dataset_id=row.dataset_id,
@@ -278,7 +293,7 @@ def _view_dataset(loaded: Loaded, row: PullDataset, parameters: Mapping[str, Any
         error=comparison.error if comparison else "",
         progress=describe_progress(comparison),
         reached=describe_reached(comparison),
-        may_cancel=may_cancel,
+        may_cancel=permissions.can_repository(principal, pull.repository.name, "write"),
         is_moving=state in (states.QUEUED, states.RUNNING),
         before_id=row.before_id or "",
         after_id=row.after_id or "",
@@ -288,9 +303,7 @@ def _view_dataset(loaded: Loaded, row: PullDataset, parameters: Mapping[str, Any
         schema=diff_artifact(comparison.schema) if comparison and comparison.schema else None,
         schema_url=f"{loaded.url}/schema#{row.path}",
         rules=rules_from_json(comparison.rules).describe() if comparison else [],
-        rows=read_rows(artifact_folder(comparison), parameters=parameters, place=place)
-        if ready and comparison and show == "rows"
-        else None,
+        rows=rows,
         first_rows=read_first_rows(first_rows_folder(comparison), place=place),
         statistics=charts.read_statistics(
             artifact_folder(comparison), before=pull.target, after=pull.source, scope=str(parameters.get("scope", ""))
@@ -300,4 +313,6 @@ def _view_dataset(loaded: Loaded, row: PullDataset, parameters: Mapping[str, Any
         retry_url=reverse("pull-compare-again", args=[pull.repository.name, pull.number]),
         cancel_url=reverse("pull-compare-cancel", args=[pull.repository.name, pull.number]),
         show=show,
+        viewing=viewing,
+        talk=place_row_talk(row, {line.n: line.key for line in rows.table.rows} if rows else {}, principal),
     )

@@ -14,7 +14,7 @@ from webapp.accounts.permissions import visible_repositories
 from webapp.builds import queries as builds
 from webapp.builds.models import Build
 from webapp.core.errors import NotFound
-from webapp.pulls.models import Comparison, Merge, PullDataset, PullRequest, SpecRecord
+from webapp.pulls.models import Comment, Comparison, Merge, PullDataset, PullRequest, SpecRecord
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.dataset_rules import DatasetRules, read_dataset_rules
 from webapp.repositories import queries as repositories
@@ -56,6 +56,21 @@ def get_pull(principal: Principal, repository_name: str, number: int) -> PullReq
     if pull is None:
         raise NotFound(f"{repository_name} has no pull request #{number}.")
     return pull
+
+
+def get_comment(principal: Principal, repository_name: str, number: int, comment: int) -> Comment:
+    """One comment of a pull request that the reader may see.
+
+    Raises:
+        NotFound: no such comment for this reader.
+
+    """
+    pull = get_pull(principal, repository_name, number)
+    found = pull.comments.filter(pk=comment).first()
+    if found is None:
+        raise NotFound(f"Pull request #{number} has no comment {comment}.")
+    found.pull = pull
+    return found
 
 
 def list_pulls(principal: Principal, *, repository: Repository | None = None, state: str = "") -> QuerySet[PullRequest]:

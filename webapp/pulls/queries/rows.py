@@ -100,6 +100,7 @@ class Line:
     cells: list[Cell]
     url: str
     """Who changed the row; empty without a key."""
+    key: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,7 @@ class RowsView:
     change: str
     sort: str
     key: str
+    key_columns: list[str]
     mode: str
     trouble: Mapping[str, Any] | None
     asked_key: str
@@ -252,6 +254,7 @@ class _RowsBuilder:
             change=asked.change,
             sort=asked.sort,
             key=", ".join(page.key),
+            key_columns=list(page.key),
             mode=page.mode,
             trouble=summary.get("key_trouble"),
             asked_key=", ".join(summary.get("asked_key") or ()),
@@ -370,7 +373,7 @@ class _RowsBuilder:
         css, sign, word = SIGNS[row.change]
         cells = {cell.column: cell for cell in row.cells}
         shown_cells = [self._cell(cells[one]) for one in shown]
-        return Line(row.n, css, sign, word, row.copies, shown_cells, self._blame(row))
+        return Line(row.n, css, sign, word, row.copies, shown_cells, self._blame(row), row.key or {})
 
     def _blame(self, row: stored.Row) -> str:
         if self.place.dataset_id is None or not row.key:

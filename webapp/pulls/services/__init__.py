@@ -1,4 +1,4 @@
-"""Writes of pull requests: `pulls` (their life and reviews), `comparisons` (stored row diffs), `history`
+"""Writes of pull requests: `pulls` (their life and reviews), `remarks` (comments, what was viewed), `comparisons` (stored row diffs), `history`
 (what readers of a dataset ask for), `merging`, `receivers`.
 """
 
@@ -13,7 +13,6 @@ from webapp.pulls.services.comparisons import (
 from webapp.pulls.services.history import compare_ends, request_blame, request_changelog
 from webapp.pulls.services.merging import merge_pull, resume_merge, sweep_merges
 from webapp.pulls.services.pulls import (
-    add_comment,
     add_review,
     build_pull,
     close_pull,
@@ -23,6 +22,7 @@ from webapp.pulls.services.pulls import (
     reopen_pull,
     update_pull,
 )
+from webapp.pulls.services.remarks import add_comment, mark_viewed, resolve_comment
 
 __all__ = [
     "add_comment",
@@ -32,6 +32,7 @@ __all__ = [
     "cancel_pull_comparison",
     "close_pull",
     "compare_ends",
+    "mark_viewed",
     "merge_pull",
     "open_pull",
     "refresh_by_id",
@@ -41,6 +42,7 @@ __all__ = [
     "request_changelog",
     "request_comparison",
     "rerun_comparison",
+    "resolve_comment",
     "resume_merge",
     "run_comparison",
     "sweep_comparisons",

@@ -1,4 +1,4 @@
-"""The life of a pull request: open, edit, close, review, comment, and following what moves under it."""
+"""The life of a pull request: open, edit, close, review, and following what moves under it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from webapp.builds import queries as builds
 from webapp.builds import services as build_services
 from webapp.core import clock, doorbell
 from webapp.core.errors import Conflict, InvalidInput, PermissionDenied
-from webapp.core.numbers import read_count
 from webapp.datasets import queries as datasets
-from webapp.pulls.models import Comment, PullDataset, PullRequest, Review, TimelineEvent
+from webapp.pulls.models import PullDataset, PullRequest, Review, TimelineEvent
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.datasets import classify_datasets
 from webapp.pulls.services import comparisons
+from webapp.pulls.services.remarks import check_body
 from webapp.repositories import queries as repositories
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 NUMBER_TRIES = 5
 REFRESH_TASK = "webapp.pulls.tasks.refresh"
-MAX_BODY = 65_536
 
 
 def open_pull(
@@ -53,7 +52,7 @@ def open_pull(
     """
     check_repository(by, repository.name, "write")
     title = _check_title(title)
-    _check_body(body)
+    check_body(body)
     head, base = _find_heads(repository, source, target)
     pull = _insert_pull(
         repository=repository,
@@ -110,11 +109,6 @@ def _check_title(title: str) -> str:
     if len(title) > 250:
         raise InvalidInput("The title is too long.", errors={"title": ["At most 250 characters."]})
     return title
-
-
-def _check_body(body: str) -> None:
-    if len(body) > MAX_BODY:
-        raise InvalidInput("The text is too long.", errors={"body": [f"At most {MAX_BODY} characters."]})
 
 
 def _find_heads(repository: Repository, source: str, target: str) -> tuple[str, str]:
@@ -201,7 +195,7 @@ def _check_changes(pull: PullRequest, changes: Mapping[str, Any]) -> None:
         raise InvalidInput(message, errors={name: ["Cannot be changed."] for name in unknown})
     if "title" in changes:
         _check_title(changes["title"])
-    _check_body(changes.get("body", ""))
+    check_body(changes.get("body", ""))
     wanted = changes.get("state", pull.state)
     if wanted not in (states.OPEN, states.CLOSED) and wanted != pull.state:
         message = f"state is open or closed, not {wanted!r}; merging has an address of its own."
@@ -266,39 +260,6 @@ def _fresh_state(pull: PullRequest) -> str:
     return PullRequest.objects.values_list("state", flat=True).get(pk=pull.pk)
 
 
-def add_comment(*, pull: PullRequest, body: str, by: Principal, anchor: Mapping[str, Any] | None = None) -> Comment:
-    """Remark on the pull request, a line of code or a cell of data."""
-    check_repository(by, pull.repository.name, "read")
-    if not body.strip():
-        raise InvalidInput("The comment is empty.", errors={"body": ["Write something."]})
-    _check_body(body)
-    comment = Comment.objects.create(
-        pull=pull, author_id=by.user_id, body=body, anchor=_check_anchor(pull, anchor) if anchor else None
-    )
-    PullRequest.objects.filter(pk=pull.pk).update(updated_at=clock.now())
-    return comment
-
-
-def _check_anchor(pull: PullRequest, anchor: Mapping[str, Any]) -> dict[str, Any]:
-    if {"path", "line"} <= set(anchor) <= {"path", "line", "side"}:
-        side = anchor.get("side", "head")
-        if side in ("head", "base") and type(anchor["line"]) is int and isinstance(anchor["path"], str):
-            return {"path": anchor["path"], "line": anchor["line"], "side": side}
-    if {"dataset"} <= set(anchor) <= {"dataset", "key", "column"}:
-        number = read_count(str(anchor["dataset"]))
-        row = pull.datasets.filter(dataset_id=number).first() if number is not None else None
-        row = row or pull.datasets.filter(path=str(anchor["dataset"])).first()
-        if row is None:
-            raise InvalidInput(
-                f"The pull request has no dataset {anchor['dataset']}.", errors={"anchor": ["Unknown dataset."]}
-            )
-        return {"dataset": row.path, "key": anchor.get("key"), "column": anchor.get("column")}
-    raise InvalidInput(
-        "The anchor is neither {path, line, side} nor {dataset, key, column}.",
-        errors={"anchor": ["side is head or base, line a number."]},
-    )
-
-
 def add_review(*, pull: PullRequest, verdict: str, by: Principal, body: str = "") -> Review:
     """Give a verdict on exactly what the pull request shows now.
 
@@ -313,7 +274,7 @@ def add_review(*, pull: PullRequest, verdict: str, by: Principal, body: str = ""
         raise InvalidInput(f"{verdict!r} is no verdict.", errors={"verdict": ["One of approve, reject and comment."]})
     if verdict == states.COMMENT and not body.strip():
         raise InvalidInput("A review that only comments needs text.", errors={"body": ["Write something."]})
-    _check_body(body)
+    check_body(body)
     if verdict == states.APPROVE:
         if by.user_id == pull.author_id:
             raise PermissionDenied("Nobody approves their own pull request.", code="own_pull")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.shortcuts import redirect
@@ -13,13 +14,13 @@ from django.views.decorators.http import require_POST
 from webapp.core import pages
 from webapp.core.errors import AppError
 from webapp.pulls import services
-from webapp.pulls.forms import CommentForm, EditPullForm, MergeForm, NewPullForm, ReviewForm
+from webapp.pulls.forms import CommentForm, EditPullForm, MergeForm, NewPullForm, RemarkForm, ReviewForm
 from webapp.pulls.queries import code, conversation, listing
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.views.common import act, signed_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from django.http import HttpRequest, HttpResponse
 
@@ -126,6 +127,63 @@ def comment(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
     """Add a remark."""
     services.add_comment(pull=pull, body=_read(CommentForm(request.POST))["body"], by=by)
     return ""
+
+
+@require_POST
+def remark(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+    """Comment on a line of code or on rows, and return there."""
+    principal = signed_in(request)
+    pull = queries.get_pull(principal, repo, number)
+    form = RemarkForm(request.POST)
+    body, anchor = _read(form)["body"], form.anchor()
+
+    def action() -> str:
+        services.add_comment(pull=pull, body=body, by=principal, anchor=anchor)
+        return ""
+
+    return act(
+        request,
+        action,
+        back=_place_url(repo, number, anchor),
+    )
+
+
+@require_POST
+def resolve(request: HttpRequest, repo: str, number: int, comment_id: int) -> HttpResponse:
+    """Say that a comment is dealt with, or that it is not, and return there."""
+    principal = signed_in(request)
+    found = queries.get_comment(principal, repo, number, comment_id)
+
+    def action() -> str:
+        services.resolve_comment(comment=found, by=principal, resolved=request.POST.get("resolved") == "1")
+        return ""
+
+    return act(request, action, back=_place_url(repo, number, found.anchor or {}))
+
+
+@require_POST
+def viewed(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+    """Tick a file or a dataset as viewed, or not, and return to the list."""
+    principal = signed_in(request)
+    pull = queries.get_pull(principal, repo, number)
+    place = request.POST.get("place", "")
+    content = request.POST.get("content", "") if request.POST.get("viewed") else ""
+
+    def action() -> str:
+        services.mark_viewed(pull=pull, place=place, content=content, by=principal)
+        return ""
+
+    anchor = {"dataset": place} if place.startswith("/") else {"path": place}
+    return act(request, action, back=_place_url(repo, number, anchor))
+
+
+def _place_url(repo: str, number: int, anchor: Mapping[str, Any]) -> str:
+    """Return where on the pages a comment's place is."""
+    if anchor.get("path"):
+        return f"{reverse('pull-code', args=[repo, number])}#file-{anchor['path']}"
+    if anchor.get("dataset"):
+        return f"{reverse('pull-data', args=[repo, number])}?{urlencode({'dataset': anchor['dataset']}, safe='/')}"
+    return _url(repo, number)
 
 
 @_form()

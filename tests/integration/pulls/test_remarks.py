@@ -1,0 +1,144 @@
+"""Comments beside the lines and rows that they are about, and what a reader has ticked as viewed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.factories import repositories as make
+from webapp.accounts.models import User
+from webapp.pulls import services
+from webapp.pulls.models import Comment, PullDataset, PullRequest, Viewed
+from webapp.pulls.queries.remarks import place_row_talk
+
+if TYPE_CHECKING:
+    from django.test import Client
+
+    from webapp.accounts.rules.principals import Principal
+
+pytestmark = [pytest.mark.integration, pytest.mark.django_db]
+PAGE = "/r/shop/pulls/1"
+
+
+@pytest.fixture
+def ines(home: Path, admin: User) -> Principal:
+    """A writer."""
+    return make.a_person("ines")
+
+
+@pytest.fixture
+def pull(ines: Principal, monkeypatch: pytest.MonkeyPatch) -> PullRequest:
+    """A pull request that changes line 2 of a file with three."""
+    monkeypatch.setattr("webapp.core.doorbell.ring", lambda *_args, **_kwargs: None)
+    repository = make.a_repository("shop", by=ines)
+    make.a_commit(repository, {"notes.txt": "one\ntwo\nthree\n"}, by=ines)
+    make.a_branch(repository, "feature", by=ines)
+    make.a_commit(repository, {"notes.txt": "one\nTWO\nthree\n", "more.txt": "x\n"}, branch="feature", by=ines)
+    return services.open_pull(repository=repository, title="Change", source="feature", target="master", by=ines)
+
+
+@pytest.fixture
+def reader(pull: PullRequest, client: Client) -> Client:
+    """Somebody who may read, signed in."""
+    person = make.a_member(pull.repository, "reader", "olek")
+    client.force_login(User.objects.get(pk=person.user_id))
+    return client
+
+
+def say(client: Client, **fields: Any) -> str:
+    answer = client.post(f"{PAGE}/remark", {"body": "Why?", **fields})
+    assert answer.status_code == 302
+    return str(answer["Location"])
+
+
+def file_named(client: Client, path: str) -> Any:
+    return next(one for one in client.get(f"{PAGE}/code").context["files"] if one.file.path == path)
+
+
+def push(pull: PullRequest, files: dict[str, str], by: Principal) -> None:
+    make.a_commit(pull.repository, files, branch="feature", by=by)
+    services.refresh_pull(pull=pull)
+
+
+@pytest.mark.parametrize(("line", "side"), [(2, "head"), (2, "base"), (3, "head")])
+def test_a_remark_stands_below_its_line(reader: Client, line: int, side: str) -> None:
+    assert say(reader, path="notes.txt", line=line, side=side) == f"{PAGE}/code#file-notes.txt"
+
+    talk = file_named(reader, "notes.txt").talk
+    assert [(place, [one.author for one in said]) for place, said in talk.by_line.items()] == [((side, line), ["olek"])]
+    assert not talk.others
+    assert reader.get(f"{PAGE}/code").content.decode().count('class="talk"') == 1
+
+
+def test_a_remark_on_a_line_that_is_another_now_is_outdated(reader: Client, pull: PullRequest, ines: Principal) -> None:
+    say(reader, path="notes.txt", line=2, side="head")
+    push(pull, {"notes.txt": "one\nTwo\nthree\n"}, ines)
+
+    talk = file_named(reader, "notes.txt").talk
+    assert not talk.by_line
+    assert [(one.where, one.quoted, one.is_outdated) for one in talk.others] == [("line 2", "TWO", True)]
+    assert "Outdated" in reader.get(f"{PAGE}/code").content.decode()
+
+
+def test_a_line_that_is_not_there_says_so_and_nothing_is_lost(reader: Client) -> None:
+    say(reader, path="notes.txt", line=99, side="head")
+    assert [one.where for one in file_named(reader, "notes.txt").talk.others] == ["line 99"]
+    assert "#comment-" not in say(reader, path="notes.txt", line=2, body=" ")
+    assert Comment.objects.count() == 1
+
+
+def test_who_wrote_a_remark_and_writers_resolve_it(reader: Client, pull: PullRequest, ines: Principal) -> None:
+    services.add_comment(pull=pull, body="Hm", by=ines, anchor={"path": "notes.txt", "line": 2})
+    say(reader, path="notes.txt", line=2, side="head")
+    theirs, own = file_named(reader, "notes.txt").talk.by_line["head", 2]
+    assert (theirs.may_resolve, own.may_resolve) == (False, True)
+
+    reader.post(theirs.resolve_url, {"resolved": "1"})
+    reader.post(own.resolve_url, {"resolved": "1"})
+    assert [one.resolved_by for one in file_named(reader, "notes.txt").talk.by_line["head", 2]] == ["", "olek"]
+    services.resolve_comment(comment=Comment.objects.get(pk=theirs.id), by=ines)
+    reader.post(own.resolve_url, {"resolved": "0"})
+    assert [one.resolved_by for one in file_named(reader, "notes.txt").talk.by_line["head", 2]] == ["ines", ""]
+    assert reader.post(f"{PAGE}/comments/999/resolve", {"resolved": "1"}).status_code == 404
+
+
+def test_a_viewed_file_folds_until_it_changes(reader: Client, pull: PullRequest, ines: Principal) -> None:
+    tick = file_named(reader, "notes.txt").viewing
+    reader.post(f"{PAGE}/viewed", {"place": tick.place, "content": tick.content, "viewed": "1"})
+
+    page = reader.get(f"{PAGE}/code")
+    assert "1 of 2 viewed" in page.content.decode()
+    assert [one.viewing.is_viewed for one in page.context["files"]] == [False, True]
+    push(pull, {"notes.txt": "one\nTwo\nthree\n"}, ines)
+    assert not file_named(reader, "notes.txt").viewing.is_viewed
+
+    reader.post(f"{PAGE}/viewed", {"place": tick.place, "content": tick.content})
+    reader.post(f"{PAGE}/viewed", {"place": "nothing.txt", "content": "x", "viewed": "1"})
+    assert not Viewed.objects.exists()
+
+
+def test_remarks_on_rows_stand_below_the_row_of_their_key(reader: Client, pull: PullRequest) -> None:
+    row = PullDataset.objects.create(pull=pull, path="/shop/orders", change="modified")
+    assert (
+        say(reader, dataset="/shop/orders", column="amount", **{"key.id": "5"}) == f"{PAGE}/data?dataset=/shop/orders"
+    )
+    say(reader, dataset="/shop/orders", **{"key.id": "7"})
+    say(reader, dataset="/shop/orders")
+    assert Comment.objects.order_by("pk").values_list("anchor", flat=True)[0] == {
+        "dataset": "/shop/orders",
+        "key": {"id": "5"},
+        "column": "amount",
+    }
+
+    talk = place_row_talk(row, {31: {"id": 5}, 32: {"id": 6}}, make.a_person())
+    assert {n: [one.where for one in said] for n, said in talk.by_row.items()} == {31: ["column amount"]}
+    assert [one.where for one in talk.others] == ["id = 7", ""]
+    assert "Unknown" not in reader.get(f"{PAGE}/data?dataset=/shop/orders").content.decode()
+
+
+def test_strangers_do_neither(client: Client, pull: PullRequest) -> None:
+    client.force_login(User.objects.get(pk=make.a_person("nobody").user_id))
+    for form, fields in (("remark", {"path": "notes.txt", "line": 2}), ("viewed", {"place": "notes.txt"})):
+        assert client.post(f"{PAGE}/{form}", {"body": "x", **fields}).status_code == 404

@@ -1,0 +1,186 @@
+"""Comments beside what they are about, and which files and datasets a reader has viewed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from django.urls import reverse
+
+from webapp.accounts.permissions import can_repository
+from webapp.core.errors import AppError
+from webapp.pulls.models import Comment, Viewed
+from webapp.pulls.queries import pulls as queries
+from webapp.repositories import queries as repositories
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from webapp.accounts.rules.principals import Principal
+    from webapp.git.diff import FileDiff
+    from webapp.pulls.models import PullDataset, PullRequest
+
+HEAD, BASE = "head", "base"
+NULL = "null"
+MAX_QUOTED = 2_000
+"""Characters of a line that are kept to know it again."""
+LineKey = tuple[str, int | None]
+"""Side and number."""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """One comment, ready to draw."""
+
+    id: int
+    author: str
+    at: datetime
+    body: str
+    where: str
+    """What it is about, in words."""
+    quoted: str
+    is_outdated: bool
+    resolved_by: str
+    may_resolve: bool
+    resolve_url: str
+
+
+@dataclass(frozen=True)
+class FileTalk:
+    """What was said of one file."""
+
+    by_line: Mapping[LineKey, Sequence[Remark]]
+    others: Sequence[Remark]
+    """Of lines that say something else now, or that the diff does not show."""
+
+
+@dataclass(frozen=True)
+class RowTalk:
+    """What was said of one dataset."""
+
+    by_row: Mapping[int, Sequence[Remark]]
+    """By the number of the row, of those that are shown."""
+    others: Sequence[Remark]
+
+
+@dataclass(frozen=True)
+class Viewing:
+    """Whether a reader has viewed something, and how the page says so."""
+
+    place: str
+    content: str
+    is_viewed: bool
+
+
+def find_line(pull: PullRequest, anchor: Mapping[str, Any]) -> str | None:
+    """Return what is kept of the line of code that an anchor names; None where there is none."""
+    head, git = pull.head_sha, pull.repository.git
+    try:
+        ref = head if anchor["side"] == HEAD else git.merge_base(queries.find_base(pull), head) or head
+        text = repositories.read_file(pull.repository, ref, anchor["path"]).decode(errors="replace")
+    except AppError:
+        return None  # the file is not there, or too big to be read
+    lines = text.split("\n")
+    return lines[anchor["line"] - 1].rstrip("\r")[:MAX_QUOTED] if 0 < anchor["line"] <= len(lines) else None
+
+
+def list_file_talk(pull: PullRequest, files: Sequence[FileDiff], principal: Principal) -> dict[str, FileTalk]:
+    """Return what was said of each file that anything was said of, by path."""
+    said: dict[str, list[Comment]] = defaultdict(list)
+    for comment in _list_comments(pull):
+        if comment.anchor is not None and comment.anchor.get("path"):
+            said[comment.anchor["path"]].append(comment)
+    known = {file.path: file for file in files}
+    may_write = can_repository(principal, pull.repository.name, "write")
+    return {
+        path: _make_talk(pull, known[path], comments, principal, may_write=may_write)
+        for path, comments in said.items()
+        if path in known
+    }
+
+
+def place_row_talk(row: PullDataset, shown: Mapping[int, Mapping[str, Any]], principal: Principal) -> RowTalk:
+    """Return what was said of a dataset beside its shown rows, given as their keys by number."""
+    places = {write_key(key): number for number, key in shown.items() if key}
+    may_write = can_repository(principal, row.pull.repository.name, "write")
+    by_row: dict[int, list[Remark]] = defaultdict(list)
+    others: list[Remark] = []
+    for comment in _list_comments(row.pull):
+        anchor = comment.anchor or {}
+        if anchor.get("dataset") != row.path:
+            continue
+        key = anchor["key"] if isinstance(anchor.get("key"), Mapping) else {}
+        number = places.get(write_key(key))
+        words = [] if number is not None else [f"{name} = {value}" for name, value in key.items()]
+        where = " · ".join([*words, *([f"column {anchor['column']}"] if anchor.get("column") else [])])
+        outdated = comment.quoted != (row.after_id or "")
+        remark = _make_remark(comment, principal, where=where, is_outdated=outdated, may_write=may_write)
+        (others if number is None else by_row[number]).append(remark)
+    return RowTalk(by_row, others)
+
+
+def write_key(key: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+    """Return a key with its values as texts, so that a number and what a form sends for it are equal."""
+    return frozenset((str(name), NULL if value is None else str(value)) for name, value in key.items())
+
+
+def read_viewed(pull: PullRequest, contents: Mapping[str, str], principal: Principal) -> dict[str, Viewing]:
+    """Return for each place whether the reader has viewed what is there now."""
+    marks = dict(Viewed.objects.filter(pull=pull, user_id=principal.user_id).values_list("place", "content"))
+    return {place: Viewing(place, content, marks.get(place) == content) for place, content in contents.items()}
+
+
+def content_of_file(file: FileDiff) -> str:
+    """Name what there is to see of a file."""
+    return f"{file.old_blob}:{file.new_blob}"
+
+
+def content_of_dataset(row: PullDataset) -> str:
+    """Name what there is to see of a dataset."""
+    return f"{row.before_id or ''}:{row.after_id or ''}"
+
+
+def _list_comments(pull: PullRequest) -> list[Comment]:
+    found = pull.comments.exclude(anchor=None).select_related("author", "resolved_by", "pull__repository")
+    return list(found)
+
+
+def _make_talk(
+    pull: PullRequest, file: FileDiff, comments: Sequence[Comment], principal: Principal, *, may_write: bool
+) -> FileTalk:
+    shown: dict[LineKey, str] = {}
+    for hunk in file.hunks:
+        for line in hunk.lines:
+            kept = line.text[:MAX_QUOTED]
+            shown |= {(BASE, line.old): kept, (HEAD, line.new): kept}
+    by_line: dict[LineKey, list[Remark]] = defaultdict(list)
+    others = []
+    for comment in comments:
+        anchor = comment.anchor or {}
+        place = (anchor["side"], anchor["line"])
+        now = shown[place] if place in shown else find_line(pull, anchor)
+        where = f"line {anchor['line']}" + (" before" if anchor["side"] == BASE else "")
+        outdated = now != comment.quoted
+        remark = _make_remark(comment, principal, where=where, is_outdated=outdated, may_write=may_write)
+        if place in shown and not outdated:
+            by_line[place].append(remark)
+        else:
+            others.append(remark)
+    return FileTalk(by_line, others)
+
+
+def _make_remark(comment: Comment, principal: Principal, *, where: str, is_outdated: bool, may_write: bool) -> Remark:
+    return Remark(
+        id=comment.pk,
+        author=comment.author.username,
+        at=comment.created_at,
+        body=comment.body,
+        where=where,
+        quoted=comment.quoted,
+        is_outdated=is_outdated,
+        resolved_by=comment.resolved_by.username if comment.resolved_by is not None else "",
+        may_resolve=may_write or comment.author_id == principal.user_id,
+        resolve_url=reverse("pull-resolve", args=[comment.pull.repository.name, comment.pull.number, comment.pk]),
+    )

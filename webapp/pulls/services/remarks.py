@@ -1,0 +1,106 @@
+"""What readers leave on a pull request: comments, on all of it or on one place, and marks of what they have viewed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from webapp.accounts.permissions import can_repository, check_repository
+from webapp.core import clock
+from webapp.core.errors import InvalidInput, PermissionDenied
+from webapp.core.numbers import read_count
+from webapp.pulls.models import Comment, PullRequest, Viewed
+from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.remarks import find_line
+from webapp.repositories import queries as repositories
+
+if TYPE_CHECKING:
+    from webapp.accounts.rules.principals import Principal
+
+MAX_BODY = 65_536
+MAX_CONTENT = 100
+
+
+def add_comment(*, pull: PullRequest, body: str, by: Principal, anchor: Mapping[str, Any] | None = None) -> Comment:
+    """Remark on the pull request, a line of code or a cell of data.
+
+    Raises:
+        InvalidInput: no text, too much of it, or an anchor that is none.
+
+    """
+    check_repository(by, pull.repository.name, "read")
+    if not body.strip():
+        raise InvalidInput("The comment is empty.", errors={"body": ["Write something."]})
+    check_body(body)
+    place, quoted = _check_anchor(pull, anchor) if anchor else (None, "")
+    comment = Comment.objects.create(pull=pull, author_id=by.user_id, body=body, anchor=place, quoted=quoted)
+    PullRequest.objects.filter(pk=pull.pk).update(updated_at=clock.now())
+    return comment
+
+
+def resolve_comment(*, comment: Comment, by: Principal, resolved: bool = True) -> None:
+    """Say that a comment is dealt with, or that it is not.
+
+    Raises:
+        PermissionDenied: neither its author nor a writer of the repository.
+
+    """
+    name = comment.pull.repository.name
+    check_repository(by, name, "read")
+    if comment.author_id != by.user_id and not can_repository(by, name, "write"):
+        raise PermissionDenied("Only who wrote a comment and writers of the repository resolve it.")
+    comment.resolved_at = clock.now() if resolved else None
+    comment.resolved_by_id = by.user_id if resolved else None
+    comment.save(update_fields=["resolved_at", "resolved_by"])
+
+
+def mark_viewed(*, pull: PullRequest, place: str, content: str, by: Principal) -> None:
+    """Remember that a reader has looked at a file or dataset, as it was; no content takes the mark away.
+
+    Raises:
+        InvalidInput: the pull request has no such file or dataset.
+
+    """
+    check_repository(by, pull.repository.name, "read")
+    if not content:
+        Viewed.objects.filter(pull=pull, user_id=by.user_id, place=place).delete()
+        return
+    if not pull.datasets.filter(path=place).exists() and place not in _list_files(pull):
+        raise InvalidInput(f"The pull request changes no {place}.", errors={"place": ["Unknown file or dataset."]})
+    Viewed.objects.update_or_create(
+        pull=pull, user_id=by.user_id, place=place, defaults={"content": content[:MAX_CONTENT]}
+    )
+
+
+def check_body(body: str) -> None:
+    """Refuse a text that is too long."""
+    if len(body) > MAX_BODY:
+        raise InvalidInput("The text is too long.", errors={"body": [f"At most {MAX_BODY} characters."]})
+
+
+def _list_files(pull: PullRequest) -> set[str]:
+    files = repositories.compare(pull.repository, queries.find_base(pull), pull.head_sha, coloured=False)
+    return {file.path for file in files}
+
+
+def _check_anchor(pull: PullRequest, anchor: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return the anchor as it is stored, and what stands there now: the line, or the transaction that the row is of."""
+    if {"path", "line"} <= set(anchor) <= {"path", "line", "side"}:
+        side = anchor.get("side", "head")
+        if side in ("head", "base") and type(anchor["line"]) is int and isinstance(anchor["path"], str):
+            place = {"path": anchor["path"], "line": anchor["line"], "side": side}
+            return place, find_line(pull, place) or ""
+    if {"dataset"} <= set(anchor) <= {"dataset", "key", "column"}:
+        number = read_count(str(anchor["dataset"]))
+        row = pull.datasets.filter(dataset_id=number).first() if number is not None else None
+        row = row or pull.datasets.filter(path=str(anchor["dataset"])).first()
+        if row is None:
+            raise InvalidInput(
+                f"The pull request has no dataset {anchor['dataset']}.", errors={"anchor": ["Unknown dataset."]}
+            )
+        place = {"dataset": row.path, "key": anchor.get("key"), "column": anchor.get("column")}
+        return place, row.after_id or ""
+    raise InvalidInput(
+        "The anchor is neither {path, line, side} nor {dataset, key, column}.",
+        errors={"anchor": ["side is head or base, line a number."]},
+    )
