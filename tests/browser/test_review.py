@@ -34,6 +34,45 @@ def test_an_empty_comment_is_refused_in_words(open_page: Callable[..., Page]) ->
     expect(page.locator(".flash--error")).to_contain_text("empty")
 
 
+def test_a_click_on_a_line_takes_a_remark_there(open_page: Callable[..., Page]) -> None:
+    page = open_page(f"{PULL}/code", who="olek")
+    page.locator("tr.a td.mk").first.click()
+    page.keyboard.type("Why **this** line?")
+    page.keyboard.press("Control+Enter")
+    remark = page.locator("tr.talk .remark", has_text="Why this line?").last
+    expect(remark.locator("strong")).to_have_text("this")
+    expect(page.locator("tr.a:has(+ tr.talk)")).to_have_count(1)
+    remark.get_by_role("button", name="Resolve").click()
+    expect(page.locator("tr.talk .remark", has_text="Why this line?").last).to_contain_text("Resolved by olek")
+
+
+def test_a_click_on_a_cell_takes_a_remark_there(open_page: Callable[..., Page]) -> None:
+    page = open_page(f"{PULL}/data?dataset=/nyc/delays/daily", who="olek")
+    page.get_by_text("Comment on a row or cell").click()
+    cell = page.locator("tr[data-key] td.chg, tr[data-key] td.ins").first
+    cell.click()
+    page.keyboard.type("Is this right?")
+    page.keyboard.press("Control+Enter")
+    remark = page.locator("tr.talk .remark", has_text="Is this right?").last
+    expect(remark).to_contain_text("column ")
+    expect(page.locator("tr[data-key]:has(+ tr.talk)")).to_have_count(1)
+
+
+def test_a_viewed_file_folds(open_page: Callable[..., Page]) -> None:
+    page = open_page(f"{PULL}/code", who="olek")
+    files = page.locator("input[data-viewed]").count()
+    page.locator("input[data-viewed]").first.check()
+    expect(page.get_by_text(f"1 of {files} viewed")).to_be_visible()
+    expect(page.locator(".folded")).to_have_count(1)
+    page.locator("input[data-viewed]").first.uncheck()
+    expect(page.get_by_text(f"0 of {files} viewed")).to_be_visible()
+    page.goto(f"{PULL}/data?dataset=/nyc/delays/daily")
+    page.locator("input[data-viewed]").check()
+    expect(page.get_by_text(re.compile("1 of .* viewed"))).to_be_visible()
+    page.locator("input[data-viewed]").uncheck()
+    expect(page.get_by_text(re.compile("0 of .* viewed"))).to_be_visible()
+
+
 def test_nobody_approves_their_own(open_page: Callable[..., Page]) -> None:
     page = open_page(PULL, who="ines")
     page.locator("summary", has_text="Review").click()
