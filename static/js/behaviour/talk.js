@@ -1,13 +1,14 @@
 // table[data-talk="id of a <details>"]: a click on a line's number or sign takes that form below the line.
 document.addEventListener('click', (event) => {
   const cell = event.target.closest('table.diff[data-talk] tr:not(.h, .talk) > :is(td.ln, td.mk)');
-  if (!cell) return;
+  if (!cell || cell.matches('.none')) return;
   const row = cell.parentElement;
   const form = document.getElementById(cell.closest('table').dataset.talk);
-  const [before, after] = [...row.querySelectorAll('td.ln')].map((number) => number.textContent.trim());
+  const [before, after] = row.querySelectorAll('td.ln');
+  const isBefore = !after.textContent || (cell === before && cell.closest('table').matches('.diff--split'));
   form.open = true;
-  form.querySelector('[name=line]').value = after || before;
-  form.querySelector('[name=side]').value = after ? 'head' : 'base';
+  form.querySelector('[name=line]').value = (isBefore ? before : after).textContent;
+  form.querySelector('[name=side]').value = isBefore ? 'base' : 'head';
   let place = row.nextElementSibling;
   while (place?.matches('tr.talk')) place = place.nextElementSibling;
   const home = form.closest('tr.talk--say') ?? document.createElement('tr');

@@ -69,7 +69,8 @@ def test_a_remark_stands_below_its_line(reader: Client, line: int, side: str) ->
     talk = file_named(reader, "notes.txt").talk
     assert [(place, [one.author for one in said]) for place, said in talk.by_line.items()] == [((side, line), ["olek"])]
     assert not talk.others
-    assert reader.get(f"{PAGE}/code").content.decode().count('class="talk"') == 1
+    for view in ("", "?view=split"):
+        assert reader.get(f"{PAGE}/code{view}").content.decode().count('class="talk"') == 1
 
 
 def test_a_remark_on_a_line_that_is_another_now_is_outdated(reader: Client, pull: PullRequest, ines: Principal) -> None:

@@ -356,7 +356,15 @@ def _compact(cell: object) -> str:
 @register.filter
 def at_line(by_line: Mapping[tuple[str, int], Sequence[Any]], line: Any) -> list[Any]:
     """Return what belongs to a line of a code diff, by its number on either side."""
-    return [*by_line.get(("base", line.old), ()), *by_line.get(("head", line.new), ())]
+    return at_pair(by_line, (line, line))
+
+
+@register.filter
+def at_pair(by_line: Mapping[tuple[str, int], Sequence[Any]], pair: tuple[Any, Any]) -> list[Any]:
+    """Return what belongs to two lines beside each other, of which one may be missing."""
+    left, right = pair
+    before = by_line.get(("base", left.old), ()) if left is not None else ()
+    return [*before, *(by_line.get(("head", right.new), ()) if right is not None else ())]
 
 
 @register.filter

@@ -81,6 +81,8 @@ class CodePage:
     folders: list[Folder]
     additions: int
     deletions: int
+    split: bool
+    """Whether both sides stand beside each other."""
     ignore_whitespace: bool
     left_out: int
     viewed: int
@@ -159,6 +161,7 @@ def read_code(principal: Principal, repository: str, number: int, *, parameters:
         folders=group_files(shown),
         additions=sum(file.additions for file in files),
         deletions=sum(file.deletions for file in files),
+        split=parameters.get("view") == "split",
         ignore_whitespace=ignore,
         left_out=max(0, len(files) - FILES),
         viewed=sum(mark.is_viewed for mark in marks.values()),
