@@ -43,6 +43,7 @@ PAGES = {
     "pull": PULL,
     "pull-commits": f"{PULL}/commits",
     "pull-code": f"{PULL}/code",
+    "pull-code-split": f"{PULL}/code?view=split",
     "pull-schema": f"{PULL}/schema",
     "pull-data": f"{PULL}/data?{DAILY}",
     "pull-data-filtered": f"{PULL}/data?{DAILY}&change=updated&column=flights&columns=all&limit=25",

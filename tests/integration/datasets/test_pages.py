@@ -126,6 +126,27 @@ def test_history_goes_on_where_the_branch_began(signed: Client, dataset: Dataset
     ]
 
 
+def test_a_long_history_comes_in_pages_across_branches(
+    signed: Client, dataset: Dataset, user: User, django_assert_max_num_queries: Any
+) -> None:
+    for branch, times in (("master", 60), ("feature", 55)):
+        for _ in range(times):
+            make.write(make.a_client(user, None if branch == "master" else branch), dataset)
+
+    seen: list[tuple[str, int]] = []
+    for page in range(3):
+        with django_assert_max_num_queries(45):
+            found = signed.get(f"/d/shop/orders?tab=history&branch=feature&page={page}").context["history"]
+        seen += [
+            (step.transaction.branch_name, step.transaction.number) for group in found.groups for step in group.rows
+        ]
+        assert (found.total, found.has_more) == (115, page < 2)
+        assert found.groups[0].title == (
+            "On feature, 55 ahead" if page < 2 else "From master, up to where the branch began"
+        )
+    assert seen == [*(("feature", n) for n in range(55, 0, -1)), *(("master", n) for n in range(60, 0, -1))]
+
+
 def test_transaction_is_shown_as_it_was(signed: Client, dataset: Dataset, user: User) -> None:
     add_columns(make.a_client(user), dataset, "id")
     first = queries.latest_committed(dataset, "master")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ from webapp.datasets.rules import transactions as rules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from django.db.models import QuerySet
 
     from webapp.catalog.rules.pointers import Pointer
     from webapp.datasets.models import Dataset, DatasetBranch
@@ -232,55 +235,66 @@ def _protected(kind: str, number: int, parts: Sequence[schemas.Part], trackers: 
 
 def read_history(dataset: Dataset, *, branch: str, aborted: bool, page: int) -> History:
     """Return what led to what the branch shows, in groups: its own transactions, then its parents' up to there."""
-    rows = _list_line(dataset, branch=branch)
-    kept = [row for row in rows if aborted or row.state != rules.ABORTED]
-    start = page * PAGE_SIZE
-    shown = kept[start : start + PAGE_SIZE]
+    segments = _list_segments(dataset, branch=branch)
+    kept = [rows if aborted else rows.exclude(state=rules.ABORTED) for rows in segments]
+    counts = [rows.count() for rows in kept]
+    total, start = sum(counts), page * PAGE_SIZE
+    shown = _take(kept, counts, start)
+    ahead = segments[0].filter(state=rules.COMMITTED).count() if any(counts[1:]) else None
     return History(
-        groups=_group(shown, kept, branch),
+        groups=_group(shown, branch, ahead),
         shown=len(shown),
-        total=len(kept),
+        total=total,
         page=page,
-        has_more=start + PAGE_SIZE < len(kept),
+        has_more=start + PAGE_SIZE < total,
     )
 
 
 def count_history(dataset: Dataset, *, branch: str) -> int:
     """Return how many transactions the branch's history has, aborted ones left out."""
-    return sum(row.state != rules.ABORTED for row in _list_line(dataset, branch=branch))
+    return sum(rows.exclude(state=rules.ABORTED).count() for rows in _list_segments(dataset, branch=branch))
 
 
-def _list_line(dataset: Dataset, *, branch: str) -> list[Transaction]:
-    """Return the transactions of a branch and those of its parents up to where it began, newest first."""
+def _list_segments(dataset: Dataset, *, branch: str) -> list[QuerySet[Transaction]]:
+    """Return the transactions of a branch and those of its parents up to where it began: a query for each, newest first."""
     pointer = queries.find_branch(dataset, branch)
     if pointer is None:
         return []
-    rows = list(dataset.transactions.select_related("parent").order_by("-number"))
-    by_id = {row.pk: row for row in rows}
-    own: dict[tuple[int | None, str], list[Transaction]] = {}
-    for row in rows:
-        own.setdefault((row.dataset_branch_id, row.branch_name), []).append(row)
-    line: list[Transaction] = []
-    key: tuple[int | None, str] = (pointer.pk, pointer.name)
-    limit: int | None = None
-    latest = pointer.transaction
+    rows = dataset.transactions.filter(dataset_branch=pointer, branch_name=pointer.name)
+    before = pointer.transaction
+    reached: dict[tuple[int | None, str], float] = {(pointer.pk, pointer.name): math.inf}
+    segments: list[QuerySet[Transaction]] = []
     while True:
-        mine = [row for row in own.get(key, []) if limit is None or row.number <= limit]
-        line += mine
-        before = mine[-1].parent if mine else latest
-        current = None if before is None else by_id.get(before.pk)
-        if current is None or current in line:
-            return line
-        key, limit = (current.dataset_branch_id, current.branch_name), current.number
+        segments.append(rows.select_related("parent").order_by("-number"))
+        oldest = rows.select_related("parent").order_by("number").first()
+        before = before if oldest is None else oldest.parent
+        owner = None if before is None else (before.dataset_branch_id, before.branch_name)
+        if before is None or owner is None or before.number <= reached.get(owner, -1):
+            return segments
+        reached[owner] = before.number
+        rows = dataset.transactions.filter(
+            dataset_branch_id=before.dataset_branch_id, branch_name=before.branch_name, number__lte=before.number
+        )
 
 
-def _group(shown: Sequence[Transaction], all_rows: Sequence[Transaction], branch: str) -> list[HistoryGroup]:
+def _take(segments: Sequence[QuerySet[Transaction]], counts: Sequence[int], start: int) -> list[Transaction]:
+    """Return a page of the segments one after the other."""
+    shown: list[Transaction] = []
+    for rows, count in zip(segments, counts, strict=True):
+        missing = PAGE_SIZE - len(shown)
+        if missing and start < count:
+            shown += rows[start : start + missing]
+        start = max(0, start - count)
+    return shown
+
+
+def _group(shown: Sequence[Transaction], branch: str, ahead: int | None) -> list[HistoryGroup]:
+    """Group transactions by branch; `ahead`: how many the branch has committed since it left others, where it did."""
     changes = ask_changes(shown)
-    ahead = sum(row.branch_name == branch and row.state == rules.COMMITTED for row in all_rows)
     groups: list[HistoryGroup] = []
     for name in dict.fromkeys(row.branch_name for row in shown):
         title = f"On {branch}" if name == branch else f"From {name}, up to where the branch began"
-        if name == branch and ahead < len(all_rows) and any(row.branch_name != branch for row in all_rows):
+        if name == branch and ahead is not None:
             title = f"On {branch}, {ahead} ahead"
         groups.append(HistoryGroup(title, [Step(row, changes.get(row.pk)) for row in shown if row.branch_name == name]))
     return groups
