@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.io.fsspec import FsspecFileIO
 from pyiceberg.table.deletion_vector import DeletionVector
 
@@ -243,21 +244,27 @@ class Scanner:
         names = {file.data.path: self.shown_path(file.data.path) for file in files if file.positions}
         deletes = {entry for file in files for entry in file.positions}
         vectors = [entry for entry in deletes if entry.offset is not None]
-        for entry in vectors:
-            self._load_vector(table, entry, names)
+        if vectors:
+            self._load_vectors(table, vectors, names)
         plain = [entry for entry in deletes if entry.offset is None]
         if plain:
             self._load_position_files(table, plain, names)
 
-    def _load_vector(self, table: str, entry: Entry, names: Mapping[str, str]) -> None:
-        if entry.referenced is None or entry.referenced not in names:
+    def _load_vectors(self, table: str, entries: Iterable[Entry], names: Mapping[str, str]) -> None:
+        contents: dict[str, bytes] = {}
+        found = []
+        for entry in entries:
+            if entry.path not in contents:
+                contents[entry.path] = read_bytes(self.io, entry.path)
+            if entry.referenced is not None and entry.referenced in names:
+                positions = read_vector(contents[entry.path], entry)
+                file = pa.DictionaryArray.from_arrays(pa.repeat(0, len(positions)), [names[entry.referenced]])
+                found.append(pa.table({"file": file, "pos": positions}))
+        if not found:
             return
-        positions = read_vector(read_bytes(self.io, entry.path), entry)
-        path = names[entry.referenced]
-        found = pa.table({"pos": positions})
-        self.connection.register("scan_vector", found)
-        self.connection.execute(f"INSERT INTO {table} SELECT {literal(path)}, pos FROM scan_vector")
-        self.connection.unregister("scan_vector")
+        self.connection.register("scan_vectors", pa.concat_tables(found))
+        self.connection.execute(f"INSERT INTO {table} SELECT file, pos FROM scan_vectors")
+        self.connection.unregister("scan_vectors")
 
     def _load_position_files(self, table: str, entries: Iterable[Entry], names: Mapping[str, str]) -> None:
         known = pa.table({"raw": list(names), "shown": list(names.values())})
@@ -327,9 +334,10 @@ def read_vector(content: bytes, entry: Entry) -> pa.Array:
     if blob[4:8] != _VECTOR_MAGIC or len(blob) < length + 8:
         raise UnreadableTableError(f"{entry.path} holds no deletion vector at byte {start}.")
     bitmaps = DeletionVector._deserialize_bitmap(blob[8 : 4 + length])
-    chunks = [
-        pa.array([(high << 32) | low for low in bitmap], pa.int64()) for high, bitmap in enumerate(bitmaps) if bitmap
-    ]
+    chunks = []
+    for high, bitmap in enumerate(bitmaps):
+        lows = pa.Array.from_buffers(pa.uint32(), len(bitmap), [None, pa.py_buffer(bitmap.to_array())])
+        chunks.append(pc.add(lows.cast(pa.int64()), high << 32))
     return pa.concat_arrays(chunks) if chunks else pa.array([], pa.int64())
 
 

@@ -37,6 +37,7 @@ _MOST_TOP_DISTINCT = 100_000
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _LONGEST = 200
 _SAFE_INTEGER = 2**53
+_BEYOND_BIGINT = 2**63
 _TIMES = {"date", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"}
 
 
@@ -52,7 +53,9 @@ class Bins:
     def index(self, axis: str) -> str:
         """SQL of the bin of a value."""
         if self.is_whole:
-            return f"CAST((CAST({axis} AS HUGEINT) - ({self.low})::HUGEINT) // ({self.width})::HUGEINT AS INTEGER)"
+            # the wider type costs ten times as much
+            kind = "BIGINT" if self.width * self.count < _BEYOND_BIGINT else "HUGEINT"
+            return f"CAST((CAST({axis} AS {kind}) - ({self.low})::{kind}) // ({self.width})::{kind} AS INTEGER)"
         scaled = f"CAST(floor(({axis} - ({self.low!r})::DOUBLE) / ({self.width!r})::DOUBLE) AS INTEGER)"
         return f"least({self.count - 1}, greatest(0, {scaled}))"
 
