@@ -74,7 +74,7 @@ class Source:
         self._connection = connection
         self._metadata = describe_table(table)
         self._io = table.io
-        self._scanner = Scanner(connection, self._metadata, dict(table.io.properties))
+        self._scanner = Scanner(connection, self._metadata, table.io.properties)
         self._schema = self._metadata.schemas[table.schema().schema_id]
 
     def differing(self, step: Step) -> tuple[str, str]:

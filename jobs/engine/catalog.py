@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.table import Table
+
+from jobs.engine.file_io import EXPIRES_AT, RenewedFileIO
 
 BRANCH_HEADER = "X-PLTR-Branch"
 CATALOG = "tributary"
 
 
-def open_catalog(*, uri: str, token: str, branch: str) -> RestCatalog:
+class JobCatalog(RestCatalog):  # type: ignore[misc]
+    """The catalog, whose tables stay open for longer than the keys live that came with them."""
+
+    def _response_to_table(self, identifier_tuple: tuple[str, ...], table_response: Any) -> Table:
+        table = super()._response_to_table(identifier_tuple, table_response)
+        if EXPIRES_AT in table.io.properties:
+            place = table.metadata_location
+            table.io = RenewedFileIO(table.io.properties, lambda: self.load_credentials(identifier_tuple, place))
+        return table
+
+
+def open_catalog(*, uri: str, token: str, branch: str) -> JobCatalog:
     """Open the catalog as one branch sees it."""
-    return RestCatalog(
+    return JobCatalog(
         CATALOG,
         **{
             "uri": uri,

@@ -30,7 +30,7 @@ def _count_live(table: Table, snapshot_id: int) -> int:
     files = plan_step(table.io, metadata, schema, before=None, after=snapshot_id).came
     with duckdb.connect(config={"memory_limit": "1GB", "threads": "2"}) as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        scanner = Scanner(connection, metadata, dict(table.io.properties))
+        scanner = Scanner(connection, metadata, table.io.properties)
         scanner.load_positions("dead", files)
         found = connection.execute(f"SELECT count(*) FROM ({scanner.live_rows(files, [], dead='dead')})").fetchall()
     return int(found[0][0])

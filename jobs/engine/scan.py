@@ -68,7 +68,7 @@ class Scanner:
     io_properties: Mapping[str, str]
     _schemas: dict[str, tuple[Node, ...]] = field(default_factory=dict)
     _equality: dict[frozenset[Entry], str] = field(default_factory=dict)
-    _fsspec: FsspecFileIO | None = None
+    _opened_with: dict[str, str] | None = None
 
     @property
     def io(self) -> FileIO:
@@ -181,10 +181,15 @@ class Scanner:
         return re.sub(r"^s3[an]://", "s3://", path)
 
     def _use_fsspec(self, location: str) -> None:
-        if self._fsspec is None:
-            self._fsspec = FsspecFileIO(dict(self.io_properties))
-            scheme = location.partition("://")[0]
-            self.connection.register_filesystem(self._fsspec.get_fs(scheme))
+        properties = dict(self.io_properties)
+        if properties == self._opened_with:
+            return
+        files = FsspecFileIO(properties).get_fs(location.partition("://")[0])
+        name = files.protocol[0]
+        if name in self.connection.list_filesystems():  # with keys that have been replaced since, or another scan's
+            self.connection.unregister_filesystem(name)
+        self.connection.register_filesystem(files)
+        self._opened_with = properties
 
     # --- columns ----------------------------------------------------------------------------------
 

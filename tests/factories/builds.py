@@ -44,6 +44,7 @@ class Stack:
     more: dict[str, str] = field(default_factory=dict)
     parts: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     token: str = ""
+    spark_port: int = field(default_factory=find_free_port)
 
     @property
     def url(self) -> str:
@@ -97,7 +98,7 @@ class Stack:
         log.close()
 
     def start_spark(self) -> None:
-        """Start a Spark Connect server in its sandbox, as the supervisor does, and tell every later part its address."""
+        """Start a Spark Connect server in its sandbox, as the supervisor does; every later part is told its address."""
         from webapp.core import java
         from webapp.core.spark_server import SparkServer
 
@@ -106,7 +107,7 @@ class Stack:
         server = SparkServer(
             java=found.program,
             folder=self.home / "spark",
-            port=find_free_port(),
+            port=self.spark_port,
             token="a-token-of-tests",
             warehouse=self.home / "warehouse",
             with_s3=self.more.get("TRIBUTARY_WAREHOUSE", "").startswith("s3:"),
@@ -129,6 +130,12 @@ class Stack:
         part = self.parts.pop(name)
         os.killpg(part.pid, signal.SIGKILL)
         part.wait()
+
+    def kill_jobs(self) -> None:
+        """kill -9 of every job's process."""
+        for keeper in _list_children(self.parts["fork"].pid):
+            for process in _list_children(keeper):
+                os.kill(process, signal.SIGKILL)
 
     def stop(self) -> None:
         """End every part."""
@@ -296,6 +303,10 @@ class Stack:
     def log(self, job_id: str) -> str:
         """Return the text of a job's log."""
         return "\n".join(line["text"] for line in self.call("GET", f"/jobs/{job_id}/log")["lines"])
+
+
+def _list_children(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 PREPARE = "from webapp.accounts.services import prepare_admin; prepare_admin()"

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
-from pathlib import Path
 
 import pytest
 
@@ -31,15 +28,9 @@ def start_slow_build(stack: Stack, name: str, *, seconds: float = 2.5) -> tuple[
     return build["id"], job["id"]
 
 
-def list_children(pid: int) -> list[int]:
-    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
 def test_job_process_killed(stack: Stack) -> None:
     build_id, job_id = start_slow_build(stack, "job_killed", seconds=6)
-    for keeper in list_children(stack.parts["fork"].pid):
-        for process in list_children(keeper):
-            os.kill(process, signal.SIGKILL)
+    stack.kill_jobs()
     build = stack.wait_for_build(build_id, seconds=20)
     first, second = build["jobs"]
     assert (build["state"], first["state"], second["state"]) == ("FAILED", "FAILED", "ABORTED")
@@ -172,9 +163,7 @@ def test_a_changelog_whose_job_is_killed_around_its_commit_is_applied_once(stack
     build = stack.start_build(path)
     job = stack.wait_for_job(build["id"], "RUNNING")
     wait_until(lambda: f"{moment} commit" in stack.log(job["id"]), seconds=20, every=0.02)
-    for keeper in list_children(stack.parts["fork"].pid):
-        for process in list_children(keeper):
-            os.kill(process, signal.SIGKILL)
+    stack.kill_jobs()
     assert stack.wait_for_build(build["id"], seconds=20)["state"] == "FAILED"
     old = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
     assert sorted(stack.rows(path), key=str) == old

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import time
 
 import pytest
 
 from tests.factories.builds import HEAD, Stack, make_transform, wait_until
-from tests.integration.builds.test_crashes import list_children
 
 pytestmark = [pytest.mark.integration, pytest.mark.soak, pytest.mark.timeout(1800)]
 ROUNDS = int(os.environ.get("SOAK_ROUNDS", "20"))
@@ -59,9 +57,7 @@ def run_round(stack: Stack, dice: random.Random, target: str) -> None:
 def kill(stack: Stack, kind: str) -> None:
     """kill -9, and start the part again as the supervisor would."""
     if kind == "job":
-        for keeper in list_children(stack.parts["fork"].pid):
-            for process in list_children(keeper):
-                os.kill(process, signal.SIGKILL)
+        stack.kill_jobs()
         return
     stack.kill(kind)
     if kind == "fork":

@@ -34,6 +34,36 @@ for path in (table.location() + "/data/mine.parquet", table.metadata_location, i
         print("REFUSED", path, "ACCESS_DENIED" in str(error))
 out.write_table(i0.arrow())
 """
+LONG = """import gc
+import time
+
+from jobs.engine.file_io import EXPIRES_AT, TOKEN, RenewedProperties
+
+
+def end_keys(seconds=0):
+    ended = {TOKEN: "ended", EXPIRES_AT: str(int((time.time() + seconds) * 1000))}
+    for one in gc.get_objects():
+        if type(one) is RenewedProperties:
+            one._current.update(ended)
+
+
+def batches():
+    yield from i0.arrow().to_batches()
+    end_keys()
+
+
+schema = i0.schema
+end_keys(3600)
+try:
+    i0.arrow()
+except OSError:
+    print("REFUSED")
+end_keys()
+changes = i0.changelog_arrow(["a"])
+out.write_table(pa.RecordBatchReader.from_batches(schema, batches()))
+out.apply_changelog(pa.table({"a": [1, 9], "b": ["new", "more"], "_change_type": ["UPDATE_AFTER", "INSERT"]}), ["a"])
+print("CHANGES", changes.num_rows)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +146,20 @@ def test_a_job_gets_keys_for_new_files_of_its_outputs_and_nothing_else(lake: Sta
     assert any(f"/data/job-{build['jobs'][0]['id']}/" in key for key in object_store.list())
     # What the job was shown for its own files is nobody else's business.
     assert "write.data.path" not in str(lake.call("GET", f"/datasets/{dataset_of(lake, '/shop/spy')}"))
+
+
+def test_a_job_outlives_the_keys_that_it_was_given(lake: Stack, object_store: ObjectStore) -> None:
+    assert lake.upload("/shop/long/raw", "a,b\n1,x\n2,y\n").status_code == 201
+    source = HEAD + make_transform("long", inputs=["/shop/long/raw"], output="/shop/long/copied", body=LONG)
+    lake.commit({"pipelines/long.py": source})
+    build = built(lake, "/shop/long/copied")
+    log = lake.log(build["jobs"][0]["id"])
+    # the store refuses keys that have ended, and there were others in time
+    assert log.count("REFUSED") == 1, log
+    assert "CHANGES 2" in log
+    assert SECRET not in log
+    rows = sorted(lake.rows("/shop/long/copied"), key=str)
+    assert rows == [{"a": 1, "b": "new"}, {"a": 2, "b": "y"}, {"a": 9, "b": "more"}]
 
 
 def test_a_store_that_is_away_delays_work_and_loses_none(lake: Stack, object_store: ObjectStore) -> None:

@@ -1,0 +1,74 @@
+"""Opening a table's files in an object store for longer than the keys to them live: new ones are asked for in time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+
+from pyarrow.fs import FileSystem
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+EXPIRES_AT = "s3.session-token-expires-at-ms"
+TOKEN = "s3.session-token"  # noqa: S105 - the name of a property
+MARGIN_MS = 5 * 60 * 1000
+"""So long before their end keys are replaced: a file that is opened with them may still be read for a while."""
+RETRY_MS = 10 * 1000
+"""So long after they could not be replaced, or only by others that end soon, it is tried again."""
+
+
+class RenewedProperties(Mapping[str, str]):
+    """File access properties whose keys are replaced before they end, whenever somebody looks at them."""
+
+    def __init__(self, properties: Mapping[str, str], renew: Callable[[], Mapping[str, str]]) -> None:
+        self._current = dict(properties)
+        self._renew = renew
+        self._lock = threading.Lock()
+        self._ask_again_at = 0.0
+
+    def __getitem__(self, name: str) -> str:
+        return self._fresh()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fresh())
+
+    def __len__(self) -> int:
+        return len(self._fresh())
+
+    def __repr__(self) -> str:
+        """Names alone: some of the values are secrets."""
+        return f"{type(self).__name__}({', '.join(self._current)})"
+
+    def _fresh(self) -> dict[str, str]:
+        with self._lock:
+            now = time.time() * 1000
+            if self._left(now) < MARGIN_MS and now >= self._ask_again_at:
+                self._replace(now)
+            return self._current
+
+    def _left(self, now: float) -> float:
+        return int(self._current[EXPIRES_AT]) - now
+
+    def _replace(self, now: float) -> None:
+        self._ask_again_at = now + RETRY_MS
+        try:
+            self._current = {**self._current, **self._renew()}
+        except Exception:
+            # whatever kept the catalog from answering may have passed before the keys end
+            if self._left(now) <= 0:
+                raise
+        if self._left(now) >= MARGIN_MS:
+            self._ask_again_at = 0
+
+
+class RenewedFileIO(PyArrowFileIO):  # type: ignore[misc]
+    """PyArrow's file access by such properties."""
+
+    def __init__(self, properties: Mapping[str, str], renew: Callable[[], Mapping[str, str]]) -> None:
+        super().__init__(RenewedProperties(properties, renew))
+        self._opened = lru_cache(lambda scheme, place, _token: self._initialize_fs(scheme, place))
+        self.fs_by_scheme = self._open
+
+    def _open(self, scheme: str, place: str | None) -> FileSystem:
+        return self._opened(scheme, place, self.properties[TOKEN])
