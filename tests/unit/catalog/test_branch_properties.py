@@ -24,8 +24,9 @@ def test_stamp_then_read_gives_the_ids_back_for_names_with_dots() -> None:
 
 
 def test_a_partial_or_damaged_record_takes_the_rest_from_the_table() -> None:
-    properties = {"foundry.branch.a.schema-id": "1", "foundry.branch.a.default-spec-id": "x"}
-    assert rules.tracked_ids(properties, "a", default=MAIN) == TrackedIds(1, 8, 9)
+    for damaged in ("x", "--5", "-1", "\u00b2", ""):
+        properties = {"foundry.branch.a.schema-id": "1", "foundry.branch.a.default-spec-id": damaged}
+        assert rules.tracked_ids(properties, "a", default=MAIN) == TrackedIds(1, 8, 9)
 
 
 def test_strip_removes_exactly_the_branches_named() -> None:

@@ -41,6 +41,7 @@ def order(*fields: dict[str, Any], **extra: Any) -> dict[str, Any]:
     return {"action": "add-sort-order", "sort-order": {"fields": list(fields), **extra}}
 
 
+STATISTICS = {"file-size-in-bytes": 9, "file-footer-size-in-bytes": 5, "blob-metadata": []}
 BY_ID = {"source-id": 1, "transform": "identity", "direction": "asc", "null-order": "nulls-first"}
 
 
@@ -175,7 +176,7 @@ def test_sources_of_specs_and_orders_must_exist() -> None:
     assert apply(make_table(), spec(part(9, "x", "void")))["partition-specs"][1]["fields"]
     many = {"source-ids": [1, 2], "name": "both", "transform": "bucket[2]"}
     assert apply(make_table(), spec(many))["partition-specs"][1]["fields"][0]["source-ids"] == [1, 2]
-    assert apply(make_table(), order({"source-ids": [1], "transform": "identity"}))["sort-orders"][1]
+    assert apply(make_table(), order({**BY_ID, "source-ids": [1]}))["sort-orders"][1]
 
 
 def test_sort_orders_are_reused_and_zero_is_unsorted() -> None:
@@ -314,7 +315,7 @@ def test_log_never_runs_backwards_when_clocks_do() -> None:
 def test_removed_snapshots_take_their_statistics_and_cut_the_log() -> None:
     table = append(append(append(make_table())))
     first, second, third = (item["snapshot-id"] for item in table["snapshots"])
-    statistics = {"snapshot-id": first, "statistics-path": LOCATION + "/metadata/s.puffin"}
+    statistics = {"snapshot-id": first, "statistics-path": LOCATION + "/metadata/s.puffin", **STATISTICS}
     table = apply(
         table,
         {"action": "set-statistics", "statistics": statistics},
@@ -330,8 +331,8 @@ def test_statistics_are_one_per_snapshot_and_inside_the_table() -> None:
     table = append(make_table())
     number = head(table)
     for key in ("statistics", "partition-statistics"):
-        one = {"snapshot-id": number, "statistics-path": LOCATION + "/metadata/1"}
-        two = {"snapshot-id": number, "statistics-path": LOCATION + "/metadata/2"}
+        one = {"snapshot-id": number, "statistics-path": LOCATION + "/metadata/1", **STATISTICS}
+        two = {"snapshot-id": number, "statistics-path": LOCATION + "/metadata/2", **STATISTICS}
         after = apply(table, {"action": f"set-{key}", key: one}, {"action": f"set-{key}", key: two})
         assert after[key] == [two]
         assert apply(after, {"action": f"remove-{key}", "snapshot-id": number})[key] == []

@@ -7,6 +7,8 @@ properties, so that the metadata file alone tells everything. Branch names conta
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from webapp.core.numbers import read_count
+
 MASTER = "master"
 MAIN_REF = "main"
 PREFIX = "foundry.branch."
@@ -81,4 +83,4 @@ def strip(properties: Mapping[str, str], branches: Iterable[str]) -> dict[str, s
 
 def _number(text: str | None) -> int | None:
     # A hand-written or damaged value counts as absent: the branch then reads what the table says.
-    return int(text) if text is not None and text.lstrip("-").isdigit() else None
+    return None if text is None else read_count(text)

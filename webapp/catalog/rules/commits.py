@@ -23,11 +23,13 @@ from webapp.catalog.rules.metadata import (
 )
 from webapp.catalog.rules.pointers import BranchState
 from webapp.catalog.rules.protection import REMOVALS, check_branch_update, check_protected, check_ref_name
+from webapp.catalog.rules.readable import check_partition_names
 from webapp.catalog.rules.requirements import check_requirements, is_create
 from webapp.catalog.rules.updates import apply_updates
 from webapp.core.names import find_branch_problem
 
 REF_UPDATES = frozenset({"set-snapshot-ref", "remove-snapshot-ref"})
+NAMING = frozenset({"add-schema", "set-current-schema", "add-spec"})
 DEFAULT_PROPERTIES = {"write.parquet.compression-codec": "zstd"}
 
 
@@ -122,7 +124,7 @@ def _commit_plainly(metadata: Metadata, request: CommitRequest, *, now_ms: int) 
     } - {MAIN_REF}
     if gone & tracked_branches(metadata["properties"]):
         after = lens.forget(after, gone)
-    return _protected(after, request.updates)
+    return _checked(after, request.updates)
 
 
 def _commit_on_branch(metadata: Metadata, request: CommitRequest, *, now_ms: int) -> Metadata:
@@ -134,12 +136,12 @@ def _commit_on_branch(metadata: Metadata, request: CommitRequest, *, now_ms: int
     updates = _as_main(request.updates, "ref-name", target, request.branch)
     after = apply_updates(view, updates, now_ms=now_ms)
     if target != request.branch and MAIN_REF in view["refs"] and MAIN_REF not in after["refs"]:
-        return _protected(_delete_third(metadata, after, target), request.updates)
+        return _checked(_delete_third(metadata, after, target), request.updates)
     if after is view and lens.own_state(metadata, target) is not None:
         return metadata
     if not request.updates:
         return metadata
-    return _protected(lens.put(metadata, after, target), request.updates)
+    return _checked(lens.put(metadata, after, target), request.updates)
 
 
 def _commit_view(metadata: Metadata, request: CommitRequest, target: str) -> Metadata:
@@ -176,9 +178,12 @@ def _branch_named(name: str, home: str | None) -> str:
     return home if name == MAIN_REF and home is not None else branch_of_ref(name)
 
 
-def _protected(after: Metadata, updates: Iterable[dict[str, Any]]) -> Metadata:
-    if any(update["action"] in REMOVALS for update in updates):
+def _checked(after: Metadata, updates: Iterable[dict[str, Any]]) -> Metadata:
+    actions = {update["action"] for update in updates}
+    if actions & REMOVALS:
         check_protected(after)
+    if actions & NAMING:
+        check_partition_names(after)
     return after
 
 
@@ -291,7 +296,7 @@ def create(
     start = blank(uuid=uuid, location=location, version=version, now_ms=now_ms)
     updates = _as_main(request.updates, "ref-name", request.branch or MASTER, request.branch)
     view = _complete(apply_updates(start, updates, now_ms=now_ms, creating=True))
-    return view if request.branch is None else _only_on_branch(view, request.branch)
+    return _checked(view if request.branch is None else _only_on_branch(view, request.branch), updates)
 
 
 def create_on_branch(metadata: Metadata, request: CommitRequest, *, now_ms: int) -> Metadata:
@@ -309,7 +314,7 @@ def create_on_branch(metadata: Metadata, request: CommitRequest, *, now_ms: int)
         updates.append(update)
     view = _commit_view(metadata, request, branch)
     after = apply_updates(view, _as_main(updates, "ref-name", branch, branch), now_ms=now_ms)
-    return lens.put(metadata, after, branch)
+    return _checked(lens.put(metadata, after, branch), updates)
 
 
 def staged(view: Metadata) -> Metadata:

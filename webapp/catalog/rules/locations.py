@@ -59,7 +59,7 @@ def is_own_folder(location: str, *, warehouse: str) -> bool:
 
     Folders of namespaces never end like this: such a folder holds one table, and no other table's files come below it.
     """
-    below = r"(?:/(?!\.+/)[A-Za-z0-9_.-]+)+"
+    below = r"(?:/(?!\.+/)[A-Za-z0-9_.-]+)+/[A-Za-z0-9_.-]+"
     return re.fullmatch(re.escape(warehouse.rstrip("/")) + below + _GIVEN_END, location, re.ASCII) is not None
 
 

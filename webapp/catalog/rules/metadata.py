@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from webapp.catalog.rules.branch_properties import MAIN_REF, TrackedIds
+from webapp.catalog.rules.column_types import identifier_candidates, is_default, is_int, is_long, is_primitive
 from webapp.catalog.rules.errors import Invalid, Malformed
 
 Metadata = dict[str, Any]
@@ -173,14 +174,23 @@ def check_schema(schema: dict[str, Any], *, version: int) -> None:
         if name in names:
             message = f"Invalid schema: multiple fields for name {name}"
             raise Invalid(message)
+        if not is_int(number):
+            message = f"Invalid schema: the field id {number} is too large"
+            raise Invalid(message)
+        if isinstance(kind, str) and not is_primitive(kind):
+            message = f"Cannot parse type: {kind!r} of {name}"
+            raise Malformed(message)
         if isinstance(kind, str) and kind.startswith(V3_TYPES) and version < 3:
             message = f"Invalid type for v{version} schema: {name} {kind} is not supported until v3"
             raise Invalid(message)
         ids.add(number)
         names.add(name)
-    for number in schema.get("identifier-field-ids") or ():
-        if number not in ids:
-            message = f"Cannot add field {number} as an identifier field: not found in schema"
+    identifiers = numbers(schema, "identifier-field-ids", where="schema") if schema.get("identifier-field-ids") else []
+    candidates = set(identifier_candidates(schema)) if identifiers else set()
+    for number in identifiers:
+        if number not in candidates:
+            reason = "not a required column of a comparable type" if number in ids else "not found in schema"
+            message = f"Cannot add field {number} as an identifier field: {reason}"
             raise Invalid(message)
 
 
@@ -269,6 +279,10 @@ def normalise(raw: dict[str, Any]) -> Metadata:
         now_ms=field(raw, "last-updated-ms", int, where=where),
     )
     metadata = {**base, **_modern(raw), **{key: value for key, value in raw.items() if value is not None}}
+    for ref in field(metadata, "refs", dict, where=where).values():
+        if not isinstance(ref, dict):
+            message = "Cannot parse table metadata: 'refs' must hold objects"
+            raise Malformed(message)
     metadata.pop("schema", None)
     metadata.pop("partition-spec", None)
     for key in ("schemas", "partition-specs", "sort-orders", "snapshots"):
@@ -314,10 +328,13 @@ def _children(kind: dict[str, Any]) -> Iterator[tuple[int, str, Any]]:
             for item in objects(kind, "fields", where="struct"):
                 name = field(item, "name", str, where="field")
                 field(item, "required", bool, where=f"field {name}")
+                _check_column(item, name)
                 yield field(item, "id", int, where=f"field {name}"), name, item.get("type")
         case "list":
+            field(kind, "element-required", bool, where="list")
             yield field(kind, "element-id", int, where="list"), "element", kind.get("element")
         case "map":
+            field(kind, "value-required", bool, where="map")
             yield field(kind, "key-id", int, where="map"), "key", kind.get("key")
             yield field(kind, "value-id", int, where="map"), "value", kind.get("value")
         case other:
@@ -325,9 +342,20 @@ def _children(kind: dict[str, Any]) -> Iterator[tuple[int, str, Any]]:
             raise Malformed(message)
 
 
+def _check_column(item: Mapping[str, Any], name: str) -> None:
+    optional_field(item, "doc", str, where=f"field {name}")
+    for key in ("initial-default", "write-default"):
+        value = item.get(key)
+        if value is not None and not is_default(item.get("type"), value):
+            message = f"Cannot parse field {name}: {value!r} is no {key} of {item.get('type')}"
+            raise Malformed(message)
+
+
 def _is(value: object, kind: type) -> bool:
-    # bool is an int in Python and never a number in JSON.
-    return isinstance(value, kind) and not (kind is int and isinstance(value, bool))
+    if kind is int:
+        # bool is an int in Python and never a number in JSON; a number of more than 64 bits is none to Java's clients.
+        return isinstance(value, int) and not isinstance(value, bool) and is_long(value)
+    return isinstance(value, kind)
 
 
 def _name(kind: type) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Any
 
+from webapp.catalog.rules import readable
 from webapp.catalog.rules.branch_properties import MAIN_REF, is_reserved
 from webapp.catalog.rules.errors import CommitFailed, Invalid, Malformed
 from webapp.catalog.rules.field_ids import check_field_ids
@@ -190,7 +191,8 @@ def _set_current_schema(fold: Fold, update: dict[str, Any]) -> None:
 def _add_spec(fold: Fold, update: dict[str, Any]) -> None:
     metadata = fold.metadata
     spec = field(update, "spec", dict, where="add-spec")
-    fields = [_partition_field(item) for item in objects(spec, "fields", where="partition spec")]
+    fields = objects(spec, "fields", where="partition spec")
+    readable.check_partition_fields(fields)
     _check_sources(fold, fields, what="partition")
     proposed = optional_field(spec, "spec-id", int, where="partition spec")
     known = next((old for old in metadata["partition-specs"] if _same_spec(old["fields"], fields)), None)
@@ -205,17 +207,6 @@ def _add_spec(fold: Fold, update: dict[str, Any]) -> None:
     if proposed not in (None, LAST_ADDED, number):
         fold.renumbered_files.append(f"partition spec id {proposed}")
     fold.last_spec = number
-
-
-def _partition_field(item: dict[str, Any]) -> dict[str, Any]:
-    field(item, "name", str, where="partition field")
-    field(item, "transform", str, where="partition field")
-    optional_field(item, "field-id", int, where="partition field")
-    if item.get("source-ids") is None:
-        field(item, "source-id", int, where="partition field")
-    else:
-        numbers(item, "source-ids", where="partition field")
-    return item
 
 
 def _check_sources(fold: Fold, fields: list[dict[str, Any]], *, what: str) -> None:
@@ -287,10 +278,7 @@ def _add_sort_order(fold: Fold, update: dict[str, Any]) -> None:
     metadata = fold.metadata
     order = field(update, "sort-order", dict, where="add-sort-order")
     fields = objects(order, "fields", where="sort order")
-    for item in fields:
-        field(item, "transform", str, where="sort field")
-        if item.get("source-ids") is None:
-            field(item, "source-id", int, where="sort field")
+    readable.check_sort_fields(fields)
     _check_sources(fold, fields, what="sort")
     optional_field(order, "order-id", int, where="sort order")
     number = next((old["order-id"] for old in metadata["sort-orders"] if old["fields"] == fields), None)
@@ -325,6 +313,7 @@ def _add_snapshot(fold: Fold, update: dict[str, Any]) -> None:
     if stamp > fold.now_ms + MINUTE_MS:
         message = f"Invalid update timestamp {stamp}: more than a minute in the future"
         raise Malformed(message)
+    readable.check_snapshot(snapshot)
     _check_manifest_list(metadata, snapshot)
     if metadata["format-version"] > 1:
         _advance_sequence(metadata, snapshot, parent)
@@ -338,7 +327,6 @@ def _add_snapshot(fold: Fold, update: dict[str, Any]) -> None:
 
 
 def _check_manifest_list(metadata: Metadata, snapshot: dict[str, Any]) -> None:
-    optional_field(snapshot, "summary", dict, where="snapshot")
     if "manifests" in snapshot and metadata["format-version"] == 1:
         return
     path = field(snapshot, "manifest-list", str, where="snapshot")
@@ -385,6 +373,7 @@ def _set_snapshot_ref(fold: Fold, update: dict[str, Any]) -> None:
         message = f"Cannot set {name} to unknown snapshot: {number}"
         raise Invalid(message)
     ref = {key: update[key] for key in REF_FIELDS if update.get(key) is not None} | {"type": kind}
+    readable.check_ref(name, ref)
     old = metadata["refs"].get(name)
     if old == ref:
         return
@@ -438,6 +427,7 @@ def _set_properties(fold: Fold, update: dict[str, Any]) -> None:
     # Before version 1.5 of the specification's text the member was called "updated".
     properties = texts(update, "updates" if "updates" in update else "updated", where="set-properties")
     _refuse_reserved(properties)
+    readable.check_properties(properties)
     check_path_properties(properties, location=fold.metadata["location"])
     stored = {key: value for key, value in properties.items() if key not in UNSTORED_PROPERTIES}
     fold.metadata["properties"] = {**fold.metadata["properties"], **stored}
@@ -462,11 +452,14 @@ def _refuse_reserved(keys: Iterable[str]) -> None:
 
 
 def _set_statistics(fold: Fold, update: dict[str, Any]) -> None:
-    _replace_by_snapshot(fold, field(update, "statistics", dict, where="set-statistics"), "statistics")
+    statistics = field(update, "statistics", dict, where="set-statistics")
+    readable.check_statistics(statistics)
+    _replace_by_snapshot(fold, statistics, "statistics")
 
 
 def _set_partition_statistics(fold: Fold, update: dict[str, Any]) -> None:
     statistics = field(update, "partition-statistics", dict, where="set-partition-statistics")
+    readable.check_partition_statistics(statistics)
     _replace_by_snapshot(fold, statistics, "partition-statistics")
 
 
@@ -512,6 +505,7 @@ def _remove_schemas(fold: Fold, update: dict[str, Any]) -> None:
 def _add_encryption_key(fold: Fold, update: dict[str, Any]) -> None:
     key = field(update, "encryption-key", dict, where="add-encryption-key")
     number = field(key, "key-id", str, where="encryption key")
+    readable.check_encryption_key(key)
     keys = fold.metadata.get("encryption-keys") or []
     if any(known["key-id"] == number for known in keys):
         return

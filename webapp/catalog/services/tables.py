@@ -16,6 +16,7 @@ from webapp.catalog.rules.commits import CommitRequest, CreateRequest
 from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, Malformed, NoSuchNamespace, Refused
 from webapp.catalog.rules.locations import is_given_location, is_inside
 from webapp.catalog.rules.metadata import Metadata, normalise, placeholder
+from webapp.catalog.rules.readable import check_foreign
 from webapp.catalog.rules.refs import SEPARATOR, TableRef, check_name, is_internal, table_ref
 from webapp.catalog.services.folders import (
     check_location,
@@ -237,6 +238,7 @@ def register_table(
     check_register_source(metadata_location, by=by)
     metadata = normalise(metadata_files.read_foreign(metadata_location, root=warehouse()))
     check_register_folder(metadata["location"], metadata_location=metadata_location, of=Table)
+    check_foreign(metadata)
     if MASTER in metadata["refs"]:
         message = "A table with a ref called master cannot be registered: master is the branch that Iceberg calls main"
         raise Malformed(message)

@@ -1,0 +1,242 @@
+"""What some reader's parser refuses is refused before it is stored: Java's TableMetadataParser and PyIceberg said what that is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.factories.catalog import (
+    LOCATION,
+    append,
+    change,
+    field,
+    head,
+    make_table,
+    schema,
+    set_ref,
+    set_schema,
+    snapshot,
+)
+from webapp.catalog.rules.column_types import is_default, is_primitive
+from webapp.catalog.rules.errors import CommitFailed, Invalid, Malformed
+from webapp.catalog.rules.metadata import Metadata, normalise
+from webapp.catalog.rules.readable import check_foreign
+
+TABLE = append(make_table(version=3))
+HEAD = head(TABLE) or 0
+FILE = {"snapshot-id": HEAD, "statistics-path": LOCATION + "/metadata/s.puffin"}
+SIZES = {"file-size-in-bytes": 9, "file-footer-size-in-bytes": 5}
+BLOB = {"type": "theta", "snapshot-id": HEAD, "sequence-number": 1, "fields": [1], "properties": {"ndv": "2"}}
+
+
+def columns(kind: Any = "long", **extra: Any) -> list[dict[str, Any]]:
+    return set_schema(schema(field(1, "id"), field(2, "name", "string"), {**field(3, "x", kind), **extra}))
+
+
+def identified(by: Any, *fields: dict[str, Any]) -> list[dict[str, Any]]:
+    return set_schema(schema(*fields, **{"identifier-field-ids": by}))
+
+
+def snapshots(**more: Any) -> list[dict[str, Any]]:
+    made = {**snapshot(TABLE), **more}
+    return [{"action": "add-snapshot", "snapshot": made}, set_ref("main", made["snapshot-id"])]
+
+
+def spec(*fields: dict[str, Any]) -> list[dict[str, Any]]:
+    named = [{"name": "p", "source-id": 1, "transform": "identity", **item} for item in fields]
+    return [{"action": "add-spec", "spec": {"fields": named}}, {"action": "set-default-spec", "spec-id": -1}]
+
+
+def order(**more: Any) -> list[dict[str, Any]]:
+    item = {"source-id": 1, "transform": "identity", "direction": "asc", "null-order": "nulls-first", **more}
+    return [{"action": "add-sort-order", "sort-order": {"fields": [item]}}]
+
+
+def statistics(**more: Any) -> list[dict[str, Any]]:
+    return [{"action": "set-statistics", "statistics": {**FILE, **SIZES, "blob-metadata": [BLOB], **more}}]
+
+
+def properties(key: str, value: str) -> list[dict[str, Any]]:
+    return [{"action": "set-properties", "updates": {key: value}}]
+
+
+def key(**more: Any) -> list[dict[str, Any]]:
+    return [
+        {"action": "add-encryption-key", "encryption-key": {"key-id": "k", "encrypted-key-metadata": "bQ==", **more}}
+    ]
+
+
+STRUCT = {"type": "struct", "fields": [field(4, "in", required=True)]}
+FINE: dict[str, list[dict[str, Any]]] = {
+    "every type": columns({"type": "list", "element-id": 5, "element": "decimal(38, 0)", "element-required": True}),
+    "a default": columns("date", **{"initial-default": "2020-02-29", "write-default": "2021-01-01", "doc": "day"}),
+    "identifiers": identified([1, 4], field(1, "id", required=True), {**field(3, "s", STRUCT, required=True)}),
+    "a snapshot": snapshots(summary={"operation": "delete", "more": "1"}),
+    "a bucket": spec({"transform": "bucket[16]"}),
+    "a transform of tomorrow": spec({"transform": "zorder"}),
+    "a sort order": order(direction="desc"),
+    "statistics": statistics(),
+    "a key": key(properties={"a": "b"}),
+    "a tag": [set_ref("t", HEAD, "tag", **{"max-ref-age-ms": 5})],
+}
+BAD: dict[str, list[dict[str, Any]]] = {
+    **{
+        f"type {kind!r}": columns(kind)
+        for kind in ("bogus", "LONG", "", "decimal(39,2)", "decimal(x)", "fixed[-1]", "list")
+    },
+    "a list that says not whether": columns({"type": "list", "element-id": 4, "element": "long"}),
+    "a map that says not whether": columns({"type": "map", "key-id": 4, "key": "int", "value-id": 5, "value": "int"}),
+    "a doc": columns(doc=5),
+    "a default of another type": columns(**{"initial-default": "x"}),
+    "a write default of another type": columns(**{"write-default": 1.5}),
+    "a field id beyond int": set_schema(schema(field(1, "id"), field(2**31, "x"))),
+    "a field id beyond long": set_schema(schema(field(1, "id"), field(2**70, "x"))),
+    "an identifier that is optional": identified([1], field(1, "id")),
+    "an identifier that is a double": identified([1], field(1, "id", "double", required=True)),
+    "an identifier in an optional struct": identified([4], field(1, "id"), field(3, "s", STRUCT)),
+    "identifiers that are no numbers": identified(["id"], field(1, "id", required=True)),
+    "a snapshot id below zero": snapshots(**{"snapshot-id": -1}),
+    "a snapshot id beyond long": snapshots(**{"snapshot-id": 2**63}),
+    "a sequence number beyond long": snapshots(**{"sequence-number": 2**63}),
+    "a parent beyond long": snapshots(**{"parent-snapshot-id": 2**70}),
+    "a time beyond long": snapshots(**{"timestamp-ms": -(2**70)}),
+    "a schema id beyond int": snapshots(**{"schema-id": 2**31}),
+    "a key id": snapshots(**{"key-id": 5}),
+    "a summary of numbers": snapshots(summary={"operation": "append", "rows": 5}),
+    "no summary": snapshots(summary=None),
+    "an operation": snapshots(summary={"operation": "zap"}),
+    "a transform": spec({"transform": "bucket["}),
+    "no buckets": spec({"transform": "bucket[0]"}),
+    "too many buckets": spec({"transform": "bucket[99999999999]"}),
+    "a nameless partition": spec({"name": ""}),
+    "two partitions of one name": spec({}, {"source-id": 2}),
+    "a partition named like another column": spec({"name": "name", "transform": "bucket[4]"}),
+    "a partition field id beyond int": spec({"field-id": 2**40}),
+    "a direction": order(direction="sideways"),
+    "an order of nulls": order(**{"null-order": "x"}),
+    "a sort transform": order(transform="bucket["),
+    "statistics without sizes": [{"action": "set-statistics", "statistics": {**FILE, "blob-metadata": []}}],
+    "statistics of a blob": statistics(**{"blob-metadata": [{"type": "x"}]}),
+    "partition statistics without a size": [{"action": "set-partition-statistics", "partition-statistics": FILE}],
+    "half a key": key(**{"encrypted-key-metadata": None}),
+    "a negative age": [set_ref("r", HEAD, **{"max-ref-age-ms": -5})],
+    "an age in words": [set_ref("r", HEAD, **{"max-snapshot-age-ms": "x"})],
+    "nothing to keep": [set_ref("r", HEAD, **{"min-snapshots-to-keep": 0})],
+    "a tag that keeps snapshots": [set_ref("t", HEAD, "tag", **{"min-snapshots-to-keep": 3})],
+    "a tag without a name": [set_ref("", HEAD, "tag")],
+    "a tag of any length": [set_ref("t" * 100_000, HEAD, "tag")],
+    "a property's name of any length": properties("p" * 60_000, "x"),
+    "a property of any length": properties("p", "x" * 20_000_001),
+}
+
+
+@pytest.mark.parametrize("branch", [None, "b"])
+@pytest.mark.parametrize("updates", FINE.values(), ids=FINE.keys())
+def test_what_readers_take_is_taken(updates: list[dict[str, Any]], branch: str | None) -> None:
+    after = change(TABLE, *updates, branch=branch)
+    assert after is not TABLE
+    check_foreign(normalise(after))
+
+
+@pytest.mark.parametrize("branch", [None, "b"])
+@pytest.mark.parametrize("updates", BAD.values(), ids=BAD.keys())
+def test_what_some_reader_refuses_never_gets_in(updates: list[dict[str, Any]], branch: str | None) -> None:
+    with pytest.raises((Malformed, Invalid)):
+        change(TABLE, *updates, branch=branch)
+
+
+def test_a_partition_on_one_branch_is_never_named_like_a_column_of_another() -> None:
+    """Java binds the specs of all branches to the schema that it reads by, and gives up on such a name."""
+    bucket = spec({"name": "id_bucket", "transform": "bucket[4]"})
+    clashing = set_schema(schema(field(1, "id"), field(2, "name", "string"), field(3, "id_bucket")))
+    tracked = change(TABLE, {"action": "set-properties", "updates": {"a": "1"}}, branch="b")
+    for first, second in ((None, "b"), ("b", None), ("b", "c")):
+        ours = change(tracked, *clashing, branch=first)
+        with pytest.raises(Invalid, match="choose another name"):
+            change(ours, *bucket, branch=second)
+        theirs = change(tracked, *bucket, branch=second)
+        with pytest.raises(Invalid, match="choose another name"):
+            change(theirs, *clashing, branch=first)
+    own = change(tracked, *spec({"name": "name", "source-id": 2}), branch="b")
+    assert own["partition-specs"][-1]["fields"][0]["name"] == "name"
+
+
+def damaged() -> Iterator[tuple[str, Metadata]]:
+    entry = TABLE["snapshots"][0]
+    for name, more in {
+        "tracked schema": {"properties": {"foundry.branch.b.schema-id": "--5"}},
+        "tracked schema that is not there": {"properties": {"foundry.branch.b.schema-id": "9"}},
+        "tracked order that is not there": {"properties": {"foundry.branch.b.default-sort-order-id": "9"}},
+        "data path": {"properties": {"write.data.path": "file:///tmp/x"}},
+        "manifest list": {"snapshots": [{**entry, "manifest-list": "file:///etc/passwd"}]},
+        "no snapshot id": {"snapshots": [{}]},
+        "twice": {"snapshots": [entry, entry]},
+        "refs": {"refs": []},
+        "main": {"refs": {"main": 5}},
+        "main of another snapshot": {"current-snapshot-id": 7},
+        "main that is a tag": {"refs": {"main": {**TABLE["refs"]["main"], "type": "tag"}}},
+        "ref of nothing": {"refs": {**TABLE["refs"], "b": {"snapshot-id": 5, "type": "branch"}}},
+        "ref without a type": {"refs": {**TABLE["refs"], "b": {"snapshot-id": HEAD}}},
+        "snapshot log": {"snapshot-log": "x"},
+        "snapshot log backwards": {"snapshot-log": [{"snapshot-id": HEAD, "timestamp-ms": at} for at in (9, 5)]},
+        "metadata log": {"metadata-log": [5]},
+        "spec": {"partition-specs": [{}]},
+        "default spec": {"default-spec-id": 44},
+        "default order": {"default-sort-order-id": 9},
+        "sequence": {"last-sequence-number": "x"},
+        "statistics": {"statistics": [{}]},
+        "statistics elsewhere": {
+            "statistics": [{**FILE, **SIZES, "blob-metadata": [], "statistics-path": "file:///x"}]
+        },
+        "keys": {"encryption-keys": "x"},
+        "half a key": {"encryption-keys": [{"key-id": "k"}]},
+        "columns": {"schemas": [schema(field(1, "id", "bogus"), **{"schema-id": 0})]},
+    }.items():
+        yield name, {**TABLE, **more}
+
+
+@pytest.mark.parametrize(("name", "metadata"), damaged(), ids=[name for name, _ in damaged()])
+def test_foreign_metadata_is_checked_in_all_its_parts(name: str, metadata: Metadata) -> None:
+    check_foreign(normalise(TABLE))
+    with pytest.raises((Malformed, Invalid)):
+        check_foreign(normalise(metadata))
+
+
+@pytest.mark.parametrize(
+    ("kind", "fine", "bad"),
+    [
+        ("boolean", [True], [1, "true"]),
+        ("int", [-5], [True, 2**31, 1.0]),
+        ("long", [2**40], [2**63, "5"]),
+        ("double", [5.0], [5, "5.0"]),
+        ("decimal(9, 2)", ["12.50"], [12.5, "NaN", "x"]),
+        ("string", [""], [5]),
+        ("uuid", ["f79c3e09-677c-4bbd-a479-3f349cb785e7"], ["zz", 5]),
+        ("binary", ["00FF"], ["zz", 5]),
+        ("fixed[2]", ["00FF"], ["0"]),
+        ("date", ["2020-02-29"], ["2020-13-01", "20200101", 5]),
+        ("time", ["10:15:30.123456"], ["25:00:00", 5]),
+        ("timestamp", ["2020-01-01T10:15:30"], ["2020-01-01", "2020-01-01T10:15:30+00:00"]),
+        ("timestamp_ns", ["2020-01-01T10:15:30.123456789"], ["2020-01-01T10:15:30.x"]),
+        ("timestamptz", ["2020-01-01T10:15:30.5+00:00"], ["2020-01-01T10:15:30", 5]),
+        ("variant", [], ["x", {}]),
+        ({"type": "struct", "fields": []}, [], [{}]),
+    ],
+)
+def test_defaults_are_single_values_of_their_type(kind: Any, fine: list[Any], bad: list[Any]) -> None:
+    assert [is_default(kind, value) for value in fine] == [True] * len(fine)
+    assert [is_default(kind, value) for value in bad] == [False] * len(bad)
+
+
+@pytest.mark.parametrize(
+    "kind", ["geometry", "geometry(OGC:CRS84)", "geography(OGC:CRS84, karney)", "variant", "decimal(9,2)"]
+)
+def test_types_of_every_version_are_known(kind: str) -> None:
+    assert is_primitive(kind)
+
+
+def test_stale_numbers_stay_a_conflict() -> None:
+    with pytest.raises(CommitFailed):
+        change(TABLE, *snapshots(**{"sequence-number": 0}))

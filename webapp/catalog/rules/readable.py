@@ -1,0 +1,274 @@
+"""What every reader must be able to parse is checked before it enters the metadata.
+
+One part that a client's parser refuses closes the whole table to that client, on all branches: a commit on one branch could
+take the table away from everybody. The reference implementation refuses such a request while it parses it.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from webapp.catalog.rules.branch_properties import MAIN_REF, PREFIX, SUFFIXES, tracked_branches, tracked_ids
+from webapp.catalog.rules.column_types import is_int
+from webapp.catalog.rules.errors import Invalid, Malformed
+from webapp.catalog.rules.locations import check_file, check_path_properties
+from webapp.catalog.rules.metadata import (
+    Metadata,
+    current_ids,
+    current_snapshot_id,
+    field,
+    find,
+    numbers,
+    objects,
+    optional_field,
+    texts,
+    walk_fields,
+)
+from webapp.core.numbers import read_count
+
+OPERATIONS = frozenset({"append", "replace", "overwrite", "delete"})
+# Jackson, with which Java's clients read JSON, takes names of 50,000 and texts of 20,000,000 characters.
+LONGEST_NAME = 10_000
+LONGEST_TEXT = 10_000_000
+_TRANSFORM = re.compile(r"(?:bucket|truncate)\[0*[1-9]\d{0,8}\]|(?!bucket|truncate)\w+", re.ASCII)
+_RETENTION = ("max-ref-age-ms", "max-snapshot-age-ms", "min-snapshots-to-keep")
+_FOR_BRANCHES = ("max-snapshot-age-ms", "min-snapshots-to-keep")
+
+
+def check_properties(properties: Mapping[str, str]) -> None:
+    """Refuse properties that Java's clients do not read back."""
+    for key, value in properties.items():
+        if len(key) > LONGEST_NAME or len(value) > LONGEST_TEXT:
+            message = (
+                f"Property {key[:100]} is too long: {LONGEST_NAME} characters for a name, {LONGEST_TEXT} for a value"
+            )
+            raise Malformed(message)
+
+
+def check_snapshot(snapshot: Mapping[str, Any]) -> None:
+    """Refuse a snapshot whose members are of the wrong kind."""
+    where = "snapshot"
+    if field(snapshot, "snapshot-id", int, where=where) < 0:
+        message = "Cannot parse snapshot: 'snapshot-id' must not be negative"
+        raise Malformed(message)
+    field(snapshot, "timestamp-ms", int, where=where)
+    for key in ("parent-snapshot-id", "sequence-number", "first-row-id", "added-rows"):
+        optional_field(snapshot, key, int, where=where)
+    _small(snapshot, "schema-id", where=where)
+    optional_field(snapshot, "key-id", str, where=where)
+    if "summary" not in snapshot:
+        return
+    operation = texts(snapshot, "summary", where=where).get("operation")
+    if operation is not None and operation not in OPERATIONS:
+        message = f"Cannot parse snapshot: unknown operation {operation!r}"
+        raise Malformed(message)
+
+
+def check_ref(name: str, ref: Mapping[str, Any]) -> None:
+    """Refuse a branch or tag with retention that means nothing."""
+    if not name or len(name) > LONGEST_NAME:
+        message = f"Invalid ref name: {name[:100]!r}"
+        raise Malformed(message)
+    kind = ref["type"]
+    for key in _RETENTION:
+        value = optional_field(ref, key, int, where=f"ref {name}")
+        if value is not None and (value <= 0 or (kind == "tag" and key in _FOR_BRANCHES)):
+            message = f"Cannot set {key} of {kind} {name} to {value}"
+            raise Invalid(message)
+    _small(ref, "min-snapshots-to-keep", where=f"ref {name}")
+
+
+def check_statistics(statistics: Mapping[str, Any]) -> None:
+    """Refuse an incomplete entry for a statistics file."""
+    where = "statistics"
+    for key in ("file-size-in-bytes", "file-footer-size-in-bytes"):
+        field(statistics, key, int, where=where)
+    optional_field(statistics, "key-metadata", str, where=where)
+    for blob in objects(statistics, "blob-metadata", where=where):
+        field(blob, "type", str, where=where)
+        field(blob, "snapshot-id", int, where=where)
+        field(blob, "sequence-number", int, where=where)
+        numbers(blob, "fields", where=where)
+        if blob.get("properties") is not None:
+            texts(blob, "properties", where=where)
+
+
+def check_partition_statistics(statistics: Mapping[str, Any]) -> None:
+    """Refuse an incomplete entry for a partition statistics file."""
+    field(statistics, "file-size-in-bytes", int, where="partition statistics")
+
+
+def check_encryption_key(key: Mapping[str, Any]) -> None:
+    """Refuse an incomplete encryption key."""
+    where = "encryption key"
+    field(key, "encrypted-key-metadata", str, where=where)
+    optional_field(key, "encrypted-by-id", str, where=where)
+    if key.get("properties") is not None:
+        texts(key, "properties", where=where)
+
+
+def check_partition_fields(fields: Iterable[Mapping[str, Any]]) -> None:
+    """Refuse a partition spec whose fields have bad names or transforms."""
+    names: set[str] = set()
+    for item in fields:
+        name = field(item, "name", str, where="partition field")
+        if not name or name in names:
+            message = f"Invalid partition spec: the name {name!r} is empty or used more than once"
+            raise Invalid(message)
+        names.add(name)
+        _small(item, "field-id", where="partition field")
+        _check_source(item, where="partition field")
+
+
+def check_sort_fields(fields: Iterable[Mapping[str, Any]]) -> None:
+    """Refuse a sort order that says nothing that a reader knows."""
+    for item in fields:
+        _check_source(item, where="sort field")
+        for key, known in (("direction", ("asc", "desc")), ("null-order", ("nulls-first", "nulls-last"))):
+            if field(item, key, str, where="sort field") not in known:
+                message = f"Cannot parse sort field: unknown {key} {item[key]!r}"
+                raise Malformed(message)
+
+
+def check_partition_names(metadata: Metadata) -> None:
+    """Refuse metadata in which a partition field has the name of a column that it is not made of.
+
+    Java binds the specs of all branches to the schema of the one it reads, and gives up where such a name is another column's.
+    """
+    main = current_ids(metadata)
+    current = {main.schema_id: "master"}
+    for branch in tracked_branches(metadata["properties"]):
+        ids = tracked_ids(metadata["properties"], branch, default=main)
+        if ids is not None:
+            current.setdefault(ids.schema_id, branch)
+    fields = [item for spec in metadata["partition-specs"] for item in spec["fields"]]
+    if not fields:
+        return
+    for schema_id, branch in current.items():
+        schema = find(metadata["schemas"], "schema-id", schema_id) or {"type": "struct", "fields": []}
+        columns = {name: number for number, name, _ in walk_fields(schema)}
+        for item in fields:
+            number = columns.get(item["name"])
+            if number is not None and number not in (item.get("source-ids") or [item.get("source-id")]):
+                message = (
+                    f"A partition field and a column on branch {branch} cannot both be called {item['name']}, "
+                    "since a reader of either branch sees the specs of both: choose another name"
+                )
+                raise Invalid(message)
+
+
+def check_foreign(metadata: Metadata) -> None:
+    """Refuse metadata of another writer that some reader, or this catalog, could not use."""
+    where = "table metadata"
+    for key in ("last-sequence-number", "last-updated-ms", "last-partition-id"):
+        field(metadata, key, int, where=where)
+    _check_known(metadata)
+    check_properties(metadata["properties"])
+    check_path_properties(metadata["properties"], location=metadata["location"])
+    _check_tracked(metadata)
+    for spec in metadata["partition-specs"]:
+        check_partition_fields(objects(spec, "fields", where=where))
+    for order in metadata["sort-orders"]:
+        check_sort_fields(objects(order, "fields", where=where))
+    check_partition_names(metadata)
+    for snapshot in metadata["snapshots"]:
+        check_snapshot(snapshot)
+        if "manifests" not in snapshot or metadata["format-version"] > 1:
+            path = field(snapshot, "manifest-list", str, where="snapshot")
+            check_file(path, location=metadata["location"], what="manifest list")
+    for key, check in (("statistics", check_statistics), ("partition-statistics", check_partition_statistics)):
+        for item in objects(metadata, key, where=where):
+            field(item, "snapshot-id", int, where=key)
+            check_file(
+                field(item, "statistics-path", str, where=key), location=metadata["location"], what="statistics file"
+            )
+            check(item)
+    for item in objects(metadata, "encryption-keys", where=where) if metadata.get("encryption-keys") else []:
+        field(item, "key-id", str, where="encryption key")
+        check_encryption_key(item)
+    _check_refs(metadata)
+    _check_logs(metadata)
+
+
+def _check_known(metadata: Metadata) -> None:
+    """Ids are unique, and the current ones are among them."""
+    ids = current_ids(metadata)
+    for key, id_key, current in (
+        ("schemas", "schema-id", ids.schema_id),
+        ("partition-specs", "spec-id", ids.spec_id),
+        ("sort-orders", "order-id", ids.order_id),
+        ("snapshots", "snapshot-id", current_snapshot_id(metadata)),
+    ):
+        known = [field(item, id_key, int, where=key) for item in metadata[key]]
+        if len(set(known)) != len(known):
+            message = f"Invalid table metadata: two {key} with one {id_key}"
+            raise Invalid(message)
+        if current is not None and current not in known:
+            message = f"Invalid table metadata: the current {id_key} {current} is not there"
+            raise Invalid(message)
+
+
+def _check_tracked(metadata: Metadata) -> None:
+    for branch in tracked_branches(metadata["properties"]):
+        for suffix in SUFFIXES:
+            text = metadata["properties"].get(f"{PREFIX}{branch}{suffix}")
+            if text is not None and read_count(text) is None:
+                message = f"Property {PREFIX}{branch}{suffix} is not a number: {text!r}"
+                raise Malformed(message)
+        ids = tracked_ids(metadata["properties"], branch, default=current_ids(metadata))
+        if ids is None:
+            continue
+        for key, id_key, number in (
+            ("schemas", "schema-id", ids.schema_id),
+            ("partition-specs", "spec-id", ids.spec_id),
+            ("sort-orders", "order-id", ids.order_id),
+        ):
+            if find(metadata[key], id_key, number) is None:
+                message = f"Invalid table metadata: branch {branch} uses {id_key} {number}, which is not there"
+                raise Invalid(message)
+
+
+def _check_refs(metadata: Metadata) -> None:
+    snapshots = {snapshot["snapshot-id"] for snapshot in metadata["snapshots"]}
+    for name, ref in metadata["refs"].items():
+        kind = field(ref, "type", str, where=f"ref {name}")
+        if kind not in ("branch", "tag") or field(ref, "snapshot-id", int, where=f"ref {name}") not in snapshots:
+            message = f"Invalid table metadata: ref {name} is neither branch nor tag of a snapshot that is there"
+            raise Invalid(message)
+        check_ref(name, ref)
+    main = metadata["refs"].get(MAIN_REF)
+    head = None if main is None else main["snapshot-id"]
+    if head != current_snapshot_id(metadata) or (main is not None and main["type"] != "branch"):
+        message = (
+            f"Invalid table metadata: main is not a branch at the current snapshot {current_snapshot_id(metadata)}"
+        )
+        raise Invalid(message)
+
+
+def _check_logs(metadata: Metadata) -> None:
+    for key, kind, member in (("snapshot-log", int, "snapshot-id"), ("metadata-log", str, "metadata-file")):
+        stamps = [0]
+        for entry in objects(metadata, key, where="table metadata"):
+            field(entry, member, kind, where=key)
+            stamps.append(field(entry, "timestamp-ms", int, where=key))
+        if stamps != sorted(stamps):
+            message = f"Invalid table metadata: the {key} runs backwards"
+            raise Invalid(message)
+
+
+def _check_source(item: Mapping[str, Any], *, where: str) -> None:
+    transform = field(item, "transform", str, where=where)
+    if _TRANSFORM.fullmatch(transform) is None:
+        message = f"Cannot parse {where}: unknown transform {transform!r}"
+        raise Malformed(message)
+    if item.get("source-ids") is None:
+        field(item, "source-id", int, where=where)
+    else:
+        numbers(item, "source-ids", where=where)
+
+
+def _small(body: Mapping[str, Any], key: str, *, where: str) -> None:
+    value = optional_field(body, key, int, where=where)
+    if value is not None and not is_int(value):
+        message = f"Cannot parse {where}: '{key}' is too large"
+        raise Malformed(message)
