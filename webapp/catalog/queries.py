@@ -161,6 +161,7 @@ def locate(ref: TableRef, *, by: Principal | None) -> tuple[TableRef, TableRow]:
     row = find_table(ref)
     if row is not None:
         permissions.check_read(by, ref)
+        _check_internal(ref, by)
         return ref, row
     other = ref.qualified()
     if other is not None:
@@ -168,6 +169,7 @@ def locate(ref: TableRef, *, by: Principal | None) -> tuple[TableRef, TableRow]:
     if other is None or row is None:
         raise permissions.no_such_table(ref)
     permissions.check_read(by, other)
+    _check_internal(other, by)
     if other.branch in (ref.branch, MASTER):
         return other, row
     metadata = metadata_files.read(row.metadata_location).metadata
@@ -175,6 +177,12 @@ def locate(ref: TableRef, *, by: Principal | None) -> tuple[TableRef, TableRow]:
     if lens.own_state(metadata, str(other.branch)) is None and _ask_chain(other, by) is None:
         raise permissions.no_such_table(ref)
     return other, row
+
+
+def _check_internal(ref: TableRef, by: Principal | None) -> None:
+    """What a job or a transaction has staged is not shown before it is published, but to who stages it."""
+    if by is not None and by.job is None and is_internal(ref.branch or MASTER):
+        get_chain(ref, by=by)
 
 
 def load_table(ref: TableRef, *, by: Principal | None) -> TableView:

@@ -436,6 +436,7 @@ def test_a_damaged_file_is_the_trouble_of_one_table(orders: Catalog, damage: byt
     ):
         assert (answer.status, answer.headers["retry-after"]) == (503, "1")
         assert "missing or damaged" in answer.error[1]
+    assert orders.call("POST", table_path(ORDERS) + "/unregister").status == 503
     assert orders.load("shop.other").status == 200
     assert orders.call("GET", "namespaces/shop/tables").status == 200
     path.write_bytes(whole)

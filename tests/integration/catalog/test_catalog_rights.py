@@ -113,6 +113,15 @@ def test_a_new_folder_belongs_to_its_maker(
         assert other.commit(table).status == 404
 
 
+def test_a_refused_namespace_gives_nobody_its_folder(
+    make_user: Callable[..., User], catalog_for: Callable[..., Catalog]
+) -> None:
+    reader, maker = make_user("reader"), make_user("maker")
+    assert catalog_for(reader, scopes=["read"]).create_namespace("free").status == 403
+    assert catalog_for(maker).create_namespace("free").status == 200
+    assert catalog_for(reader).call("GET", "namespaces/free").status == 404
+
+
 def test_internal_branches_are_not_for_people(tables: Catalog) -> None:
     for name in ("_job/1", "_review/shop/1/base"):
         assert tables.on(name).load("shop.orders").status == 403
@@ -176,6 +185,11 @@ def test_a_job_writes_its_outputs_on_its_staging_branch(job: Catalog, tables: Ca
     assert head(job.load("shop.clean").metadata) != first
     assert head(tables.load("shop.clean").metadata) == head(tables.on("b").load("shop.clean").metadata) == first
     assert tables.load("shop.clean").metadata["refs"].keys() == {"main", JOB}
+    # The rows are there, but not for anybody before the job publishes them, by whatever operation.
+    for method, path in (("GET", ""), ("HEAD", ""), ("GET", "/credentials"), ("POST", "/plan"), ("POST", "/metrics")):
+        assert tables.on(JOB).call(method, table_path("shop.clean") + path, {}).status == 403
+    for caller in (tables.on(JOB), tables.on("b"), tables):
+        assert caller.load("shop.clean.branch__job/0123").status in (403, 404)
 
 
 @pytest.mark.parametrize("branch", [None, "main", "master", "b", "other", "_job/9999"])

@@ -66,6 +66,14 @@ def test_a_body_beyond_the_limit_is_refused_without_being_kept(monkeypatch: pyte
     assert (status, json.loads(body)["error"]["code"]) == (413, 413)
 
 
+def test_a_request_that_ends_before_its_body_does_has_no_effect(catalog: Catalog) -> None:
+    headers = [(b"authorization", f"Bearer {catalog.token}".encode()), (b"content-length", b"99")]
+    body = b'{"namespace":["half"]}'
+    status, _headers, answer = call(b"/iceberg/v1/namespaces", body, method="POST", headers=headers)
+    assert (status, "ended before" in answer.decode()) == (400, True)
+    assert catalog.call("GET", "namespaces/half").status == 404
+
+
 def test_an_answer_without_a_body_has_no_length(catalog: Catalog) -> None:
     headers = [(b"authorization", f"Bearer {catalog.token}".encode())]
     status, answered, body = call(b"/iceberg/v1/namespaces/shop", method="HEAD", headers=headers)

@@ -29,6 +29,7 @@ def test_a_legal_branch_is_taken_as_it_is(name: str) -> None:
         ["a,b"],
         ["x" * 201],
         ["MAIN"],
+        ["MASTER"],
         ["-a"],
         ["a b"],
         ["a..b"],

@@ -11,10 +11,11 @@ from webapp.catalog.api import config, delegation, namespaces, scans, tables, vi
 from webapp.catalog.api.http import MAX_BODY, Call, CatalogRequest, CatalogResponse, answer, empty
 from webapp.catalog.api.idempotency import run_once
 from webapp.catalog.rules import endpoints
-from webapp.catalog.rules.errors import NotAuthorized, error_body
+from webapp.catalog.rules.errors import Malformed, NotAuthorized, error_body
 from webapp.catalog.rules.refs import split_path
 from webapp.core.errors import AppError, BadRequest, TooLarge, Unavailable
 from webapp.core.failures import BUSY_OR_AWAY, explain_failure
+from webapp.core.numbers import read_count
 
 logger = logging.getLogger(__name__)
 
@@ -89,6 +90,9 @@ def _dispatch(request: CatalogRequest) -> CatalogResponse:
     if len(request.body) > MAX_BODY:
         message = f"The request's body is larger than {MAX_BODY} bytes"
         raise TooLarge(message)
+    if len(request.body) < (read_count(request.header("content-length") or "", most=2**62) or 0):
+        message = "The request ended before its body did, and nothing was changed"
+        raise Malformed(message)
     endpoint, variables = endpoints.match(request.method, split_path(request.raw_path))
     if endpoint.operation == "getToken":
         return config.get_token(request)

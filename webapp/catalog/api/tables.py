@@ -2,6 +2,8 @@
 
 import hashlib
 
+from django.db import transaction
+
 from webapp.catalog import queries, services
 from webapp.catalog.api.delegation import NONE, Delegation, delegate, without_shown
 from webapp.catalog.api.http import JSON_TYPE, Call, CatalogResponse, answer, dump, empty
@@ -103,8 +105,9 @@ def drop_table(call: Call) -> CatalogResponse:
 
 def unregister_table(call: Call) -> CatalogResponse:
     """Forget a table and say where its metadata is."""
-    row = services.drop_table_at(ref=call.table, purge=False, by=call.by)
-    metadata = metadata_files.read(row.metadata_location).metadata
+    with transaction.atomic():  # a table that cannot be shown is not forgotten
+        row = services.drop_table_at(ref=call.table, purge=False, by=call.by)
+        metadata = metadata_files.read(row.metadata_location).metadata
     return answer({"metadata-location": row.metadata_location, "metadata": with_legacy_fields(metadata)})
 
 

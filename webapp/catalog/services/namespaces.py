@@ -22,12 +22,21 @@ def create_namespace(*, levels: Levels, properties: Mapping[str, str], by: Princ
         AlreadyExists: it is there.
 
     """
-    if by is not None and by.job is None:
-        claim_folder(folder=levels[0], creator=by)
-    if by is None or by.job is None:
-        permissions.check_namespace(by, levels, "write")
-    elif not any(tuple(table.split(".")[: len(levels)]) == levels for table in by.job.outputs):
+    if (
+        by is not None
+        and by.job is not None
+        and not any(tuple(table.split(".")[: len(levels)]) == levels for table in by.job.outputs)
+    ):
         raise permissions.no_such_namespace(levels)
+    with transaction.atomic():
+        # Who makes the first namespace of a folder owns it: a refusal takes that back.
+        if by is not None and by.job is None:
+            claim_folder(folder=levels[0], creator=by)
+            permissions.check_namespace(by, levels, "write")
+        return _create(levels, properties)
+
+
+def _create(levels: Levels, properties: Mapping[str, str]) -> Namespace:
     if Namespace.objects.filter(path=SEPARATOR.join(levels)).exists():
         raise _exists(levels)
     try:

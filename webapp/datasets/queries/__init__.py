@@ -233,9 +233,9 @@ def is_staging(branch: str) -> bool:
 
 
 def check_not_internal(branch: str) -> None:
-    """Refuse a client's write to a branch that only builds fill, such as the one of a review."""
+    """Refuse a client a branch that only builds fill, such as the one of a review."""
     if branch.startswith(INTERNAL_PREFIX):
-        message = f"Branch {branch} is internal: only builds write it."
+        message = f"Branch {branch} is internal: only builds read and write it."
         raise PermissionDenied(message, code="internal_branch")
 
 
@@ -254,6 +254,8 @@ def get_table_chain(*, table: str, branch: str, principal: Principal | None) -> 
     None for a staging branch of no open transaction: nobody may use it any more.
     """
     if not is_staging(branch):
+        if principal is not None and principal.job is None:
+            check_not_internal(branch)
         return get_fallback_chain(path=names.dataset_path(*_split_table(table)), branch=branch)
     opened = find_open_staging(staging_branch=branch, table=table)
     if opened is None:
