@@ -33,9 +33,11 @@ def pull(ines: Principal, monkeypatch: pytest.MonkeyPatch) -> PullRequest:
     """A pull request that changes line 2 of a file with three."""
     monkeypatch.setattr("webapp.core.doorbell.ring", lambda *_args, **_kwargs: None)
     repository = make.a_repository("shop", by=ines)
-    make.a_commit(repository, {"notes.txt": "one\ntwo\nthree\n"}, by=ines)
+    make.a_commit(repository, {"notes.txt": "one\ntwo\nthree\nfour\nfive\n"}, by=ines)
     make.a_branch(repository, "feature", by=ines)
-    make.a_commit(repository, {"notes.txt": "one\nTWO\nthree\n", "more.txt": "x\n"}, branch="feature", by=ines)
+    make.a_commit(
+        repository, {"notes.txt": "one\nTWO\nthree\nfour\nfive\n", "more.txt": "x\n"}, branch="feature", by=ines
+    )
     return services.open_pull(repository=repository, title="Change", source="feature", target="master", by=ines)
 
 
@@ -57,7 +59,7 @@ def file_named(client: Client, path: str) -> Any:
     return next(one for one in client.get(f"{PAGE}/code").context["files"] if one.file.path == path)
 
 
-def push(pull: PullRequest, files: dict[str, str], by: Principal) -> None:
+def push(pull: PullRequest, files: dict[str, str | None], by: Principal) -> None:
     make.a_commit(pull.repository, files, branch="feature", by=by)
     services.refresh_pull(pull=pull)
 
@@ -73,9 +75,15 @@ def test_a_remark_stands_below_its_line(reader: Client, line: int, side: str) ->
         assert reader.get(f"{PAGE}/code{view}").content.decode().count('class="talk"') == 1
 
 
+def test_a_remark_on_what_a_renamed_file_was(reader: Client, pull: PullRequest, ines: Principal) -> None:
+    push(pull, {"notes.txt": None, "words.txt": "one\nTwo\nthree\nfour\nfive\n"}, ines)
+    say(reader, path="words.txt", line=2, side="base")
+    assert list(file_named(reader, "words.txt").talk.by_line) == [("base", 2)]
+
+
 def test_a_remark_on_a_line_that_is_another_now_is_outdated(reader: Client, pull: PullRequest, ines: Principal) -> None:
     say(reader, path="notes.txt", line=2, side="head")
-    push(pull, {"notes.txt": "one\nTwo\nthree\n"}, ines)
+    push(pull, {"notes.txt": "one\nTwo\nthree\nfour\nfive\n"}, ines)
 
     talk = file_named(reader, "notes.txt").talk
     assert not talk.by_line
@@ -112,7 +120,7 @@ def test_a_viewed_file_folds_until_it_changes(reader: Client, pull: PullRequest,
     page = reader.get(f"{PAGE}/code")
     assert "1 of 2 viewed" in page.content.decode()
     assert [one.viewing.is_viewed for one in page.context["files"]] == [False, True]
-    push(pull, {"notes.txt": "one\nTwo\nthree\n"}, ines)
+    push(pull, {"notes.txt": "one\nTwo\nthree\nfour\nfive\n"}, ines)
     assert not file_named(reader, "notes.txt").viewing.is_viewed
 
     reader.post(f"{PAGE}/viewed", {"place": tick.place, "content": tick.content})

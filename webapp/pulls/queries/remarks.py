@@ -76,10 +76,11 @@ class Viewing:
 
 def find_line(pull: PullRequest, anchor: Mapping[str, Any]) -> str | None:
     """Return what is kept of the line of code that an anchor names; None where there is none."""
-    head, git = pull.head_sha, pull.repository.git
+    ref, path = pull.head_sha, str(anchor["path"])
     try:
-        ref = head if anchor["side"] == HEAD else git.merge_base(queries.find_base(pull), head) or head
-        text = repositories.read_file(pull.repository, ref, anchor["path"]).decode(errors="replace")
+        if anchor["side"] == BASE:
+            ref, path = _find_at_base(pull, path)
+        text = repositories.read_file(pull.repository, ref, path).decode(errors="replace")
     except AppError:
         return None  # the file is not there, or too big to be read
     lines = text.split("\n")
@@ -140,6 +141,14 @@ def content_of_file(file: FileDiff) -> str:
 def content_of_dataset(row: PullDataset) -> str:
     """Name what there is to see of a dataset."""
     return f"{row.before_id or ''}:{row.after_id or ''}"
+
+
+def _find_at_base(pull: PullRequest, path: str) -> tuple[str, str]:
+    """Return the commit that the diff begins with, and what a file was called there."""
+    base = queries.find_base(pull)
+    files = repositories.compare(pull.repository, base, pull.head_sha, coloured=False)
+    old_path = next((file.old_path for file in files if file.path == path), path)
+    return repositories.find_merge_base(pull.repository, base, pull.head_sha) or base, old_path
 
 
 def _list_comments(pull: PullRequest) -> list[Comment]:
