@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import threading
 import time
 from pathlib import Path
@@ -441,6 +442,43 @@ def test_a_damaged_file_is_the_trouble_of_one_table(orders: Catalog, damage: byt
     assert orders.call("GET", "namespaces/shop/tables").status == 200
     path.write_bytes(whole)
     assert orders.load(ORDERS).status == 200
+
+
+def test_metadata_grows_no_further_than_can_be_registered_again(
+    orders: Catalog, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def touch(**updates: str) -> Any:
+        return orders.commit(ORDERS, {"action": "set-properties", "updates": updates})
+
+    assert touch(large="x" * 5000).status == 200
+    files = sorted(home.rglob("*.metadata.json"))
+    monkeypatch.setattr(metadata_files, "LARGEST_BYTES", 5000)
+    refused = touch(more="x")
+    assert (refused.status, "expire snapshots" in refused.error[1]) == (413, True)
+    assert sorted(home.rglob("*.metadata.json")) == files
+    assert touch(large="x" * 4000).status == 200
+
+
+def test_a_flipped_bit_is_never_our_own_error(orders: Catalog) -> None:
+    """A damaged name of a member is seen; a damaged value may pass for another one, but nothing falls over it."""
+    orders.append(ORDERS)
+    orders.on("b").append(ORDERS)
+    path = local_files.local_path(orders.load(ORDERS).body["metadata-location"])
+    whole = path.read_bytes()
+    members = [found.end() - 3 for found in re.finditer(rb'[a-z]"[:]', whole)]
+    for place in members:
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        metadata_files.forget_all()
+        touch = {"action": "set-properties", "updates": {"a": "1"}}
+        wrong = {"type": "assert-table-uuid", "uuid": "x"}
+        for answer in (
+            orders.load(ORDERS),
+            orders.on("b").load(ORDERS, "snapshots=refs"),
+            orders.on("b").commit(ORDERS, touch, requirements=[wrong]),
+        ):
+            assert answer.status in (200, 400, 409, 503), whole[place - 20 : place + 2]
+    path.write_bytes(whole)
+    metadata_files.forget_all()
 
 
 def test_folders_are_open_for_writers_of_other_users_and_closed_above(catalog: Catalog, home: Path) -> None:

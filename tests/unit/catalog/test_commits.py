@@ -156,6 +156,8 @@ def test_tags_are_shared_and_do_not_choose_a_branch() -> None:
     )
     assert tagged["refs"]["v1"]["snapshot-id"] == head(table, "a")
     assert commits.touched_branches(tagged, CommitRequest([], [remove("v1")])) == {"master"}
+    assert commits.touched_branches(tagged, CommitRequest([], [remove("v1")], "b")) == {"b", "master"}
+    assert commits.touched_branches(tagged, CommitRequest([], [set_ref("v2", 1, "tag")], "b")) == {"b"}
     assert "v1" not in change(tagged, remove("v1"), branch="b")["refs"]
     assert change(tagged, {"action": "set-properties", "updates": {"x": "1"}}, branch="b")["refs"]["v1"]
 
@@ -194,6 +196,7 @@ def test_a_branch_name_is_taken_for_tags_too() -> None:
         {"action": "remove-snapshots", "snapshot-ids": [1]},
         {"action": "remove-schemas", "schema-ids": [1]},
         {"action": "remove-partition-specs", "spec-ids": [1]},
+        {"action": "remove-encryption-key", "key-id": "k"},
         {"action": "upgrade-format-version", "format-version": 3},
         {"action": "set-location", "location": "file:///x"},
     ],

@@ -64,7 +64,7 @@ def test_path_segments_are_split_before_they_are_decoded() -> None:
 
 def test_namespace_levels() -> None:
     assert refs.read_namespace("a\x1fb") == ("a", "b")
-    assert refs.read_parents("a%1Fb%20c") == (("a", "b c"),)
+    assert refs.read_parents("a%1Fb%20c") == (("a", "b c"), ("a%1Fb%20c",))
     assert refs.read_parents("a\x1fb%20c") == (("a", "b%20c"), ("a", "b c"))
     assert refs.read_parents("a") == (("a",),)
     for bad in ("", "a\x1f", "\x00", "x" * 256):

@@ -100,10 +100,17 @@ def named_branches(metadata: Metadata | None, request: CommitRequest) -> set[str
 def touched_branches(metadata: Metadata | None, request: CommitRequest) -> set[str]:
     """The branches that a commit may change: who sends it needs the right to write each of them."""
     if request.branch is not None:
-        return {target_branch(metadata, request)}
+        # A tag is everybody's: it keeps its snapshot from being expired.
+        tagged = {MASTER} if _changes_tag(metadata, request.updates) else set()
+        return {target_branch(metadata, request)} | tagged
     named = named_branches(metadata, replace(request, requirements=()))
     only_refs = all(update.get("action") in REF_UPDATES | {"add-snapshot"} for update in request.updates)
     return named if named and only_refs else named | {MASTER}
+
+
+def _changes_tag(metadata: Metadata | None, updates: Iterable[dict[str, Any]]) -> bool:
+    tags = {name for name, ref in metadata["refs"].items() if ref["type"] == "tag"} if metadata is not None else set()
+    return any(update.get("action") in REF_UPDATES and update.get("ref-name") in tags for update in updates)
 
 
 def commit(metadata: Metadata, request: CommitRequest, *, now_ms: int) -> Metadata:

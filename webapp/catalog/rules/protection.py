@@ -7,7 +7,7 @@ from webapp.catalog.rules.errors import Invalid, Malformed, Refused
 from webapp.catalog.rules.metadata import Metadata, current_ids
 
 REMOVALS = frozenset({"remove-schemas", "remove-partition-specs", "remove-snapshots"})
-NOT_FROM_A_BRANCH = frozenset({*REMOVALS, "upgrade-format-version", "set-location"})
+NOT_FROM_A_BRANCH = frozenset({*REMOVALS, "remove-encryption-key", "upgrade-format-version", "set-location"})
 
 
 def check_protected(metadata: Metadata) -> None:

@@ -14,6 +14,7 @@ from webapp.catalog.rules.errors import Invalid, Malformed
 from webapp.catalog.rules.locations import check_file, check_path_properties
 from webapp.catalog.rules.metadata import (
     Metadata,
+    blank,
     current_ids,
     current_snapshot_id,
     field,
@@ -33,6 +34,36 @@ LONGEST_TEXT = 10_000_000
 _TRANSFORM = re.compile(r"(?:bucket|truncate)\[0*[1-9]\d{0,8}\]|(?!bucket|truncate)\w+", re.ASCII)
 _RETENTION = ("max-ref-age-ms", "max-snapshot-age-ms", "min-snapshots-to-keep")
 _FOR_BRANCHES = ("max-snapshot-age-ms", "min-snapshots-to-keep")
+
+
+_MEMBERS = {
+    "schemas": {"schema-id", "type", "fields"},
+    "partition-specs": {"spec-id", "fields"},
+    "sort-orders": {"order-id", "fields"},
+    "snapshots": {"snapshot-id", "timestamp-ms"},
+    "snapshot-log": {"snapshot-id", "timestamp-ms"},
+    "metadata-log": {"metadata-file", "timestamp-ms"},
+    "statistics": {"snapshot-id"},
+    "partition-statistics": {"snapshot-id"},
+}
+_TABLE = frozenset(blank(uuid="", location="", version=1, now_ms=0)) - {"current-snapshot-id"}
+_VIEW = frozenset({"view-uuid", "location", "schemas", "versions", "version-log", "current-version-id", "properties"})
+
+
+def is_whole(metadata: Mapping[str, Any]) -> bool:
+    """Whether metadata that this catalog wrote still has the parts that it works with: a disk may have damaged it."""
+    if metadata.keys() >= _VIEW:
+        return True
+    if not metadata.keys() >= _TABLE or not isinstance(metadata["properties"], dict):
+        return False
+    refs = list(metadata["refs"].values()) if isinstance(metadata["refs"], dict) else None
+    return _have({"snapshot-id", "type"}, refs) and all(
+        _have(wanted, metadata[key]) for key, wanted in _MEMBERS.items()
+    )
+
+
+def _have(wanted: set[str], items: Any) -> bool:
+    return isinstance(items, list) and all(isinstance(item, dict) and item.keys() >= wanted for item in items)
 
 
 def check_properties(properties: Mapping[str, str]) -> None:

@@ -99,13 +99,14 @@ def read_namespace(text: str) -> Levels:
 
 
 def read_parents(text: str) -> tuple[Levels, ...]:
-    """The namespaces that a query parameter may mean, the literal reading first.
+    """The namespaces that a query parameter may mean, the likeliest reading first.
 
     Some clients encode each level before the whole is encoded as a parameter, some even the separator; others do not.
     """
-    parts = re.split("\x1f|%1f", text, flags=re.IGNORECASE)
-    literal = [check_levels(text.split(SEPARATOR))] if SEPARATOR in text or "%1f" not in text.lower() else []
-    return tuple(dict.fromkeys([*literal, check_levels(_decode(part) for part in parts)]))
+    literal = check_levels(text.split(SEPARATOR))
+    decoded = check_levels(_decode(part) for part in re.split("\x1f|%1f", text, flags=re.IGNORECASE))
+    is_plain = SEPARATOR in text or "%1f" not in text.lower()
+    return tuple(dict.fromkeys([literal, decoded] if is_plain else [decoded, literal]))
 
 
 def check_levels(levels: Iterable[object]) -> Levels:

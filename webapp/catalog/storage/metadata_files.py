@@ -10,15 +10,18 @@ from uuid import uuid4
 
 from webapp.catalog.rules.errors import DamagedTable, Malformed
 from webapp.catalog.rules.metadata import Metadata, with_legacy_fields
+from webapp.catalog.rules.readable import is_whole
 from webapp.catalog.storage import local_files, object_files
 from webapp.core import json_bytes
 from webapp.core.byte_cache import ByteCache
+from webapp.core.errors import TooLarge
 from webapp.core.json_members import Members
 from webapp.core.object_store import Absent, is_object_location
 
 # Of the files as written; parsed they take several times as much.
 CACHED_BYTES = 16 * 1024 * 1024
-FOREIGN_BYTES = 64 * 1024 * 1024
+# Some 90,000 snapshots. Nothing larger is written or registered: what was written once can be registered again.
+LARGEST_BYTES = 64 * 1024 * 1024
 
 
 class MetadataFile:
@@ -42,7 +45,7 @@ class MetadataFile:
                 parsed = json.loads(self.raw)
             except ValueError as error:
                 raise _damaged(self.location) from error
-            if not isinstance(parsed, dict) or "format-version" not in parsed:
+            if not isinstance(parsed, dict) or not is_whole(parsed):
                 raise _damaged(self.location)
             self._metadata = parsed
         return self._metadata
@@ -78,9 +81,9 @@ def read(location: str) -> MetadataFile:
 def read_foreign(location: str, *, root: str) -> dict[str, Any]:
     """Metadata that another writer left in the warehouse."""
     try:
-        raw = store_of(location).read_foreign(location, root=root, at_most=FOREIGN_BYTES)
-        if len(raw) > FOREIGN_BYTES:
-            message = f"{location} is larger than {FOREIGN_BYTES} bytes"
+        raw = store_of(location).read_foreign(location, root=root, at_most=LARGEST_BYTES)
+        if len(raw) > LARGEST_BYTES:
+            message = f"{location} is larger than {LARGEST_BYTES} bytes"
             raise Malformed(message)
         parsed = json_bytes.load(raw)
     except (Absent, ValueError, RecursionError) as error:
@@ -93,10 +96,21 @@ def read_foreign(location: str, *, root: str) -> dict[str, Any]:
 
 
 def write(metadata: dict[str, Any], *, location: str, version: int, after: MetadataFile | None = None) -> MetadataFile:
-    """Write the next metadata file of a table, `after` the current one; when this returns, it survives a power cut."""
+    """Write the next metadata file of a table, `after` the current one; when this returns, it survives a power cut.
+
+    Raises:
+        TooLarge: it would grow beyond what anybody should have to read.
+
+    """
     name = f"{version:05d}-{uuid4()}.metadata.json"
     target = f"{location}/metadata/{name}"
     members = Members(_written(metadata), like=None if after is None else after.members)
+    if len(members.text) > LARGEST_BYTES and (after is None or len(members.text) > len(after.raw)):
+        message = (
+            f"The metadata at {location} would take {len(members.text)} bytes, more than {LARGEST_BYTES}, and nothing was "
+            "changed: expire snapshots, delete branches or remove properties"
+        )
+        raise TooLarge(message)
     store_of(target).write(target, members.text)
     file = MetadataFile(target, members.text, metadata, members)
     _cache.add(target, file)
