@@ -24,6 +24,8 @@ TRIBUTARY_S3_STS_ENDPOINT = os.environ.get("TRIBUTARY_S3_STS_ENDPOINT") or TRIBU
 TRIBUTARY_S3_SESSION_SECONDS = int(os.environ.get("TRIBUTARY_S3_SESSION_SECONDS") or 3600)
 # For stores without roles: jobs and clients get the installation's own keys, and with them the whole warehouse.
 TRIBUTARY_S3_SHARE_KEYS = os.environ.get("TRIBUTARY_S3_SHARE_KEYS", "0") == "1"
+# Hosts of this machine or its private networks that webhooks may lead to; all others of these are refused.
+TRIBUTARY_WEBHOOK_HOSTS = frozenset(os.environ.get("TRIBUTARY_WEBHOOK_HOSTS", "").lower().replace(",", " ").split())
 # Unset, the keys are those that the machine has: a profile, or the role of the instance.
 TRIBUTARY_S3_KEYS = {
     name: os.environ[variable]

@@ -447,6 +447,49 @@ class ProtectionView(RepositoryEndpoint):
         return Response(status=204)
 
 
+class WebhooksView(RepositoryEndpoint):
+    """Addresses that are told of a repository's events."""
+
+    @extend_schema(responses=shapes.WebhookSerializer(many=True))
+    def get(self, request: Request, repo: str) -> Response:
+        """List webhooks; maintainers only."""
+        found = queries.list_webhooks(self.principal, self.find(repo))
+        return Response(paginate(request._request, found, lambda one: dict(shapes.WebhookSerializer(one).data)))
+
+    @extend_schema(request=shapes.NewWebhookSerializer, responses={201: shapes.WebhookSerializer})
+    def post(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
+        """Tell an address of events from now on; maintainers only."""
+        repository = self.find(repo)
+        fields = read_input(shapes.NewWebhookSerializer, self.body)
+        made = services.add_webhook(repository=repository, **fields, by=self.principal)
+        return Response(shapes.WebhookSerializer(made).data, status=201)
+
+
+class WebhookView(RepositoryEndpoint):
+    """One webhook."""
+
+    @extend_schema(responses=shapes.WebhookSerializer)
+    def get(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002 - DRF's signature
+        """Describe it; maintainers only."""
+        return Response(shapes.WebhookSerializer(queries.get_webhook(self.principal, self.find(repo), number)).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002 - DRF's signature
+        """Tell it nothing more; maintainers only."""
+        services.remove_webhook(webhook=queries.get_webhook(self.principal, self.find(repo), number), by=self.principal)
+        return Response(status=204)
+
+
+class DeliveriesView(RepositoryEndpoint):
+    """What a webhook was told."""
+
+    @extend_schema(responses=shapes.DeliverySerializer(many=True))
+    def get(self, request: Request, repo: str, number: int) -> Response:
+        """List what it was told in the last days, newest first; maintainers only."""
+        found = queries.get_webhook(self.principal, self.find(repo), number).deliveries.all()
+        return Response(paginate(request._request, found, lambda one: dict(shapes.DeliverySerializer(one).data)))
+
+
 def _protection(protection: Protection) -> dict[str, Any]:
     return {
         "branch": protection.branch,

@@ -10,8 +10,12 @@ class RepositoriesConfig(AppConfig):
     label = "repositories"
 
     def ready(self) -> None:
-        """Register the sweep that announces what a crash lost."""
+        """Register the sweeps, for what a crash lost and what is due again, and tell webhooks of pushes."""
         from webapp.core.sweeps import register_sweep
-        from webapp.repositories.services import sweep_settled_heads
+        from webapp.repositories import signals
+        from webapp.repositories.services import sweep_deliveries, sweep_settled_heads
+        from webapp.repositories.services.webhooks import follow_commit
 
+        signals.commit_created.connect(follow_commit, dispatch_uid="repositories.follow_commit")
         register_sweep(name="repository heads", every_seconds=3, run=sweep_settled_heads)
+        register_sweep(name="webhooks", every_seconds=5, run=sweep_deliveries)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django import forms
 
 from webapp.core.numbers import read_count
+from webapp.repositories.rules.webhooks import EVENTS
 
 ROLES = [
     ("reader", "Reader: sees code, data and pull requests"),
@@ -84,6 +85,24 @@ class MemberForm(forms.Form):
 
     user = forms.CharField(max_length=150, label="User name", strip=True)
     role = forms.ChoiceField(choices=ROLES, initial="writer")
+
+
+class WebhookForm(forms.Form):
+    """An address and what it is told."""
+
+    url = forms.CharField(max_length=500, label="Address", widget=forms.TextInput(attrs=_MONO), strip=True)
+    events = forms.MultipleChoiceField(
+        choices=[(event, event.replace("_", " ")) for event in EVENTS],
+        initial=list(EVENTS),
+        widget=forms.CheckboxSelectMultiple,
+    )
+    secret = forms.CharField(
+        required=False,
+        max_length=200,
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text="Signs what is sent: X-Tributary-Signature-256 is the HMAC of the body.",
+    )
 
 
 class ProtectionForm(forms.Form):

@@ -132,3 +132,46 @@ class Protection(models.Model):
 
     def __str__(self) -> str:
         return f"{self.repository_id}:{self.branch}"
+
+
+class Webhook(models.Model):
+    """An address that is told of a repository's events."""
+
+    repository = models.ForeignKey(Repository, on_delete=models.CASCADE, related_name="webhooks")
+    url = models.CharField(max_length=500)
+    events = models.JSONField(default=list)
+    secret = models.CharField(max_length=200, blank=True)
+    """Kept as it is, because every delivery is signed with it; never shown again."""
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    created_at = models.DateTimeField(default=clock.now)
+
+    class Meta(TypedModelMeta):
+        ordering: ClassVar = ["id"]
+
+    def __str__(self) -> str:
+        return f"{self.repository_id}: {self.url}"
+
+
+class Delivery(models.Model):
+    """One event for one webhook."""
+
+    webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries")
+    uid = models.CharField(max_length=36, unique=True)
+    event = models.CharField(max_length=20)
+    body = models.TextField()
+    tries = models.PositiveSmallIntegerField(default=0)
+    due_at = models.DateTimeField(null=True, default=clock.now)
+    """When it is tried next; None once it was taken or given up."""
+    status = models.PositiveSmallIntegerField(null=True)
+    """Of the last answer; 0 without one."""
+    reason = models.CharField(max_length=300, blank=True)
+    sent_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField(default=clock.now)
+
+    class Meta(TypedModelMeta):
+        verbose_name_plural = "deliveries"
+        indexes: ClassVar = [models.Index(fields=["due_at"])]
+        ordering: ClassVar = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.event} to {self.webhook_id}"

@@ -222,6 +222,36 @@ class PathRuleSerializer(serializers.Serializer[Any]):
     approvals = Number(required=False, default=1, min_value=1, max_value=20)
 
 
+class NewWebhookSerializer(serializers.Serializer[Any]):
+    """An address and what it is told."""
+
+    url = Text(max_length=500)
+    events = serializers.ListField(child=Text(max_length=20), required=False, help_text="default: all")
+    secret = Text(max_length=200, required=False, default="", allow_blank=True, help_text="signs what is sent")
+
+
+class DeliverySerializer(serializers.Serializer[Any]):
+    """One thing that a webhook was told."""
+
+    id = serializers.CharField(source="uid")
+    event = serializers.CharField()
+    tries = serializers.IntegerField()
+    status = serializers.IntegerField(allow_null=True, help_text="of the last answer; 0 without one")
+    reason = serializers.CharField()
+    created_at = serializers.DateTimeField()
+    sent_at = serializers.DateTimeField(allow_null=True)
+    due_at = serializers.DateTimeField(allow_null=True, help_text="when it is tried next")
+
+
+class WebhookSerializer(serializers.Serializer[Any]):
+    """A webhook; its secret is not shown again."""
+
+    id = serializers.IntegerField()
+    url = serializers.CharField()
+    events = serializers.ListField(child=serializers.CharField())
+    created_at = serializers.DateTimeField()
+
+
 class ProtectionSerializer(serializers.Serializer[Any]):
     """What it takes to move a branch."""
 

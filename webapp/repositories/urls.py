@@ -33,6 +33,7 @@ page_urls: list[URLPattern | URLResolver] = [
     path("r/<str:repo>/branches/delete", history.delete_branch, name="repository-branch-delete"),
     path("r/<str:repo>/settings", manage.settings, name="repository-settings"),
     path("r/<str:repo>/settings/members/remove", manage.remove_member, name="repository-member-remove"),
+    path("r/<str:repo>/settings/webhooks/remove", manage.remove_webhook, name="repository-webhook-remove"),
     path("r/<str:repo>/settings/protections/remove", manage.remove_protection, name="repository-protection-remove"),
     path("r/<str:repo>/settings/delete", manage.delete, name="repository-delete"),
     path("git/<str:name>.git/<path:route>", git_http.serve_git, name="git"),
@@ -49,6 +50,11 @@ api_urls: list[URLPattern | URLResolver] = [
     path("repositories/<str:repo>/compare", api.CompareView.as_view(), name="api-compare"),
     path("repositories/<str:repo>/members", api.MembersView.as_view(), name="api-members"),
     path("repositories/<str:repo>/members/<str:username>", api.MemberView.as_view(), name="api-member"),
+    path("repositories/<str:repo>/webhooks", api.WebhooksView.as_view(), name="api-webhooks"),
+    path("repositories/<str:repo>/webhooks/<int:number>", api.WebhookView.as_view(), name="api-webhook"),
+    path(
+        "repositories/<str:repo>/webhooks/<int:number>/deliveries", api.DeliveriesView.as_view(), name="api-deliveries"
+    ),
     path("repositories/<str:repo>/protections", api.ProtectionsView.as_view(), name="api-protections"),
     path("repositories/<str:repo>/protections/<path:branch>", api.ProtectionView.as_view(), name="api-protection"),
 ]

@@ -31,6 +31,7 @@ PROMISED = {
     "/repositories/{}/jobspecs": "GET",
     "/repositories/{}/members": "GET POST",
     "/repositories/{}/protections": "GET POST",
+    "/repositories/{}/webhooks": "GET POST",
     "/repositories/{}/pulls": "GET POST",
     PULL: "GET PATCH",
     f"{PULL}/commits": "GET",
@@ -75,6 +76,8 @@ PROMISED = {
 MORE = {
     "/repositories/{}/members/{}": "DELETE",
     "/repositories/{}/protections/{}": "GET PATCH DELETE",
+    "/repositories/{}/webhooks/{}": "GET DELETE",
+    "/repositories/{}/webhooks/{}/deliveries": "GET",
     f"{PULL}/comments": "GET",
     f"{PULL}/reviews": "GET",
     f"{DATASET}/branches/{{}}": "GET",

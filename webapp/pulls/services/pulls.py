@@ -20,8 +20,9 @@ from webapp.pulls.queries import pulls as queries
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.datasets import classify_datasets
 from webapp.pulls.services import comparisons
-from webapp.pulls.services.remarks import check_body
+from webapp.pulls.services.remarks import announce_pull, check_body
 from webapp.repositories import queries as repositories
+from webapp.repositories.rules import webhooks
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
@@ -282,22 +283,22 @@ def add_review(*, pull: PullRequest, verdict: str, by: Principal, body: str = ""
     refresh_pull(pull=pull)
     if pull.state != states.OPEN:
         raise Conflict(f"The pull request is {pull.state}; it takes no more reviews.", code="not_open")
-    review = Review.objects.create(
-        pull=pull,
-        reviewer_id=by.user_id,
-        verdict=verdict,
-        body=body,
-        seen=queries.describe_seen(pull=pull).as_json(),
-    )
-    PullRequest.objects.filter(pk=pull.pk).update(updated_at=clock.now())
+    seen = queries.describe_seen(pull=pull).as_json()
+    with transaction.atomic():
+        review = Review.objects.create(pull=pull, reviewer_id=by.user_id, verdict=verdict, body=body, seen=seen)
+        announce_pull(pull, webhooks.REVIEW, action=verdict, by=by.username, body=body)
+        PullRequest.objects.filter(pk=pull.pk).update(updated_at=clock.now())
     return review
 
 
 def record_event(
     *, pull: PullRequest, kind: str, actor: str = "", data: Mapping[str, Any] | None = None
 ) -> TimelineEvent:
-    """Append to the timeline."""
-    return TimelineEvent.objects.create(pull=pull, kind=kind, actor=actor, data=dict(data or {}))
+    """Append to the timeline, and tell webhooks."""
+    event = TimelineEvent.objects.create(pull=pull, kind=kind, actor=actor, data=dict(data or {}))
+    if kind not in ("built", "rebuilt"):
+        announce_pull(pull, webhooks.PULL_REQUEST, action=kind, by=actor or None)
+    return event
 
 
 def announce_branch_moved(*, repository: Repository, branch: str) -> None:

@@ -18,6 +18,8 @@ from webapp.pulls.queries.pulls import describe_published
 from webapp.pulls.rules import states
 from webapp.pulls.services import merging, pulls
 from webapp.repositories.models import PUBLISHED, Publication, Repository
+from webapp.repositories.rules import webhooks
+from webapp.repositories.services import announce_event
 
 _SHOWING = Prepared(
     lambda branch, dataset: (
@@ -66,8 +68,16 @@ def follow_transaction(*, transaction: Transaction, **_: Any) -> None:
 def follow_build(*, build: Build, **_: Any) -> None:
     """A build ended: note it on the pull requests of its branch, and close the merge that it belongs to."""
     merging.note_build_finished(build=build)
-    if build.kind != "run" or build.repository_id is None:
+    if build.kind != "run" or build.repository is None:
         return
+    told = {
+        "id": build.pk,
+        "state": build.state,
+        "branch": build.branch,
+        "trigger": build.trigger,
+        "reason": build.reason,
+    }
+    announce_event(repository=build.repository, event=webhooks.BUILD, payload={"build": told})
     for pull in PullRequest.objects.filter(repository=build.repository_id, source=build.branch, state=states.OPEN):
         pulls.record_build(pull=pull, build=build)
         pulls.ring_refresh(pull_id=pull.pk)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from django.db import transaction
+
 from webapp.accounts.permissions import can_repository, check_repository
 from webapp.core import clock
 from webapp.core.errors import InvalidInput, PermissionDenied
@@ -13,6 +15,8 @@ from webapp.pulls.models import Comment, PullRequest, Viewed
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.remarks import find_line
 from webapp.repositories import queries as repositories
+from webapp.repositories.rules import webhooks
+from webapp.repositories.services import announce_event
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
@@ -33,8 +37,10 @@ def add_comment(*, pull: PullRequest, body: str, by: Principal, anchor: Mapping[
         raise InvalidInput("The comment is empty.", errors={"body": ["Write something."]})
     check_body(body)
     place, quoted = _check_anchor(pull, anchor) if anchor else (None, "")
-    comment = Comment.objects.create(pull=pull, author_id=by.user_id, body=body, anchor=place, quoted=quoted)
-    PullRequest.objects.filter(pk=pull.pk).update(updated_at=clock.now())
+    with transaction.atomic():
+        comment = Comment.objects.create(pull=pull, author_id=by.user_id, body=body, anchor=place, quoted=quoted)
+        announce_pull(pull, webhooks.COMMENT, action="created", by=by.username, body=body, anchor=place)
+        PullRequest.objects.filter(pk=pull.pk).update(updated_at=clock.now())
     return comment
 
 
@@ -70,6 +76,13 @@ def mark_viewed(*, pull: PullRequest, place: str, content: str, by: Principal) -
     Viewed.objects.update_or_create(
         pull=pull, user_id=by.user_id, place=place, defaults={"content": content[:MAX_CONTENT]}
     )
+
+
+def announce_pull(pull: PullRequest, event: str, **details: Any) -> None:
+    """Tell the repository's webhooks what happened to a pull request."""
+    names = ("number", "title", "state", "draft", "source", "target")
+    told = {**{name: getattr(pull, name) for name in names}, "head": pull.head_sha, "author": pull.author.username}
+    announce_event(repository=pull.repository, event=event, payload={"pull_request": told, **details})
 
 
 def check_body(body: str) -> None:

@@ -39,6 +39,7 @@ from webapp.repositories.queries.repositories import (
     list_repositories,
     repository_by_name,
 )
+from webapp.repositories.queries.webhooks import get_webhook, list_webhooks
 
 __all__ = [
     "BranchInfo",
@@ -60,6 +61,7 @@ __all__ = [
     "get_publication",
     "get_repository",
     "get_role",
+    "get_webhook",
     "list_branch_names",
     "list_branches",
     "list_commits",
@@ -69,6 +71,7 @@ __all__ = [
     "list_protections",
     "list_publications",
     "list_repositories",
+    "list_webhooks",
     "merge_state",
     "publications_of_commits",
     "read_blob",

@@ -18,6 +18,7 @@ from webapp.repositories.queries import branches as branch_queries
 from webapp.repositories.queries import code
 from webapp.repositories.queries.branches import BranchInfo, publications_of_commits
 from webapp.repositories.queries.repositories import get_repository, get_role, list_members, list_repositories
+from webapp.repositories.queries.webhooks import WebhookRow, list_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -253,11 +254,13 @@ class FindPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsPage:
-    """Members and protections."""
+    """Members, protections and webhooks."""
 
     frame: Frame
     members: tuple[Any, ...]
     protections: tuple[Protection, ...]
+    webhooks: tuple[WebhookRow, ...]
+    """For maintainers only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -570,12 +573,13 @@ def find_page(principal: Principal, name: str, ref: str) -> FindPage:
 
 
 def settings_page(principal: Principal, name: str) -> SettingsPage:
-    """Collect members and protections."""
+    """Collect members, protections and webhooks."""
     common = frame(principal, name, tab="settings")
     return SettingsPage(
         frame=common,
         members=tuple(list_members(principal, common.repository)),
         protections=tuple(branch_queries.list_protections(common.repository)),
+        webhooks=tuple(list_rows(principal, common.repository)) if common.can_maintain else (),
     )
 
 

@@ -10,8 +10,9 @@ from django.views.decorators.http import require_GET, require_POST
 
 from webapp.core import pages
 from webapp.core.errors import AppError, InvalidInput
+from webapp.core.numbers import read_count
 from webapp.repositories import queries, services
-from webapp.repositories.forms import DescriptionForm, MemberForm, NewRepositoryForm, ProtectionForm
+from webapp.repositories.forms import DescriptionForm, MemberForm, NewRepositoryForm, ProtectionForm, WebhookForm
 from webapp.repositories.queries import pages as page_queries
 from webapp.repositories.views.common import add_refusal, show, signed_in
 
@@ -55,17 +56,19 @@ FORMS: dict[str, type[Form]] = {
     "description": DescriptionForm,
     "member": MemberForm,
     "protection": ProtectionForm,
+    "webhook": WebhookForm,
 }
 
 
 def settings(request: HttpRequest, repo: str) -> HttpResponse:
-    """Show and change description, members and protections."""
+    """Show and change description, members, protections and webhooks."""
     principal = signed_in(request)
     repository = queries.get_repository(principal, repo)
     forms: dict[str, Any] = {
         "description": DescriptionForm(initial={"description": repository.description}),
         "member": MemberForm(prefix="member"),
         "protection": ProtectionForm(prefix="protection", initial={"branch": repository.default_branch}),
+        "webhook": WebhookForm(prefix="webhook"),
     }
     status = 200
     which = request.POST.get("form", "")
@@ -107,10 +110,15 @@ def _save_protection(repository: Repository, fields: dict[str, Any], by: Princip
     services.set_protection(repository=repository, by=by, **fields)
 
 
+def _save_webhook(repository: Repository, fields: dict[str, Any], by: Principal) -> None:
+    services.add_webhook(repository=repository, by=by, **fields)
+
+
 SAVES: dict[str, Callable[[Repository, dict[str, Any], Principal], None]] = {
     "description": _save_description,
     "member": _save_member,
     "protection": _save_protection,
+    "webhook": _save_webhook,
 }
 
 
@@ -134,6 +142,18 @@ def remove_protection(request: HttpRequest, repo: str) -> HttpResponse:
         branch = request.POST.get("branch", "")
         services.remove_protection(repository=repository, branch=branch, by=by)
         return f"Branch {branch} is no longer protected."
+
+    return _act(request, repo, act)
+
+
+@require_POST
+def remove_webhook(request: HttpRequest, repo: str) -> HttpResponse:
+    """Tell an address nothing more."""
+
+    def act(repository: Repository, by: Principal) -> str:
+        found = queries.get_webhook(by, repository, read_count(request.POST.get("webhook", "")) or 0)
+        services.remove_webhook(webhook=found, by=by)
+        return f"{found.url} is told nothing more."
 
     return _act(request, repo, act)
 

@@ -1,0 +1,139 @@
+"""Webhooks: who wants to hear of a repository's events, and the deliveries.
+
+A delivery is a row that is written with the event, so what happened is told even if a process dies; a receiver may hear
+of an event twice and knows it by its id.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+
+from webapp.accounts import services as accounts
+from webapp.core import clock, doorbell, outgoing
+from webapp.core.errors import Conflict, InvalidInput
+from webapp.repositories import permissions
+from webapp.repositories.models import Delivery, Webhook
+from webapp.repositories.rules import webhooks as rules
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from webapp.accounts.rules.principals import Principal
+    from webapp.repositories.models import Repository
+
+MOST_WEBHOOKS = 20
+DELIVER_TASK = "webapp.repositories.tasks.deliver"
+LEASE = timedelta(seconds=60)
+KEPT = timedelta(days=7)
+MAX_REASON = 300
+
+
+def add_webhook(
+    *, repository: Repository, url: str, events: Sequence[str] = rules.EVENTS, secret: str = "", by: Principal
+) -> Webhook:
+    """Tell an address of events from now on.
+
+    Raises:
+        InvalidInput: no address of the web, or an unknown event.
+        Conflict: the repository has too many.
+
+    """
+    permissions.check_maintain(by, repository)
+    outgoing.check_url(url)
+    unknown = sorted(set(events) - set(rules.EVENTS))
+    if unknown or not events:
+        message = f"Choose events among {', '.join(rules.EVENTS)}" + (
+            f", not {', '.join(unknown)}." if unknown else "."
+        )
+        raise InvalidInput(message, code="events", errors={"events": [message]})
+    with transaction.atomic():
+        if repository.webhooks.count() >= MOST_WEBHOOKS:
+            raise Conflict(f"{repository.name} has {MOST_WEBHOOKS} webhooks: remove one first.", code="too_many")
+        kept = [event for event in rules.EVENTS if event in events]
+        webhook = Webhook.objects.create(
+            repository=repository, url=url, events=kept, secret=secret, created_by_id=by.user_id
+        )
+        accounts.record_audit(by=by, verb="add_webhook", object=repository.name, detail={"url": url, "events": kept})
+    return webhook
+
+
+def remove_webhook(*, webhook: Webhook, by: Principal) -> None:
+    """Tell an address nothing more; what was not delivered yet goes with it."""
+    permissions.check_maintain(by, webhook.repository)
+    with transaction.atomic():
+        accounts.record_audit(by=by, verb="remove_webhook", object=webhook.repository.name, detail={"url": webhook.url})
+        webhook.delete()
+
+
+def announce_event(*, repository: Repository, event: str, payload: Mapping[str, Any]) -> None:
+    """Write down what the repository's webhooks are to hear; call it in the atomic block that records the fact."""
+    for webhook in Webhook.objects.filter(repository=repository):
+        if event in webhook.events:
+            body = json.dumps({"event": event, "repository": repository.name, **payload}, default=str)
+            made = Delivery.objects.create(webhook=webhook, uid=str(uuid4()), event=event, body=body)
+            transaction.on_commit(lambda pk=made.pk: _ring(pk))  # type: ignore[misc]
+
+
+def follow_commit(
+    *, repository: Repository, branch: str, before: str, after: str, by: Principal | None, **_: Any
+) -> None:
+    """A branch moved: tell who wants to hear of pushes."""
+    pushed = {"branch": branch, "before": before or None, "after": after or None, "by": by.username if by else None}
+    announce_event(repository=repository, event=rules.PUSH, payload=pushed)
+
+
+def deliver(*, delivery_id: int) -> None:
+    """Try one delivery, if it is due and nobody else is at it."""
+    now = clock.now()
+    taken = Delivery.objects.filter(pk=delivery_id, due_at__lte=now).update(due_at=now + LEASE, tries=F("tries") + 1)
+    delivery = Delivery.objects.select_related("webhook").filter(pk=delivery_id).first() if taken else None
+    if delivery is None:
+        return
+    status, reason = _send(delivery)
+    pause = None if rules.is_taken(status) else rules.pause_after(delivery.tries)
+    Delivery.objects.filter(pk=delivery.pk).update(
+        status=status,
+        reason=reason[:MAX_REASON],
+        sent_at=clock.now(),
+        due_at=None if pause is None else clock.now() + pause,
+    )
+
+
+def sweep_deliveries() -> int:
+    """Ring for deliveries that are due, and forget old ones."""
+    due = list(Delivery.objects.filter(due_at__lte=clock.now()).order_by("due_at").values_list("pk", flat=True)[:100])
+    for pk in due:
+        _ring(pk)
+    Delivery.objects.filter(due_at=None, created_at__lt=clock.now() - KEPT).delete()
+    return len(due)
+
+
+def _ring(pk: int) -> None:
+    doorbell.ring(DELIVER_TASK, queue="quick", id=pk)
+
+
+def _send(delivery: Delivery) -> tuple[int, str]:
+    """Return the status, 0 without an answer, and why there is none."""
+    body = delivery.body.encode()
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "Tributary",
+        "X-Tributary-Event": delivery.event,
+        "X-Tributary-Delivery": delivery.uid,
+    }
+    if delivery.webhook.secret:
+        headers["X-Tributary-Signature-256"] = rules.sign(delivery.webhook.secret, body)
+    try:
+        status = outgoing.post(
+            delivery.webhook.url, body=body, headers=headers, trusted=settings.TRIBUTARY_WEBHOOK_HOSTS
+        )
+    except outgoing.Unreachable as error:
+        return 0, str(error)
+    return status, "" if rules.is_taken(status) else f"It answered {status}"
