@@ -270,6 +270,8 @@ def test_register_takes_nothing_from_outside_the_tables_own_folder(catalog: Cata
             {**inside, "snapshots": [{"snapshot-id": 1}], "refs": {"master": {"snapshot-id": 1, "type": "branch"}}}
         )
     )
+    (planted / "elsewhere.json").write_text(json.dumps({**inside, "properties": {"write.data.path": "file:///tmp/x"}}))
+    (planted / "tomorrow.json").write_text(json.dumps({**inside, "last-updated-ms": 2**60}))
     for path in (secret, *sorted(planted.iterdir()), planted / "absent.json", shop / ".." / ".." / "secret.json"):
         body = {"name": "stolen", "metadata-location": f"file://{path}"}
         assert catalog.call("POST", "namespaces/shop/register", body).status == 400, path

@@ -9,6 +9,7 @@ import pytest
 
 from tests.factories.catalog import (
     LOCATION,
+    NOW,
     append,
     change,
     field,
@@ -102,6 +103,7 @@ BAD: dict[str, list[dict[str, Any]]] = {
     "a sequence number beyond long": snapshots(**{"sequence-number": 2**63}),
     "a parent beyond long": snapshots(**{"parent-snapshot-id": 2**70}),
     "a time beyond long": snapshots(**{"timestamp-ms": -(2**70)}),
+    "a time before 1970": snapshots(**{"timestamp-ms": -1}),
     "a schema id beyond int": snapshots(**{"schema-id": 2**31}),
     "a key id": snapshots(**{"key-id": 5}),
     "a summary of numbers": snapshots(summary={"operation": "append", "rows": 5}),
@@ -137,7 +139,7 @@ BAD: dict[str, list[dict[str, Any]]] = {
 def test_what_readers_take_is_taken(updates: list[dict[str, Any]], branch: str | None) -> None:
     after = change(TABLE, *updates, branch=branch)
     assert after is not TABLE
-    check_foreign(normalise(after))
+    check_foreign(normalise(after), now_ms=NOW)
 
 
 @pytest.mark.parametrize("branch", [None, "b"])
@@ -181,6 +183,8 @@ def damaged() -> Iterator[tuple[str, Metadata]]:
         "ref without a type": {"refs": {**TABLE["refs"], "b": {"snapshot-id": HEAD}}},
         "snapshot log": {"snapshot-log": "x"},
         "snapshot log backwards": {"snapshot-log": [{"snapshot-id": HEAD, "timestamp-ms": at} for at in (9, 5)]},
+        "updated in the future": {"last-updated-ms": 2**62},
+        "a snapshot from the future": {"snapshots": [{**entry, "timestamp-ms": NOW + 60_001}]},
         "metadata log": {"metadata-log": [5]},
         "spec": {"partition-specs": [{}]},
         "default spec": {"default-spec-id": 44},
@@ -199,9 +203,9 @@ def damaged() -> Iterator[tuple[str, Metadata]]:
 
 @pytest.mark.parametrize(("name", "metadata"), damaged(), ids=[name for name, _ in damaged()])
 def test_foreign_metadata_is_checked_in_all_its_parts(name: str, metadata: Metadata) -> None:
-    check_foreign(normalise(TABLE))
+    check_foreign(normalise(TABLE), now_ms=NOW)
     with pytest.raises((Malformed, Invalid)):
-        check_foreign(normalise(metadata))
+        check_foreign(normalise(metadata), now_ms=NOW)
 
 
 @pytest.mark.parametrize(

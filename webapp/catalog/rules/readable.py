@@ -28,14 +28,13 @@ from webapp.catalog.rules.metadata import (
 from webapp.core.numbers import read_count
 
 OPERATIONS = frozenset({"append", "replace", "overwrite", "delete"})
+MINUTE_MS = 60_000
 # Jackson, with which Java's clients read JSON, takes names of 50,000 and texts of 20,000,000 characters.
 LONGEST_NAME = 10_000
 LONGEST_TEXT = 10_000_000
 _TRANSFORM = re.compile(r"(?:bucket|truncate)\[0*[1-9]\d{0,8}\]|(?!bucket|truncate)\w+", re.ASCII)
 _RETENTION = ("max-ref-age-ms", "max-snapshot-age-ms", "min-snapshots-to-keep")
 _FOR_BRANCHES = ("max-snapshot-age-ms", "min-snapshots-to-keep")
-
-
 _MEMBERS = {
     "schemas": {"schema-id", "type", "fields"},
     "partition-specs": {"spec-id", "fields"},
@@ -79,10 +78,10 @@ def check_properties(properties: Mapping[str, str]) -> None:
 def check_snapshot(snapshot: Mapping[str, Any]) -> None:
     """Refuse a snapshot whose members are of the wrong kind."""
     where = "snapshot"
-    if field(snapshot, "snapshot-id", int, where=where) < 0:
-        message = "Cannot parse snapshot: 'snapshot-id' must not be negative"
-        raise Malformed(message)
-    field(snapshot, "timestamp-ms", int, where=where)
+    for key in ("snapshot-id", "timestamp-ms"):
+        if field(snapshot, key, int, where=where) < 0:
+            message = f"Cannot parse snapshot: '{key}' must not be negative"
+            raise Malformed(message)
     for key in ("parent-snapshot-id", "sequence-number", "first-row-id", "added-rows"):
         optional_field(snapshot, key, int, where=where)
     _small(snapshot, "schema-id", where=where)
@@ -188,7 +187,7 @@ def check_partition_names(metadata: Metadata) -> None:
                 raise Invalid(message)
 
 
-def check_foreign(metadata: Metadata) -> None:
+def check_foreign(metadata: Metadata, *, now_ms: int) -> None:
     """Refuse metadata of another writer that some reader, or this catalog, could not use."""
     where = "table metadata"
     for key in ("last-sequence-number", "last-updated-ms", "last-partition-id"):
@@ -219,6 +218,11 @@ def check_foreign(metadata: Metadata) -> None:
         check_encryption_key(item)
     _check_refs(metadata)
     _check_logs(metadata)
+    logs = [*metadata["snapshots"], *metadata["snapshot-log"], *metadata["metadata-log"]]
+    newest = max([metadata["last-updated-ms"], *(entry["timestamp-ms"] for entry in logs)])
+    if newest > now_ms + MINUTE_MS:
+        message = f"Invalid table metadata: it is dated {newest}, more than a minute in the future"
+        raise Invalid(message)
 
 
 def _check_known(metadata: Metadata) -> None:

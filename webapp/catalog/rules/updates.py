@@ -35,7 +35,6 @@ from webapp.catalog.rules.metadata import (
     walk_fields,
 )
 
-MINUTE_MS = 60_000
 LAST_ADDED = -1
 ROW_LINEAGE_VERSION = 3
 
@@ -310,7 +309,7 @@ def _add_snapshot(fold: Fold, update: dict[str, Any]) -> None:
     if snapshot_of(metadata, number) is not None:
         message = f"Snapshot already exists for id: {number}"
         raise Invalid(message)
-    if stamp > fold.now_ms + MINUTE_MS:
+    if stamp > fold.now_ms + readable.MINUTE_MS:
         message = f"Invalid update timestamp {stamp}: more than a minute in the future"
         raise Malformed(message)
     readable.check_snapshot(snapshot)

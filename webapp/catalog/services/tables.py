@@ -238,7 +238,7 @@ def register_table(
     check_register_source(metadata_location, by=by)
     metadata = normalise(metadata_files.read_foreign(metadata_location, root=warehouse()))
     check_register_folder(metadata["location"], metadata_location=metadata_location, of=Table)
-    check_foreign(metadata)
+    check_foreign(metadata, now_ms=now_ms())
     if MASTER in metadata["refs"]:
         message = "A table with a ref called master cannot be registered: master is the branch that Iceberg calls main"
         raise Malformed(message)
