@@ -444,6 +444,31 @@ def test_a_damaged_file_is_the_trouble_of_one_table(orders: Catalog, damage: byt
     assert orders.load(ORDERS).status == 200
 
 
+def test_earlier_metadata_is_the_way_back_from_damage(orders: Catalog, alone: Any) -> None:
+    orders.append(ORDERS)
+    orders.on("b").append(ORDERS)
+    earlier = orders.load(ORDERS)
+    seen = orders.on("b").load(ORDERS).metadata
+    orders.append(ORDERS)
+    damaged = local_files.local_path(orders.load(ORDERS).body["metadata-location"])
+    damaged.write_bytes(b"{")
+    metadata_files.forget_all()
+    told: list[tuple[str, int | None]] = []
+
+    def hear(branch: str, after: Any, **_: Any) -> None:
+        told.append((branch, after.snapshot_id))
+
+    alone.table_committed.connect(hear)
+    body = {"name": "orders", "metadata-location": earlier.body["metadata-location"]}
+    assert orders.call("POST", "namespaces/shop/register", body).status == 409
+    assert orders.on("b").call("POST", "namespaces/shop/register", {**body, "overwrite": True}).status == 403
+    back = orders.call("POST", "namespaces/shop/register", {**body, "overwrite": True})
+    assert (back.status, head(back.metadata)) == (200, head(earlier.metadata))
+    assert orders.on("b").load(ORDERS).metadata["snapshot-log"] == seen["snapshot-log"]
+    assert told == [("b", head(seen)), ("master", head(earlier.metadata))]
+    assert orders.append(ORDERS).status == orders.on("b").append(ORDERS).status == 200
+
+
 def test_metadata_grows_no_further_than_can_be_registered_again(
     orders: Catalog, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,9 +13,9 @@ from webapp.catalog.queries import TableRow, TableView, find_table, get_chain, l
 from webapp.catalog.rules import commits, lens
 from webapp.catalog.rules.branch_properties import MASTER
 from webapp.catalog.rules.commits import CommitRequest, CreateRequest
-from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, Malformed, NoSuchNamespace, Refused
+from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, DamagedTable, Malformed, NoSuchNamespace, Refused
 from webapp.catalog.rules.locations import is_given_location, is_inside
-from webapp.catalog.rules.metadata import Metadata, normalise, placeholder
+from webapp.catalog.rules.metadata import Metadata, no_snapshot, normalise, placeholder
 from webapp.catalog.rules.readable import check_foreign
 from webapp.catalog.rules.refs import SEPARATOR, TableRef, check_name, is_internal, table_ref
 from webapp.catalog.services.folders import (
@@ -247,16 +247,33 @@ def register_table(
         return _insert(plain, metadata, by=by, inside=inside)
     if not overwrite:
         raise _exists(ref)
-    base = metadata_files.read(row.metadata_location).metadata
-    if base["table-uuid"] != metadata["table-uuid"] or row.location != metadata["location"]:
+    base = _read_undamaged(row)
+    if row.location != metadata["location"] or (base is not None and base["table-uuid"] != metadata["table-uuid"]):
         message = f"Cannot overwrite {ref.table}: the metadata is of another table"
         raise Malformed(message)
-    branches = frozenset({MASTER, *lens.branches_of(base), *lens.branches_of(metadata)})
     try:
-        swap([Move(plain, row, base, write_next(row, base, metadata), branches)], by=by, inside=inside)
+        swap([_overwrite(plain, row, base, metadata)], by=by, inside=inside)
     except LostRace:
         raise _too_busy(ref) from None
     return load_table(plain, by=by)
+
+
+def _read_undamaged(row: TableRow) -> Metadata | None:
+    try:
+        return metadata_files.read(row.metadata_location).metadata
+    except DamagedTable:
+        return None
+
+
+def _overwrite(ref: TableRef, row: TableRow, base: Metadata | None, metadata: Metadata) -> Move:
+    """The move of a table to other metadata of it; without a base, because that is damaged, the way back to an earlier one."""
+    if base is not None:
+        file = write_next(row, base, metadata)
+    else:
+        base = {**lens.forget(metadata, lens.branches_of(metadata)), "current-snapshot-id": no_snapshot(metadata)}
+        file = metadata_files.write(metadata, location=row.location, version=row.version + 1)
+    branches = frozenset({MASTER, *lens.branches_of(base), *lens.branches_of(metadata)})
+    return Move(ref, row, base, file, branches)
 
 
 def rename_table(*, source: TableRef, target: TableRef, by: Principal | None, inside: Inside | None = None) -> None:
