@@ -2,13 +2,15 @@
 
     make bench-diff            or    python -m tests.bench.diff [--rows 1000000] [--repeat 3] [--large] [--no-spark]
 
-Every line is one table: the same change written copy-on-write (scattered over all files, or clustered in one), with
-position deletes, or with deletion vectors. Peers: *decode*, reading the differing files and nothing else, the floor;
+Every group of lines is one table: the same change written copy-on-write (scattered over all files in one commit or in
+four, or clustered in one file), with position deletes, or with deletion vectors. Peers: *decode*, reading the differing files and nothing else, the floor;
 *script*, a plain DuckDB full outer join over both whole snapshots that writes all changed rows; *procedure*, Iceberg's
-`create_changelog_view` with updates, and *join*, a full outer join, both in a warm Spark; *datacompy*. "diff" is from
-plan to stored rows; "ready" adds the column statistics of both whole tables; "counts" is when the counts are known.
-The slope is the time of one and the same change to a table of ten times the rows. `--large` adds ten million rows.
-Every result is checked against the counts that the change was made with.
+`create_changelog_view` with updates, and *join*, a full outer join, both in a warm Spark; *datacompy*. "counts" is
+when the counts are known, "diff" when all changed rows are stored, "ready" when the column statistics of both whole
+tables are; all of them from the first step on, engine start included. Seconds are medians; the processor's own seconds
+stand beside them, which other work on the machine changes less (Spark's are those of its JVM, datacompy's of its process).
+The slope is the time of one and the same change to a table of ten times the rows. `--large` adds five and ten million
+rows. Every result is checked against the counts that the change was made with.
 """
 
 from __future__ import annotations
@@ -22,20 +24,25 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from collections import defaultdict
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
+from jobs.engine.artifact import Progress
 from jobs.engine.planner import plan_diff
 from jobs.protocol import DiffRequest, SideRef, write_message
 from tests.factories import engine as tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
@@ -60,17 +67,49 @@ class Case:
     deleted: int
     files: tuple[list[str], list[str]] | None
     """The data files of both ends, where rows can be read without applying deletes."""
-    best: dict[str, float] = field(default_factory=dict)
-    first: dict[str, float] = field(default_factory=dict)
+    spent: dict[str, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
+    """What each contestant took, every time: seconds, and seconds of the processor."""
 
-    def note(self, peer: str, seconds: float) -> None:
-        self.first.setdefault(peer, seconds)
-        self.best[peer] = min(seconds, self.best.get(peer, seconds))
+    def note(self, peer: str, seconds: float, processor: float) -> None:
+        self.spent[peer].append((seconds, processor))
+
+    @contextmanager
+    def timed(self, peer: str, process: int | None = None) -> Iterator[None]:
+        """Note what the block takes, together with another process that works for it."""
+        started = Moment.now(process)
+        yield
+        self.note(peer, *Moment.now(process).since(started))
+
+    def usual(self, peer: str) -> tuple[float, float]:
+        """The medians of seconds and of the processor's seconds."""
+        return median(wall for wall, _ in self.spent[peer]), median(used for _, used in self.spent[peer])
 
     def check(self, peer: str, found: Any, wanted: Any) -> None:
         """End the run where somebody is fast because the answer is wrong."""
         if found != wanted:
             raise SystemExit(f"{self.name}: {peer} found {found} instead of {wanted}")
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A time, and what the processor had done by then."""
+
+    wall: float
+    processor: float
+
+    @classmethod
+    def now(cls, process: int | None = None) -> Moment:
+        """This moment, of this process and maybe another."""
+        return cls(time.perf_counter(), time.process_time() + (0.0 if process is None else _processor_seconds(process)))
+
+    def since(self, start: Moment) -> tuple[float, float]:
+        return self.wall - start.wall, self.processor - start.processor
+
+
+def _processor_seconds(process: int) -> float:
+    """What a running process has used so far."""
+    after_name = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def make_rows(first: int, last: int, seed: int = 1) -> pa.Table:
@@ -94,11 +133,11 @@ def make_rows(first: int, last: int, seed: int = 1) -> pa.Table:
     )
 
 
-def pick(rows: int, *, clustered: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Keys to update and to delete, scattered or in one file's range."""
+def pick(rows: int, *, clustered: bool, share: float = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Keys to update and to delete, scattered or in one file's range; `share` makes them fewer."""
     rng = np.random.default_rng(7)
     span = (rows // FILES * 5, rows // FILES * 6) if clustered else (0, rows)
-    count = int(rows * CHANGED) + int(rows * DELETED)
+    count = int(rows * CHANGED * share) + int(rows * DELETED * share)
     chosen = rng.choice(np.arange(*span), min(count, (span[1] - span[0]) // 2), replace=False)
     cut = int(len(chosen) * CHANGED / (CHANGED + DELETED))
     return np.sort(chosen[:cut]), np.sort(chosen[cut:])
@@ -117,11 +156,20 @@ def base_table(root: Path, name: str, rows: int, step: int) -> Table:
     return tables.replace(table, [], [file for content in contents for file in tables.write_files(table, content)])
 
 
-def copy_on_write(root: Path, rows: int, *, clustered: bool) -> Case:
+def copy_on_write(root: Path, rows: int, *, clustered: bool, commits: int = 1, share: float = 1) -> Case:
+    """The change in one commit, or a part of it in each of several that all rewrite the same files."""
     name = "clustered" if clustered else "scattered"
-    table = base_table(root, f"n.{name}{rows}", rows, rows // FILES)
-    updated, deleted = pick(rows, clustered=clustered)
-    return rewrite(table, f"copy-on-write, {name}, {rows:,}", rows, rows // FILES, updated, deleted)
+    details = [f"{commits} commits"] * (commits > 1) + [f"{CHANGED * share:.1%} changed"] * (share != 1)
+    label = ", ".join([f"copy-on-write, {name}, {rows:,}", *details])
+    table = base_table(root, f"n.{name}{rows}_{commits}_{share}", rows, rows // FILES)
+    before = tables.snapshot_of(table), paths_of(table)
+    for done in range(1, commits + 1):
+        updated, deleted = (
+            keys[np.arange(len(keys)) % commits < done] for keys in pick(rows, clustered=clustered, share=share)
+        )
+        inserted = int(rows * INSERTED * share) if done == commits else 0
+        case = rewrite(table, label, rows, rows // FILES, updated, deleted, inserted=inserted)
+    return replace(case, before=tables.side(table, before[0]), files=(before[1], paths_of(table)))
 
 
 def slope(root: Path, rows: int) -> Case:
@@ -139,19 +187,19 @@ def rewrite(
     updated: np.ndarray,
     deleted: np.ndarray,
     *,
-    inserted: int | None = None,
+    inserted: int,
 ) -> Case:
     """Change rows in one commit: the files that hold them are written again."""
     old, old_files = tables.snapshot_of(table), paths_of(table)
     hit = {int(key) // step * step for key in (*updated, *deleted)}
-    gone = [file for file in tables.data_files(table) if first_key(file) in hit]
+    gone = [file for file in tables.data_files(table) if first_key(file) // step * step in hit]
     come = [edit(make_rows(first, min(rows, first + step)), updated, deleted) for first in sorted(hit)]
-    added = int(rows * INSERTED) if inserted is None else inserted
-    come.append(make_rows(rows, rows + added))
+    if inserted:
+        come.append(make_rows(rows, rows + inserted))
     tables.replace(table, gone, [file for content in come for file in tables.write_files(table, content)])
     ends = (tables.side(table, old), tables.side(table, tables.snapshot_of(table)))
     files = (old_files, paths_of(table))
-    return Case(name, *ends, ("k",), len(updated), added, len(deleted), files)
+    return Case(name, *ends, ("k",), len(updated), inserted, len(deleted), files)
 
 
 def first_key(file: DataFile) -> int:
@@ -211,11 +259,18 @@ def paths_of(table: Table) -> list[str]:
 
 
 def run_ours(case: Case, folder: Path) -> None:
-    started = time.perf_counter()
-    summary = tables.diff(folder, case.before, case.after, key=case.key)
-    case.note("ready", time.perf_counter() - started)
-    case.note("diff", sum(summary["timings_s"][phase] for phase in ("planning", "comparing", "writing")))
-    case.note("counts", sum(summary["timings_s"][phase] for phase in ("planning", "comparing")))
+    moments: dict[str, Moment] = {}
+    enter = Progress.enter
+
+    def mark(progress: Progress, phase: str, **known: Any) -> None:
+        moments[phase] = Moment.now()
+        enter(progress, phase, **known)
+
+    started = Moment.now()
+    with patch.object(Progress, "enter", mark):
+        summary = tables.diff(folder, case.before, case.after, key=case.key)
+    for what, following in (("counts", "writing"), ("diff", "statistics"), ("ready", "ready")):
+        case.note(what, *moments[following].since(started))
     found = [summary["updated"], summary["inserted"], summary["deleted"]]
     case.check("the engine", found, [case.updated, case.inserted, case.deleted])
 
@@ -225,31 +280,29 @@ def run_decode(case: Case, _folder: Path) -> None:
     plan = plan_diff(before=case.before, after=case.after)
     entries = [file.data for file in (*plan.left, *plan.came)] + [file.before.data for file in plan.shifted]
     paths = [entry.path.removeprefix("file://") for entry in entries]
-    started = time.perf_counter()
-    connection = duckdb.connect(config={"threads": "2"})
-    connection.sql("SELECT * FROM read_parquet($1)", params=[paths]).to_arrow_reader(100_000).read_all()
-    case.note("decode", time.perf_counter() - started)
+    with case.timed("decode"):
+        connection = duckdb.connect(config={"threads": "2"})
+        connection.sql("SELECT * FROM read_parquet($1)", params=[paths]).to_arrow_reader(100_000).read_all()
 
 
 def run_script(case: Case, folder: Path) -> None:
     """What somebody would write by hand: one full outer join of both snapshots, all changed rows written."""
     if case.files is None:
         return
-    started = time.perf_counter()
-    connection = duckdb.connect(config={"threads": "2", "memory_limit": "4GB"})
-    names = [
-        row[0] for row in connection.sql("DESCRIBE SELECT * FROM read_parquet($1)", params=[case.files[0]]).fetchall()
-    ]
-    keys = " AND ".join(f"b.{name} IS NOT DISTINCT FROM a.{name}" for name in case.key)
-    differs = " OR ".join(f"b.{name} IS DISTINCT FROM a.{name}" for name in names)
-    columns = ", ".join(f"b.{name} AS before_{name}, a.{name} AS after_{name}" for name in names)
     target = folder / "script.parquet"
-    connection.execute(
-        f"COPY (SELECT {columns} FROM read_parquet({case.files[0]!r}) b FULL OUTER JOIN read_parquet({case.files[1]!r}) a "
-        f"ON {keys} WHERE {differs} ORDER BY {', '.join(f'coalesce(b.{n}, a.{n})' for n in case.key)}) "
-        f"TO '{target}' (FORMAT parquet, COMPRESSION zstd)"
-    )
-    case.note("script", time.perf_counter() - started)
+    with case.timed("script"):
+        connection = duckdb.connect(config={"threads": "2", "memory_limit": "4GB"})
+        described = connection.sql("DESCRIBE SELECT * FROM read_parquet($1)", params=[case.files[0]]).fetchall()
+        names = [row[0] for row in described]
+        keys = " AND ".join(f"b.{name} IS NOT DISTINCT FROM a.{name}" for name in case.key)
+        differs = " OR ".join(f"b.{name} IS DISTINCT FROM a.{name}" for name in names)
+        columns = ", ".join(f"b.{name} AS before_{name}, a.{name} AS after_{name}" for name in names)
+        order = ", ".join(f"coalesce(b.{name}, a.{name})" for name in case.key)
+        connection.execute(
+            f"COPY (SELECT {columns} FROM read_parquet({case.files[0]!r}) b "
+            f"FULL OUTER JOIN read_parquet({case.files[1]!r}) a ON {keys} WHERE {differs} ORDER BY {order}) "
+            f"TO '{target}' (FORMAT parquet, COMPRESSION zstd)"
+        )
 
 
 def run_datacompy(case: Case, _folder: Path) -> None:
@@ -263,7 +316,7 @@ def run_datacompy(case: Case, _folder: Path) -> None:
         [sys.executable, str(script), question], check=True, capture_output=True, text=True, env=environment
     )
     answer = json.loads(made.stdout.splitlines()[-1])
-    case.note("datacompy", answer["seconds"])
+    case.note("datacompy", answer["seconds"], answer["processor"])
     case.check("datacompy", answer["counts"], [case.updated, case.inserted, case.deleted])
 
 
@@ -289,8 +342,10 @@ def peak_memory(case: Case, folder: Path) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.diff", description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--repeat", type=int, default=2)
-    parser.add_argument("--large", action="store_true", help="also ten times the rows, without peers in Spark")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument(
+        "--large", action="store_true", help="also five and ten times the rows, without peers in Spark and datacompy"
+    )
     parser.add_argument("--no-spark", action="store_true", help="leave out the peers in Spark")
     options = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="bench-diff-"))
@@ -306,7 +361,11 @@ def main() -> None:
         slopes = [slope(root, rows) for rows in (options.rows // 10, options.rows)]
         race(slopes, [run_ours], root, 5)
         if options.large:
-            large = [copy_on_write(root, options.rows * 10, clustered=clustered) for clustered in (False, True)]
+            large = [
+                copy_on_write(root, options.rows * 5, clustered=False),
+                copy_on_write(root, options.rows * 10, clustered=True),
+                copy_on_write(root, options.rows * 10, clustered=False, share=0.1),
+            ]
             race(large, [run_ours, run_decode, run_script], root, 1)
             cases += large
         report(cases, {case.name: peak_memory(case, root) for case in cases}, slopes, options)
@@ -321,6 +380,7 @@ def make_cases(root: Path, rows: int) -> list[Case]:
         copy_on_write(root, rows // 10, clustered=False),
         copy_on_write(root, rows // 10, clustered=True),
         copy_on_write(root, rows, clustered=False),
+        copy_on_write(root, rows, clustered=False, commits=4),
         copy_on_write(root, rows, clustered=True),
         merge_on_read(root, rows, vectors=False),
         merge_on_read(root, rows, vectors=True),
@@ -336,30 +396,30 @@ def race(cases: list[Case], contestants: list[Callable[[Case, Path], None]], roo
 
 
 def report(cases: list[Case], memory: dict[str, int], slopes: list[Case], options: Any) -> None:
-    """Seconds, and ratios of the same line."""
-    peers = ("decode", "script", "procedure", "join", "datacompy")
-    print(f"10 columns in {FILES} files unless said; best of {options.repeat}, first call in brackets")
-    print(
-        f"| table, rows | counts s | diff s | ready s | {' | '.join(f'{p} s | diff/{p}' for p in peers)} | peak MiB |"
-    )
-    print("|---" * (5 + 2 * len(peers)) + "|")
+    """Seconds, and ratios within the same table."""
+    print(f"10 columns in {FILES} files unless said; medians of {options.repeat}, first call in brackets")
+    print("| table, rows | contestant | seconds | processor's | diff / it | by processor |")
+    print("|---|---|---|---|---|---|")
     for case in cases:
-        cells = [_seconds(case, what) for what in ("counts", "diff", "ready")]
-        cells += [cell for peer in peers for cell in (_seconds(case, peer), _ratio(case, peer))]
-        print(f"| {case.name} | {' | '.join([*cells, str(memory[case.name])])} |")
-    small, large = (case.best["diff"] for case in slopes)
-    print(f"slope: the same change in ten times the rows, {small:.3f} s and {large:.3f} s: {large / small:.2f}x")
+        for peer in case.spent:
+            print(f"| {case.name} | {peer} | {_cells(case, peer)} |")
+        print(f"| {case.name} | peak MiB of ours | {memory[case.name]} | | | |")
+    ends = [case.usual("diff") for case in slopes]
+    said = " and ".join(f"{seconds:.3f} s ({processor:.3f} s)" for seconds, processor in ends)
+    ratios = " ".join(f"{large / small:.2f}x" for small, large in zip(*ends, strict=True))
+    print(f"slope: the same change in ten times the rows, {said}: {ratios}, by seconds and by processor's seconds")
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     missing = "" if PEERS.exists() else "; datacompy is not installed"
     print(f"this process with all contestants: {own} MiB{missing}; the procedure refuses tables with delete files")
 
 
-def _seconds(case: Case, peer: str) -> str:
-    return f"{case.best[peer]:.2f} ({case.first[peer]:.2f})" if peer in case.best else "–"
-
-
-def _ratio(case: Case, peer: str) -> str:
-    return f"{case.best['diff'] / case.best[peer]:.2f}" if peer in case.best else "–"
+def _cells(case: Case, peer: str) -> str:
+    seconds, processor = case.usual(peer)
+    taken = f"{seconds:.3f} ({case.spent[peer][0][0]:.3f}) | {processor:.3f}"
+    if peer in {"counts", "diff", "ready"}:
+        return f"{taken} | | "
+    ours = case.usual("diff")
+    return f"{taken} | {ours[0] / seconds:.2f} | {ours[1] / processor:.2f}"
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ class SparkPeers:
             f"{key}.warehouse": f"file://{self.warehouse}",
         }
         self.session = new_session({**catalog, "spark.sql.shuffle.partitions": "8"})
+        self.process: int = self.session.sparkContext._gateway.proc.pid
         self.tables: dict[str, str] = {}
 
     def table_of(self, case: Case) -> str:
@@ -44,37 +44,38 @@ class SparkPeers:
         """Updates by key, as Iceberg computes them; it refuses tables with delete files."""
         table = self.table_of(case)
         keys = ", ".join(f"'{name}'" for name in case.key)
-        started = time.perf_counter()
         try:
-            self.session.sql(
-                f"CALL {CATALOG}.system.create_changelog_view(table => '{table.partition('.')[2]}', "
-                f"changelog_view => 'changes', options => map('start-snapshot-id', '{case.before.snapshot_id}', "
-                f"'end-snapshot-id', '{case.after.snapshot_id}'), compute_updates => true, "
-                f"identifier_columns => array({keys}))"
-            )
-            found = self._write(self.session.table("changes"))
+            with case.timed("procedure", self.process):
+                self.session.sql(
+                    f"CALL {CATALOG}.system.create_changelog_view(table => '{table.partition('.')[2]}', "
+                    f"changelog_view => 'changes', options => map('start-snapshot-id', '{case.before.snapshot_id}', "
+                    f"'end-snapshot-id', '{case.after.snapshot_id}'), compute_updates => true, "
+                    f"identifier_columns => array({keys}))"
+                )
+                found = self._write(self.session.table("changes"))
         except Exception as error:
             if "Delete files are currently not supported" not in str(error):
                 raise
             return
-        case.note("procedure", time.perf_counter() - started)
         case.check("procedure", found, 2 * case.updated + case.inserted + case.deleted)
 
     def run_join(self, case: Case, _folder: Path) -> None:
         """Both snapshots whole, joined by key."""
+        table = self.table_of(case)
+        with case.timed("join", self.process):
+            found = self._join(table, case)
+        case.check("join", found, case.updated + case.inserted + case.deleted)
+
+    def _join(self, table: str, case: Case) -> int:
         from pyspark.sql.functions import expr
 
-        table = self.table_of(case)
-        started = time.perf_counter()
         ends = (self.session.read.option("versionAsOf", str(e.snapshot_id)) for e in (case.before, case.after))
         before, after = (end.table(table).withColumn("here", expr("true")) for end in ends)
         names = [name for name in before.columns if name != "here"]
         on = " AND ".join(f"b.{name} <=> a.{name}" for name in case.key)
         differs = " OR ".join(["NOT b.here <=> a.here", *(f"NOT b.{name} <=> a.{name}" for name in names)])
         joined = before.alias("b").join(after.alias("a"), expr(on), "full_outer").where(expr(differs))
-        found = self._write(joined)
-        case.note("join", time.perf_counter() - started)
-        case.check("join", found, case.updated + case.inserted + case.deleted)
+        return self._write(joined)
 
     def _write(self, rows: Any) -> int:
         """Compute every row and every column, and count the rows on the way."""
