@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.template.loader import render_to_string
+from django.test import RequestFactory
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
@@ -16,6 +17,7 @@ from webapp.builds.runner.launcher import LOST
 from webapp.core import clock
 from webapp.core.errors import TooManyRequests
 from webapp.datasets.models import Dataset
+from webapp.pulls.api.rows import shape_rows
 from webapp.pulls.models import Comparison
 from webapp.pulls.queries.artifacts import artifact_folder, first_rows_folder
 from webapp.pulls.queries.progress import Progress
@@ -70,6 +72,11 @@ def test_a_dead_worker_is_taken_over_once(db: None) -> None:
     assert "died twice" in comparison.error
 
 
+def ask(**parameters: str) -> Any:
+    """A request for rows, as the REST API reads it."""
+    return RequestFactory().get("/rows", parameters)
+
+
 def test_the_first_rows_are_shown_while_the_rest_is_written(tmp_path: Path, settings: Any) -> None:
     settings.TRIBUTARY_HOME = tmp_path
     comparison = running(1)
@@ -88,9 +95,17 @@ def test_the_first_rows_are_shown_while_the_rest_is_written(tmp_path: Path, sett
     assert "7000" in page
     assert "7099" in page
     assert "7100" not in page
+    comparison.progress = {"phase": "writing", "summary": {"inserted": 300, "deleted": 0, "updated": 0, "unchanged": 0}}
+    answer = shape_rows(ask(limit="150"), comparison)
+    assert (answer["state"], answer["mode"], answer["key"], answer["next"]) == ("running", "identifier", ["k"], None)
+    assert [row["key"]["k"] for row in answer["rows"]] == list(range(7000, 7150))
+    assert (answer["summary"]["inserted"], "total" in answer) == (300, False)
+    for narrowed in ({"change": "deleted"}, {"q": "k=7250"}, {"sort": "-k"}, {"column": "k"}, {"cursor": "x"}):
+        assert shape_rows(ask(**narrowed), comparison)["rows"] == []
     (folder / "rows.parquet").unlink()
     (folder / "summary.json").touch()
     assert read_first_rows(first_rows_folder(comparison), place=place) is None
+    assert shape_rows(ask(), comparison)["rows"] == []
     comparison.state = states.READY
     assert first_rows_folder(comparison) is None
 

@@ -8,11 +8,11 @@ from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 
-from webapp.core.errors import BadRequest, NotFound
+from webapp.core.errors import AppError, BadRequest, NotFound
 from webapp.core.numbers import read_count
 from webapp.core.openapi import refusals
 from webapp.pulls.diffs import rows, statistics
-from webapp.pulls.queries.artifacts import artifact_folder
+from webapp.pulls.queries.artifacts import artifact_folder, first_rows_folder
 from webapp.pulls.rules import states
 from webapp.pulls.serializers import shape_comparison
 
@@ -48,10 +48,12 @@ def describe_export(operation: str, *, kind: str, parameters: Sequence[OpenApiPa
 
 
 def shape_rows(request: Request, comparison: Any, *, reason: str = "") -> dict[str, Any]:
-    """Return one page of a row diff from its stored artifact; before it is ready its state, with no rows."""
+    """Return one page of a row diff from its stored artifact; before it is ready its state, with the first rows or none."""
     counts = shape_comparison(comparison, reason=reason)
     if counts["state"] != states.READY:
-        return {"state": counts["state"], "mode": None, "key": None, "summary": counts, "rows": [], "next": None}
+        first = None if _is_narrowed(request) else _read_first(comparison, limit=read_row_limit(request))
+        nothing: dict[str, Any] = {"mode": None, "key": None, "rows": []}
+        return {**(first or nothing), "state": counts["state"], "summary": counts, "next": None}
     page = rows.read_page(
         artifact_folder(comparison),
         change=[kind for kind in request.GET.get("change", "").split(",") if kind],
@@ -62,6 +64,25 @@ def shape_rows(request: Request, comparison: Any, *, reason: str = "") -> dict[s
         limit=read_row_limit(request),
     )
     return {"state": states.READY, **page.as_json()}
+
+
+def _is_narrowed(request: Request) -> bool:
+    """Whether other rows are asked for than the first ones by key, which only the whole can tell."""
+    return any(request.GET.get(name) for name in ("change", "column", "q", "sort", "cursor"))
+
+
+def _read_first(comparison: Any, *, limit: int) -> dict[str, Any] | None:
+    """Return the first rows by key of a diff that still runs; None where there are none to show, yet or any more."""
+    folder = first_rows_folder(comparison)
+    if folder is None:
+        return None
+    try:
+        page = rows.read_page(folder, limit=limit)
+    except AppError:
+        # the run began anew in this moment
+        return None
+    shaped = page.as_json()
+    return {name: shaped[name] for name in ("mode", "key", "rows")}
 
 
 def read_row_limit(request: Request) -> int:

@@ -283,7 +283,10 @@ class DiffRowSerializer(serializers.Serializer[Any]):
 
 
 class RowsSerializer(serializers.Serializer[Any]):
-    """One page of a row diff. Before it is ready there is its state, with no rows."""
+    """One page of a row diff. Before it is ready there is its state, with the first rows by key as soon as they are known.
+
+    Rows of a diff that is not ready are not all: `next` is null then, and a filter, order or cursor gets none.
+    """
 
     state = serializers.ChoiceField(choices=ROW_STATES)
     mode = serializers.ChoiceField(choices=["identifier", "net"], allow_null=True)
