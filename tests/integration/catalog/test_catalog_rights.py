@@ -92,6 +92,18 @@ def test_moving_master_through_a_branch_needs_the_right_to_master(
     assert writer.append("shop.orders.branch_master").status == 403
 
 
+def test_a_branch_makes_tags_and_moves_none(tables: Catalog, as_role: Callable[..., Catalog]) -> None:
+    number = head(tables.load("shop.orders").metadata) or 0
+    assert tables.commit("shop.orders", set_ref("v1", number, "tag")).status == 200
+    writer = as_role("writer").on("b")
+    assert writer.append("shop.orders").status == 200
+    later = head(writer.load("shop.orders").metadata) or 0
+    assert writer.commit("shop.orders", set_ref("mine", later, "tag")).status == 200
+    for update in (set_ref("v1", later, "tag"), {"action": "remove-snapshot-ref", "ref-name": "v1"}):
+        assert writer.commit("shop.orders", update).status == 403
+        assert tables.load("shop.orders").metadata["refs"]["v1"]["snapshot-id"] == number
+
+
 def test_scopes_of_a_token(tables: Catalog, as_role: Callable[..., Catalog]) -> None:
     reading = as_role("maintainer", scopes=["read"])
     assert reading.load("shop.orders").status == 200
@@ -208,6 +220,7 @@ def test_a_job_reaches_no_other_branch_by_ref_or_by_name(job: Catalog) -> None:
     number = head(job.load("shop.clean").metadata) or 0
     for name in ("master", "b", "new"):
         assert job.commit("shop.clean", set_ref(name, number)).status == 403
+    assert job.commit("shop.clean", set_ref("feature/x", number, "tag")).status == 403
     for name in ("master", "b"):
         assert job.load(f"shop.clean.branch_{name}").status == 403
     assert job.load("shop.clean.branch_main").status == 200

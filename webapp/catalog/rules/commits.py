@@ -24,6 +24,7 @@ from webapp.catalog.rules.metadata import (
 from webapp.catalog.rules.pointers import BranchState
 from webapp.catalog.rules.protection import REMOVALS, check_branch_update, check_protected, check_ref_name
 from webapp.catalog.rules.readable import check_partition_names
+from webapp.catalog.rules.refs import is_internal
 from webapp.catalog.rules.requirements import check_requirements, is_create
 from webapp.catalog.rules.updates import apply_updates
 from webapp.core.names import find_branch_problem
@@ -100,17 +101,23 @@ def named_branches(metadata: Metadata | None, request: CommitRequest) -> set[str
 def touched_branches(metadata: Metadata | None, request: CommitRequest) -> set[str]:
     """The branches that a commit may change: who sends it needs the right to write each of them."""
     if request.branch is not None:
-        # A tag is everybody's: it keeps its snapshot from being expired.
-        tagged = {MASTER} if _changes_tag(metadata, request.updates) else set()
+        # A tag is everybody's: it keeps its snapshot from being expired, and its name from being a branch's.
+        tagged = {MASTER} if _changes_tag(metadata, request) else set()
         return {target_branch(metadata, request)} | tagged
     named = named_branches(metadata, replace(request, requirements=()))
     only_refs = all(update.get("action") in REF_UPDATES | {"add-snapshot"} for update in request.updates)
     return named if named and only_refs else named | {MASTER}
 
 
-def _changes_tag(metadata: Metadata | None, updates: Iterable[dict[str, Any]]) -> bool:
+def _changes_tag(metadata: Metadata | None, request: CommitRequest) -> bool:
+    """Whether a commit moves or removes a tag, or makes one of what is only staged."""
     tags = {name for name, ref in metadata["refs"].items() if ref["type"] == "tag"} if metadata is not None else set()
-    return any(update.get("action") in REF_UPDATES and update.get("ref-name") in tags for update in updates)
+    is_staging = request.branch is not None and is_internal(request.branch)
+    return any(
+        update.get("ref-name") in tags or (is_staging and str(update.get("type")).lower() == "tag")
+        for update in request.updates
+        if update.get("action") in REF_UPDATES
+    )
 
 
 def commit(metadata: Metadata, request: CommitRequest, *, now_ms: int) -> Metadata:
