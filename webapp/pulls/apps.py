@@ -14,7 +14,7 @@ class PullsConfig(AppConfig):
         from webapp.builds.signals import build_finished
         from webapp.core.sweeps import register_sweep
         from webapp.datasets.signals import changes_requested, row_urls_requested, transaction_committed
-        from webapp.pulls.services import comparisons, merging, receivers
+        from webapp.pulls.services import comparisons, merging, receivers, sides
         from webapp.repositories import signals
 
         signals.commit_created.connect(receivers.follow_commit, dispatch_uid="pulls.follow_commit")
@@ -26,4 +26,5 @@ class PullsConfig(AppConfig):
         row_urls_requested.connect(receivers.answer_row_urls, dispatch_uid="pulls.answer_row_urls")
         register_sweep(name="comparisons", every_seconds=3, run=comparisons.sweep_comparisons)
         register_sweep(name="merges", every_seconds=5, run=merging.sweep_merges)
+        register_sweep(name="base sides", every_seconds=60, run=sides.sweep_reviews)
         register_sweep(name="old comparisons", every_seconds=3600, run=comparisons.prune_comparisons)

@@ -171,6 +171,20 @@ def test_branch_without_committed_transaction_does_not_count_for_inputs() -> Non
     assert plan([spec], "/n/b", chain=CHAIN, datasets={"/n/a": a}).jobs[0].inputs[0].branch == "master"
 
 
+def test_a_pinned_input_is_read_instead_of_the_newest_unless_this_build_makes_it() -> None:
+    first = make_spec(1, inputs=("/n/a",), outputs=("/n/b",))
+    second = make_spec(2, inputs=("/n/a", "/n/b"), outputs=("/n/c",))
+    a = dataset("/n/a", master=upload("newest"))
+    b = dataset("/n/b", master=Committed(id="tb", branch="master", digest="d", inputs={"/n/a": "newest"}))
+    pins = {"/n/a": Committed(id="pinned", branch="master"), "/n/b": Committed(id="other", branch="master")}
+
+    built = plan([first, second], "/n/b", "/n/c", datasets={"/n/a": a, "/n/b": b}, pins=pins)
+
+    assert built.jobs[0].why == "Other data in /n/a"
+    assert [each.transaction for each in built.jobs[0].inputs] == ["pinned"]
+    assert [(each.transaction, each.from_job) for each in built.jobs[1].inputs] == [("pinned", None), (None, 1)]
+
+
 def test_declared_branch_other_than_the_builds_names_both() -> None:
     spec = make_spec(1, inputs=("/n/a",), outputs=("/n/b",))
     spec = replace(spec, inputs=(DeclaredInput("i", "/n/a", "develop"),))

@@ -15,13 +15,14 @@ from webapp.builds.queries.builds import (
     read_progress,
 )
 from webapp.builds.queries.chains import default_chain, find_repository
-from webapp.builds.queries.planning import find_digest, load_specs
+from webapp.builds.queries.planning import describe_transactions, find_digest, load_specs
 from webapp.builds.queries.specs import Lineage, list_jobspecs, read_lineage
 
 __all__ = [
     "Lineage",
     "count_running",
     "default_chain",
+    "describe_transactions",
     "dump_plan",
     "find_build",
     "find_digest",

@@ -32,7 +32,7 @@ MAX_SOURCES = 12
 TRIGGERS = {
     "merge": "started by a merge",
     "pull": "started from the pull request",
-    "review": "started from the pull request",
+    "review": "for a comparison on equal inputs",
     "demo": "started by the demo",
     "upload": "started by an upload",
     "push": "started by a push",

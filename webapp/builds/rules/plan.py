@@ -232,6 +232,9 @@ class _Planner:
         )
         if path in self._running:
             return replace(planned, from_job=self._running[path])
+        pinned = self.request.pins.get(path)
+        if pinned is not None:
+            return replace(planned, branch=pinned.branch, transaction=pinned.id, fallback=pinned.branch != branch)
         found = self._newest(path)
         if found is None:
             raise InvalidInput(
@@ -303,7 +306,8 @@ class _Planner:
         moved = sorted(
             each for each in pinned.keys() | newest.inputs.keys() if pinned.get(each) != newest.inputs.get(each)
         )
-        return f"Newer data in {join_words(moved)}" if moved else None
+        word = "Other" if self.request.pins.keys() & set(moved) else "Newer"
+        return f"{word} data in {join_words(moved)}" if moved else None
 
     def _explain_fresh(self, spec: Spec) -> str:
         branches = {found[0] for output in spec.outputs if (found := self._newest(output.path))}

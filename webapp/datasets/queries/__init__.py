@@ -108,8 +108,8 @@ def get_transaction(dataset: Dataset, transaction: str) -> Transaction:
 
 
 def list_transactions(dataset: Dataset, *, branch: str | None = None, aborted: bool = True) -> QuerySet[Transaction]:
-    """Return transactions, newest first: those started on the branch, or all."""
-    transactions = dataset.transactions.all()
+    """Return transactions, newest first: those started on the branch, or on all that people know of."""
+    transactions = dataset.transactions.exclude(branch_name__startswith=INTERNAL_PREFIX)
     if branch is not None:
         transactions = transactions.filter(branch_name=branch)
     if not aborted:

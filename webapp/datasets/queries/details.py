@@ -45,8 +45,9 @@ def get_schema(dataset: Dataset, *, branch: str | None = None, transaction: str 
 
 
 def list_branches(dataset: Dataset) -> QuerySet[DatasetBranch]:
-    """Return the branches by name, with what they point to."""
-    return dataset.branches.select_related("parent", "transaction__parent").order_by("name")
+    """Return the branches by name, with what they point to; those that only builds fill are not shown."""
+    shown = dataset.branches.exclude(name__startswith=queries.INTERNAL_PREFIX)
+    return shown.select_related("parent", "transaction__parent").order_by("name")
 
 
 def _find(items: Sequence[Mapping[str, Any]], key: str, number: int) -> Mapping[str, Any]:

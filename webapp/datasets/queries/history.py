@@ -125,7 +125,7 @@ class History:
 
 def list_names(dataset: Dataset) -> list[str]:
     """Return the branches in the order of the tree."""
-    return [name for name, _ in ancestry.arrange_tree(queries.list_parents(dataset), first=MASTER)]
+    return [name for name, _ in _arrange(dataset)]
 
 
 def read_tree(dataset: Dataset, *, q: str = "", page: int = 0) -> BranchTree:
@@ -133,7 +133,7 @@ def read_tree(dataset: Dataset, *, q: str = "", page: int = 0) -> BranchTree:
 
     Those that a text chooses are drawn without rails: what connects them may not be among them.
     """
-    arranged = ancestry.arrange_tree(queries.list_parents(dataset), first=MASTER)
+    arranged = _arrange(dataset)
     drawn = list(zip(arranged, ancestry.draw_rails(arranged), strict=True))
     if q:
         drawn = [((name, depth), ()) for (name, depth), _ in drawn if q.lower() in name.lower()]
@@ -146,6 +146,12 @@ def read_tree(dataset: Dataset, *, q: str = "", page: int = 0) -> BranchTree:
         for (name, depth), rails in shown
     ]
     return BranchTree(rows=rows, q=q, page=page, total=len(drawn))
+
+
+def _arrange(dataset: Dataset) -> list[tuple[str, int]]:
+    """Return the branches in the order of the tree with their depth; those that only builds fill are leaves and left out."""
+    arranged = ancestry.arrange_tree(queries.list_parents(dataset), first=MASTER)
+    return [(name, depth) for name, depth in arranged if not name.startswith(queries.INTERNAL_PREFIX)]
 
 
 def _find_forks(branches: Sequence[DatasetBranch]) -> dict[int, tuple[int, str | None]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from django.conf import settings
-from django.db.models import Count
+from django.db.models import Count, Q
 
 from webapp.accounts import permissions
 from webapp.accounts.models import Folder
@@ -18,7 +18,7 @@ from webapp.core.object_store import is_object_location
 from webapp.datasets import queries, signals
 from webapp.datasets.models import DatasetBranch
 from webapp.datasets.queries import history
-from webapp.datasets.queries.details import SchemaView, get_schema
+from webapp.datasets.queries.details import SchemaView, get_schema, list_branches
 from webapp.datasets.queries.preview import Preview, Wanted, read_preview
 from webapp.datasets.queries.table import TablePanel, read_table
 from webapp.datasets.rules import schemas, snippets
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from webapp.datasets.models import Dataset, Transaction
 
 PAGE_SIZE = 50
+_BRANCHES = Count("branches", filter=~Q(branches__name__startswith=queries.INTERNAL_PREFIX))
 # The picker lists so many branches; all are on the tab of branches, which searches.
 MOST_CHOICES = 100
 TABS = (
@@ -169,7 +170,7 @@ def read_datasets_page(
     total = found.count()
     page = min(page, max(1, -(-total // PAGE_SIZE)))
     start = (page - 1) * PAGE_SIZE
-    rows = _make_rows(list(found.annotate(number_of_branches=Count("branches"))[start : start + PAGE_SIZE]))
+    rows = _make_rows(list(found.annotate(number_of_branches=_BRANCHES)[start : start + PAGE_SIZE]))
     tops = dict.fromkeys(row.dataset.path.split("/")[1] for row in rows)
     return DatasetsPage(
         nav="repositories" if repository else "datasets",
@@ -403,7 +404,7 @@ def _make_tabs(dataset: Dataset, asked: Asked, branch: str, schema: SchemaView) 
     counts = {
         "schema": sum(column.depth == 0 for column in schema.columns) if schema.schema else None,
         "history": history.count_history(dataset, branch=branch),
-        "branches": dataset.branches.count(),
+        "branches": list_branches(dataset).count(),
     }
     return [
         {

@@ -308,22 +308,18 @@ class PullBuilds(PullEndpoint):
         responses={202: described.StartedBuildsSerializer},
     )
     def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
-        """Build the branch's side. The base side on equal inputs is not there yet, and says so."""
+        """Build the branch, the base side (the target's code on the same inputs, kept aside), or both."""
         sides = self.body.get("sides", ["head"])
-        if sides != ["head"]:
-            raise InvalidInput(
-                'Only the head side can be built so far: sides is ["head"].',
-                code="side_unavailable",
-                errors={"sides": ['["head"]']},
-            )
+        if not isinstance(sides, list) or not all(isinstance(side, str) for side in sides):
+            raise InvalidInput("sides is a list of head and base.", errors={"sides": ['Such as ["head", "base"].']})
         scope = self.text("scope", default=states.MODIFIED)
         if scope not in (states.MODIFIED, states.AFFECTED):
             raise InvalidInput(f"{scope!r} is no scope.", errors={"scope": ["modified or affected."]})
-        build = services.build_pull(
-            pull=self.find(repo, number), scope=scope, force=self.flag("force"), by=self.principal
+        started = services.build_pull(
+            pull=self.find(repo, number), sides=sides, scope=scope, force=self.flag("force"), by=self.principal
         )
-        response = Response({"builds": [shape_build(build)], **shape_build(build)}, status=202)
-        response["Location"] = f"/api/v1/builds/{build.pk}"
+        response = Response({"builds": [shape_build(one) for one in started], **shape_build(started[0])}, status=202)
+        response["Location"] = f"/api/v1/builds/{started[0].pk}"
         return response
 
 

@@ -19,6 +19,7 @@ from webapp.pulls.queries.head import Loaded, PullHead, load, read_head
 from webapp.pulls.queries.progress import Progress, describe_progress, describe_reached
 from webapp.pulls.queries.remarks import RowTalk, Viewing, content_of_dataset, place_row_talk, read_viewed
 from webapp.pulls.queries.rows import Place, RowsView, read_first_rows, read_rows
+from webapp.pulls.queries.sides import Drift, describe_drift
 from webapp.pulls.rules import states
 from webapp.pulls.rules.dataset_rules import rules_from_json
 
@@ -85,6 +86,7 @@ class DatasetView:
     show: str
     viewing: Viewing
     talk: RowTalk
+    drift: Drift | None
 
     @property
     def stale_text(self) -> str:
@@ -314,5 +316,6 @@ def _view_dataset(
         cancel_url=reverse("pull-compare-cancel", args=[pull.repository.name, pull.number]),
         show=show,
         viewing=viewing,
+        drift=describe_drift(row, ours={one.path for one in loaded.rows}),
         talk=place_row_talk(row, {line.n: line.key for line in rows.table.rows} if rows else {}, principal),
     )

@@ -65,7 +65,7 @@ class NewReviewSerializer(serializers.Serializer[Any]):
 class NewPullBuildSerializer(serializers.Serializer[Any]):
     """Body of POST …/builds; all of it may be left out."""
 
-    sides = serializers.ListField(child=serializers.ChoiceField(choices=["head"]), required=False)
+    sides = serializers.ListField(child=serializers.ChoiceField(choices=["head", "base"]), required=False)
     scope = serializers.ChoiceField(choices=[states.MODIFIED, states.AFFECTED], required=False)
     force = serializers.BooleanField(required=False)
 

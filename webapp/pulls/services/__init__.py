@@ -1,4 +1,4 @@
-"""Writes of pull requests: `pulls` (their life and reviews), `remarks` (comments, what was viewed), `comparisons` (stored row diffs), `history`
+"""Writes of pull requests: `pulls` (their life and reviews), `remarks` (comments, what was viewed), `sides` (their builds), `comparisons` (stored row diffs), `history`
 (what readers of a dataset ask for), `merging`, `receivers`.
 """
 
@@ -14,7 +14,6 @@ from webapp.pulls.services.history import compare_ends, request_blame, request_c
 from webapp.pulls.services.merging import merge_pull, resume_merge, sweep_merges
 from webapp.pulls.services.pulls import (
     add_review,
-    build_pull,
     close_pull,
     open_pull,
     refresh_by_id,
@@ -23,6 +22,7 @@ from webapp.pulls.services.pulls import (
     update_pull,
 )
 from webapp.pulls.services.remarks import add_comment, mark_viewed, resolve_comment
+from webapp.pulls.services.sides import build_pull
 
 __all__ = [
     "add_comment",

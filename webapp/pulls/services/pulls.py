@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +11,12 @@ from django.db.models import Max
 
 from webapp.accounts.permissions import check_repository
 from webapp.builds import queries as builds
-from webapp.builds import services as build_services
 from webapp.core import clock, doorbell
 from webapp.core.errors import Conflict, InvalidInput, PermissionDenied
 from webapp.datasets import queries as datasets
 from webapp.pulls.models import PullDataset, PullRequest, Review, TimelineEvent
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.sides import find_before
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.datasets import classify_datasets
 from webapp.pulls.services import comparisons
@@ -348,7 +348,7 @@ def _follow_datasets(pull: PullRequest) -> None:
     for path, change in changes.items():
         digest = specs.head_digests.get(path, "")
         after = own.get(path) or _find_inherited(path, digest, between)
-        _follow_dataset(pull, path, change, after, digest, rules.get(path))
+        _follow_dataset(pull, path, change, after, digest, rules.get(path), ours=changes)
     pull.datasets.exclude(path__in=changes).delete()
 
 
@@ -371,21 +371,17 @@ def _follow_dataset(
     after: Transaction | None,
     digest: str,
     rules: Any,
+    *,
+    ours: Collection[str],
 ) -> None:
     dataset = datasets.find_dataset(path)
-    before = datasets.latest_committed(dataset, pull.target) if dataset else None
-    row, _created = PullDataset.objects.update_or_create(
-        pull=pull,
-        path=path,
-        defaults={
-            "dataset": dataset,
-            "change": change,
-            "before": before,
-            "after": after,
-            "current": after is not None and (not digest or builds.find_digest(transaction=after) in ("", digest)),
-        },
-    )
-    comparisons.attach_comparison(row=row, rules=rules)
+    before = find_before(pull=pull, dataset=dataset, after=after, ours=ours)
+    is_current = after is not None and (not digest or builds.find_digest(transaction=after) in ("", digest))
+    found = {"dataset": dataset, "change": change, "before": before, "after": after, "current": is_current}
+    # Together, or readers would see the counts of one comparison beside the ends of another.
+    with transaction.atomic():
+        row, _created = PullDataset.objects.update_or_create(pull=pull, path=path, defaults=found)
+        comparisons.attach_comparison(row=row, rules=rules)
 
 
 def _void_approvals(pull: PullRequest) -> None:
@@ -407,24 +403,3 @@ def refresh_by_id(*, pull_id: int) -> None:
     pull = PullRequest.objects.filter(pk=pull_id).select_related("repository", "author").first()
     if pull is not None:
         refresh_pull(pull=pull)
-
-
-def build_pull(*, pull: PullRequest, by: Principal, scope: str = states.MODIFIED, force: bool = False) -> Build:
-    """Build on the source branch what the pull request modifies, or also what is downstream."""
-    if pull.state != states.OPEN:
-        raise Conflict(f"The pull request is {pull.state}; there is nothing to build.", code="not_open")
-    refresh_pull(pull=pull)
-    wanted = (states.MODIFIED, states.ADDED) + ((states.AFFECTED,) if scope == states.AFFECTED else ())
-    specs = queries.read_specs(pull=pull)
-    targets = [row.path for row in pull.datasets.all() if row.change in wanted and row.path in specs.head_digests]
-    if not targets:
-        raise InvalidInput("The branch changes no JobSpec, so there is nothing to build.", code="nothing_to_build")
-    return build_services.start_build(
-        branch=pull.source,
-        targets=targets,
-        by=by,
-        repository=pull.repository,
-        force=force,
-        title=f"{pull.title} (#{pull.number})"[:250],
-        trigger="pull",
-    )

@@ -16,6 +16,7 @@ from webapp.pulls.queries.ends import Changed, list_changes
 from webapp.pulls.queries.ends import read_rules as read_dataset_rules
 from webapp.pulls.queries.pulls import describe_published
 from webapp.pulls.rules import states
+from webapp.pulls.rules.sides import read_review_branch
 from webapp.pulls.services import merging, pulls
 from webapp.repositories.models import PUBLISHED, Publication, Repository
 from webapp.repositories.rules import webhooks
@@ -61,6 +62,10 @@ def follow_publication(*, publication: Publication, **_: Any) -> None:
 
 def follow_transaction(*, transaction: Transaction, **_: Any) -> None:
     """A dataset's branch moved: look again at the pull requests that show it."""
+    review = read_review_branch(transaction.branch_name)
+    if review is not None:
+        for pull in PullRequest.objects.filter(repository__name=review[0], number=review[1]):
+            pulls.ring_refresh(pull_id=pull.pk)
     for (pk,) in _SHOWING.all(transaction.branch_name, transaction.dataset_id):
         pulls.ring_refresh(pull_id=pk)
 

@@ -236,9 +236,11 @@ def reopen(_request: HttpRequest, pull: PullRequest, by: Principal) -> str:
 
 @_form("/builds")
 def build(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
-    """Build what the pull request modifies."""
+    """Build what the pull request modifies, on the branch or on equal inputs on both sides."""
     scope = "affected" if request.POST.get("scope") == "affected" else "modified"
-    return f"Build {services.build_pull(pull=pull, by=by, scope=scope).pk} is started."
+    started = services.build_pull(pull=pull, by=by, sides=request.POST.getlist("sides") or ["head"], scope=scope)
+    numbers = " and ".join(str(one.pk) for one in started)
+    return f"Build {numbers} is started." if len(started) == 1 else f"Builds {numbers} are started."
 
 
 @require_POST

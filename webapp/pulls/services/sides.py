@@ -1,0 +1,121 @@
+"""Building the sides of a pull request: the source branch, and the target's code on the same inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from webapp.accounts.permissions import check_repository
+from webapp.builds import queries as builds
+from webapp.builds import services as build_services
+from webapp.core.errors import Conflict, InvalidInput
+from webapp.datasets import queries as datasets
+from webapp.datasets import services as dataset_services
+from webapp.datasets.models import DatasetBranch
+from webapp.pulls.models import PullRequest
+from webapp.pulls.queries import pulls as queries
+from webapp.pulls.rules import states
+from webapp.pulls.rules.sides import BASE, HEAD, REVIEW_PREFIX, SIDES, read_review_branch, review_branch
+from webapp.pulls.services.pulls import refresh_pull
+
+if TYPE_CHECKING:
+    from webapp.accounts.rules.principals import Principal
+    from webapp.builds.models import Build
+    from webapp.pulls.queries.pulls import PullSpecs
+
+
+def build_pull(
+    *,
+    pull: PullRequest,
+    by: Principal,
+    sides: Sequence[str] = (HEAD,),
+    scope: str = states.MODIFIED,
+    force: bool = False,
+) -> list[Build]:
+    """Build what the pull request modifies, or also what is downstream: on the source branch, on the base side, or both.
+
+    The base side is what the target's JobSpecs make of the inputs that the head side reads. The target is not written.
+
+    Raises:
+        Conflict: the pull request is not open.
+        InvalidInput: no such side, or nothing to build on one.
+
+    """
+    if not sides or set(sides) - set(SIDES):
+        raise InvalidInput("Choose among the sides head and base.", errors={"sides": ["head, base or both."]})
+    if pull.state != states.OPEN:
+        raise Conflict(f"The pull request is {pull.state}; there is nothing to build.", code="not_open")
+    check_repository(by, pull.repository.name, "write")
+    refresh_pull(pull=pull)
+    specs = queries.read_specs(pull=pull)
+    wanted = (states.MODIFIED, states.ADDED) + ((states.AFFECTED,) if scope == states.AFFECTED else ())
+    changed = [row.path for row in pull.datasets.all() if row.change in wanted]
+    head = [path for path in changed if path in specs.head_digests]
+    base = [path for path in changed if path in specs.base_digests]
+    pins = _find_pins(pull, specs, head, is_head_built=HEAD in sides) if BASE in sides else {}
+    started = []
+    if HEAD in sides:
+        started.append(_build_head(pull, head, by, pins, force=force))
+    if BASE in sides:
+        started.append(_build_base(pull, base, by, pins, force=force))
+    return started
+
+
+def _build_head(pull: PullRequest, targets: list[str], by: Principal, pins: Mapping[str, str], *, force: bool) -> Build:
+    if not targets:
+        raise InvalidInput("The branch changes no JobSpec, so there is nothing to build.", code="nothing_to_build")
+    return build_services.start_build(
+        branch=pull.source,
+        targets=targets,
+        by=by,
+        repository=pull.repository,
+        force=force,
+        pins=pins,
+        title=f"{pull.title} (#{pull.number})"[:250],
+        trigger="pull",
+    )
+
+
+def _build_base(pull: PullRequest, targets: list[str], by: Principal, pins: Mapping[str, str], *, force: bool) -> Build:
+    if not targets:
+        message = f"No dataset of this pull request is made by a JobSpec on {pull.target}, so there is no base side."
+        raise InvalidInput(message, code="nothing_to_build")
+    return build_services.start_build(
+        branch=review_branch(pull.repository.name, pull.number),
+        targets=targets,
+        by=by,
+        fallbacks=[pull.target],
+        repository=pull.repository,
+        force=force,
+        pins=pins,
+        title=f"{pull.target} on the inputs of #{pull.number}"[:250],
+        trigger="review",
+        is_trusted=True,
+    )
+
+
+def _find_pins(pull: PullRequest, specs: PullSpecs, targets: Collection[str], *, is_head_built: bool) -> dict[str, str]:
+    """Return the transaction of each input that both sides are to read: what the head side will read, or what it has."""
+    ours = {row.path for row in pull.datasets.all()}
+    if is_head_built:
+        chain = builds.default_chain(repository=pull.repository, branch=pull.source)
+        outside = {path for target in targets for path in specs.head_inputs[target]} - ours
+        resolved = {path: datasets.resolve_input(path=path, chain=chain) for path in outside}
+        return {path: found[1].pk for path, found in resolved.items() if found is not None}
+    made = [row.after_id for row in pull.datasets.all() if row.after_id]
+    read = [one.inputs for one in builds.describe_transactions(made).values()]
+    return {path: transaction for inputs in read for path, transaction in inputs.items() if path not in ours}
+
+
+def sweep_reviews() -> int:
+    """Remove the base sides of pull requests that are no longer open."""
+    found = DatasetBranch.objects.filter(name__startswith=REVIEW_PREFIX).select_related("dataset")
+    gone = [branch for branch in found if not _is_open(branch.name)]
+    for branch in gone:
+        dataset_services.delete_branch(dataset=branch.dataset, name=branch.name, by=None, abort_open=True)
+    return len(gone)
+
+
+def _is_open(branch: str) -> bool:
+    repository, number = read_review_branch(branch) or ("", 0)
+    return PullRequest.objects.filter(repository__name=repository, number=number, state=states.OPEN).exists()
