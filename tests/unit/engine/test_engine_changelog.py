@@ -168,6 +168,49 @@ def test_a_null_is_no_empty_list_nor_map(tmp_path: Path) -> None:
     assert sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"]) == rows
 
 
+def test_one_cell_among_a_thousand_columns(tmp_path: Path) -> None:
+    names = [f"c{place}" for place in range(1000)]
+    schema = Schema(*(NestedField(place + 1, name, LongType()) for place, name in enumerate(["id", *names])))
+    table = tables.make_table(tmp_path, schema)
+    rows = [{"id": row, **{name: row * place for place, name in enumerate(names)}} for row in range(3)]
+    table.append(tables.arrow_rows(table, rows))
+    start = tables.snapshot_of(table)
+    changed = {**rows[1], "c999": -1}
+    table.overwrite(tables.arrow_rows(table, [rows[0], changed, rows[2]]))
+    found = read_changelog(table, keys=["id"], start=start, end=tables.snapshot_of(table))
+    after, before = found.drop_columns(["_change_ordinal"]).to_pylist()
+    assert after == {**changed, "_change_type": "UPDATE_AFTER"}
+    assert before == {**rows[1], "_change_type": "UPDATE_BEFORE"}
+
+
+def test_ends_without_a_column_in_common(tmp_path: Path) -> None:
+    table = grown(tmp_path, files=1)
+    start = tables.snapshot_of(table)
+    with table.update_schema(allow_incompatible_changes=True) as update:
+        update.add_column("other", StringType())
+        update.delete_column("id")
+        update.delete_column("value")
+    table.append(tables.arrow_rows(table, [{"other": "x"}]))
+    # by the columns of the end nothing is known of the older rows, and nothing changed in them
+    for first, expected in ((start, ["x"]), (None, [None] * 10 + ["x"])):
+        found = read_changelog(table, keys=None, start=first, end=tables.snapshot_of(table))
+        assert sorted(found["other"].to_pylist(), key=str) == expected
+        assert set(found["_change_type"].to_pylist()) == {"INSERT"}
+
+
+def test_ends_without_rows(tmp_path: Path) -> None:
+    table = tables.make_table(tmp_path, SCHEMA)
+    table.append(tables.arrow_rows(table, []))
+    start = tables.snapshot_of(table)
+    table.append(tables.arrow_rows(table, [{"id": 1, "value": ""}]))
+    table.delete("id = 1")
+    for first in (None, start):
+        for keys in (None, ["id"]):
+            found = read_changelog(table, keys=keys, start=first, end=tables.snapshot_of(table))
+            assert found.num_rows == 0
+            assert found.column_names == ["id", "value", "_change_type", "_change_ordinal"]
+
+
 def test_a_table_of_version_3_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     table = tables.as_version_3(grown(tmp_path, files=1))
     files = sorted(tmp_path.rglob("*.parquet"))
