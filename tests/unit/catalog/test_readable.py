@@ -121,6 +121,7 @@ BAD: dict[str, list[dict[str, Any]]] = {
     "a sort transform": order(transform="bucket["),
     "statistics without sizes": [{"action": "set-statistics", "statistics": {**FILE, "blob-metadata": []}}],
     "statistics of a blob": statistics(**{"blob-metadata": [{"type": "x"}]}),
+    "statistics of a field beyond int": statistics(**{"blob-metadata": [{**BLOB, "fields": [2**31]}]}),
     "partition statistics without a size": [{"action": "set-partition-statistics", "partition-statistics": FILE}],
     "half a key": key(**{"encrypted-key-metadata": None}),
     "a negative age": [set_ref("r", HEAD, **{"max-ref-age-ms": -5})],
@@ -165,6 +166,12 @@ def test_a_partition_on_one_branch_is_never_named_like_a_column_of_another() -> 
     assert own["partition-specs"][-1]["fields"][0]["name"] == "name"
 
 
+def test_snapshots_of_version_1_have_no_sequence_number() -> None:
+    table = append(make_table(version=1), **{"sequence-number": 5})
+    assert "sequence-number" not in table["snapshots"][0]
+    assert table["last-sequence-number"] == 0
+
+
 def damaged() -> Iterator[tuple[str, Metadata]]:
     entry = TABLE["snapshots"][0]
     for name, more in {
@@ -173,6 +180,7 @@ def damaged() -> Iterator[tuple[str, Metadata]]:
         "tracked order that is not there": {"properties": {"foundry.branch.b.default-sort-order-id": "9"}},
         "data path": {"properties": {"write.data.path": "file:///tmp/x"}},
         "manifest list": {"snapshots": [{**entry, "manifest-list": "file:///etc/passwd"}]},
+        "a sequence number ahead": {"last-sequence-number": 0},
         "no snapshot id": {"snapshots": [{}]},
         "twice": {"snapshots": [entry, entry]},
         "refs": {"refs": []},

@@ -50,7 +50,14 @@ class CommitRequest:
     def parse(cls, body: dict[str, Any], *, branch: str | None = None) -> "CommitRequest":
         """The request in a JSON body."""
         requirements = objects(body, "requirements") if body.get("requirements") is not None else []
-        return cls(requirements=requirements, updates=objects(body, "updates"), branch=branch)
+        updates = objects(body, "updates")
+        for item, kind, ref in (
+            *((one, "type", "ref") for one in requirements),
+            *((one, "action", "ref-name") for one in updates),
+        ):
+            field(item, kind, str)
+            optional_field(item, ref, str)
+        return cls(requirements=requirements, updates=updates, branch=branch)
 
     @property
     def creates(self) -> bool:

@@ -118,7 +118,9 @@ def check_statistics(statistics: Mapping[str, Any]) -> None:
         field(blob, "type", str, where=where)
         field(blob, "snapshot-id", int, where=where)
         field(blob, "sequence-number", int, where=where)
-        numbers(blob, "fields", where=where)
+        if not all(map(is_int, numbers(blob, "fields", where=where))):
+            message = "Cannot parse statistics: a field id is too large"
+            raise Malformed(message)
         if blob.get("properties") is not None:
             texts(blob, "properties", where=where)
 
@@ -203,6 +205,11 @@ def check_foreign(metadata: Metadata, *, now_ms: int) -> None:
     check_partition_names(metadata)
     for snapshot in metadata["snapshots"]:
         check_snapshot(snapshot)
+        if (snapshot.get("sequence-number") or 0) > metadata["last-sequence-number"]:
+            message = (
+                f"Invalid table metadata: snapshot {snapshot['snapshot-id']} is newer than the last sequence number"
+            )
+            raise Invalid(message)
         if "manifests" not in snapshot or metadata["format-version"] > 1:
             path = field(snapshot, "manifest-list", str, where="snapshot")
             check_file(path, location=metadata["location"], what="manifest list")

@@ -316,6 +316,8 @@ def _add_snapshot(fold: Fold, update: dict[str, Any]) -> None:
     _check_manifest_list(metadata, snapshot)
     if metadata["format-version"] > 1:
         _advance_sequence(metadata, snapshot, parent)
+    else:
+        snapshot.pop("sequence-number", None)  # version 1 has none, and Java takes one for damage
     if metadata["format-version"] >= ROW_LINEAGE_VERSION:
         _advance_row_ids(metadata, snapshot)
     schema_id = optional_field(snapshot, "schema-id", int, where="snapshot")
