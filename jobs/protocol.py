@@ -174,6 +174,8 @@ class JobManifest:
     size: Size = "small"
     spark_remote: str | None = None
     spark_session_id: str | None = None
+    spark_folder: str = ""
+    """A folder that Spark's server sees too, where outputs are in an object store."""
     is_incremental: bool = False
     is_first: bool = False
     """Whether no output has ever been written."""

@@ -29,7 +29,7 @@ from pyiceberg.manifest import (
 )
 from pyiceberg.types import IntegerType, StructType
 
-from jobs.engine.metadata import ENTRY_SCHEMA
+from jobs.engine.metadata import ENTRY_SCHEMA, local_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -48,6 +48,7 @@ _CONTENT, _OFFSET = 0, 18
 _PARTITION_ID, _EQUALITY_IDS = 102, 135
 _DATA_FILE_ID = 2
 _CODEC = "deflate"
+_KEYS = ("s3.", "client.region")
 
 
 class Listing:
@@ -56,11 +57,16 @@ class Listing:
     def __init__(self, table: Table, *, schema_id: int, folder: str, io: FileIO) -> None:
         self._raw = table.metadata.model_dump(mode="json", by_alias=True, exclude_none=True)
         self._schema_id = schema_id
-        self._folder = f"{folder.rstrip('/')}/{uuid.uuid4().hex}"
+        self.warehouse, self.name = folder.rstrip("/"), uuid.uuid4().hex
+        """The folder of the listing and its name there, which make it a table of Iceberg's file system catalog."""
+        self._folder = f"{self.warehouse}/{self.name}"
+        is_local = local_path(table.metadata.location).startswith("/")
+        self.keys = {} if is_local else {n: v for n, v in table.io.properties.items() if n.startswith(_KEYS)}
+        """What opens the listed files where they are in an object store."""
         self._io = io
         self._snapshots: list[dict[str, Any]] = []
         self._written: list[str] = []
-        self.location = f"{self._folder}/v1.metadata.json"
+        self.location = f"{self._folder}/metadata/v1.metadata.json"
         """Where the table's metadata is, once `write` has been called."""
 
     def add_files(self, files: Iterable[LiveFile]) -> int:
@@ -107,8 +113,9 @@ class Listing:
         }
         if content["format-version"] > 2:
             content.setdefault("next-row-id", 0)
-        with self._io.new_output(self._new("v1.metadata.json")).create() as target:
-            target.write(json.dumps(content).encode())
+        for name, text in (("v1.metadata.json", json.dumps(content)), ("version-hint.text", "1")):
+            with self._io.new_output(self._new(name)).create() as target:
+                target.write(text.encode())
 
     def remove(self) -> None:
         """Remove what was written; nothing can be read any more."""
@@ -125,7 +132,7 @@ class Listing:
         return int(self._raw.get("last-sequence-number") or 0)
 
     def _new(self, name: str) -> str:
-        location = f"{self._folder}/{name}"
+        location = f"{self._folder}/metadata/{name}"
         self._written.append(location)
         return location
 

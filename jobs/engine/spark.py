@@ -11,7 +11,6 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from jobs.engine.fields import ListType, MapType, Primitive, holds, walk
-from jobs.engine.metadata import local_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,8 +35,6 @@ def find_obstacle(schema: Schema, files: Iterable[LiveFile]) -> str:
     for file in files:
         if any(not known.issuperset(entry.equality_ids) for entry in file.equality):
             return "an equality delete uses a column that has been dropped"
-        if not local_path(file.data.path).startswith("/"):
-            return "the files are in an object store"
     return ""
 
 
@@ -60,6 +57,7 @@ class SparkSource:
         self._session = session
         self._schema = schema
         self._listing = listing
+        self._name = _open(session, listing)
 
     # --- before the listing is written ---
 
@@ -112,13 +110,34 @@ class SparkSource:
         return rows.join(gone, ["scan_file", "scan_row"], "left_anti").drop("scan_file", "scan_row")
 
     def _read(self, snapshot: int) -> DataFrame:
-        return self._session.read.format("iceberg").option("versionAsOf", str(snapshot)).load(self._listing.location)
+        return self._session.read.format("iceberg").option("versionAsOf", str(snapshot)).load(self._name)
 
     def _columns(self, chosen: Iterable[int] | None) -> list[Column]:
         from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
         places = range(len(self._schema.fields)) if chosen is None else chosen
         return [F.col(quote(self._schema.fields[place].name)).alias(f"v{place}") for place in places]
+
+
+def _open(session: SparkSession, listing: Listing) -> str:
+    """What Spark loads a listing by: its path, or where the listed files need keys its name in a catalog that has them.
+
+    A catalog's settings are the session's alone, which ends with the process that opened it.
+    """
+    if not listing.keys:
+        return listing.location
+    name = f"listing_{listing.name}"
+    settings = {
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        ".type": "hadoop",
+        ".warehouse": listing.warehouse,
+        ".io-impl": "org.apache.iceberg.io.ResolvingFileIO",
+        ".cache-enabled": "false",
+        **{f".{key}": value for key, value in listing.keys.items()},
+    }
+    for key, value in settings.items():
+        session.conf.set(f"spark.sql.catalog.{name}{key}", value)
+    return f"{name}.{quote(listing.name)}"
 
 
 def quote(name: str) -> str:

@@ -62,12 +62,14 @@ class Connections:
         return self._spark
 
     def open_listing(self, plan: ChangelogPlan) -> Listing:
-        """Begin a list of files for Spark to read, beside an output's metadata: Spark sees no other place of the job's."""
+        """Begin a list of files for Spark to read, beside an output's metadata or in the folder that both see."""
         from jobs.engine.listing import Listing
 
-        target = self.manifest.outputs[0]
-        place = self.load(target.table, target.path)
-        listing = Listing(plan.table, schema_id=plan.schema.id, folder=f"{place.location()}/metadata", io=place.io)
+        folder = self.manifest.spark_folder
+        if not folder:
+            target = self.manifest.outputs[0]
+            folder = f"{self.load(target.table, target.path).location()}/metadata"
+        listing = Listing(plan.table, schema_id=plan.schema.id, folder=folder, io=plan.table.io)
         self._listings.append(listing)
         return listing
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.table import Table
 
+from jobs.engine.metadata import local_path
 from jobs.engine.ranges import added_files_only
 from jobs.engine.router import Decision, choose_executor
 from jobs.protocol import Executor, PinnedInput
@@ -203,12 +204,14 @@ class IcebergInput:
     def _route(self, plan: ChangelogPlan, executor: Executor | None) -> Decision:
         from jobs.changelog.spark import find_obstacle
 
-        manifest = self._connections.manifest
+        manifest, obstacle = self._connections.manifest, find_obstacle(plan)
+        if not manifest.spark_folder and not local_path(plan.table.location()).startswith("/"):
+            obstacle = "the files are in an object store, and the Spark server is not the installation's own"
         return choose_executor(
             plan.decoded_bytes,
             limit=manifest.embedded_bytes,
             wanted=executor or manifest.executor,
-            obstacle=find_obstacle(plan),
+            obstacle=obstacle,
         )
 
     def set_incremental(self, *, is_incremental: bool) -> None:

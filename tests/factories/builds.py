@@ -123,7 +123,7 @@ class Stack:
             start_new_session=True,
         )
         log.close()
-        self.more["SPARK_REMOTE"] = server.remote
+        self.more.update(server.client_environment)
 
     def kill(self, name: str) -> None:
         """kill -9 of one part."""

@@ -39,6 +39,8 @@ TRIBUTARY_S3_KEYS = {
 TRIBUTARY_ORPHAN_HOURS = float(os.environ.get("TRIBUTARY_ORPHAN_HOURS") or 72)
 TRIBUTARY_DEMO = os.environ.get("TRIBUTARY_DEMO", "1") != "0"
 SPARK_REMOTE = os.environ.get("SPARK_REMOTE", "")
+# What the embedded Spark server sees of this machine's folders; the supervisor says so, and nobody else.
+TRIBUTARY_SPARK_FOLDER = os.environ.get("TRIBUTARY_SPARK_FOLDER", "")
 # Where jobs reach the catalog, when that is not this machine's loopback: several web hosts behind one name.
 TRIBUTARY_CATALOG_URI = os.environ.get("TRIBUTARY_CATALOG_URI") or f"{TRIBUTARY_URL}/iceberg"
 # How long any job may run, instead of its size's own limit.

@@ -7,6 +7,8 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
+from webapp.core.spark_folders import find_listings, remove_spark_folder
+
 JAR_VERSION = "1.12.0"
 JAR_NAME = f"iceberg-spark-runtime-4.1_2.13-{JAR_VERSION}.jar"
 JAR_COORDINATES = f"org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:{JAR_VERSION}"
@@ -61,6 +63,11 @@ class SparkServer:
         return f"sc://localhost:{self.port}/;token={self.token}"
 
     @property
+    def client_environment(self) -> dict[str, str]:
+        """What those who use it are told: its address, and the folder of this machine that it sees."""
+        return {"SPARK_REMOTE": self.remote, "TRIBUTARY_SPARK_FOLDER": str(self.folder)}
+
+    @property
     def environment(self) -> dict[str, str]:
         """All that the server sees of an environment."""
         return {
@@ -92,6 +99,7 @@ class SparkServer:
 
     def prepare(self) -> None:
         """Make the folders. The server runs as a user of its own."""
+        remove_spark_folder(find_listings(self.folder))  # of processes that were killed
         for folder in (self.folder, self.folder / "local"):
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o777)

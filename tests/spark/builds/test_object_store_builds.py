@@ -19,6 +19,15 @@ from transforms.tables import TableInput, TableOutput
 def multiply(ctx, source, output):
     output.write_dataframe(source.dataframe().selectExpr("a", "a * 10 as tens"))
 """
+FOLLOW = """from transforms.api import incremental, transform
+from transforms.tables import TableInput, TableOutput
+
+
+@incremental()
+@transform.spark.using(source=TableInput("/shop/spark"), output=TableOutput("/shop/followed"))
+def follow(ctx, source, output):
+    output.apply_changelog(source.changelog(["a"]), ["a"])
+"""
 SPY = """import os
 from pathlib import Path
 
@@ -71,12 +80,13 @@ def lake(object_store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) ->
     """An installation on it, with a Spark server that is still starting."""
     home = tmp_path_factory.mktemp("lake") / "home"
     home.mkdir(mode=0o700)
-    with running_stack(home, spark=True, **object_store.environment) as stack:
+    # Spark is asked for everything: the rows are few
+    with running_stack(home, spark=True, TRIBUTARY_EXECUTOR="spark", **object_store.environment) as stack:
         stack.make_repository()
         answer = stack.upload("/shop/raw", "a,b\n1,x\n2,y\n")
         assert answer.status_code == 201, answer.text
         light = make_transform("light", inputs=["/shop/raw"], output="/shop/light", body="out.write_table(i0.arrow())")
-        stack.commit({"pipelines/light.py": HEAD + light, "pipelines/spark.py": SPARK})
+        stack.commit({"pipelines/light.py": HEAD + light, "pipelines/spark.py": SPARK, "pipelines/follow.py": FOLLOW})
         yield stack
 
 
@@ -112,6 +122,8 @@ def test_a_light_and_a_spark_transform_build_what_is_then_shown_and_compared(
     changes = sorted((row["change"], row["key"] or row["before"] or row["after"]) for row in found["rows"])
     assert found["state"] == "ready", found
     assert [change for change, _ in changes] == ["deleted", "inserted"], found
+    assert found["summary"]["executor"] == "spark", found["summary"]["executor_reason"]
+    assert not list((lake.home / "spark" / "listings").iterdir())
     log: dict[str, Any] = {}
 
     def is_told() -> bool:
@@ -130,6 +142,21 @@ def test_a_light_and_a_spark_transform_build_what_is_then_shown_and_compared(
     assert [(one["change"], one["after"]) for one in blame["changes"]] == [("inserted", {"a": 3, "tens": 30})], blame
     assert SECRET not in "".join(path.read_text(errors="replace") for path in (lake.home / "diffs").rglob("*.json"))
     assert not list(lake.home.rglob("request.json"))
+    logs = "".join(path.read_text(errors="replace") for path in (lake.home / "logs").rglob("*") if path.is_file())
+    assert "session-token" not in logs
+    assert SECRET not in logs
+
+
+@pytest.mark.soak
+def test_spark_computes_what_changed_and_merges_it(lake: Stack) -> None:
+    for content, expected in (("a,b\n1,x\n2,y\n", {1, 2}), ("a,b\n1,x\n4,z\n", {1, 4})):
+        assert lake.upload("/shop/raw", content).status_code == 201
+        build = built(lake, "/shop/followed", upstream=True)
+        assert {row["a"] for row in lake.rows("/shop/followed")} == expected
+        log = lake.log(build["jobs"][-1]["id"])
+        assert "computed by Spark because" in log
+        assert SECRET not in log
+    assert not list((lake.home / "spark" / "listings").iterdir())
 
 
 def test_a_job_gets_keys_for_new_files_of_its_outputs_and_nothing_else(lake: Stack, object_store: ObjectStore) -> None:

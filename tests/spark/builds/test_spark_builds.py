@@ -113,7 +113,7 @@ def test_a_cancelled_row_diff_ends_what_spark_computes_for_it(spark_stack: Stack
     write_message(request, DiffRequest(*ends, str(tmp_path), str(answer), key=("k",), executor="spark", spark=access))
     process = subprocess.Popen([sys.executable, "-m", "jobs.entrypoints.diff", str(request)])
     try:
-        wait_until(lambda: any(folder.glob("listings/*/v1.metadata.json")), seconds=120, every=0.02)
+        wait_until(lambda: any(folder.glob("listings/*/metadata/v1.metadata.json")), seconds=120, every=0.02)
         process.terminate()
         process.wait(60)
     finally:

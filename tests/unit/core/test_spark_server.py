@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from webapp.core import spark_classes
 from webapp.core.java import Java
+from webapp.core.spark_folders import find_spark_folder, open_spark_folder
 from webapp.core.spark_server import SparkServer
 
 
@@ -48,3 +50,16 @@ def test_another_java_and_newer_jars_want_another_archive(tmp_path: Path, monkey
     assert find(21) != first
     os.utime(jar, ns=(1, 1))
     assert find(17) != first
+
+
+def test_lists_of_files_are_where_the_server_sees_them_and_end_with_its_run(server: SparkServer, settings: Any) -> None:
+    settings.TRIBUTARY_SPARK_FOLDER = ""
+    assert find_spark_folder("comparison-1-1") is None
+    settings.TRIBUTARY_SPARK_FOLDER = server.client_environment["TRIBUTARY_SPARK_FOLDER"]
+    folder = find_spark_folder("comparison-1-1")
+    assert folder is not None
+    assert folder.is_relative_to(server.folder)
+    open_spark_folder(folder)
+    assert folder.stat().st_mode & 0o777 == 0o777
+    server.prepare()
+    assert not folder.exists()

@@ -68,6 +68,7 @@ def build_job_manifest(
     inputs: Iterable[PinnedInput],
     outputs: Iterable[OutputTarget],
     previous: PreviousBuild,
+    spark_folder: Path | None,
 ) -> JobManifest:
     """Return the order to run a transform."""
     return JobManifest(
@@ -86,6 +87,7 @@ def build_job_manifest(
         size=cast("Size", job.size),
         spark_remote=settings.SPARK_REMOTE if job.profile == "spark" else None,
         spark_session_id=job.spark_session or None,
+        spark_folder=str(spark_folder or ""),
         is_incremental=job.is_incremental,
         is_first=previous.is_first,
         why_full=previous.why_full,
@@ -119,7 +121,7 @@ def build_sandbox(
     place: Place,
     readable: Iterable[str | Path],
     locations: Iterable[str],
-    written: Iterable[str],
+    written: Iterable[str | Path],
     addresses: Iterable[str],
 ) -> Sandbox:
     """Return what the process may see: its code or file, the folders of its inputs and outputs, the parts it talks to."""
@@ -141,9 +143,9 @@ def find_ports(addresses: Iterable[str]) -> tuple[int, ...] | None:
     return tuple(each.port for each in split if each.port)
 
 
-def _folders(locations: Iterable[str]) -> list[str]:
+def _folders(locations: Iterable[str | Path]) -> list[str]:
     """Return the local folders among table locations; tables in an object store need none."""
-    split = [urlsplit(location) for location in locations]
+    split = [urlsplit(str(location)) for location in locations]
     return [unquote(each.path) for each in split if each.scheme in {"", "file"}]
 
 

@@ -35,7 +35,9 @@ from webapp.catalog import queries as catalog
 from webapp.catalog import services as catalog_services
 from webapp.core import clock
 from webapp.core.errors import AppError, Conflict, InvalidInput, Unavailable
+from webapp.core.object_store import is_object_location
 from webapp.core.probes import answers_tcp
+from webapp.core.spark_folders import find_spark_folder, open_spark_folder, remove_spark_folder
 from webapp.datasets import services as dataset_services
 from webapp.datasets.models import Transaction
 from webapp.repositories import queries as repositories
@@ -108,6 +110,8 @@ class _Attempt:
         finally:
             account_services.revoke_job_tokens(job_id=self.job.pk)
             shutil.rmtree(place.folder, ignore_errors=True)
+            for folder in self._spark_folders():
+                remove_spark_folder(folder)
 
     def _run_at(self, place: Place) -> None:
         self._check_parts()
@@ -158,6 +162,9 @@ class _Attempt:
         root = trees.export(repository=repository, sha=self.job.sha)
         if self.job.profile == "spark":
             self._begin_spark_session()
+        shared = self._spark_folders()
+        for folder in shared:
+            open_spark_folder(folder)
         previous = planning.find_previous_build(job=self.job)
         manifest = manifests.build_job_manifest(
             job=self.job,
@@ -168,6 +175,7 @@ class _Attempt:
             inputs=self._list_inputs(previous),
             outputs=self._list_targets(),
             previous=previous,
+            spark_folder=next(iter(shared), None),
         )
         return self._launch("run", manifest, place, allowance, readable=[root], cwd=root)
 
@@ -203,7 +211,7 @@ class _Attempt:
                 place=place,
                 readable=[str(each) for each in readable],
                 locations=[_locate(each) for each in self._list_input_tables()],
-                written=[_locate(each.table) for each in self._list_targets()],
+                written=[*(_locate(each.table) for each in self._list_targets()), *self._spark_folders()],
                 addresses=[
                     settings.TRIBUTARY_CATALOG_URI,
                     *([settings.SPARK_REMOTE] if self.job.profile == "spark" else []),
@@ -213,6 +221,13 @@ class _Attempt:
             log_path=paths.log_path(self.job.pk),
             cwd=str(cwd),
         )
+
+    def _spark_folders(self) -> list[Path]:
+        """The folder in which a job lists files of an object store for Spark, where it can."""
+        if self.job.profile != "spark" or not is_object_location(settings.TRIBUTARY_WAREHOUSE):
+            return []
+        found = find_spark_folder(f"job-{self.job.pk}-{self.job.attempt}")
+        return [found] if found is not None else []
 
     def _begin_spark_session(self) -> None:
         self.job.spark_session = str(uuid.uuid4())

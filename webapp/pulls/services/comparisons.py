@@ -22,6 +22,7 @@ from webapp.builds.runner.manifests import find_ports
 from webapp.catalog import queries as catalog
 from webapp.core import clock, doorbell
 from webapp.core.errors import Unavailable
+from webapp.core.spark_folders import open_spark_folder
 from webapp.pulls.diffs.schema import diff_artifact
 from webapp.pulls.models import Comparison, PullDataset
 from webapp.pulls.queries.artifacts import artifact_folder
@@ -215,7 +216,7 @@ def _run(comparison: Comparison, held: Any) -> None:
     manifest.chmod(0o644)
     is_killed = False
     if work.spark is not None:
-        spark.open_folder(work.spark)
+        open_spark_folder(Path(work.spark.folder))
     try:
         code = _launch(work, manifest, folder, held)
         is_killed = code not in ENDED

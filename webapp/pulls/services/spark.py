@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,15 +11,16 @@ from django.conf import settings
 from jobs.protocol import SparkAccess
 from webapp.builds.services.interrupts import end_session
 from webapp.core.queries import check_spark
+from webapp.core.spark_folders import find_spark_folder, remove_spark_folder
 
 if TYPE_CHECKING:
     from webapp.pulls.models import Comparison
 
+ELSEWHERE = "the files are in an object store, and the Spark server is not the installation's own"
+
 
 def offer_spark(*, comparison: Comparison, table_folder: str) -> tuple[SparkAccess | None, str]:
     """Return what a comparison needs to use Spark, or why it gets none: it never waits for a server."""
-    if not table_folder:
-        return None, "the files are in an object store"
     if settings.TRIBUTARY_EXECUTOR == "embedded":
         return None, "this installation compares all rows in the job's process"
     health = check_spark()
@@ -29,7 +29,11 @@ def offer_spark(*, comparison: Comparison, table_folder: str) -> tuple[SparkAcce
             None,
             "there is no Spark server here" if health.state == "off" else f"its server is away ({health.detail})",
         )
-    folder = Path(table_folder) / "metadata" / f"comparison-{comparison.pk}-{comparison.attempt}"
+    name = f"comparison-{comparison.pk}-{comparison.attempt}"
+    # beside the table's files, or where they are in an object store in a folder of the server's
+    folder = Path(table_folder) / "metadata" / name if table_folder else find_spark_folder(name)
+    if folder is None:
+        return None, ELSEWHERE
     access = SparkAccess(
         remote=settings.SPARK_REMOTE,
         owner=f"comparison-{comparison.pk}",
@@ -39,15 +43,8 @@ def offer_spark(*, comparison: Comparison, table_folder: str) -> tuple[SparkAcce
     return access, ""
 
 
-def open_folder(access: SparkAccess) -> None:
-    """Make the folder, which the sandboxed process writes under a user of its own."""
-    folder = Path(access.folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o777)
-
-
 def withdraw_spark(access: SparkAccess, *, is_killed: bool) -> None:
     """Remove the folder; of a process that could not say goodbye, end the session with what runs in it."""
-    shutil.rmtree(access.folder, ignore_errors=True)
+    remove_spark_folder(Path(access.folder))
     if is_killed:
         end_session(owner=access.owner, session_id=access.session_id)

@@ -174,7 +174,7 @@ class Command(BaseCommand):
             archive=archive if archive.exists() else None,
         )
         server.prepare()
-        environment["SPARK_REMOTE"] = server.remote
+        environment.update(server.client_environment)
         ready_mark = self.run_folder / "spark.ready"
         parts = [
             Part(
