@@ -16,7 +16,7 @@ from jobs.changelog.plan import ORDINAL, TYPE
 from jobs.changelog.rows import Source, as_key_columns, connect, key_columns, key_values, listed, same_key
 from jobs.engine.paths import list_paths, walk_paths
 from jobs.engine.schemas import SchemaError, cast_batches, storable_schema, wanted_fields
-from jobs.engine.writer import BATCH_ROWS, Written, check_writable, evolve_schema, replace_files, write_table
+from jobs.engine.writer import BATCH_ROWS, Written, check_rewritable, evolve_schema, replace_files, write_table
 
 TYPES = ("INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE")
 _OWN = (TYPE, ORDINAL, "_commit_snapshot_id")
@@ -30,13 +30,11 @@ def apply_changelog(
 
     UPDATE_BEFORE is an image, not an action. With `from_empty` the destination starts without rows.
     """
-    try:
-        check_writable(table)
-    except SchemaError as error:
-        raise errors.cannot_apply(str(error)) from None
     data = changes.select(list_data(changes.column_names))
     found = resolve_log_keys(keys, list_paths(data.schema, _arrow_parts))
     kept = check_columns(changes.column_names, found, table, from_empty=from_empty)
+    if kept:
+        _check_rewritable(table)
     stored = storable_schema(data.schema)
     rows = pa.Table.from_batches(cast_batches(iter(data.to_batches()), stored), schema=stored)
     with connect() as connection:
@@ -46,6 +44,13 @@ def apply_changelog(
         if not kept:
             return _write_first(connection, table, stored, from_empty=from_empty, job_id=job_id)
         return _merge(connection, table, stored, found, job_id=job_id)
+
+
+def _check_rewritable(table: Table) -> None:
+    try:
+        check_rewritable(table)
+    except SchemaError as error:
+        raise errors.cannot_apply(str(error)) from None
 
 
 def list_data(columns: Iterable[str]) -> list[str]:

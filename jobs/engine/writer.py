@@ -21,18 +21,17 @@ from pyiceberg.table.update import (
     AssertLastAssignedFieldId,
     SetCurrentSchemaUpdate,
 )
-from pyiceberg.table.update.snapshot import _SnapshotProducer
+from pyiceberg.table.update.snapshot import _FastAppendFiles, _SnapshotProducer
 from pyiceberg.types import NestedField
 
 from jobs import nulls
+from jobs.engine import version3
 from jobs.engine.schemas import SchemaError, cast_batches, find_equal, next_schema, storable_schema, wanted_fields
 
 nulls.install()
 BATCH_ROWS = 65_536
 CHUNK_BYTES = 128 * 1024 * 1024
 """Arrow bytes held before a data file is written."""
-NEWEST_WRITTEN = 2
-"""The newest format version that PyIceberg writes manifests of."""
 _SCHEMA_ATTEMPTS = 8
 
 
@@ -81,13 +80,16 @@ class _ReplaceAll(_SnapshotProducer["_ReplaceAll"]):  # type: ignore[misc]
         """Only this job writes its staging branch; what it replaces is read again at every attempt."""
 
 
-def check_writable(table: Table) -> None:
-    """Refuse what PyIceberg cannot write, before anything is read or computed for it."""
-    version = table.metadata.format_version
-    if version > NEWEST_WRITTEN:
+class _ReplaceAllOfVersion3(version3.Version3, _ReplaceAll):
+    """The same in a table whose rows have ids."""
+
+
+def check_rewritable(table: Table) -> None:
+    """Refuse to change some rows where those that stay must keep ids of their own, before anything is computed."""
+    if table.metadata.format_version >= version3.VERSION:
         raise SchemaError(
-            f"the table has format version {version}, and a job writes versions 1 and {NEWEST_WRITTEN}: write this "
-            "output with Spark (write_dataframe), or build into a new dataset"
+            f"the table has format version {table.metadata.format_version}, whose rows keep their ids: apply changes "
+            "with Spark (@transform.spark.using), or write the output whole"
         )
 
 
@@ -95,7 +97,6 @@ def write_table(
     table: Table, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, is_append: bool, job_id: str = ""
 ) -> Written:
     """Write rows as one snapshot, after the branch's schema has what they need."""
-    check_writable(table)
     stored = storable_schema(schema)
     evolve_schema(table, wanted_fields(stored), is_append=is_append)
     files = _write_files(table, cast_batches(iter(batches), stored))
@@ -211,17 +212,14 @@ def _properties(job_id: str) -> dict[str, str]:
 
 def _commit_files(table: Table, files: Sequence[DataFile], *, is_append: bool, job_id: str) -> int:
     transaction = table.transaction()
-    properties = _properties(job_id)
-    if is_append:
-        producer = transaction.update_snapshot(snapshot_properties=properties).fast_append()
-    else:
-        is_first = table.current_snapshot() is None
-        producer = _ReplaceAll(
-            operation=Operation.APPEND if is_first else Operation.OVERWRITE,
-            transaction=transaction,
-            io=table.io,
-            snapshot_properties=properties,
-        )
+    is_version_3 = table.metadata.format_version == version3.VERSION
+    kinds = (version3.Append, _ReplaceAllOfVersion3) if is_version_3 else (_FastAppendFiles, _ReplaceAll)
+    producer = kinds[0 if is_append else 1](
+        operation=Operation.APPEND if is_append or table.current_snapshot() is None else Operation.OVERWRITE,
+        transaction=transaction,
+        io=table.io,
+        snapshot_properties=_properties(job_id),
+    )
     for file in files:
         producer.append_data_file(file)
     producer.commit()

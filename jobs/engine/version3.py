@@ -1,0 +1,143 @@
+"""Commits to tables of format version 3, which PyIceberg 0.12 only reads: rows get their ids with the snapshot.
+
+A file that is added says nothing of row ids. Its manifest gets the next free one in the manifest list, and readers count
+on from there. What an older list says of a manifest stays, so no row that is carried over changes its id.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pyiceberg.avro.file import AvroFile, AvroOutputFile
+from pyiceberg.manifest import (
+    MANIFEST_LIST_FILE_SCHEMAS,
+    ManifestContent,
+    ManifestFile,
+    ManifestListWriterV2,
+    ManifestWriterV2,
+    PartitionFieldSummary,
+)
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, SetSnapshotRefUpdate
+from pyiceberg.table.update.snapshot import _FastAppendFiles, _new_manifest_list_file_name, _SnapshotProducer
+
+from jobs.engine.schemas import SchemaError
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+    from pyiceberg.partitioning import PartitionSpec
+
+VERSION: Literal[3] = 3
+_LIST_SCHEMA = MANIFEST_LIST_FILE_SCHEMAS[VERSION]
+_FIRST_ROW_ID = [field.name for field in _LIST_SCHEMA.fields].index("first_row_id")
+
+
+class _ManifestWriter(ManifestWriterV2):  # type: ignore[misc]
+    @property
+    def version(self) -> Literal[3]:
+        return VERSION
+
+
+class _ManifestListWriter(ManifestListWriterV2):  # type: ignore[misc]
+    """Gives every manifest of data that has none a first row id, from the table's next one on."""
+
+    _meta: dict[str, str]
+
+    def __init__(self, *arguments: Any, first_row_id: int) -> None:
+        super().__init__(*arguments)
+        self._meta = {**self._meta, "format-version": str(VERSION), "first-row-id": str(first_row_id)}
+        self.next_row_id = first_row_id
+
+    def __enter__(self) -> Self:
+        self._writer = AvroOutputFile[ManifestFile](
+            output_file=self._output_file,
+            record_schema=_LIST_SCHEMA,
+            file_schema=_LIST_SCHEMA,
+            schema_name="manifest_file",
+            metadata=self._meta,
+        )
+        self._writer.__enter__()
+        return self
+
+    def prepare_manifest(self, manifest_file: ManifestFile) -> ManifestFile:
+        line = copy(manifest_file)
+        known = manifest_file._data[_FIRST_ROW_ID:]  # PyIceberg's own lines end before
+        line._data = [*manifest_file._data[:_FIRST_ROW_ID], known[0] if known else None]
+        if line.content == ManifestContent.DATA and line._data[_FIRST_ROW_ID] is None:
+            line._data[_FIRST_ROW_ID] = self.next_row_id
+            # files that were there before the table had row ids get theirs now too
+            self.next_row_id += _count_rows(line)
+        return super().prepare_manifest(line)
+
+
+def _count_rows(line: ManifestFile) -> int:
+    added, existing = line.added_rows_count, line.existing_rows_count
+    if added is None or existing is None:
+        raise SchemaError(f"{line.manifest_path} does not say how many rows it lists: write this output with Spark")
+    return int(added + existing)
+
+
+def read_manifest_list(io: FileIO, location: str) -> list[ManifestFile]:
+    """The manifests of a snapshot with their row ids, which PyIceberg's own reader leaves out."""
+    with AvroFile[ManifestFile](
+        io.new_input(location),
+        _LIST_SCHEMA,
+        read_types={-1: ManifestFile, 508: PartitionFieldSummary},
+        read_enums={517: ManifestContent},
+    ) as reader:
+        return list(reader)
+
+
+class Version3(_SnapshotProducer[Any]):  # type: ignore[misc]
+    """What a commit to such a table does otherwise than PyIceberg's."""
+
+    def new_manifest_writer(self, spec: PartitionSpec) -> _ManifestWriter:
+        return _ManifestWriter(spec, self.schema(), self.new_manifest_output(), self._snapshot_id, self._compression)
+
+    def _commit(self) -> Any:
+        metadata = self._transaction.table_metadata
+        first_row_id = metadata.next_row_id or 0
+        manifests = self._manifests()
+        name = _new_manifest_list_file_name(self._snapshot_id, attempt=0, commit_uuid=self.commit_uuid)
+        location = self._transaction._table.location_provider().new_metadata_location(name)
+        self._written_manifest_lists.append(location)
+        with _ManifestListWriter(
+            self._io.new_output(location),
+            self._snapshot_id,
+            self._parent_snapshot_id,
+            metadata.next_sequence_number(),
+            self._compression,
+            first_row_id=first_row_id,
+        ) as writer:
+            writer.add_manifests(manifests)
+        snapshot = Snapshot(
+            snapshot_id=self._snapshot_id,
+            parent_snapshot_id=self._parent_snapshot_id,
+            manifest_list=location,
+            sequence_number=metadata.next_sequence_number(),
+            summary=self._summary(self.snapshot_properties),
+            schema_id=metadata.current_schema_id,
+            first_row_id=first_row_id,
+            added_rows=writer.next_row_id - first_row_id,
+        )
+        branch = self._target_branch
+        head = metadata.refs.get(branch)
+        moved = SetSnapshotRefUpdate(
+            snapshot_id=self._snapshot_id,
+            parent_snapshot_id=self._parent_snapshot_id,
+            ref_name=branch,
+            type=SnapshotRefType.BRANCH,
+        )
+        expected = AssertRefSnapshotId(ref=branch, snapshot_id=None if head is None else head.snapshot_id)
+        return (AddSnapshotUpdate(snapshot=snapshot), moved), (expected,)
+
+
+class Append(Version3, _FastAppendFiles):  # type: ignore[misc]
+    """An append that carries every manifest over as it is."""
+
+    def _existing_manifests(self) -> list[ManifestFile]:
+        parent = self._transaction.table_metadata.snapshot_by_name(self._target_branch)
+        listed = [] if parent is None else read_manifest_list(self._io, parent.manifest_list)
+        return [line for line in listed if line.has_added_files() or line.has_existing_files()]
