@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -47,9 +48,23 @@ class Range:
     high: Bound
 
 
-def may_overlap(entry: Entry, ranges: Iterable[Range]) -> bool:
-    """Whether a file may hold a row that is within all ranges, as far as its bounds are known."""
-    return all(_may_reach(entry, found) for found in ranges)
+@dataclass(frozen=True)
+class Values:
+    """Some values of a column, in ascending order."""
+
+    field: Field
+    ordered: tuple[Bound, ...]
+
+
+def may_overlap(entry: Entry, wanted: Iterable[Range | Values]) -> bool:
+    """Whether a file may hold a row that has all of what is wanted, as far as its bounds are known."""
+    return all(_may_reach(entry, part) if isinstance(part, Range) else _may_have(entry, part) for part in wanted)
+
+
+def _may_have(entry: Entry, wanted: Values) -> bool:
+    low = _read(entry.lower, wanted.field)
+    above = bisect_left(wanted.ordered, True, key=lambda value: not _is_less(value, low))
+    return above < len(wanted.ordered) and _may_reach(entry, Range(wanted.field, *[wanted.ordered[above]] * 2))
 
 
 def _may_reach(entry: Entry, wanted: Range) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jobs.engine import artifact
-from jobs.engine.bounds import Range, ordered_sql
+from jobs.engine.bounds import Range, Values, ordered_sql
 from jobs.engine.fields import Primitive
 from jobs.engine.paths import explain_missing, field_parts, list_paths
 from jobs.engine.sides import Sides
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from jobs.engine.columns import Pair
 
 _EXAMPLES = 5
+_FEW_KEYS = 10_000
+"""Up to this many touched keys each file is asked for each of them."""
 
 
 @dataclass
@@ -103,24 +105,28 @@ class Keys(Sides):
     def _untouched_counts(self) -> str:
         """Keys of rows that both ends share: one more row at each end."""
         columns = self.columns("b", dict.fromkeys(pair.column for pair in self.key_pairs))
-        rows = self.untouched("b", columns, within=self._touched_ranges())
+        rows = self.untouched("b", columns, within=self._touched_bounds())
         values = ", ".join(f"{value} AS k{i}" for i, value in enumerate(self._key_values("b")))
         return (
             f"SELECT *, 1 AS before, 1 AS after FROM (SELECT {values} FROM ({rows}) u) r WHERE {self._is_touched('r')}"
         )
 
-    def _touched_ranges(self) -> list[Range]:
-        """Between what the touched keys lie, for the key columns whose bounds have an order."""
-        found = []
+    def _touched_bounds(self) -> list[Range | Values]:
+        """Which values the touched keys have, for the key columns whose bounds have an order: all, or if many the ends."""
+        found: list[Range | Values] = []
         for index, pair in enumerate(self.key_pairs):
             if pair.before is None or pair.after is None or pair.before.type != pair.after.type:
                 continue
-            low, high = (ordered_sql(pair.before, f"{end}(k{index})") for end in ("min", "max"))
-            if low is None or high is None:
+            value = ordered_sql(pair.before, f"k{index}")
+            if value is None or self.one(f"SELECT 1 FROM touched WHERE k{index} IS NULL LIMIT 1"):
                 continue
-            ends = self.one(f"SELECT {low}, {high} FROM touched HAVING count(*) = count(k{index})")
-            if ends:
-                found.append(Range(pair.before, *ends))
+            rows = self.connection.execute(
+                f"SELECT DISTINCT {value} AS v FROM touched ORDER BY v LIMIT {_FEW_KEYS + 1}"
+            ).fetchall()
+            if len(rows) <= _FEW_KEYS:
+                found.append(Values(pair.before, tuple(row[0] for row in rows)))
+            else:
+                found.append(Range(pair.before, *self.one(f"SELECT min({value}), max({value}) FROM touched")))
         return found
 
     def _is_touched(self, alias: str) -> str:

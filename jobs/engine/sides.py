@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.expressions import BooleanExpression
 
-    from jobs.engine.bounds import Range
+    from jobs.engine.bounds import Range, Values
     from jobs.engine.columns import Pair
     from jobs.engine.planner import DiffPlan, End, LiveFile
     from jobs.engine.reduced import Reduced
@@ -120,10 +120,10 @@ class Sides:
         names = ", ".join(column.alias for column in columns) or "1 AS nothing"
         return f"SELECT {names} FROM {rows} UNION ALL {self.untouched(side, columns)}"
 
-    def untouched(self, side: str, columns: Sequence[Column], *, within: Sequence[Range] = ()) -> str:
+    def untouched(self, side: str, columns: Sequence[Column], *, within: Sequence[Range | Values] = ()) -> str:
         """Rows of one end that the plan left out, because both ends have them in the same file.
 
-        Those of files that hold nothing within the ranges are not among them.
+        Those of files that hold none of the values in `within` are not among them.
         """
         end = self.plan.before if side == "b" else self.plan.after
         scanner = self.scanner(end)

@@ -8,7 +8,7 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
-from jobs.engine.bounds import Range, may_overlap
+from jobs.engine.bounds import Range, Values, may_overlap
 from jobs.engine.columns import pair_columns
 from jobs.engine.fields import Field, Primitive
 from jobs.engine.fields import Schema as Columns
@@ -146,12 +146,16 @@ def test_bounds_tell_which_files_can_hold_a_key(tmp_path: Path) -> None:
     assert found.after.schema is not None
     key, value = found.after.schema.fields
 
-    def files(*ranges: Range) -> list[int]:
+    def files(*wanted: Range | Values) -> list[int]:
         entries = [file.data for file in found.shared()]
-        return sorted(entry.lower[1][0] for entry in entries if may_overlap(entry, ranges))
+        return sorted(entry.lower[1][0] for entry in entries if may_overlap(entry, wanted))
 
     assert files(Range(key, 3, 4)) == []
     assert files(Range(key, 2, 5)) == files() == [1, 5]
+    assert files(Values(key, (0, 3, 4, 7))) == files(Values(key, ())) == []
+    assert files(Values(key, (2, 3, 7))) == files(Values(key, (1,)), Range(key, 1, 9)) == [1]
+    assert files(Values(key, (0, 6))) == files(Values(value, (b"4", b"5"))) == [5]
     assert files(Range(key, 6, 9)) == files(Range(value, b"6", b"60")) == [5]
     assert files(Range(key, 1, 9), Range(value, b"", b"10")) == [1]
-    assert files(Range(Field(3, "new", Primitive("long")), 0, 0)) == [1, 5]
+    new = Field(3, "new", Primitive("long"))
+    assert files(Range(new, 0, 0)) == files(Values(new, (0,))) == [1, 5]
