@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from jobs.changelog import apply_changelog, read_changelog
 from tests.factories import engine as tables
+from tests.property.changelog_laws import Row, events
 from tests.property.test_changelog_schemas import QUICK as ONE_STYLE
-from tests.property.test_changelog_schemas import STYLES, History, Row, events
+from tests.property.test_changelog_schemas import STYLES, History
 from tests.property.test_engine_diff import POOLS
 
 pytestmark = pytest.mark.slow
