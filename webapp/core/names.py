@@ -19,8 +19,6 @@ def find_branch_problem(name: str) -> str | None:
         return "A branch name may not be empty."
     if name.lower() == "main":
         return "main is Iceberg's name of the branch master; a branch cannot be called main."
-    if name.lower() == MASTER and name != MASTER:
-        return f"Names of branches are unique without case: {name} would be taken for {MASTER}."
     if len(name) > 200:
         return f"A branch name has at most 200 characters, this one has {len(name)}."
     if not BRANCH_PATTERN.fullmatch(name):

@@ -77,6 +77,8 @@ def read_branch(values: Sequence[str]) -> str | None:
     if INTERNAL_BRANCH.fullmatch(name):
         return name
     problem = find_branch_problem(name)
+    if name.lower() == MASTER:
+        problem = f"names are unique without case, {name} would be taken for {MASTER}"
     if problem is not None:
         message = f"X-PLTR-Branch is not a branch name: {problem}"
         raise Malformed(message)
