@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
 from pyarrow.fs import FileSystem
+from pyiceberg.exceptions import NoSuchTableError, RESTError
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 EXPIRES_AT = "s3.session-token-expires-at-ms"
 TOKEN = "s3.session-token"  # noqa: S105 - the name of a property
 MARGIN_MS = 5 * 60 * 1000
 """So long before their end keys are replaced: a file that is opened with them may still be read for a while."""
+REFUSALS = (RESTError, NoSuchTableError, OSError, ValueError)
+"""How a catalog that is away, refuses or answers nonsense shows; a broken connection is an OSError."""
 RETRY_MS = 10 * 1000
 """So long after they could not be replaced, or only by others that end soon, it is tried again."""
 
@@ -54,8 +57,8 @@ class RenewedProperties(Mapping[str, str]):
         self._ask_again_at = now + RETRY_MS
         try:
             self._current = {**self._current, **self._renew()}
-        except Exception:
-            # whatever kept the catalog from answering may have passed before the keys end
+        except REFUSALS:
+            # what kept the catalog from answering may have passed before the keys end
             if self._left(now) <= 0:
                 raise
         if self._left(now) >= MARGIN_MS:

@@ -6,7 +6,7 @@ import gzip
 import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyiceberg.avro.file import AvroFile
 from pyiceberg.io import load_file_io
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 _FILE_SCHEME = re.compile(r"^file:(?://[^/]*)?(?=/)")
 # Version 3 is a superset: it also resolves manifests of versions 1 and 2, and names deletion vectors.
 ENTRY_SCHEMA = MANIFEST_ENTRY_SCHEMAS[3]
-_LIST_SCHEMA = MANIFEST_LIST_FILE_SCHEMAS[2]
 _CONTENT, _PARTITION, _EQUALITY_IDS = 0, 3, 14
 _REFERENCED, _OFFSET, _SIZE = 17, 18, 19
 
@@ -166,15 +165,20 @@ def read_manifests(io: FileIO, metadata: TableMetadata, snapshot_id: int | None)
         raise UnsupportedTableError("The snapshot lists its manifests inline, an old form of version 1 tables.")
     location = str(snapshot["manifest-list"])
     try:
-        with AvroFile[ManifestFile](
-            io.new_input(location),
-            _LIST_SCHEMA,
-            read_types={-1: ManifestFile, 508: PartitionFieldSummary},
-            read_enums={517: ManifestContent},
-        ) as reader:
-            return tuple(_manifest(raw) for raw in reader)
+        return tuple(map(_manifest, read_manifest_list(io, location)))
     except (OSError, ValueError, KeyError, EOFError) as error:
         raise _missing(location, error) from error
+
+
+def read_manifest_list(io: FileIO, location: str, *, version: Literal[2, 3] = 2) -> list[ManifestFile]:
+    """The lines of a manifest list, with the columns of a format version: 3 has row ids besides."""
+    with AvroFile[ManifestFile](
+        io.new_input(location),
+        MANIFEST_LIST_FILE_SCHEMAS[version],
+        read_types={-1: ManifestFile, 508: PartitionFieldSummary},
+        read_enums={517: ManifestContent},
+    ) as reader:
+        return list(reader)
 
 
 def _manifest(raw: ManifestFile) -> Manifest:

@@ -9,24 +9,23 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pyiceberg.avro.file import AvroFile, AvroOutputFile
+from pyiceberg.avro.file import AvroOutputFile
 from pyiceberg.manifest import (
     MANIFEST_LIST_FILE_SCHEMAS,
     ManifestContent,
     ManifestFile,
     ManifestListWriterV2,
     ManifestWriterV2,
-    PartitionFieldSummary,
 )
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, SetSnapshotRefUpdate
 from pyiceberg.table.update.snapshot import _FastAppendFiles, _new_manifest_list_file_name, _SnapshotProducer
 
+from jobs.engine.metadata import read_manifest_list
 from jobs.engine.schemas import SchemaError
 
 if TYPE_CHECKING:
-    from pyiceberg.io import FileIO
     from pyiceberg.partitioning import PartitionSpec
 
 VERSION: Literal[3] = 3
@@ -79,17 +78,6 @@ def _count_rows(line: ManifestFile) -> int:
     return int(added + existing)
 
 
-def read_manifest_list(io: FileIO, location: str) -> list[ManifestFile]:
-    """The manifests of a snapshot with their row ids, which PyIceberg's own reader leaves out."""
-    with AvroFile[ManifestFile](
-        io.new_input(location),
-        _LIST_SCHEMA,
-        read_types={-1: ManifestFile, 508: PartitionFieldSummary},
-        read_enums={517: ManifestContent},
-    ) as reader:
-        return list(reader)
-
-
 class Version3(_SnapshotProducer[Any]):  # type: ignore[misc]
     """What a commit to such a table does otherwise than PyIceberg's."""
 
@@ -139,5 +127,5 @@ class Append(Version3, _FastAppendFiles):  # type: ignore[misc]
 
     def _existing_manifests(self) -> list[ManifestFile]:
         parent = self._transaction.table_metadata.snapshot_by_name(self._target_branch)
-        listed = [] if parent is None else read_manifest_list(self._io, parent.manifest_list)
+        listed = [] if parent is None else read_manifest_list(self._io, parent.manifest_list, version=VERSION)
         return [line for line in listed if line.has_added_files() or line.has_existing_files()]

@@ -300,6 +300,15 @@ class Stack:
         catalog = RestCatalog("tests", uri=f"http://127.0.0.1:{self.port}/iceberg", token=self.token, **header)
         return catalog.load_table(path.strip("/").replace("/", "."))
 
+    def history(self, path: str) -> list[int]:
+        """Return the snapshots from the head of master back to the first."""
+        table = self.load(path)
+        found, snapshot = [], table.current_snapshot()
+        while snapshot is not None:
+            found.append(snapshot.snapshot_id)
+            snapshot = table.metadata.snapshot_by_id(snapshot.parent_snapshot_id or -1)
+        return found
+
     def log(self, job_id: str) -> str:
         """Return the text of a job's log."""
         return "\n".join(line["text"] for line in self.call("GET", f"/jobs/{job_id}/log")["lines"])

@@ -173,15 +173,5 @@ def test_a_changelog_whose_job_is_killed_around_its_commit_is_applied_once(stack
     assert "applied 4" in stack.log(retried["id"])
     assert sorted(stack.rows(path), key=str) == [{"a": 1, "b": "z"}, {"a": 3, "b": "w"}]
     # one snapshot for the first build and one for the changes; what the killed job wrote is on no branch
-    assert len(history_of(stack, path)) == 2
+    assert len(stack.history(path)) == 2
     assert stack.open_transactions() == []
-
-
-def history_of(stack: Stack, path: str) -> list[int]:
-    """The snapshots from the head of master back to the first."""
-    table = stack.load(path)
-    found, snapshot = [], table.current_snapshot()
-    while snapshot is not None:
-        found.append(snapshot.snapshot_id)
-        snapshot = table.metadata.snapshot_by_id(snapshot.parent_snapshot_id or -1)
-    return found

@@ -81,11 +81,11 @@ def check_after(place: Place, path: str, before: list[int]) -> None:
     """What the build that was hit leaves behind, and what the next one makes of it."""
     stack = place.stack
     assert place.rows(path) == rows_of(place.content - 1)
-    assert history_of(stack, path) == before
+    assert stack.history(path) == before
     check_nothing_staged(stack, path)
     place.follow(path)
     # one snapshot more: the changes are in the table once
-    assert history_of(stack, path)[:-1] == before
+    assert stack.history(path)[1:] == before
     check_nothing_staged(stack, path)
 
 
@@ -96,20 +96,10 @@ def check_nothing_staged(stack: Stack, path: str) -> None:
     assert [name for name in metadata.properties if "staging" in name] == []
 
 
-def history_of(stack: Stack, path: str) -> list[int]:
-    """The snapshots of master, oldest first."""
-    table = stack.load(path)
-    found, snapshot = [], table.current_snapshot()
-    while snapshot is not None:
-        found.append(snapshot.snapshot_id)
-        snapshot = table.metadata.snapshot_by_id(snapshot.parent_snapshot_id or -1)
-    return found[::-1]
-
-
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_killed_around_the_commit_of_the_merge(place: Place, moment: Moment) -> None:
     stack, path = place.stack, "/shop/current"
-    before = history_of(stack, path)
+    before = stack.history(path)
     place.change_source()
     place.gate.hold(moment)
     started = stack.start_build(path)
