@@ -259,12 +259,13 @@ class Scanner:
         contents: dict[str, bytes] = {}
         found = []
         for entry in entries:
+            if entry.referenced is None or entry.referenced not in names:
+                continue  # of a file that is not read: neither is this one
             if entry.path not in contents:
                 contents[entry.path] = read_bytes(self.io, entry.path)
-            if entry.referenced is not None and entry.referenced in names:
-                positions = read_vector(contents[entry.path], entry)
-                file = pa.DictionaryArray.from_arrays(pa.repeat(0, len(positions)), [names[entry.referenced]])
-                found.append(pa.table({"file": file, "pos": positions}))
+            positions = read_vector(contents[entry.path], entry)
+            file = pa.DictionaryArray.from_arrays(pa.repeat(0, len(positions)), [names[entry.referenced]])
+            found.append(pa.table({"file": file, "pos": positions}))
         if not found:
             return
         self.connection.register("scan_vectors", pa.concat_tables(found))
