@@ -8,8 +8,8 @@
                    those parts of the key that are fields inside a struct column.
 `statistics.json`  per column and side; see jobs.engine.statistics.
 `summary.json`     the counts; written last, so its presence means that the artifact is whole.
-`first/`           the same for the first rows by key alone, whole long before the rest is: rows.parquet, schema.json,
-                   and summary.json with the counts of the whole diff.
+`first/`           the same for the first rows by key alone (all, where they are few), whole long before the rest is:
+                   rows.parquet, schema.json, and summary.json with the counts of the whole diff.
 `progress.json`    rewritten while the diff runs: phase, and counts as soon as they are known.
 """
 

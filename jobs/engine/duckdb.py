@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     Reduce = Callable[["Embedded"], Decision]
 
 _SORT_COLUMNS = 32
+_FEW_VALUES = 500_000
+"""Stored values that are written in some hundredths of a second."""
 
 
 @dataclass
@@ -66,8 +68,7 @@ class Embedded(Changes):
         mode, trouble = self._compare()
         summary = self._summary(mode, trouble)
         self.progress.enter("writing", summary=summary)
-        self._write_first_rows(mode, summary)
-        self._write_rows(mode, self.folder, summary["stored_rows"])
+        self._write_artifact(mode, summary)
         self.progress.enter("statistics")
         found = statistics.collect(
             self, rows=summary["before_rows"] + summary["after_rows"], matches=summary["columns"]
@@ -127,7 +128,8 @@ class Embedded(Changes):
             return self.reduced.counted.shared
         if self.filter is None and not self.plan.shared_has_deletes and not self.plan.shifted:
             return self.plan.shared_records
-        return int(self.one(f"SELECT count(*) FROM ({self.untouched('b', [])})")[0])
+        counted = None if self.filter is not None else self.count_untouched()
+        return int(self.one(f"SELECT count(*) FROM ({self.untouched('b', [])})")[0]) if counted is None else counted
 
     def _column_matches(self, mode: str, common: int) -> list[dict[str, Any]]:
         """Per column how many of the common rows have another value."""
@@ -147,15 +149,24 @@ class Embedded(Changes):
             for pair in self.plan.pairs
         ]
 
-    def _write_first_rows(self, mode: str, summary: dict[str, Any]) -> None:
-        """Store the first rows by key as an artifact of their own: readable while the whole is sorted and written."""
-        folder = self.folder / artifact.FIRST
-        folder.mkdir()
-        folder.chmod(0o777)  # whoever owns the artifact removes it, and need not be the user of this process
-        rows = min(artifact.FIRST_ROWS, summary["stored_rows"])
-        self._write_rows(mode, folder, rows)
-        shutil.copyfile(self.folder / artifact.SCHEMA, folder / artifact.SCHEMA)
-        artifact.write_json(folder / artifact.SUMMARY, {**summary, "stored_rows": rows})
+    def _write_artifact(self, mode: str, summary: dict[str, Any]) -> None:
+        """Store the changed rows, and before them the first by key as an artifact of their own.
+
+        That one is readable while the whole is sorted and written. Few rows are written as fast as the first of them,
+        and once.
+        """
+        first, rows = self.folder / artifact.FIRST, summary["stored_rows"]
+        first.mkdir()
+        first.chmod(0o777)  # whoever owns the artifact removes it, and need not be the user of this process
+        is_small = rows * len(artifact.stored_columns(self.plan.pairs)) <= _FEW_VALUES
+        shown = rows if is_small else min(artifact.FIRST_ROWS, rows)
+        self._write_rows(mode, first, shown)
+        shutil.copyfile(self.folder / artifact.SCHEMA, first / artifact.SCHEMA)
+        artifact.write_json(first / artifact.SUMMARY, {**summary, "stored_rows": shown})
+        if is_small:
+            (self.folder / artifact.ROWS).hardlink_to(first / artifact.ROWS)
+        else:
+            self._write_rows(mode, self.folder, rows)
 
     def _write_rows(self, mode: str, folder: Path, rows: int) -> None:
         """Store the first so many changed rows by key."""

@@ -23,7 +23,7 @@ from jobs.engine.fields import ListType, MapType, Primitive, StructType, duckdb_
 from jobs.engine.metadata import local_path, open_io, read_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     import duckdb
     from pyiceberg.io import FileIO
@@ -114,6 +114,19 @@ class Scanner:
             filters += [f"NOT {test}" for test in self._equality_tests(equality)]
             parts += self._scans([f.before.data for f in group], columns, filters, self._equality_fields(equality))
         return _union(parts, columns)
+
+    def count_rows(self, files: Collection[Entry], dead: Sequence[str]) -> int:
+        """How many rows of `files` no table of `dead` positions names; no file is opened."""
+        known = {"file": [self.shown_path(file.path) for file in files], "records": [file.records for file in files]}
+        self.connection.register(
+            "scan_counts", pa.table(known, pa.schema({"file": pa.string(), "records": pa.int64()}))
+        )
+        gone = " UNION ".join(f"SELECT file, pos FROM {table}" for table in dead)
+        found = self.connection.execute(
+            f"SELECT count(*) FROM ({gone}) d JOIN scan_counts c USING (file) WHERE d.pos < c.records"
+        ).fetchall()
+        self.connection.unregister("scan_counts")
+        return sum(file.records for file in files) - int(found[0][0])
 
     def _shifted(self, files: Sequence[ShiftedFile], columns: Sequence[Column], *, stays: str, goes: str) -> str:
         parts = []

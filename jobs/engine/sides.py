@@ -46,8 +46,9 @@ class Sides:
 
     def one(self, sql: str) -> tuple[Any, ...]:
         """The first row of a query that has one."""
-        row = self.connection.execute(sql).fetchone()
-        return row if row is not None else ()
+        # a result that is not read to its end keeps the connection
+        rows = self.connection.execute(sql).fetchall()
+        return rows[0] if rows else ()
 
     def scanner(self, end: End) -> Scanner | None:
         """The reader of one end's files; both ends share it when they share their metadata."""
@@ -139,6 +140,20 @@ class Sides:
             parts.append(scanner.kept_rows(shifted, needed))
         names = ", ".join(column.alias for column in columns) or "1 AS nothing"
         return self._chosen(" UNION ALL ".join(parts), side, names)
+
+    def count_untouched(self) -> int | None:
+        """The rows of one end that the plan left out, by the counts of files and deleted positions; the filter aside.
+
+        None where rows are deleted by value, so that they have to be read.
+        """
+        files = [*self.shared_files, *(end for moved in self.plan.shifted for end in (moved.before, moved.after))]
+        if any(file.equality for file in files):
+            return None
+        scanner = self.scanner(self.plan.before)
+        if scanner is None:
+            return 0
+        tables = ["dead_shared", *(("dead_before", "dead_after") if self.plan.shifted else ())]
+        return scanner.count_rows({file.data for file in files}, tables)
 
     @cached_property
     def shared_files(self) -> tuple[LiveFile, ...]:

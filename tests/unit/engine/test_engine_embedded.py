@@ -381,19 +381,31 @@ def test_counts_are_there_before_the_rows(tmp_path: Path) -> None:
     }
 
 
-def test_the_first_rows_by_key_are_there_before_the_whole(tmp_path: Path) -> None:
+def first_and_whole(tmp_path: Path) -> tuple[Path, list[dict[str, Any]], list[dict[str, Any]]]:
     _, *sides = two_versions(tmp_path, keyed(), [], [{"k": n} for n in range(300, 0, -1)])
     folder = tables.diff(tmp_path, *sides, key=["k"])["folder"]
-    whole, first = (pq.read_table(each / "rows.parquet").to_pylist() for each in (folder, folder / "first"))
+    first, whole = (pq.read_table(each / "rows.parquet").to_pylist() for each in (folder / "first", folder))
+    summary = json.loads((folder / "first" / "summary.json").read_text())
+    assert (summary["inserted"], summary["stored_rows"]) == (300, len(first))
+    return folder, first, whole
+
+
+def test_the_first_rows_by_key_are_there_before_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobs.engine.duckdb._FEW_VALUES", 100)
+    folder, first, whole = first_and_whole(tmp_path)
     assert first == whole[:200]
     assert [row["n"] for row in first] == [row["a0"] for row in first] == list(range(1, 201))
-    summary = json.loads((folder / "first" / "summary.json").read_text())
-    assert (summary["inserted"], summary["stored_rows"]) == (300, 200)
     written = [
         (each / name).stat().st_mtime_ns
         for each, name in ((folder / "first", "summary.json"), (folder, "rows.parquet"))
     ]
     assert written == sorted(written)
+
+
+def test_few_rows_are_all_among_the_first_and_written_once(tmp_path: Path) -> None:
+    folder, first, whole = first_and_whole(tmp_path)
+    assert first == whole
+    assert (folder / "rows.parquet").samefile(folder / "first" / "rows.parquet")
 
 
 def test_statistics_of_both_ends(tmp_path: Path) -> None:
