@@ -3,20 +3,21 @@
     make bench-diff            or    python -m tests.bench.diff [--rows 1000000] [--repeat 3] [--large] [--no-spark]
 
 Every group of lines is one table: the same change written copy-on-write (scattered over all files in one commit or in
-four, or clustered in one file), with position deletes, or with deletion vectors. Peers: *decode*, reading the differing files and nothing else, the floor;
-*script*, a plain DuckDB full outer join over both whole snapshots that writes all changed rows; *procedure*, Iceberg's
-`create_changelog_view` with updates, and *join*, a full outer join, both in a warm Spark; *datacompy*. "counts" is
-when the counts are known, "diff" when all changed rows are stored, "ready" when the column statistics of both whole
-tables are; all of them from the first step on, engine start included. Seconds are medians; the processor's own seconds
-stand beside them, which other work on the machine changes less (Spark's are those of its JVM, datacompy's of its process).
-The slope is the time of one and the same change to a table of ten times the rows. `--large` adds five and ten million
-rows. Every result is checked against the counts that the change was made with.
+four, or clustered in one file), with position deletes, or with deletion vectors. Peers: *decode*, reading the differing
+files and nothing else, the floor; *script*, a plain DuckDB full outer join over both whole snapshots that writes all
+changed rows; *procedure*, Iceberg's `create_changelog_view` with updates, and *join*, a full outer join, both in a warm
+Spark; in processes with packages of their own *datacompy*'s report, *SQLMesh*'s `table_diff` and *Recce*'s
+`value_diff`, the latter two over DuckDB. "counts" is when the counts are known, "diff" when all changed rows are
+stored, "ready" when the column statistics of both whole tables are; all of them from the first step on, engine start
+included. Seconds are medians; the processor's own seconds stand beside them, which other work on the machine changes
+less (a peer's are those of its process). The slope is the time of one and the same change to a table of ten times the
+rows. `--large` adds five and ten million rows. Every result is checked against the counts that the change was made
+with.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
 import shutil
@@ -39,6 +40,7 @@ import pyarrow as pa
 from jobs.engine.artifact import Progress
 from jobs.engine.planner import plan_diff
 from jobs.protocol import DiffRequest, SideRef, write_message
+from tests.bench.diff_peers.processes import PACKAGES, PROCESS_PEERS
 from tests.factories import engine as tables
 
 if TYPE_CHECKING:
@@ -50,7 +52,6 @@ if TYPE_CHECKING:
 FILES = 16
 SLOPE_FILE = 6_250
 CHANGED, INSERTED, DELETED = 0.01, 0.001, 0.001
-PEERS = Path(__file__).resolve().parents[2] / ".venv" / "peers"
 VALUES = ("i", "f", "g", "s", "t", "d", "b", "n", "u")
 
 
@@ -305,21 +306,6 @@ def run_script(case: Case, folder: Path) -> None:
         )
 
 
-def run_datacompy(case: Case, _folder: Path) -> None:
-    """datacompy's report over Polars frames, in a process with packages of its own; one thread as it comes."""
-    if case.files is None or not PEERS.exists():
-        return
-    question = json.dumps({"before": case.files[0], "after": case.files[1], "key": case.key})
-    script = Path(__file__).with_name("diff_peers") / "datacompy_report.py"
-    environment = {**os.environ, "PYTHONPATH": str(PEERS)}
-    made = subprocess.run(
-        [sys.executable, str(script), question], check=True, capture_output=True, text=True, env=environment
-    )
-    answer = json.loads(made.stdout.splitlines()[-1])
-    case.note("datacompy", answer["seconds"], answer["processor"])
-    case.check("datacompy", answer["counts"], [case.updated, case.inserted, case.deleted])
-
-
 def peak_memory(case: Case, folder: Path) -> int:
     """MiB of a diff in a process of its own, imports included."""
     target = folder / f"peak-{abs(hash(case.name))}"
@@ -344,14 +330,17 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument(
-        "--large", action="store_true", help="also five and ten times the rows, without peers in Spark and datacompy"
+        "--large",
+        action="store_true",
+        help="also five and ten times the rows, without peers in Spark or with packages of their own",
     )
     parser.add_argument("--no-spark", action="store_true", help="leave out the peers in Spark")
     options = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="bench-diff-"))
     try:
         cases = make_cases(root, options.rows)
-        contestants: list[Callable[[Case, Path], None]] = [run_ours, run_decode, run_script, run_datacompy]
+        contestants: list[Callable[[Case, Path], None]] = [run_ours, run_decode, run_script]
+        contestants += [peer.run for peer in PROCESS_PEERS]
         if not options.no_spark:
             from tests.bench.diff_peers.spark import SparkPeers
 
@@ -409,7 +398,7 @@ def report(cases: list[Case], memory: dict[str, int], slopes: list[Case], option
     ratios = " ".join(f"{large / small:.2f}x" for small, large in zip(*ends, strict=True))
     print(f"slope: the same change in ten times the rows, {said}: {ratios}, by seconds and by processor's seconds")
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    missing = "" if PEERS.exists() else "; datacompy is not installed"
+    missing = "" if PACKAGES.exists() else "; datacompy, SQLMesh and Recce are not installed"
     print(f"this process with all contestants: {own} MiB{missing}; the procedure refuses tables with delete files")
 
 

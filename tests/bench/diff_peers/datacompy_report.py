@@ -1,6 +1,6 @@
 """Run by `tests.bench.diff` in a process with datacompy's own packages: compares two lists of Parquet files by key.
 
-python datacompy_report.py '{"before": [...], "after": [...], "key": [...]}'
+python datacompy_report.py '{"before": [...], "after": [...], "key": [...]}' answer.json
 """
 
 from __future__ import annotations
@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import sys
 import time
+from pathlib import Path
 
 import datacompy
 import polars as pl
 
 
-def main(question: str) -> None:
-    """Print the seconds, and how many rows differ, came and left."""
+def main(question: str, answer: str) -> None:
+    """Write down the seconds, and how many rows differ, came and left."""
     asked = json.loads(question)
     started, used = time.perf_counter(), time.process_time()
     before, after = (pl.read_parquet(asked[end]) for end in ("before", "after"))
@@ -22,8 +23,8 @@ def main(question: str) -> None:
     differing = found.intersect_rows.height - found.count_matching_rows()
     seconds, processor = time.perf_counter() - started, time.process_time() - used
     counts = [differing, found.df2_unq_rows.height, found.df1_unq_rows.height]
-    sys.stdout.write(json.dumps({"seconds": seconds, "processor": processor, "counts": counts}))
+    Path(answer).write_text(json.dumps({"seconds": seconds, "processor": processor, "counts": counts}))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
