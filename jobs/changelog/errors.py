@@ -22,14 +22,22 @@ def unknown_column(key: str, paths: Mapping[str, tuple[Any, ...]]) -> ValueError
     return ValueError(f"Identifier column {key!r} does not exist; {list_instead(key, paths)}")
 
 
+def no_list(keys: object) -> ValueError:
+    """Identifier columns that are no list of names: a text would count as its letters."""
+    return ValueError(f'Identifier columns are a list of names, such as ["id"], not {keys!r}.')
+
+
 def no_columns() -> ValueError:
     """An empty list of identifier columns."""
     return ValueError("Name at least one identifier column, or none at all for net changes.")
 
 
 def expired(snapshot_id: int) -> ValueError:
-    """The start of the range is no longer there."""
-    return ValueError(f"Snapshot {snapshot_id} has expired, so the changes since then cannot be told.")
+    """An end of the range is no longer there."""
+    return ValueError(
+        f"The changes of this range cannot be told: snapshot {snapshot_id} has expired. Without start= and end=, a "
+        "forced build begins from nothing."
+    )
 
 
 def no_ancestor(start: int, end: int) -> ValueError:

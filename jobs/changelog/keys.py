@@ -30,6 +30,8 @@ class Key:
 
 def resolve_keys(names: Sequence[str], paths: Mapping[str, tuple[Any, ...]]) -> tuple[Key, ...]:
     """Find what names mean, and refuse those that are none of the paths of a schema (see `engine.paths`)."""
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise errors.no_list(names)
     if not names:
         raise errors.no_columns()
     for name in names:

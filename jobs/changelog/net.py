@@ -36,9 +36,10 @@ def collect_events(
 def make_net(connection: duckdb.DuckDBPyConnection, names: list[str]) -> None:
     """Make the relation `net`: change type, ordinal, the row, once for each copy."""
     connection.execute(
-        "CREATE TABLE grouped AS SELECT rowid AS changelog__id, min(rowid) OVER same AS changelog__row_id, "
+        "CREATE TABLE grouped AS SELECT min(changelog__id) OVER same AS changelog__row_id, "
         "max(changelog__copies) OVER same > 0 AND min(changelog__copies) OVER same < 0 AS changelog__is_mixed, * "
-        f"FROM events WINDOW same AS (PARTITION BY {listed(names)})"
+        "FROM (SELECT row_number() OVER () AS changelog__id, * FROM events) "
+        f"WINDOW same AS (PARTITION BY {listed(names)})"
     )
     mixed = connection.execute(
         "SELECT changelog__row_id, changelog__id, changelog__copies FROM grouped WHERE changelog__is_mixed ORDER BY changelog__row_id, changelog__ordinal"

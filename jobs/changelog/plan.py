@@ -81,7 +81,7 @@ def plan_changelog(
         raise ValueError(message)
     metadata = describe_table(table)
     schema = metadata.schemas[table.schema().schema_id]
-    chosen = None if keys is None else resolve_keys(list(keys), list_paths(schema.fields, field_parts))
+    chosen = None if keys is None else resolve_keys(keys, list_paths(schema.fields, field_parts))
     check_columns(schema)
     head = table.current_snapshot()
     until = end if end is not None else (head.snapshot_id if head else None)

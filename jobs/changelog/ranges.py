@@ -14,36 +14,42 @@ def list_range(table: Table, start: int | None, end: int) -> list[Snapshot]:
 
     Where the history between has expired, the oldest snapshot that is left tells of everything since `start`.
     """
-    first = None if start is None else table.metadata.snapshot_by_id(start)
-    if start is not None and first is None:
-        raise errors.expired(start)
+    for one in (start, end):
+        if one is not None and table.metadata.snapshot_by_id(one) is None:
+            raise errors.expired(one)
     found: list[Snapshot] = []
     for snapshot in lineage(table, end):
         if snapshot.snapshot_id == start:
             return found[::-1]
         found.append(snapshot)
-    if first is not None and not _may_come_from(table, first, found):
+    first = None if start is None else table.metadata.snapshot_by_id(start)
+    if first is not None and not _may_come_from(first, found):
         raise errors.no_ancestor(first.snapshot_id, end)
     # where the first snapshots are gone, what they held counts as inserted by the oldest one left
     return found[::-1]
 
 
-def _may_come_from(table: Table, start: Snapshot, found: list[Snapshot]) -> bool:
+def _may_come_from(start: Snapshot, found: list[Snapshot]) -> bool:
     """Whether the line of history breaks off at an expired snapshot that is younger than `start`."""
     if not found or found[-1].parent_snapshot_id is None:
         return False
-    if table.metadata.format_version == 1:
-        return bool(found[-1].timestamp_ms > start.timestamp_ms)
-    return bool((found[-1].sequence_number or 0) > (start.sequence_number or 0))
+    return _age(found[-1]) > _age(start)
+
+
+def _age(snapshot: Snapshot) -> tuple[int, int]:
+    """What orders snapshots; those of version 1 have no sequence number, also after the table became one of version 2."""
+    return snapshot.sequence_number or 0, snapshot.timestamp_ms
 
 
 def number_snapshots(table: Table, start: int | None, snapshots: list[Snapshot]) -> list[tuple[int, Snapshot]]:
     """Number the snapshots after `start` from 0 for the lineage's first, whatever the range.
 
-    The sequence number tells, also after others have expired; a table of version 1 has only its line of history.
+    The sequence number tells, also after others have expired. Snapshots of version 1 have none: they are numbered by
+    their line of history, and those of a table that has become one of version 2 since go on from there.
     """
-    passed = 0 if start is None else sum(1 for _ in lineage(table, start))
+    passed = [] if start is None else list(lineage(table, start))
+    unnumbered = sum(1 for snapshot in (*passed, *snapshots) if not snapshot.sequence_number)
     return [
-        (position if table.metadata.format_version == 1 else int(snapshot.sequence_number or 1) - 1, snapshot)
-        for position, snapshot in enumerate(snapshots, passed)
+        (unnumbered + snapshot.sequence_number - 1 if snapshot.sequence_number else position, snapshot)
+        for position, snapshot in enumerate(snapshots, len(passed))
     ]

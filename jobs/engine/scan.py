@@ -168,7 +168,7 @@ class Scanner:
         for (schema, constants), members in groups.items():
             values = [self._value(column, schema, dict(constants)) for column in wanted]
             outputs = [f"{value} AS {column.alias}" for value, column in zip(values, wanted, strict=True)]
-            source = self._source(members)
+            source = self._source(members, columns=len(schema))
             names = ", ".join(column.alias for column in columns) or "1 AS nothing"
             if is_located:
                 names += ", scan_file"
@@ -181,9 +181,11 @@ class Scanner:
                 scans.append(f"SELECT {', '.join(outputs) or names} FROM {source}")
         return scans
 
-    def _source(self, files: Iterable[Entry]) -> str:
+    def _source(self, files: Iterable[Entry], *, columns: int = 0) -> str:
+        """Files as a relation `f`, its columns numbered c0, c1 …: under its own name one could hide what DuckDB adds."""
         paths = ", ".join(literal(_GLOB.sub(r"[\1]", self.shown_path(file.path))) for file in files)
-        return f"read_parquet([{paths}], hive_partitioning=false, {KEEP_NAN})"
+        names = f" f({', '.join(f'c{place}' for place in range(columns))})" if columns else ""
+        return f"read_parquet([{paths}], hive_partitioning=false, {KEEP_NAN}){names}"
 
     def shown_path(self, location: str) -> str:
         """A location as DuckDB is given it and gives it back."""
@@ -222,7 +224,7 @@ class Scanner:
         for path, flat in by_file.items():
             signature = tuple(flat)
             if signature not in trees:
-                trees[signature] = _dedupe(_tree(iter(flat)).children)
+                trees[signature] = _tree(iter(flat)).children
             self._schemas[path] = trees[signature]
 
     def _constants(
@@ -252,7 +254,7 @@ class Scanner:
         node = self._find(schema, column.field)
         if node is None:
             return constants.get(column.field.id) or default_value(column.field)
-        return project(node, column.field.type, quote(node.name))
+        return project(node, column.field.type, f"c{schema.index(node)}")
 
     # --- deletes ----------------------------------------------------------------------------------
 
@@ -367,7 +369,7 @@ def _tree(rows: Any) -> Node:
 
 
 def _dedupe(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    """DuckDB's names: a column that differs from an earlier one by case only gets a number."""
+    """DuckDB's names: a field that differs from an earlier one by case only gets a number."""
     seen: set[str] = set()
     result = []
     for node in nodes:

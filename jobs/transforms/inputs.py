@@ -127,7 +127,7 @@ class IcebergInput:
         keys: Sequence[str] | None = None,
         *,
         start: int | str | None = None,
-        end: int | None = None,
+        end: int | str | None = None,
         images: Images = "first",
         executor: Executor | None = None,
     ) -> DataFrame:
@@ -154,7 +154,7 @@ class IcebergInput:
         keys: Sequence[str] | None = None,
         *,
         start: int | str | None = None,
-        end: int | None = None,
+        end: int | str | None = None,
         images: Images = "first",
     ) -> pa.Table:
         """Return the changes of a range as an Arrow table with `_change_type` and `_change_ordinal`.
@@ -191,15 +191,15 @@ class IcebergInput:
         return since is not None and until is not None and added_files_only(self._table, since, until)
 
     def _plan_changelog(
-        self, keys: Sequence[str] | None, start: int | str | None, end: int | None, images: Images
+        self, keys: Sequence[str] | None, start: int | str | None, end: int | str | None, images: Images
     ) -> ChangelogPlan:
         from jobs.changelog import plan_changelog
 
         if start is None and end is None:
-            first: int | None = self._pinned.since_snapshot_id
+            first = self._pinned.since_snapshot_id
         else:
-            first = None if start in (None, "earliest") else int(start or 0)
-        return plan_changelog(self._table, keys=keys, start=first, end=end, images=images)
+            first = None if start == "earliest" else _read_end("start", start)
+        return plan_changelog(self._table, keys=keys, start=first, end=_read_end("end", end), images=images)
 
     def _route(self, plan: ChangelogPlan, executor: Executor | None) -> Decision:
         from jobs.changelog.spark import find_obstacle
@@ -256,3 +256,13 @@ class IcebergInput:
         order = [reader.schema.get_field_index(name) for name in selected]
         schema = pa.schema([reader.schema.field(index) for index in order])
         return pa.RecordBatchReader.from_batches(schema, (batch.select(order) for batch in reader))
+
+
+def _read_end(name: str, value: int | str | None) -> int | None:
+    """An end of a range; a snapshot id may be a text, as the REST API writes it."""
+    if value is None:
+        return None
+    if not str(value).isdecimal():
+        either = ' or "earliest"' if name == "start" else ""
+        raise ValueError(f"{name} is a snapshot id{either}, not {value!r}.")
+    return int(value)

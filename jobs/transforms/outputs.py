@@ -116,7 +116,7 @@ class IcebergOutput:
         if is_spark and self._connections.manifest.executor == "embedded":
             is_spark, changes = False, changes.toArrow()
         before = self._load().current_snapshot()
-        count = self._merge(changes, list(keys)) if is_spark else self._apply(changes, list(keys))
+        count = self._merge(changes, keys) if is_spark else self._apply(changes, keys)
         snapshot = self._load().current_snapshot()
         if count is None or snapshot is None or (before is not None and snapshot.snapshot_id == before.snapshot_id):
             say(f"nothing to apply to {self.path}")
@@ -128,14 +128,14 @@ class IcebergOutput:
 
     # --- inside ---
 
-    def _apply(self, changes: pa.Table, keys: list[str]) -> int | None:
+    def _apply(self, changes: pa.Table, keys: Sequence[str]) -> int | None:
         from jobs.changelog import apply_changelog
 
         job_id = self._connections.manifest.job_id
         applied = apply_changelog(self._load(), changes, keys, from_empty=self._is_from_empty, job_id=job_id)
         return None if applied is None else changes.num_rows
 
-    def _merge(self, changes: DataFrame, keys: list[str]) -> int | None:
+    def _merge(self, changes: DataFrame, keys: Sequence[str]) -> int | None:
         from jobs.changelog.merge import merge_changelog
 
         spark, name = self._connections.spark, self._target.table

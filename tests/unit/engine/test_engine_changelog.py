@@ -99,6 +99,19 @@ def test_ordinals_count_from_the_first_snapshot_whatever_the_range(tmp_path: Pat
     assert set(found["_change_ordinal"].to_pylist()) == {2, 3}
 
 
+def test_ordinals_go_on_where_a_table_became_one_of_version_2(tmp_path: Path) -> None:
+    table = grown(tmp_path, files=3, version="1")
+    with table.transaction() as transaction:
+        transaction.upgrade_table_version(format_version=2)
+    table.append(tables.arrow_rows(table, [{"id": 100, "value": "new"}]))
+    snapshots = [snapshot.snapshot_id for snapshot in table.metadata.snapshots]
+    found = read_changelog(table, keys=["id"], start=snapshots[0], end=snapshots[3])
+    assert sorted(set(found["_change_ordinal"].to_pylist())) == [1, 2, 3]
+    gone = without(table, snapshots[1:2])
+    found = read_changelog(gone, keys=["id"], start=snapshots[0], end=snapshots[2])
+    assert set(found["_change_ordinal"].to_pylist()) == {1}
+
+
 def test_a_step_reads_the_files_that_its_snapshots_do_not_share(tmp_path: Path) -> None:
     table = grown(tmp_path, files=4)
     snapshots = [snapshot.snapshot_id for snapshot in table.metadata.snapshots]
@@ -266,6 +279,29 @@ def test_any_other_name_length_and_width_will_do(tmp_path: Path) -> None:
     copy.append(tables.arrow_rows(copy, old))
     apply_changelog(copy, log, ["id"], from_empty=False)
     assert sorted(copy.scan().to_arrow().to_pylist(), key=str) == sorted(new, key=str)
+
+
+def test_a_column_may_be_called_rowid(tmp_path: Path) -> None:
+    table = tables.make_table(tmp_path, Schema(NestedField(1, "rowid", LongType()), NestedField(2, "value", StringType())))
+    snapshots = []
+    for value in "abac":
+        rows = tables.arrow_rows(table, [{"rowid": 1, "value": value}])
+        tables.replace(table, tables.data_files(table) if snapshots else [], tables.write_files(table, rows))
+        snapshots.append(tables.snapshot_of(table))
+    found = read_changelog(table, keys=None, start=snapshots[0], end=None).to_pylist()
+    assert sorted((row["value"], row["_change_type"]) for row in found) == [("a", "DELETE"), ("c", "INSERT")]
+
+
+@pytest.mark.parametrize("name", ["filename", "FILE_ROW_NUMBER", "scan_file", "c0"])
+def test_a_column_may_be_called_as_what_a_scan_adds(tmp_path: Path, name: str) -> None:
+    table = tables.make_table(tmp_path, Schema(NestedField(1, "id", LongType()), NestedField(2, name, LongType())))
+    table.append(tables.arrow_rows(table, [{"id": n, name: 7 - n} for n in range(4)]))
+    start, path = tables.snapshot_of(table), tables.data_files(table)[0].file_path
+    table = tables.delete_equal(tables.delete_positions(table, {path: [1]}), [name], [{name: 5}])
+    found = read_changelog(table, keys=["id"], start=start, end=None).to_pylist()
+    assert sorted((row["id"], row[name], row["_change_type"]) for row in found) == [(1, 6, "DELETE"), (2, 5, "DELETE")]
+    apply_changelog(table, read_changelog(table, keys=["id"], start=start, end=None), ["id"], from_empty=False)
+    assert sorted(row["id"] for row in read_changelog(table, keys=None, start=None, end=None).to_pylist()) == [0, 3]
 
 
 @pytest.mark.parametrize("keys", [None, ["id"]])

@@ -148,7 +148,9 @@ def test_null_is_a_key(tmp_path: Path) -> None:
         ({"keys": []}, "Name at least one identifier column"),
         ({"keys": ["nope"]}, "Identifier column 'nope' does not exist; there are id, value."),
         ({"keys": ["id"], "images": "all"}, "images is 'first' or 'latest', not 'all'"),
-        ({"keys": ["id"], "start": 5}, "Snapshot 5 has expired"),
+        ({"keys": "id"}, """Identifier columns are a list of names, such as ["id"], not 'id'."""),
+        ({"keys": ["id"], "start": 5}, "snapshot 5 has expired"),
+        ({"keys": None, "end": 5}, "snapshot 5 has expired"),
     ],
 )
 def test_bad_questions_are_answered(tmp_path: Path, more: Any, message: str) -> None:
@@ -158,6 +160,24 @@ def test_bad_questions_are_answered(tmp_path: Path, more: Any, message: str) -> 
     said = with_history(tmp_path, DOCUMENTED, work)
     assert said[0] == "ValueError"
     assert message in said[1]
+
+
+def test_ends_may_be_written_as_text(tmp_path: Path) -> None:
+    job = LocalJob(tmp_path)
+    first, last = (str(job.write("/x/in", table_of(rows))) for rows in DOCUMENTED[:2])
+
+    def told(start: str) -> Any:
+        source = f"""
+@transform.using(given=TableInput("/x/in"), out=TableOutput("/x/out"))
+def compute(given, out):
+    out.write_table(given.changelog_arrow(["id"], start={start!r}, end={last!r}).drop_columns("_change_ordinal"))
+"""
+        result = job.run(source, inputs={"given": "/x/in"}, outputs={"out": "/x/out"})
+        return result.error.message if result.error else job.read("/x/out")["_change_type"].to_pylist()
+
+    assert told(first) == ["UPDATE_AFTER", "UPDATE_BEFORE"]
+    assert told("earliest") == ["INSERT"]
+    assert "start is a snapshot id or \"earliest\", not 'yesterday'." in told("yesterday")
 
 
 def test_the_end_must_come_from_the_start(tmp_path: Path) -> None:
