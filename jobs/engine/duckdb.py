@@ -13,6 +13,7 @@ from jobs.engine import artifact, statistics
 from jobs.engine.changes import Changes
 from jobs.engine.errors import DiskLimitError, MemoryLimitError, UnreadableTableError
 from jobs.engine.fields import literal
+from jobs.engine.lineage import count_versions
 from jobs.engine.planner import plan_diff
 from jobs.engine.router import Decision
 from jobs.engine.rules import check_tolerance, filter_columns, read_filter
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     Reduce = Callable[["Embedded"], Decision]
 
+_LARGE_BYTES = 256 * 2**20
+"""Compressed bytes to compare, from which on counts by row ids are there seconds before the compared ones."""
 _SORT_COLUMNS = 32
 _FEW_VALUES = 500_000
 """Stored values that are written in some hundredths of a second."""
@@ -61,6 +64,8 @@ class Embedded(Changes):
             rows=self.plan.rows,
             executor="embedded",
         )
+        if self.plan.bytes >= _LARGE_BYTES:
+            self.progress.enter("comparing", by_row_ids=count_versions(self))
         if self.reduce is not None:
             self.decision = self.reduce(self)
             self.progress.enter("comparing", executor=self.decision.executor)

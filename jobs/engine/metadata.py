@@ -6,7 +6,7 @@ import gzip
 import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pyiceberg.avro.file import AvroFile
 from pyiceberg.io import load_file_io
@@ -27,7 +27,7 @@ from jobs.engine.errors import ExpiredSnapshotError, UnreadableTableError, Unsup
 from jobs.engine.fields import Schema, read_schema, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pyiceberg.io import FileIO
     from pyiceberg.table import Table
@@ -38,7 +38,9 @@ _FILE_SCHEME = re.compile(r"^file:(?://[^/]*)?(?=/)")
 # Version 3 is a superset: it also resolves manifests of versions 1 and 2, and names deletion vectors.
 ENTRY_SCHEMA = MANIFEST_ENTRY_SCHEMAS[3]
 _CONTENT, _PARTITION, _EQUALITY_IDS = 0, 3, 14
-_REFERENCED, _OFFSET, _SIZE = 17, 18, 19
+_FIRST_ROW_ID, _REFERENCED, _OFFSET, _SIZE = 16, 17, 18, 19
+LIST_SCHEMA = MANIFEST_LIST_FILE_SCHEMAS[3]
+LIST_FIRST_ROW_ID = [field.name for field in LIST_SCHEMA.fields].index("first_row_id")
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,8 @@ class Manifest:
     rows: int | None
     """Live rows that its data files hold before deletes; None in old tables that do not say."""
     files: int | None
+    first_row_id: int | None
+    """Where the ids of its rows begin; None before version 3, and in manifests of deletes."""
     raw: ManifestFile
 
     @property
@@ -170,11 +174,11 @@ def read_manifests(io: FileIO, metadata: TableMetadata, snapshot_id: int | None)
         raise _missing(location, error) from error
 
 
-def read_manifest_list(io: FileIO, location: str, *, version: Literal[2, 3] = 2) -> list[ManifestFile]:
-    """The lines of a manifest list, with the columns of a format version: 3 has row ids besides."""
+def read_manifest_list(io: FileIO, location: str) -> list[ManifestFile]:
+    """The lines of a manifest list, with the columns of version 3, which has row ids besides."""
     with AvroFile[ManifestFile](
         io.new_input(location),
-        MANIFEST_LIST_FILE_SCHEMAS[version],
+        LIST_SCHEMA,
         read_types={-1: ManifestFile, 508: PartitionFieldSummary},
         read_enums={517: ManifestContent},
     ) as reader:
@@ -189,6 +193,7 @@ def _manifest(raw: ManifestFile) -> Manifest:
         holds_deletes=raw.content == ManifestContent.DELETES,
         rows=None if added is None or existing is None else added + existing,
         files=None if files_added is None or files_existing is None else files_added + files_existing,
+        first_row_id=raw._data[LIST_FIRST_ROW_ID],
         raw=raw,
     )
 
@@ -212,6 +217,8 @@ class Entry:
     offset: int | None
     """Where a deletion vector begins in its Puffin file, and how long it is."""
     length: int | None
+    first_row_id: int | None = field(compare=False)
+    """The id of its first row, of those that do not have one in the file; None before version 3."""
     lower: Mapping[int, bytes] = field(compare=False)
     upper: Mapping[int, bytes] = field(compare=False)
     manifest: Manifest = field(compare=False)
@@ -230,12 +237,24 @@ def read_entries(io: FileIO, manifest: Manifest) -> list[Entry]:
             read_types={-1: ManifestEntry, 2: DataFile},
             read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
         ) as reader:
-            return [_entry(raw, manifest) for raw in reader if raw.status != ManifestEntryStatus.DELETED]
+            return list(_live_entries(reader, manifest))
     except (OSError, ValueError, KeyError, EOFError) as error:
         raise _missing(manifest.path, error) from error
 
 
-def _entry(raw: ManifestEntry, manifest: Manifest) -> Entry:
+def _live_entries(reader: Iterable[ManifestEntry], manifest: Manifest) -> Iterator[Entry]:
+    """The entries with the row ids that they inherit: each file counts on from the one before."""
+    free = manifest.first_row_id
+    for raw in reader:
+        if raw.status == ManifestEntryStatus.DELETED:
+            continue
+        own = raw.data_file._data[_FIRST_ROW_ID]
+        yield _entry(raw, manifest, free if free is None or own is None else own)
+        if free is not None and own is None:
+            free += raw.data_file.record_count
+
+
+def _entry(raw: ManifestEntry, manifest: Manifest, first_row_id: int | None) -> Entry:
     file = raw.data_file
     values = file._data
     sequence = raw.sequence_number
@@ -254,6 +273,7 @@ def _entry(raw: ManifestEntry, manifest: Manifest) -> Entry:
         referenced=values[_REFERENCED] or _single_path(file),
         offset=values[_OFFSET],
         length=values[_SIZE],
+        first_row_id=first_row_id,
         lower=file.lower_bounds or {},
         upper=file.upper_bounds or {},
         manifest=manifest,

@@ -85,16 +85,19 @@ class DiffPlan:
     _shared: SharedFiles
 
     @property
+    def opened(self) -> list[Entry]:
+        """The data files that the diff has to open."""
+        return [file.data for file in (*self.left, *self.came)] + [file.before.data for file in self.shifted]
+
+    @property
     def bytes(self) -> int:
         """Compressed bytes of the data files that the diff has to open."""
-        entries = [file.data for file in (*self.left, *self.came)] + [file.before.data for file in self.shifted]
-        return sum(entry.size_in_bytes for entry in entries)
+        return sum(entry.size_in_bytes for entry in self.opened)
 
     @property
     def rows(self) -> int:
         """Rows in the files that only one end lists, and at most as many in the shifted ones as they hold."""
-        entries = [file.data for file in (*self.left, *self.came)] + [file.before.data for file in self.shifted]
-        return sum(entry.records for entry in entries)
+        return sum(entry.records for entry in self.opened)
 
     @property
     def columns(self) -> int:

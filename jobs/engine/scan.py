@@ -81,7 +81,7 @@ class Scanner:
     ) -> str:
         """Rows of `files` that their deletes leave. `dead` is the table of deleted positions of that end.
 
-        Located rows also have `scan_file`, the path as `shown_path` gives it.
+        Located rows also have `scan_file`, the path as `shown_path` gives it, and `scan_row`, their place in it.
         """
         groups: dict[tuple[object, ...], list[LiveFile]] = defaultdict(list)
         for file in files:
@@ -97,13 +97,14 @@ class Scanner:
                 self._equality_fields(members[0].equality),
                 is_located=is_located,
             )
-        if is_located and not parts:
-            return f"SELECT *, '' AS scan_file FROM ({_union(parts, columns)})"
-        return _union(parts, columns)
+        return _union(parts, columns, is_located=is_located)
 
-    def moved_rows(self, files: Sequence[ShiftedFile], columns: Sequence[Column], *, gone: bool) -> str:
+    def moved_rows(
+        self, files: Sequence[ShiftedFile], columns: Sequence[Column], *, gone: bool, is_located: bool = False
+    ) -> str:
         """Rows of files that both ends list which only one end still has: `gone` for those that left."""
-        return self._shifted(files, columns, stays="before" if gone else "after", goes="after" if gone else "before")
+        stays, goes = ("before", "after") if gone else ("after", "before")
+        return _union(self._shifted(files, columns, stays, goes, is_located=is_located), columns, is_located=is_located)
 
     def kept_rows(self, files: Sequence[ShiftedFile], columns: Sequence[Column]) -> str:
         """Rows of files that both ends list with other deletes, which both still have."""
@@ -128,7 +129,9 @@ class Scanner:
         self.connection.unregister("scan_counts")
         return sum(file.records for file in files) - int(found[0][0])
 
-    def _shifted(self, files: Sequence[ShiftedFile], columns: Sequence[Column], *, stays: str, goes: str) -> str:
+    def _shifted(
+        self, files: Sequence[ShiftedFile], columns: Sequence[Column], stays: str, goes: str, *, is_located: bool
+    ) -> list[str]:
         parts = []
         for group in _shift_groups(files):
             here: LiveFile = getattr(group[0], stays)
@@ -140,8 +143,8 @@ class Scanner:
             if not equality:
                 chosen = self._with_positions(chosen, f"dead_{goes}")
             filters = [*lives, "(" + " OR ".join(dies) + ")"]
-            parts += self._scans(chosen, columns, filters, self._equality_fields(equality))
-        return _union(parts, columns)
+            parts += self._scans(chosen, columns, filters, self._equality_fields(equality), is_located=is_located)
+        return parts
 
     def _with_positions(self, files: list[Entry], table: str) -> list[Entry]:
         rows = self.connection.execute(f"SELECT DISTINCT file FROM {table}").fetchall()
@@ -171,7 +174,7 @@ class Scanner:
             source = self._source(members, columns=len(schema))
             names = ", ".join(column.alias for column in columns) or "1 AS nothing"
             if is_located:
-                names += ", scan_file"
+                names += ", scan_file, scan_row"
             if filters or is_located:
                 inner = ", ".join([*outputs, "filename AS scan_file", "file_row_number AS scan_row"])
                 scans.append(
@@ -340,10 +343,12 @@ def _shift_groups(files: Sequence[ShiftedFile]) -> list[list[ShiftedFile]]:
     return list(groups.values())
 
 
-def _union(parts: Sequence[str], columns: Sequence[Column]) -> str:
+def _union(parts: Sequence[str], columns: Sequence[Column], *, is_located: bool = False) -> str:
     if parts:
         return " UNION ALL ".join(parts)
     nothing = ", ".join(f"CAST(NULL AS {duckdb_type(c.field.type)}) AS {c.alias}" for c in columns)
+    if is_located:
+        nothing = ", ".join(filter(None, (nothing, "'' AS scan_file", "0::BIGINT AS scan_row")))
     return f"SELECT {nothing or '1 AS nothing'} WHERE false"
 
 

@@ -42,6 +42,7 @@ class Sides:
     warnings: list[str] = field(default_factory=list)
     reduced: Reduced | None = None
     """What another executor left of the rows to compare; None where they are read here."""
+    _has_deleted: bool = False
     _has_files: bool = False
 
     def one(self, sql: str) -> tuple[Any, ...]:
@@ -79,16 +80,11 @@ class Sides:
     def _read_files(self) -> None:
         """Name what the files hold that the plan names, `before_files` and `after_files`."""
         plan = self.plan
-        ends = (("before", plan.before, plan.left), ("after", plan.after, plan.came))
-        for name, end, files in ends:
+        self.load_deleted()
+        for name, end, files in self._ends:
             scanner = self.scanner(end)
             if scanner is None:
                 self.connection.execute(f"CREATE TEMP VIEW {name}_files AS SELECT 1 AS nothing WHERE false")
-            else:
-                scanner.load_positions(f"dead_{name}", [*files, *(getattr(file, name) for file in plan.shifted)])
-        for name, end, files in ends:
-            scanner = self.scanner(end)
-            if scanner is None:
                 continue
             columns = self.columns(name[0])
             parts = [scanner.live_rows(files, columns, dead=f"dead_{name}")] if files else []
@@ -100,6 +96,18 @@ class Sides:
             body = " UNION ALL ".join(parts) or scanner.live_rows((), columns, dead=f"dead_{name}")
             self.connection.execute(f"CREATE TEMP VIEW {name}_files AS {self._chosen(body, name[0])}")
         self._has_files = True
+
+    def load_deleted(self) -> None:
+        """Have the deleted positions of the files that the plan names, `dead_before` and `dead_after`."""
+        for name, end, files in self._ends:
+            scanner = self.scanner(end)
+            if scanner is not None and not self._has_deleted:
+                scanner.load_positions(f"dead_{name}", [*files, *(getattr(file, name) for file in self.plan.shifted)])
+        self._has_deleted = True
+
+    @property
+    def _ends(self) -> tuple[tuple[str, End, tuple[LiveFile, ...]], ...]:
+        return ("before", self.plan.before, self.plan.left), ("after", self.plan.after, self.plan.came)
 
     def _chosen(self, rows: str, side: str, names: str = "*") -> str:
         """The rows that the filter chooses."""

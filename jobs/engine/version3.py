@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pyiceberg.avro.file import AvroOutputFile
 from pyiceberg.manifest import (
-    MANIFEST_LIST_FILE_SCHEMAS,
     ManifestContent,
     ManifestFile,
     ManifestListWriterV2,
@@ -22,15 +21,13 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, SetSnapshotRefUpdate
 from pyiceberg.table.update.snapshot import _FastAppendFiles, _new_manifest_list_file_name, _SnapshotProducer
 
-from jobs.engine.metadata import read_manifest_list
+from jobs.engine.metadata import LIST_FIRST_ROW_ID, LIST_SCHEMA, read_manifest_list
 from jobs.engine.schemas import SchemaError
 
 if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionSpec
 
 VERSION: Literal[3] = 3
-_LIST_SCHEMA = MANIFEST_LIST_FILE_SCHEMAS[VERSION]
-_FIRST_ROW_ID = [field.name for field in _LIST_SCHEMA.fields].index("first_row_id")
 
 
 class _ManifestWriter(ManifestWriterV2):  # type: ignore[misc]
@@ -52,8 +49,8 @@ class _ManifestListWriter(ManifestListWriterV2):  # type: ignore[misc]
     def __enter__(self) -> Self:
         self._writer = AvroOutputFile[ManifestFile](
             output_file=self._output_file,
-            record_schema=_LIST_SCHEMA,
-            file_schema=_LIST_SCHEMA,
+            record_schema=LIST_SCHEMA,
+            file_schema=LIST_SCHEMA,
             schema_name="manifest_file",
             metadata=self._meta,
         )
@@ -62,10 +59,10 @@ class _ManifestListWriter(ManifestListWriterV2):  # type: ignore[misc]
 
     def prepare_manifest(self, manifest_file: ManifestFile) -> ManifestFile:
         line = copy(manifest_file)
-        known = manifest_file._data[_FIRST_ROW_ID:]  # PyIceberg's own lines end before
-        line._data = [*manifest_file._data[:_FIRST_ROW_ID], known[0] if known else None]
-        if line.content == ManifestContent.DATA and line._data[_FIRST_ROW_ID] is None:
-            line._data[_FIRST_ROW_ID] = self.next_row_id
+        known = manifest_file._data[LIST_FIRST_ROW_ID:]  # PyIceberg's own lines end before
+        line._data = [*manifest_file._data[:LIST_FIRST_ROW_ID], known[0] if known else None]
+        if line.content == ManifestContent.DATA and line._data[LIST_FIRST_ROW_ID] is None:
+            line._data[LIST_FIRST_ROW_ID] = self.next_row_id
             # files that were there before the table had row ids get theirs now too
             self.next_row_id += _count_rows(line)
         return super().prepare_manifest(line)
@@ -127,5 +124,5 @@ class Append(Version3, _FastAppendFiles):  # type: ignore[misc]
 
     def _existing_manifests(self) -> list[ManifestFile]:
         parent = self._transaction.table_metadata.snapshot_by_name(self._target_branch)
-        listed = [] if parent is None else read_manifest_list(self._io, parent.manifest_list, version=VERSION)
+        listed = [] if parent is None else read_manifest_list(self._io, parent.manifest_list)
         return [line for line in listed if line.has_added_files() or line.has_existing_files()]

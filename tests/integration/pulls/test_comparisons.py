@@ -20,9 +20,10 @@ from webapp.datasets.models import Dataset
 from webapp.pulls.api.rows import shape_rows
 from webapp.pulls.models import Comparison
 from webapp.pulls.queries.artifacts import artifact_folder, first_rows_folder
-from webapp.pulls.queries.progress import Progress
+from webapp.pulls.queries.progress import Progress, describe_progress
 from webapp.pulls.queries.rows import Place, read_first_rows
 from webapp.pulls.rules import states
+from webapp.pulls.serializers import shape_comparison
 from webapp.pulls.services import comparisons, history
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
@@ -108,6 +109,28 @@ def test_the_first_rows_are_shown_while_the_rest_is_written(tmp_path: Path, sett
     assert shape_rows(ask(), comparison)["rows"] == []
     comparison.state = states.READY
     assert first_rows_folder(comparison) is None
+
+
+def test_counts_by_row_ids_are_told_until_values_are_compared(tmp_path: Path) -> None:
+    comparison = running(1)
+    comparison.progress = {"phase": "comparing", "by_row_ids": {"inserted": 1, "deleted": 2, "updated": 31_000}}
+    page = render_to_string(
+        "pulls/_moving.html", {"view": {"state": "running", "progress": describe_progress(comparison)}}
+    )
+    assert "About" in page
+    assert "31,000" in page
+    assert "by row ids" in page
+    answer = shape_comparison(comparison)
+    assert (answer["updated"], answer["by_row_ids"]["updated"]) == (None, 31_000)
+    comparison.progress = {
+        "phase": "writing",
+        "by_row_ids": None,
+        "summary": {"inserted": 0, "deleted": 2, "updated": 9},
+    }
+    page = render_to_string(
+        "pulls/_moving.html", {"view": {"state": "running", "progress": describe_progress(comparison)}}
+    )
+    assert "About" not in page
 
 
 class Stuck:

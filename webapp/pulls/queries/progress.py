@@ -21,6 +21,8 @@ class Progress:
     percent: int | None = None
     counts: tuple[int, int, int] | None = None
     """Rows added, removed and changed, as soon as they are known."""
+    estimate: tuple[int, int, int] | None = None
+    """The same by row ids, before values are compared: rows written again with equal values are among the changed."""
 
 
 NOTHING = Progress()
@@ -43,15 +45,18 @@ def describe_progress(comparison: Comparison | None) -> Progress:
 
 
 def _describe(known: Mapping[str, Any]) -> Progress:
-    summary = known.get("summary") or {}
-    counts = None
-    if "inserted" in summary:
-        counts = (int(summary["inserted"]), int(summary["deleted"]), int(summary.get("updated") or 0))
+    counts, estimate = _read_counts(known.get("summary")), _read_counts(known.get("by_row_ids"))
     phase = str(known.get("phase", "starting")).replace("_", " ").capitalize()
     done, total = known.get("files_done"), known.get("files_total")
     if isinstance(done, int) and isinstance(total, int) and total:
-        return Progress(f"{phase}: {done} of {total} files.", round(100 * done / total), counts)
+        return Progress(f"{phase}: {done} of {total} files.", round(100 * done / total), counts, estimate)
     files, seconds = known.get("files"), known.get("elapsed_s")
     more = f" {files:,} files that differ" if isinstance(files, int) else ""
     more += f", {seconds:.0f} s so far" if isinstance(seconds, int | float) else ""
-    return Progress(f"{phase}{more}.", None, counts)
+    return Progress(f"{phase}{more}.", None, counts, estimate)
+
+
+def _read_counts(found: Mapping[str, Any] | None) -> tuple[int, int, int] | None:
+    if not found or "inserted" not in found:
+        return None
+    return int(found["inserted"]), int(found["deleted"]), int(found.get("updated") or 0)

@@ -97,7 +97,7 @@ def shape_comparison(comparison: Comparison | None, *, reason: str = "") -> dict
     known = {**known, **known.get("summary", {})}
     counts = {name: known.get(name) for name in counts}
     state = states.READY if comparison.state == states.READY else states.RUNNING
-    more = {name: known[name] for name in ("reason", "executor", "executor_reason") if known.get(name)}
+    more = {name: known[name] for name in ("reason", "executor", "executor_reason", "by_row_ids") if known.get(name)}
     return {"state": state, **counts, **more}
 
 
