@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import duckdb
@@ -15,7 +16,7 @@ from jobs.changelog.keys import Key, names_of, resolve_keys
 from jobs.changelog.plan import ORDINAL, TYPE
 from jobs.changelog.rows import Source, as_key_columns, connect, key_columns, key_values, listed, same_key
 from jobs.engine.paths import list_paths, walk_paths
-from jobs.engine.schemas import SchemaError, cast_batches, storable_schema, wanted_fields
+from jobs.engine.schemas import SchemaError, cast_batches, next_schema, storable_schema, wanted_fields
 from jobs.engine.writer import BATCH_ROWS, Written, check_rewritable, evolve_schema, replace_files, write_table
 
 TYPES = ("INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE")
@@ -33,10 +34,11 @@ def apply_changelog(
     data = changes.select(list_data(changes.column_names))
     found = resolve_log_keys(keys, list_paths(data.schema, _arrow_parts))
     kept = check_columns(changes.column_names, found, table, from_empty=from_empty)
-    if kept:
-        _check_rewritable(table)
-    stored = storable_schema(data.schema)
-    rows = pa.Table.from_batches(cast_batches(iter(data.to_batches()), stored), schema=stored)
+    stored = check_types(data.schema, table, kept)
+    with _refusing():
+        if kept:
+            check_rewritable(table)
+        rows = pa.Table.from_batches(cast_batches(iter(data.to_batches()), stored), schema=stored)
     with connect() as connection:
         connection.register("given", rows.append_column("changelog__change", changes[TYPE].cast(pa.string())))
         connection.execute(f"CREATE TABLE log AS SELECT *, {as_key_columns(found)} FROM given")
@@ -46,11 +48,29 @@ def apply_changelog(
         return _merge(connection, table, stored, found, job_id=job_id)
 
 
-def _check_rewritable(table: Table) -> None:
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Tell what does not fit the destination as a refusal of the changelog."""
     try:
-        check_rewritable(table)
+        yield
     except SchemaError as error:
         raise errors.cannot_apply(str(error)) from None
+
+
+def check_types(schema: pa.Schema, table: Table, kept: Sequence[str]) -> pa.Schema:
+    """Refuse types that the destination cannot take; return those in which it holds the changes.
+
+    A column of nothing but NULLs, which has no type of its own, gets that of the destination.
+    """
+    there = table.schema().as_arrow()
+    typed = (
+        there.field(field.name) if pa.types.is_null(field.type) and field.name in kept else field for field in schema
+    )
+    with _refusing():
+        stored = storable_schema(pa.schema(typed))
+        if kept:
+            next_schema(table.metadata, wanted_fields(stored), is_append=True)
+    return stored
 
 
 def list_data(columns: Iterable[str]) -> list[str]:
@@ -91,10 +111,8 @@ def _iceberg_parts(field: NestedField) -> Iterable[NestedField]:
 
 def widen_schema(table: Table, stored: pa.Schema) -> None:
     """Give the destination the columns and types that the changelog brings."""
-    try:
+    with _refusing():
         evolve_schema(table, wanted_fields(stored), is_append=True)
-    except SchemaError as error:
-        raise errors.cannot_apply(str(error)) from None
 
 
 def _write_first(

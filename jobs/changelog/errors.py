@@ -29,7 +29,7 @@ def no_list(keys: object) -> ValueError:
 
 def no_columns() -> ValueError:
     """An empty list of identifier columns."""
-    return ValueError("Name at least one identifier column, or none at all for net changes.")
+    return ValueError("Name at least one identifier column.")
 
 
 def expired(snapshot_id: int) -> ValueError:

@@ -11,12 +11,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from jobs.changelog import errors
-from jobs.changelog.apply import TYPES, check_columns, list_data, resolve_log_keys, widen_schema
+from jobs.changelog.apply import TYPES, check_columns, check_types, list_data, resolve_log_keys, widen_schema
 from jobs.changelog.keys import names_of
 from jobs.changelog.plan import TYPE
 from jobs.engine import tables
 from jobs.engine.paths import list_paths
-from jobs.engine.schemas import storable_schema
 from jobs.engine.spark import quote, same_key
 
 if TYPE_CHECKING:
@@ -53,6 +52,7 @@ def merge_changelog(
     data = list_data(changes.columns)
     found = resolve_log_keys(keys, list_paths((changes.schema[column] for column in data), _spark_parts))
     kept = check_columns(changes.columns, found, table, from_empty=from_empty)
+    stored = check_types(to_arrow_schema(StructType([changes.schema[column] for column in data])), table, kept)
     columns = [F.col(quote(column)).alias(column) for column in data]
     kept_by_spark = changes.select(*columns, F.col(TYPE).cast("string").alias(_CHANGE)).localCheckpoint()
     log = _check_log(kept_by_spark, found)
@@ -64,7 +64,6 @@ def merge_changelog(
         return log.changes
     if not _check_destination(session.table(tables.full_name(name)), log, found) and not log.upserts:
         return None
-    stored = storable_schema(to_arrow_schema(log.rows.drop(_CHANGE).schema))
     widen_schema(table, stored)
     _merge(session, log, found, data=data, name=name)
     return log.changes

@@ -77,20 +77,11 @@ class IcebergOutput:
 
     def write_polars(self, frame: pl.DataFrame | pl.LazyFrame) -> None:
         """Write a polars frame; a LazyFrame is collected first."""
-        import polars as pl
-
-        collected = frame.collect() if isinstance(frame, pl.LazyFrame) else frame
-        if not isinstance(collected, pl.DataFrame):
-            raise TransformError(f"{self.path}: write_polars takes a polars frame, not {type(frame).__name__}")
-        self.write_table(collected.to_arrow())
+        self.write_table(_read_polars(frame, self.path))
 
     def write_pandas(self, frame: pd.DataFrame) -> None:
         """Write a pandas DataFrame without its index."""
-        try:
-            data = pa.Table.from_pandas(frame, preserve_index=False)
-        except pa.ArrowException as error:
-            raise TransformError(f"{self.path}: {error}") from None
-        self.write_table(data.replace_schema_metadata(None))
+        self.write_table(_read_pandas(frame, self.path))
 
     def write_dataframe(self, frame: DataFrame) -> None:
         """Write a Spark DataFrame as one snapshot (transforms declared with `@transform.spark.using`)."""
@@ -108,13 +99,16 @@ class IcebergOutput:
         self._note(f"wrote {rows:,} rows to {self.path} on the staging branch in {size}", rows)
 
     def apply_changelog(self, changes: Any, keys: Sequence[str]) -> None:
-        """Apply a changelog (Spark DataFrame or Arrow table) by key: upsert INSERT and UPDATE_AFTER, delete DELETE.
+        """Apply a changelog by key: upsert INSERT and UPDATE_AFTER, delete DELETE.
 
-        One snapshot; none where there is nothing to apply. On a first or full build the destination is emptied first.
+        It is a Spark DataFrame, Arrow data, or a polars or pandas frame. One snapshot; none where there is nothing to
+        apply. On a first or full build the destination is emptied first.
         """
-        is_spark = not isinstance(changes, pa.Table)
+        is_spark = type(changes).__module__.startswith("pyspark.")
         if is_spark and self._connections.manifest.executor == "embedded":
             is_spark, changes = False, changes.toArrow()
+        if not is_spark:
+            changes = _read_changes(changes, self.path)
         before = self._load().current_snapshot()
         count = self._merge(changes, keys) if is_spark else self._apply(changes, keys)
         snapshot = self._load().current_snapshot()
@@ -188,6 +182,38 @@ def _read_arrow(data: object, path: str) -> tuple[pa.Schema, Iterable[pa.RecordB
         f"{path}: write_table takes an Arrow table or reader, not {type(data).__name__}; there are write_polars, "
         "write_pandas and write_dataframe"
     )
+
+
+def _read_polars(frame: object, path: str) -> pa.Table:
+    import polars as pl
+
+    collected = frame.collect() if isinstance(frame, pl.LazyFrame) else frame
+    if not isinstance(collected, pl.DataFrame):
+        raise TransformError(f"{path}: write_polars takes a polars frame, not {type(frame).__name__}")
+    return collected.to_arrow()
+
+
+def _read_pandas(frame: pd.DataFrame, path: str) -> pa.Table:
+    try:
+        data = pa.Table.from_pandas(frame, preserve_index=False)
+    except pa.ArrowException as error:
+        raise TransformError(f"{path}: {error}") from None
+    return data.replace_schema_metadata(None)
+
+
+def _read_changes(changes: object, path: str) -> pa.Table:
+    """Changes as an Arrow table, whichever library a transform has worked on them with."""
+    library = type(changes).__module__.partition(".")[0]
+    if library == "polars":
+        return _read_polars(changes, path)
+    if library == "pandas":
+        return _read_pandas(changes, path)
+    if library != "pyarrow":
+        raise TransformError(
+            f"{path}: apply_changelog takes a Spark, polars or pandas frame or Arrow data, not {type(changes).__name__}"
+        )
+    schema, batches = _read_arrow(changes, path)
+    return pa.Table.from_batches(batches, schema=schema)
 
 
 def _size(number: int) -> str:

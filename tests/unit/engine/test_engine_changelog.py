@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField, StringType, UUIDType
+from pyiceberg.transforms import BucketTransform, DayTransform
+from pyiceberg.types import LongType, NestedField, StringType, TimestampType, UUIDType
 
 from jobs.changelog import apply_changelog, read_changelog
 from jobs.engine.counts import count_rows
@@ -20,7 +23,7 @@ from tests.factories import engine as tables
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "value", StringType()))
 
 
-def log_of(*changes: tuple[int | None, str, str], id_type: pa.DataType | None = None) -> pa.Table:
+def log_of(*changes: tuple[Any, str, str], id_type: pa.DataType | None = None) -> pa.Table:
     return pa.table(
         {
             "id": pa.array([change[0] for change in changes], id_type or pa.int64()),
@@ -243,6 +246,34 @@ def test_rows_are_counted_without_what_deletes_took(tmp_path: Path, kind: str) -
     elif kind == "vectors":
         table = tables.as_version_3(tables.delete_vectors(table, {first: [0, 9]}))
     assert count_rows(table) == {"none": 20, "positions": 17, "equality": 18, "vectors": 18}[kind]
+
+
+def test_a_key_of_another_kind_than_the_destination_is_refused_before_rows_are_read(tmp_path: Path) -> None:
+    table = grown(tmp_path, files=1)
+    log = log_of((1, "x", "INSERT")).set_column(0, "id", pa.array([dt.date(2020, 1, 1)]))
+    with pytest.raises(Exception, match="apply_changelog failed: column 'id' is long in the table and date"):
+        apply_changelog(table, log, ["id"], from_empty=False)
+
+
+def test_a_column_of_nothing_but_nulls_has_the_type_of_the_destination(tmp_path: Path) -> None:
+    table = grown(tmp_path, files=1)
+    log = log_of((1, "x", "UPDATE_AFTER")).set_column(1, "value", pa.nulls(1))
+    apply_changelog(table, log, ["id"], from_empty=False)
+    assert (1, None) in rows_of(table)
+    with pytest.raises(Exception, match="apply_changelog failed: column 'more' has no type, only nulls") as refused:
+        apply_changelog(table, log.append_column("more", pa.nulls(1)), ["id"], from_empty=False)
+    assert refused.type is Exception
+
+
+@pytest.mark.parametrize("part", [BucketTransform(4), DayTransform()])
+def test_a_light_job_changes_rows_of_a_table_partitioned_by_what_is_computed(tmp_path: Path, part: Any) -> None:
+    schema = Schema(NestedField(1, "id", TimestampType()), NestedField(2, "value", StringType()))
+    table = tables.make_table(tmp_path, schema, partition_spec=PartitionSpec(PartitionField(1, 1000, part, "part")))
+    days = [dt.datetime(1965, 3, day) for day in (1, 2, 3)]
+    table.append(tables.arrow_rows(table, [{"id": day, "value": "old"} for day in days]))
+    log = log_of((days[0], "new", "UPDATE_AFTER"), (days[1], "", "DELETE"), id_type=pa.timestamp("us"))
+    apply_changelog(table, log, ["id"], from_empty=False)
+    assert rows_of(table) == [(days[0], "new"), (days[2], "old")]
 
 
 @pytest.mark.parametrize(

@@ -180,6 +180,25 @@ def compute(given, out):
     assert "start is a snapshot id or \"earliest\", not 'yesterday'." in told("yesterday")
 
 
+@pytest.mark.parametrize("frame", ["pl.from_arrow(log)", "pl.from_arrow(log).lazy()", "log.to_pandas()", "log.to_reader()"])
+def test_changes_may_be_a_frame_of_any_library(tmp_path: Path, frame: str) -> None:
+    source = f"""
+import polars as pl
+
+@transform.using(given=TableInput("/x/in"), out=TableOutput("/x/out"))
+def compute(given, out):
+    log = given.changelog_arrow(["id"])
+    out.apply_changelog({frame}, ["id"])
+"""
+    job = LocalJob(tmp_path)
+    job.write("/x/in", table_of(DOCUMENTED[2]))
+    result = job.run(source, inputs={"given": "/x/in"}, outputs={"out": "/x/out"})
+    assert result.status == "ok", result.error
+    assert sorted(job.read("/x/out")["id"].to_pylist()) == ["id1", "id2"]
+    told = job.run(source.replace(frame, "log.to_pylist()"), inputs={"given": "/x/in"}, outputs={"out": "/x/out"})
+    assert "apply_changelog takes a Spark, polars or pandas frame or Arrow data, not list" in told.error.message
+
+
 def test_the_end_must_come_from_the_start(tmp_path: Path) -> None:
     said = changes(tmp_path, DOCUMENTED, 2, 1, keys=None)
     assert "is not an ancestor of snapshot" in said[1]
