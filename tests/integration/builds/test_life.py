@@ -229,3 +229,25 @@ def test_required_incremental_build_goes_on_from_the_last_or_says_why_not(stack:
         "this build cannot be incremental: something other than this code wrote the outputs last"
     )
     assert sorted(row["a"] for row in stack.rows("/shop/growing")) == [1, 2]
+
+
+def test_a_changelog_begins_from_nothing_where_its_input_was_set_back(stack: Stack) -> None:
+    stack.upload("/shop/levels", "id,v\n1,a\n")
+    body = 'log = i0.changelog_arrow(["id"])\nprint("told", log["_change_type"].to_pylist())\nout.apply_changelog(log, ["id"])'
+    source = make_transform("follow", inputs=["/shop/levels"], output="/shop/followed", body=body)
+    stack.commit({"pipelines/follow.py": HEAD + source})
+    stack.upload("/shop/levels", "id,v\n2,b\n", mode="append")
+    assert stack.build("/shop/followed")["state"] == "COMPLETED"
+
+    table = stack.load("/shop/levels")
+    first, last = table.metadata.snapshots
+    with table.manage_snapshots() as change:
+        change.rollback_to_snapshot(first.snapshot_id)
+    build = stack.build("/shop/followed")
+    assert build["state"] == "COMPLETED", build
+    assert "told ['INSERT']" in stack.log(build["jobs"][0]["id"])
+    assert stack.rows("/shop/followed") == [{"id": 1, "v": "a"}]
+
+    dataset = stack.call("GET", "/datasets?path=/shop/levels")["results"][0]["id"]
+    asked = stack.request("GET", f"/datasets/{dataset}/changelog?start={last.snapshot_id}&end={first.snapshot_id}")
+    assert (asked.status_code, asked.json()["code"]) == (409, "not_an_ancestor")

@@ -11,7 +11,7 @@ from webapp.catalog.rules import lens
 from webapp.catalog.rules.branch_logs import derived_log, walk_log
 from webapp.catalog.rules.branch_properties import TrackedIds, tracked_branches
 from webapp.catalog.rules.errors import Malformed
-from webapp.catalog.rules.metadata import Metadata, current_snapshot_id, walk_back
+from webapp.catalog.rules.metadata import Metadata, comes_from, current_snapshot_id, walk_back
 from webapp.catalog.rules.pointers import BranchState, Pointer
 
 
@@ -213,3 +213,20 @@ def test_a_log_is_remembered_only_while_its_history_is_the_same() -> None:
     looped = table(s1=2, s2=1)
     assert [numbers(looped, head) for head in (1, 2, 1)] == [[2, 1], [1, 2], [2, 1]]
     assert numbers(table(), 9) == []
+
+
+@pytest.mark.parametrize("numbered", [True, False])
+def test_a_snapshot_comes_from_what_is_left_of_its_history(numbered: bool) -> None:
+    def snapshot(number: int, parent: int | None) -> dict[str, Any]:
+        found = {"snapshot-id": number, "timestamp-ms": number, "parent-snapshot-id": parent}
+        return found | ({"sequence-number": number} if numbered else {})
+
+    # 1 - 2 - 3 - 4 and 1 - 5, of which 2 has expired
+    snapshots = [snapshot(1, None), snapshot(3, 2), snapshot(4, 3), snapshot(5, 1)]
+    assert comes_from(snapshots, 4, 1)
+    assert comes_from(snapshots, 4, 3)
+    assert comes_from(snapshots, 5, 1)
+    assert not comes_from(snapshots, 5, 4)
+    assert not comes_from(snapshots, 3, 4)
+    assert not comes_from(snapshots, 4, 2)
+    assert not comes_from(snapshots, None, 1)

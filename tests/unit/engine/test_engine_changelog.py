@@ -313,7 +313,9 @@ def test_any_other_name_length_and_width_will_do(tmp_path: Path) -> None:
 
 
 def test_a_column_may_be_called_rowid(tmp_path: Path) -> None:
-    table = tables.make_table(tmp_path, Schema(NestedField(1, "rowid", LongType()), NestedField(2, "value", StringType())))
+    table = tables.make_table(
+        tmp_path, Schema(NestedField(1, "rowid", LongType()), NestedField(2, "value", StringType()))
+    )
     snapshots = []
     for value in "abac":
         rows = tables.arrow_rows(table, [{"rowid": 1, "value": value}])

@@ -180,7 +180,9 @@ def compute(given, out):
     assert "start is a snapshot id or \"earliest\", not 'yesterday'." in told("yesterday")
 
 
-@pytest.mark.parametrize("frame", ["pl.from_arrow(log)", "pl.from_arrow(log).lazy()", "log.to_pandas()", "log.to_reader()"])
+@pytest.mark.parametrize(
+    "frame", ["pl.from_arrow(log)", "pl.from_arrow(log).lazy()", "log.to_pandas()", "log.to_reader()"]
+)
 def test_changes_may_be_a_frame_of_any_library(tmp_path: Path, frame: str) -> None:
     source = f"""
 import polars as pl

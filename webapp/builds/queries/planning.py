@@ -17,6 +17,8 @@ from webapp.builds.rules.values import (
     Request,
     Spec,
 )
+from webapp.catalog import queries as catalog
+from webapp.catalog.rules.metadata import comes_from
 from webapp.core.errors import InvalidInput
 from webapp.datasets.models import DatasetBranch, Transaction
 from webapp.datasets.rules.transactions import COMMITTED
@@ -180,12 +182,25 @@ def find_previous_build(*, job: Job) -> PreviousBuild:
         return PreviousBuild({}, "something other than this code wrote the outputs last")
     then = {each.path: each.transaction for each in previous.inputs.select_related("transaction")}
     found: dict[str, int] = {}
-    for each in job.inputs.select_related("transaction"):
+    for each in job.inputs.select_related("transaction__dataset"):
         old, new = then.get(each.path), each.transaction
-        if old is None or new is None or old.snapshot_id is None or not _descends(new, old):
+        if old is None or new is None or old.snapshot_id is None or not _goes_on(new, old):
             return PreviousBuild({}, f"{each.path} does not go on from what the last build read")
         found[each.path] = old.snapshot_id
     return PreviousBuild(found)
+
+
+def _goes_on(new: Transaction, old: Transaction) -> bool:
+    """Whether rows of one transaction came out of another's: on the branch, and in the table's own history.
+
+    A client may have set the table back meanwhile. A snapshot that has expired is for the job to refuse.
+    """
+    if not _descends(new, old):
+        return False
+    snapshots = catalog.get_metadata(table=new.dataset.table).get("snapshots") or []
+    if all(snapshot["snapshot-id"] != old.snapshot_id for snapshot in snapshots):
+        return True
+    return comes_from(snapshots, new.snapshot_id, old.snapshot_id)
 
 
 def _descends(transaction: Transaction, ancestor: Transaction) -> bool:

@@ -122,6 +122,22 @@ def ancestry(metadata: Metadata, head: int | None) -> list[dict[str, Any]]:
     return list(walk_back(metadata["snapshots"], head))[::-1]
 
 
+def comes_from(snapshots: Sequence[Snapshot], head: int | None, ancestor: int | None) -> bool:
+    """Whether a snapshot goes back to another one, also where the history between them has expired."""
+    line = list(walk_back(snapshots, head))
+    if any(snapshot["snapshot-id"] == ancestor for snapshot in line):
+        return True
+    older = next((snapshot for snapshot in snapshots if snapshot["snapshot-id"] == ancestor), None)
+    if older is None or not line or line[-1].get("parent-snapshot-id") is None:
+        return False
+    return _age(line[-1]) > _age(older)
+
+
+def _age(snapshot: Snapshot) -> tuple[int, int]:
+    """What orders snapshots; those of version 1 have no sequence number."""
+    return snapshot.get("sequence-number") or 0, snapshot["timestamp-ms"]
+
+
 def walk_back(snapshots: Sequence[Snapshot], head: int | None) -> Iterator[Snapshot]:
     """A head and its known ancestors, the newest first."""
     passed: list[int] = []

@@ -62,7 +62,7 @@ def find_range(
         message = f"images is first or latest, not {images!r}."
         raise InvalidInput(message, errors={"images": [message]})
     resolved, head = datasets.parse_view(dataset, branch=branch or None)
-    snapshots = rules.index_snapshots(catalog.get_metadata(table=dataset.table))
+    snapshots = catalog.get_metadata(table=dataset.table).get("snapshots") or []
     until, until_snapshot = _find_point(dataset, end, snapshots) if end else (head, head.snapshot_id if head else None)
     since = None if start in ("", EARLIEST) else _find_point(dataset, start, snapshots)[1]
     rules.check_range(snapshots, start=since, end=until_snapshot)
@@ -72,7 +72,9 @@ def find_range(
     return Range(resolved, shown, since, until_snapshot, None if keys is None else tuple(keys), images)
 
 
-def _find_point(dataset: Dataset, asked: str, snapshots: Mapping[int, Any]) -> tuple[Transaction | None, int | None]:
+def _find_point(
+    dataset: Dataset, asked: str, snapshots: Sequence[Mapping[str, Any]]
+) -> tuple[Transaction | None, int | None]:
     """Return the transaction and the snapshot that a text names: a transaction's id first, then a snapshot's."""
     try:
         found = datasets.parse_view(dataset, transaction=asked)[1]
@@ -85,7 +87,7 @@ def _find_point(dataset: Dataset, asked: str, snapshots: Mapping[int, Any]) -> t
         raise NotFound(message)
     number = int(asked)
     made = dataset.transactions.filter(snapshot_id=number, state=COMMITTED).order_by("started_at").first()
-    if made is None and number not in snapshots:
+    if made is None and all(snapshot["snapshot-id"] != number for snapshot in snapshots):
         message = f"{dataset.path} has no snapshot {asked}; it may have expired."
         raise NotFound(message, code="expired")
     return made, number

@@ -5,39 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from webapp.catalog.rules.metadata import comes_from
 from webapp.core.errors import Conflict, InvalidInput
 
-Snapshots = Mapping[int, Mapping[str, Any]]
 
-
-def index_snapshots(metadata: Mapping[str, Any]) -> Snapshots:
-    """Return a table's snapshots by id."""
-    return {int(one["snapshot-id"]): one for one in metadata.get("snapshots") or ()}
-
-
-def check_range(snapshots: Snapshots, *, start: int | None, end: int | None) -> None:
+def check_range(snapshots: Sequence[Mapping[str, Any]], *, start: int | None, end: int | None) -> None:
     """Refuse a range that is no line of history.
 
     Raises:
         Conflict: an end has expired, or the start is not an ancestor of the end.
 
     """
+    known = {snapshot["snapshot-id"] for snapshot in snapshots}
     for one in (start, end):
-        if one is not None and one not in snapshots:
-            message = f"Snapshot {one} has expired, so the changes since then cannot be told."
+        if one is not None and one not in known:
+            message = f"The changes of this range cannot be told: snapshot {one} has expired."
             raise Conflict(message, code="expired", snapshot=str(one))
-    if start is not None and start not in list_ancestors(snapshots, end):
+    if start is not None and not comes_from(snapshots, end, start):
         message = f"Snapshot {start} is not an ancestor of snapshot {end}."
         raise Conflict(message, code="not_an_ancestor", start=str(start), end=str(end))
-
-
-def list_ancestors(snapshots: Snapshots, head: int | None) -> list[int]:
-    """Return a snapshot and those it stands on, newest first, as far as they are known."""
-    line: list[int] = []
-    while head is not None and head in snapshots:
-        line.append(head)
-        head = snapshots[head].get("parent-snapshot-id")
-    return line
 
 
 def check_keys(keys: Sequence[str] | None, fields: Sequence[Mapping[str, Any]]) -> None:
@@ -50,7 +36,7 @@ def check_keys(keys: Sequence[str] | None, fields: Sequence[Mapping[str, Any]]) 
     if keys is None:
         return
     if not keys:
-        message = "Name at least one identifier column, or none at all for net changes."
+        message = "Name at least one identifier column, or leave keys out for net changes."
         raise InvalidInput(message, code="no_columns", errors={"keys": [message]})
     known = _index_fields(fields)
     missing = [key for key in keys if key not in known]
