@@ -16,8 +16,10 @@ from jobs.changelog.keys import Key, names_of, resolve_keys
 from jobs.changelog.plan import ORDINAL, TYPE
 from jobs.changelog.rows import Source, as_key_columns, connect, key_columns, key_values, listed, same_key
 from jobs.engine.paths import list_paths, walk_paths
+from jobs.engine.planner import LiveFile
+from jobs.engine.row_ids import ARROW_COLUMNS, COLUMNS, ROW_ID, has_row_ids
 from jobs.engine.schemas import SchemaError, cast_batches, next_schema, storable_schema, wanted_fields
-from jobs.engine.writer import BATCH_ROWS, Written, check_rewritable, evolve_schema, replace_files, write_table
+from jobs.engine.writer import BATCH_ROWS, Written, evolve_schema, replace_files, write_table
 
 TYPES = ("INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE")
 _OWN = (TYPE, ORDINAL, "_commit_snapshot_id")
@@ -34,10 +36,9 @@ def apply_changelog(
     data = changes.select(list_data(changes.column_names))
     found = resolve_log_keys(keys, list_paths(data.schema, _arrow_parts))
     kept = check_columns(changes.column_names, found, table, from_empty=from_empty)
+    _check_names(table, data.column_names)
     stored = check_types(data.schema, table, kept)
     with _refusing():
-        if kept:
-            check_rewritable(table)
         rows = pa.Table.from_batches(cast_batches(iter(data.to_batches()), stored), schema=stored)
     with connect() as connection:
         connection.register("given", rows.append_column("changelog__change", changes[TYPE].cast(pa.string())))
@@ -55,6 +56,12 @@ def _refusing() -> Iterator[None]:
         yield
     except SchemaError as error:
         raise errors.cannot_apply(str(error)) from None
+
+
+def _check_names(table: Table, names: Iterable[str]) -> None:
+    reserved = {column.name for column in COLUMNS} if has_row_ids(table) else frozenset()
+    if taken := sorted(reserved & {name.lower() for name in names}):
+        raise errors.cannot_apply(f"column {taken[0]!r} is how tables of format version 3 tell rows apart: rename it")
 
 
 def check_types(schema: pa.Schema, table: Table, kept: Sequence[str]) -> pa.Schema:
@@ -135,17 +142,33 @@ def _merge(
     if not affected and not connection.execute(f"SELECT 1 {_UPSERTS} LIMIT 1").fetchall():
         return None
     widen_schema(table, stored)
-    names = [field.name for field in table.schema().fields]
-    old = Source(connection, table).rows_of(affected)
-    match = same_key(key_values(keys, "r."), key_columns(keys, "l."))
-    query = (
-        f"SELECT {listed(names)} FROM ({old}) r WHERE NOT EXISTS (SELECT 1 FROM log l WHERE {match}) "
-        f"UNION ALL SELECT {listed(names)} {_UPSERTS}"
-    )
+    query, schema = _rows_after(connection, table, affected, keys)
     reader = connection.sql(query).to_arrow_reader(BATCH_ROWS)
-    schema = storable_schema(table.schema().as_arrow())
     paths = frozenset(file.data.path for file in affected)
     return replace_files(table, paths, cast_batches(iter(reader), schema), job_id=job_id)
+
+
+def _rows_after(
+    connection: duckdb.DuckDBPyConnection, table: Table, affected: Sequence[LiveFile], keys: Sequence[Key]
+) -> tuple[str, pa.Schema]:
+    """The rows that come for those of the affected files: what the log leaves, and what it brings."""
+    source = Source(connection, table)
+    names = [field.name for field in table.schema().fields]
+    schema = storable_schema(table.schema().as_arrow())
+    match = same_key(key_values(keys, "r."), key_columns(keys, "l."))
+    untouched = f"r WHERE NOT EXISTS (SELECT 1 FROM log l WHERE {match})"
+    if not (affected and has_row_ids(table)):
+        old = source.rows_of(affected)
+        return f"SELECT {listed(names)} FROM ({old}) {untouched} UNION ALL SELECT {listed(names)} {_UPSERTS}", schema
+    old = source.tracked_rows_of(affected)
+    tracked = listed([*names, *(column.name for column in COLUMNS)])
+    # a row that changes is the row it was, changed by this commit; a new one has no id yet
+    come = f"{listed(names, 'l.')}, r.{ROW_ID.name}, CAST(NULL AS BIGINT)"
+    query = (
+        f"SELECT {tracked} FROM ({old}) {untouched} "
+        f"UNION ALL SELECT {come} FROM (SELECT * {_UPSERTS}) l LEFT JOIN ({old}) r ON {match}"
+    )
+    return query, pa.schema([*schema, *ARROW_COLUMNS])
 
 
 def _head(table: Table) -> int | None:

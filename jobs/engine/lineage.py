@@ -14,18 +14,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from jobs.engine.fields import Field, Primitive
+from jobs.engine.row_ids import LAST_UPDATED, ROW_ID, VERSION
 from jobs.engine.scan import Column
 
 if TYPE_CHECKING:
     from jobs.engine.planner import End
     from jobs.engine.sides import Sides
 
-_VERSION = 3
-_COLUMNS = [
-    Column("row_id", Field(2147483540, "_row_id", Primitive("long"))),
-    Column("changed_in", Field(2147483539, "_last_updated_sequence_number", Primitive("long"))),
-]
+_COLUMNS = [Column("row_id", ROW_ID), Column("changed_in", LAST_UPDATED)]
 _FILES = "lineage_files"
 _FILES_SCHEMA = pa.schema({"scan_file": pa.string(), "first_row_id": pa.int64(), "sequence": pa.int64()})
 
@@ -61,7 +57,7 @@ def count_versions(diff: Sides) -> dict[str, int] | None:
 
 def _has_row_ids(diff: Sides) -> bool:
     ends = [end.metadata for end in (diff.plan.before, diff.plan.after)]
-    if any(metadata is None or metadata.format_version < _VERSION for metadata in ends):
+    if any(metadata is None or metadata.format_version < VERSION for metadata in ends):
         return False
     files = (
         *diff.plan.left,

@@ -27,7 +27,7 @@ from jobs.engine.errors import ExpiredSnapshotError, UnreadableTableError, Unsup
 from jobs.engine.fields import Schema, read_schema, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Mapping
 
     from pyiceberg.io import FileIO
     from pyiceberg.table import Table
@@ -151,8 +151,6 @@ class Manifest:
     rows: int | None
     """Live rows that its data files hold before deletes; None in old tables that do not say."""
     files: int | None
-    first_row_id: int | None
-    """Where the ids of its rows begin; None before version 3, and in manifests of deletes."""
     raw: ManifestFile
 
     @property
@@ -193,7 +191,6 @@ def _manifest(raw: ManifestFile) -> Manifest:
         holds_deletes=raw.content == ManifestContent.DELETES,
         rows=None if added is None or existing is None else added + existing,
         files=None if files_added is None or files_existing is None else files_added + files_existing,
-        first_row_id=raw._data[LIST_FIRST_ROW_ID],
         raw=raw,
     )
 
@@ -231,53 +228,67 @@ class Entry:
 def read_entries(io: FileIO, manifest: Manifest) -> list[Entry]:
     """The live files of one manifest."""
     try:
-        with AvroFile[ManifestEntry](
-            io.new_input(manifest.path),
-            ENTRY_SCHEMA,
-            read_types={-1: ManifestEntry, 2: DataFile},
-            read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
-        ) as reader:
-            return list(_live_entries(reader, manifest))
+        return [_entry(raw, manifest) for raw in read_live(io, manifest.raw)]
     except (OSError, ValueError, KeyError, EOFError) as error:
         raise _missing(manifest.path, error) from error
 
 
-def _live_entries(reader: Iterable[ManifestEntry], manifest: Manifest) -> Iterator[Entry]:
-    """The entries with the row ids that they inherit: each file counts on from the one before."""
-    free = manifest.first_row_id
-    for raw in reader:
-        if raw.status == ManifestEntryStatus.DELETED:
-            continue
-        own = raw.data_file._data[_FIRST_ROW_ID]
-        yield _entry(raw, manifest, free if free is None or own is None else own)
+def read_live(io: FileIO, line: ManifestFile) -> list[ManifestEntry]:
+    """The live entries of a manifest as a list names it, with all columns, and what they inherit written down."""
+    with AvroFile[ManifestEntry](
+        io.new_input(line.manifest_path),
+        ENTRY_SCHEMA,
+        read_types={-1: ManifestEntry, 2: DataFile},
+        read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
+    ) as reader:
+        live = [raw for raw in reader if raw.status != ManifestEntryStatus.DELETED]
+    free = line._data[LIST_FIRST_ROW_ID]
+    for raw in live:
+        _inherit(raw, line)
+        values = raw.data_file._data
+        own = None if free is None else values[_FIRST_ROW_ID]
+        values[_FIRST_ROW_ID] = free if own is None else own
         if free is not None and own is None:
-            free += raw.data_file.record_count
+            free += raw.data_file.record_count  # each file counts on from the one before
+    return live
 
 
-def _entry(raw: ManifestEntry, manifest: Manifest, first_row_id: int | None) -> Entry:
+def _inherit(raw: ManifestEntry, line: ManifestFile) -> None:
+    sequence = (line.sequence_number or 0) if raw.status == ManifestEntryStatus.ADDED else 0
+    raw.snapshot_id = line.added_snapshot_id if raw.snapshot_id is None else raw.snapshot_id
+    raw.sequence_number = sequence if raw.sequence_number is None else raw.sequence_number
+    raw.file_sequence_number = sequence if raw.file_sequence_number is None else raw.file_sequence_number
+    raw.data_file._data[_CONTENT] = raw.data_file.content or DataFileContent.DATA
+    raw.data_file.spec_id = line.partition_spec_id or 0
+
+
+def _entry(raw: ManifestEntry, manifest: Manifest) -> Entry:
     file = raw.data_file
     values = file._data
-    sequence = raw.sequence_number
-    if sequence is None:
-        sequence = manifest.sequence if raw.status == ManifestEntryStatus.ADDED else 0
     return Entry(
         path=file.file_path,
         format=str(getattr(file.file_format, "value", file.file_format)).lower(),
-        content=int(values[_CONTENT] or 0),
-        sequence=sequence,
+        content=int(values[_CONTENT]),
+        sequence=raw.sequence_number or 0,
         records=file.record_count,
         size_in_bytes=file.file_size_in_bytes,
-        spec_id=manifest.raw.partition_spec_id or 0,
+        spec_id=file.spec_id,
         partition=tuple(values[_PARTITION]._data) if values[_PARTITION] is not None else (),
         equality_ids=tuple(values[_EQUALITY_IDS] or ()),
-        referenced=values[_REFERENCED] or _single_path(file),
+        referenced=referenced_file(file) or _single_path(file),
         offset=values[_OFFSET],
         length=values[_SIZE],
-        first_row_id=first_row_id,
+        first_row_id=values[_FIRST_ROW_ID],
         lower=file.lower_bounds or {},
         upper=file.upper_bounds or {},
         manifest=manifest,
     )
+
+
+def referenced_file(file: DataFile) -> str | None:
+    """The one data file that a deletion vector is about."""
+    found: str | None = file._data[_REFERENCED]
+    return found
 
 
 _PATH_COLUMN = 2147483546

@@ -1,7 +1,8 @@
 """Commits to tables of format version 3, which PyIceberg 0.12 only reads: rows get their ids with the snapshot.
 
 A file that is added says nothing of row ids. Its manifest gets the next free one in the manifest list, and readers count
-on from there. What an older list says of a manifest stays, so no row that is carried over changes its id.
+on from there. What an older list says of a manifest stays, so no row that is carried over changes its id; a manifest that
+is written again says for each of its files what that one inherited.
 """
 
 from __future__ import annotations
@@ -10,8 +11,12 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pyiceberg.avro.file import AvroOutputFile
+from pyiceberg.exceptions import ValidationException
 from pyiceberg.manifest import (
+    DataFile,
     ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
     ManifestFile,
     ManifestListWriterV2,
     ManifestWriterV2,
@@ -21,13 +26,13 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, SetSnapshotRefUpdate
 from pyiceberg.table.update.snapshot import _FastAppendFiles, _new_manifest_list_file_name, _SnapshotProducer
 
-from jobs.engine.metadata import LIST_FIRST_ROW_ID, LIST_SCHEMA, read_manifest_list
+from jobs.engine.listing import entry_schema
+from jobs.engine.metadata import LIST_FIRST_ROW_ID, LIST_SCHEMA, read_live, read_manifest_list, referenced_file
+from jobs.engine.row_ids import VERSION
 from jobs.engine.schemas import SchemaError
 
 if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionSpec
-
-VERSION: Literal[3] = 3
 
 
 class _ManifestWriter(ManifestWriterV2):  # type: ignore[misc]
@@ -36,15 +41,40 @@ class _ManifestWriter(ManifestWriterV2):  # type: ignore[misc]
         return VERSION
 
 
+class _RewrittenManifest(_ManifestWriter):
+    """What is left of a manifest, of data or of deletes, with the columns of version 3."""
+
+    def __init__(self, *arguments: Any, content: ManifestContent) -> None:
+        super().__init__(*arguments)
+        self._content = content
+
+    def content(self) -> ManifestContent:
+        return self._content
+
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes" if self._content == ManifestContent.DELETES else "data"}
+
+    def new_writer(self) -> AvroOutputFile[ManifestEntry]:
+        schema = entry_schema(self._spec.partition_type(self._schema))
+        return AvroOutputFile[ManifestEntry](
+            output_file=self._output_file,
+            file_schema=schema,
+            record_schema=schema,
+            schema_name="manifest_entry",
+            metadata=self._meta,
+        )
+
+
 class _ManifestListWriter(ManifestListWriterV2):  # type: ignore[misc]
     """Gives every manifest of data that has none a first row id, from the table's next one on."""
 
     _meta: dict[str, str]
 
-    def __init__(self, *arguments: Any, first_row_id: int) -> None:
+    def __init__(self, *arguments: Any, next_row_id: int) -> None:
         super().__init__(*arguments)
-        self._meta = {**self._meta, "format-version": str(VERSION), "first-row-id": str(first_row_id)}
-        self.next_row_id = first_row_id
+        self._meta = {**self._meta, "format-version": str(VERSION), "first-row-id": str(next_row_id)}
+        self.next_row_id = next_row_id
 
     def __enter__(self) -> Self:
         self._writer = AvroOutputFile[ManifestFile](
@@ -59,12 +89,12 @@ class _ManifestListWriter(ManifestListWriterV2):  # type: ignore[misc]
 
     def prepare_manifest(self, manifest_file: ManifestFile) -> ManifestFile:
         line = copy(manifest_file)
-        known = manifest_file._data[LIST_FIRST_ROW_ID:]  # PyIceberg's own lines end before
-        line._data = [*manifest_file._data[:LIST_FIRST_ROW_ID], known[0] if known else None]
-        if line.content == ManifestContent.DATA and line._data[LIST_FIRST_ROW_ID] is None:
-            line._data[LIST_FIRST_ROW_ID] = self.next_row_id
+        known = next(iter(manifest_file._data[LIST_FIRST_ROW_ID:]), None)  # PyIceberg's own lines end before
+        if line.content == ManifestContent.DATA and known is None:
+            known = self.next_row_id
             # files that were there before the table had row ids get theirs now too
             self.next_row_id += _count_rows(line)
+        line._data = [*manifest_file._data[:LIST_FIRST_ROW_ID], known]
         return super().prepare_manifest(line)
 
 
@@ -81,9 +111,15 @@ class Version3(_SnapshotProducer[Any]):  # type: ignore[misc]
     def new_manifest_writer(self, spec: PartitionSpec) -> _ManifestWriter:
         return _ManifestWriter(spec, self.schema(), self.new_manifest_output(), self._snapshot_id, self._compression)
 
+    def _listed(self) -> list[ManifestFile]:
+        """The manifests at the branch's head that still list something."""
+        parent = self._transaction.table_metadata.snapshot_by_name(self._target_branch)
+        lines = [] if parent is None else read_manifest_list(self._io, parent.manifest_list)
+        return [line for line in lines if line.has_added_files() or line.has_existing_files()]
+
     def _commit(self) -> Any:
         metadata = self._transaction.table_metadata
-        first_row_id = metadata.next_row_id or 0
+        next_row_id = metadata.next_row_id or 0
         manifests = self._manifests()
         name = _new_manifest_list_file_name(self._snapshot_id, attempt=0, commit_uuid=self.commit_uuid)
         location = self._transaction._table.location_provider().new_metadata_location(name)
@@ -94,7 +130,7 @@ class Version3(_SnapshotProducer[Any]):  # type: ignore[misc]
             self._parent_snapshot_id,
             metadata.next_sequence_number(),
             self._compression,
-            first_row_id=first_row_id,
+            next_row_id=next_row_id,
         ) as writer:
             writer.add_manifests(manifests)
         snapshot = Snapshot(
@@ -104,8 +140,8 @@ class Version3(_SnapshotProducer[Any]):  # type: ignore[misc]
             sequence_number=metadata.next_sequence_number(),
             summary=self._summary(self.snapshot_properties),
             schema_id=metadata.current_schema_id,
-            first_row_id=first_row_id,
-            added_rows=writer.next_row_id - first_row_id,
+            first_row_id=next_row_id,
+            added_rows=writer.next_row_id - next_row_id,
         )
         branch = self._target_branch
         head = metadata.refs.get(branch)
@@ -123,6 +159,51 @@ class Append(Version3, _FastAppendFiles):  # type: ignore[misc]
     """An append that carries every manifest over as it is."""
 
     def _existing_manifests(self) -> list[ManifestFile]:
-        parent = self._transaction.table_metadata.snapshot_by_name(self._target_branch)
-        listed = [] if parent is None else read_manifest_list(self._io, parent.manifest_list)
-        return [line for line in listed if line.has_added_files() or line.has_existing_files()]
+        return self._listed()
+
+
+class Replace(Version3, _SnapshotProducer[Any]):  # type: ignore[misc]
+    """Takes data files out, with the deletion vectors about them; a manifest that lists none of them stays."""
+
+    gone: frozenset[str] = frozenset()
+    """Where the files are that go."""
+
+    def _deleted_entries(self) -> list[ManifestEntry]:
+        return []  # they stand in the manifests that are written again
+
+    def _existing_manifests(self) -> list[ManifestFile]:
+        # a list: a set of PyIceberg's takes all vectors of one Puffin file for the same
+        taken: list[DataFile] = []
+        kept = [self._without_gone(line, taken) for line in self._listed()]
+        self._deleted_data_files = taken
+        if missing := self.gone - {file.file_path for file in taken}:
+            raise ValidationException(f"Missing required files to delete: {', '.join(sorted(missing))}")
+        return kept
+
+    def _without_gone(self, line: ManifestFile, taken: list[DataFile]) -> ManifestFile:
+        holds_deletes = line.content == ManifestContent.DELETES
+        entries = read_live(self._io, line)
+        subjects = [referenced_file(e.data_file) if holds_deletes else e.data_file.file_path for e in entries]
+        if self.gone.isdisjoint(subjects):
+            return line
+        with _RewrittenManifest(
+            self.spec(line.partition_spec_id),
+            self.schema(),
+            self.new_manifest_output(),
+            self._snapshot_id,
+            self._compression,
+            content=line.content,
+        ) as writer:
+            for entry, subject in zip(entries, subjects, strict=True):
+                entry.status = ManifestEntryStatus.EXISTING
+                if subject in self.gone:
+                    entry.status, entry.snapshot_id = ManifestEntryStatus.DELETED, self._snapshot_id
+                    taken.append(entry.data_file)
+                writer.add_entry(entry)
+        return writer.to_manifest_file()
+
+    def _build_delete_files_partition_predicate(self) -> None:
+        """The files are known by their paths: nothing need be pruned."""
+
+    def _validate_concurrency(self) -> None:
+        """Only this job writes its staging branch; what goes is looked up again at every attempt."""

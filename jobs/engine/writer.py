@@ -8,12 +8,14 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import Any
 
 import pyarrow as pa
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry, ManifestEntryStatus, ManifestFile
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update import (
     AddSchemaUpdate,
@@ -26,7 +28,8 @@ from pyiceberg.types import NestedField
 
 from jobs import nulls
 from jobs.engine import version3
-from jobs.engine.schemas import SchemaError, cast_batches, find_equal, next_schema, storable_schema, wanted_fields
+from jobs.engine.row_ids import has_row_ids, with_row_ids
+from jobs.engine.schemas import cast_batches, find_equal, next_schema, storable_schema, wanted_fields
 
 nulls.install()
 BATCH_ROWS = 65_536
@@ -84,15 +87,6 @@ class _ReplaceAllOfVersion3(version3.Version3, _ReplaceAll):
     """The same in a table whose rows have ids."""
 
 
-def check_rewritable(table: Table) -> None:
-    """Refuse to change some rows where those that stay must keep ids of their own, before anything is computed."""
-    if table.metadata.format_version >= version3.VERSION:
-        raise SchemaError(
-            f"the table has format version {table.metadata.format_version}, whose rows keep their ids: apply changes "
-            "with Spark (@transform.spark.using), or write the output whole"
-        )
-
-
 def write_table(
     table: Table, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, is_append: bool, job_id: str = ""
 ) -> Written:
@@ -106,14 +100,29 @@ def write_table(
 def replace_files(
     table: Table, paths: frozenset[str], batches: Iterable[pa.RecordBatch], *, job_id: str = ""
 ) -> Written:
-    """Put rows in the place of some data files, as one snapshot; the branch's schema is that of the rows."""
-    files = _write_files(table, iter(batches))
+    """Put rows in the place of some data files, as one snapshot; the branch's schema is that of the rows.
+
+    Where rows have ids, those that come for others have the columns of `row_ids` besides.
+    """
     if not paths:
+        files = _write_files(table, iter(batches))
         return _written(files, _commit_files(table, files, is_append=True, job_id=job_id))
     transaction = table.transaction()
-    producer = transaction.update_snapshot(snapshot_properties=_properties(job_id)).overwrite()
-    for gone in _list_files(table, paths):
-        producer.delete_data_file(gone)
+    producer: _SnapshotProducer[Any]
+    if has_row_ids(table):
+        files = _write_files(table, iter(batches), metadata=with_row_ids(table.metadata))
+        producer = version3.Replace(
+            operation=Operation.OVERWRITE,
+            transaction=transaction,
+            io=table.io,
+            snapshot_properties=_properties(job_id),
+        )
+        producer.gone = paths
+    else:
+        files = _write_files(table, iter(batches))
+        producer = transaction.update_snapshot(snapshot_properties=_properties(job_id)).overwrite()
+        for gone in _list_files(table, paths):
+            producer.delete_data_file(gone)
     for file in files:
         producer.append_data_file(file)
     producer.commit()
@@ -132,11 +141,13 @@ def _list_files(table: Table, paths: frozenset[str]) -> list[DataFile]:
     ]
 
 
-def _write_files(table: Table, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
+def _write_files(
+    table: Table, batches: Iterator[pa.RecordBatch], *, metadata: TableMetadata | None = None
+) -> list[DataFile]:
     files: list[DataFile] = []
     write_uuid, counter = uuid.uuid4(), count()
     for chunk in _chunks(batches):
-        files.extend(_dataframe_to_data_files(table.metadata, chunk, table.io, write_uuid, counter))
+        files.extend(_dataframe_to_data_files(metadata or table.metadata, chunk, table.io, write_uuid, counter))
     return files
 
 
@@ -212,7 +223,7 @@ def _properties(job_id: str) -> dict[str, str]:
 
 def _commit_files(table: Table, files: Sequence[DataFile], *, is_append: bool, job_id: str) -> int:
     transaction = table.transaction()
-    is_version_3 = table.metadata.format_version == version3.VERSION
+    is_version_3 = has_row_ids(table)
     kinds = (version3.Append, _ReplaceAllOfVersion3) if is_version_3 else (_FastAppendFiles, _ReplaceAll)
     producer = kinds[0 if is_append else 1](
         operation=Operation.APPEND if is_append or table.current_snapshot() is None else Operation.OVERWRITE,

@@ -10,11 +10,12 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
-from jobs.changelog import apply_changelog
+from jobs.changelog import apply_changelog, read_changelog
 from jobs.engine.catalog import open_catalog
 from jobs.engine.counts import count_rows
 from jobs.engine.writer import write_table
 from tests.contract.catalog.conftest import Server
+from tests.factories import engine as tables
 from tests.spark.engine.conftest import Shared
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
@@ -43,6 +44,10 @@ class Seen:
         found = self.sql(f"SELECT id, _row_id, _last_updated_sequence_number FROM {self.name}").collect()
         assert len({row[1] for row in found}) == len(found), found
         return {row[0]: (row[1], row[2]) for row in found}
+
+    def vectors(self) -> int:
+        """How many deletion vectors are listed."""
+        return int(self.sql(f"SELECT count(*) FROM {self.name}.delete_files").collect()[0][0])
 
 
 def make(shared: Shared, folder: Path, version: int = 3) -> Any:
@@ -110,17 +115,95 @@ def test_branches_take_row_ids_of_their_own(shared: Shared, catalog_server: Serv
     assert sorted(Seen(shared, table).rows()) == [1]
 
 
-def test_changing_some_rows_is_left_to_spark(shared: Shared, catalog_server: Server, tmp_path: Path) -> None:
+def applied(server: Server, table: Any, *changes: tuple[int, str, str]) -> Any:
+    """Changes applied to a table as a light transform applies them."""
+    ids, values, kinds = zip(*changes, strict=True)
+    log = pa.table({"id": ids, "value": values, "_change_type": kinds})
+    loaded = load(server, table)
+    apply_changelog(loaded, log, ["id"], from_empty=False)
+    return loaded
+
+
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+def test_changed_rows_keep_their_ids_and_take_vectors_with_them(
+    shared: Shared, catalog_server: Server, tmp_path: Path, mode: str
+) -> None:
     table = make(shared, tmp_path)
-    log = pa.table({"id": [1], "value": ["new"], "_change_type": ["INSERT"]})
-    apply_changelog(load(catalog_server, table), log, ["id"], from_empty=True)
-    loaded = load(catalog_server, table)
-    told = "version 3, whose rows keep their ids: apply changes with Spark .@transform.spark.using., or write the output whole"
-    with pytest.raises(Exception, match=f"apply_changelog failed: the table has format {told}"):
-        apply_changelog(loaded, log, ["id"], from_empty=False)
-    # which does it
-    shared.apply(table.refresh(), log.set_column(1, "value", pa.array(["newer"])), ["id"], from_empty=False)
-    rows = Seen(shared, table)
-    assert [tuple(row) for row in rows.sql(f"SELECT id, value, _row_id FROM {rows.name}").collect()] == [
-        (1, "newer", 0)
+    seen = Seen(shared, table)
+    write(load(catalog_server, table), 1, 2, 3)
+    write(load(catalog_server, table), 4, 5, 6)
+    write(load(catalog_server, table), 7, 8)
+    seen.sql(f"ALTER TABLE {seen.name} SET TBLPROPERTIES ('write.merge.mode' = '{mode}')")
+    seen.sql(f"DELETE FROM {seen.name} WHERE id IN (2, 5)")
+    assert seen.vectors() == 2
+    before, start = seen.rows(), load(catalog_server, table).current_snapshot()
+    end = applied(
+        catalog_server, table, (1, "new", "UPDATE_AFTER"), (3, "", "DELETE"), (9, "nine", "INSERT"), (2, "", "DELETE")
+    )
+    after = seen.rows()
+    assert len(list(end.metadata.snapshots)) == 5
+    # the row that changed is the row it was; one that stays in a rewritten file, and those of other files, are as before
+    assert after.pop(1) == (before.pop(1)[0], 5)
+    assert after.pop(9)[0] >= 8
+    del before[3]
+    assert after == before
+    assert seen.vectors() == 1
+    snapshot = end.current_snapshot()
+    assert (snapshot.summary["total-delete-files"], snapshot.summary["total-position-deletes"]) == ("1", "1")
+    found = read_changelog(end, keys=["id"], start=start.snapshot_id, end=snapshot.snapshot_id).to_pylist()
+    assert sorted((row["id"], row["value"], row["_change_type"]) for row in found) == [
+        (1, "light 1", "UPDATE_BEFORE"),
+        (1, "new", "UPDATE_AFTER"),
+        (3, "light 3", "DELETE"),
+        (9, "nine", "INSERT"),
     ]
+    ends = (tables.side(end, start.snapshot_id), tables.side(end, snapshot.snapshot_id))
+    told = tables.diff(tmp_path / "diff", *ends, key=["id"])
+    assert [told[count] for count in ("inserted", "deleted", "updated")] == [1, 1, 1]
+    # Spark goes on from there, and so does the next light transform
+    last = seen.rows()
+    seen.sql(
+        f"MERGE INTO {seen.name} t USING (SELECT * FROM VALUES (1L, 'spark'), (4L, 'spark'), (10L, 'ten') AS s(id, value)) s "
+        "ON t.id = s.id WHEN MATCHED THEN UPDATE SET t.value = s.value WHEN NOT MATCHED THEN INSERT *"
+    )
+    merged = seen.rows()
+    assert (merged[1], merged[4]) == ((last[1][0], 6), (last[4][0], 6))
+    assert {number: merged[number] for number in (6, 7, 8, 9)} == {number: last[number] for number in (6, 7, 8, 9)}
+    applied(catalog_server, table, (1, "again", "UPDATE_AFTER"), (10, "", "DELETE"), (7, "seven", "UPDATE_AFTER"))
+    final = seen.rows()
+    assert (final[1], final[7]) == ((last[1][0], 7), (last[7][0], 7))
+    assert {n: final[n] for n in (4, 6, 8, 9)} == {n: merged[n] for n in (4, 6, 8, 9)}
+    assert 10 not in final
+    values = seen.sql(f"SELECT id, value FROM {seen.name} WHERE id IN (1, 7) ORDER BY id").collect()
+    assert [tuple(row) for row in values] == [(1, "again"), (7, "seven")]
+
+
+def test_changes_to_a_partitioned_table_that_was_of_version_2(
+    shared: Shared, catalog_server: Server, tmp_path: Path
+) -> None:
+    table = make(shared, tmp_path, version=2)
+    seen = Seen(shared, table)
+    seen.sql(f"ALTER TABLE {seen.name} ADD PARTITION FIELD bucket(2, id)")
+    write(load(catalog_server, table), 1, 2, 3, 4, 5, 6)
+    seen.sql(f"DELETE FROM {seen.name} WHERE id = 2")
+    seen.sql(f"ALTER TABLE {seen.name} SET TBLPROPERTIES ('format-version' = '3')")
+    end = applied(catalog_server, table, (1, "new", "UPDATE_AFTER"), (20, "come", "INSERT"))
+    found = seen.rows()
+    assert sorted(found) == [1, 3, 4, 5, 6, 20]
+    assert all(number is not None for row in found.values() for number in row)
+    assert end.metadata.next_row_id > max(row for row, _ in found.values())
+    # from now on they stay
+    applied(catalog_server, table, (1, "", "DELETE"), (3, "new", "UPDATE_AFTER"), (4, "new", "UPDATE_AFTER"))
+    later = seen.rows()
+    assert {number: row[0] for number, row in later.items()} == {n: row[0] for n, row in found.items() if n != 1}
+    assert {n: later[n] for n in (5, 6, 20)} == {n: found[n] for n in (5, 6, 20)}
+
+
+def test_a_column_with_the_name_of_the_ids_is_refused(shared: Shared, catalog_server: Server, tmp_path: Path) -> None:
+    table = make(shared, tmp_path)
+    write(load(catalog_server, table), 1)
+    log = pa.table({"id": [1], "value": ["new"], "_Row_Id": [4], "_change_type": ["INSERT"]})
+    with pytest.raises(
+        Exception, match="apply_changelog failed: column '_row_id' is how tables of format version 3 tell"
+    ):
+        apply_changelog(load(catalog_server, table), log, ["id"], from_empty=False)

@@ -226,15 +226,6 @@ def test_ends_without_rows(tmp_path: Path) -> None:
             assert found.column_names == ["id", "value", "_change_type", "_change_ordinal"]
 
 
-def test_changing_rows_of_version_3_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    table = tables.as_version_3(grown(tmp_path, files=1))
-    files = sorted(tmp_path.rglob("*.parquet"))
-    told = "the table has format version 3, whose rows keep their ids: apply changes with Spark"
-    with pytest.raises(Exception, match=f"apply_changelog failed: {told}"):
-        apply_changelog(table, log_of((1, "x", "INSERT")), ["id"], from_empty=False)
-    assert sorted(tmp_path.rglob("*.parquet")) == files
-
-
 @pytest.mark.parametrize("kind", ["none", "positions", "equality", "vectors"])
 def test_rows_are_counted_without_what_deletes_took(tmp_path: Path, kind: str) -> None:
     table = grown(tmp_path, files=2)
