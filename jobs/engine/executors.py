@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
 
     from jobs.engine.duckdb import Embedded
-    from jobs.engine.reduced import Reduced
-    from jobs.engine.spark_diff import Fetch
+    from jobs.engine.spark_diff import Fetch, SparkDiff
+    from jobs.engine.spark_statistics import SparkMeasured
     from jobs.protocol import DiffRequest, SparkAccess
 
 _LONGEST = 200
@@ -32,6 +32,7 @@ class Executors:
 
     request: DiffRequest
     _session: SparkSession | None = None
+    _compared: Compared | None = None
     _ending: Thread | None = None
 
     def __call__(self, diff: Embedded) -> Decision:
@@ -52,6 +53,15 @@ class Executors:
         if session is not None and (self._ending is None or not self._ending.is_alive()):
             self._ending = Thread(target=interrupt_session, args=[session], daemon=True)
             self._ending.start()
+
+    def close(self) -> None:
+        """Release what the comparison used, once it has ended."""
+        compared, self._compared = self._compared, None
+        if compared is not None:
+            compared.close()
+        session, self._session = self._session, None
+        if session is not None:
+            close_session(session)
 
     def _choose(self, diff: Embedded) -> Decision:
         request, plan = self.request, diff.plan
@@ -79,32 +89,48 @@ class Executors:
 
         diff.progress.enter("comparing", executor="spark")
         try:
-            diff.reduced = self._reduce(diff, access)
+            self._session = connect(access.remote, job_id=access.owner, session_id=access.session_id)
+            configure(self._session, {"spark.sql.session.timeZone": "UTC"})
+            self._compared = compare_by(self._session, diff, folder=access.folder)
         except (PySparkException, grpc.RpcError, SparkUnavailable) as error:
+            self.close()
             drop_tables(diff.connection)
             words = " ".join(str(error).split())[:_LONGEST]
             return Decision("embedded", f"Spark failed ({words}), although {decision.reason}")
-        finally:
-            session, self._session = self._session, None
-            if session is not None:
-                close_session(session)
         return decision
 
-    def _reduce(self, diff: Embedded, access: SparkAccess) -> Reduced:
-        self._session = connect(access.remote, job_id=access.owner, session_id=access.session_id)
-        configure(self._session, {"spark.sql.session.timeZone": "UTC"})
-        return reduce_by(self._session, diff, folder=access.folder)
 
+def compare_by(session: SparkSession, diff: Embedded, *, folder: str, fetch: Fetch | None = None) -> Compared:
+    """Have a session of Spark reduce the rows of a diff, and measure all of them when it is asked.
 
-def reduce_by(session: SparkSession, diff: Embedded, *, folder: str, fetch: Fetch | None = None) -> Reduced:
-    """Have a session of Spark reduce the rows of a diff; `folder` is one that it reads, `fetch` brings its answers."""
+    `folder` is one that Spark reads, `fetch` brings its answers. What is returned is to be closed after the diff.
+    """
     from jobs.engine.spark_diff import SparkDiff
+    from jobs.engine.spark_statistics import SparkMeasured
 
-    compared = SparkDiff(diff, session, _open_tables(diff.request), folder, fetch)
+    reduced = SparkDiff(diff, session, _open_tables(diff.request), folder, fetch)
+    compared = Compared(reduced, SparkMeasured(diff, reduced.all_rows, reduced.fetch))
     try:
-        return compared.reduce()
-    finally:
+        diff.reduced = reduced.reduce()
+    except BaseException:
         compared.close()
+        raise
+    if not reduced.find_obstacle_to_shared():
+        diff.measured = compared.measured
+    return compared
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A diff in Spark's hands."""
+
+    reduced: SparkDiff
+    measured: SparkMeasured
+
+    def close(self) -> None:
+        """Let go of what Spark keeps and was given to read."""
+        self.measured.close()
+        self.reduced.close()
 
 
 def _open_tables(request: DiffRequest) -> dict[str, Table]:

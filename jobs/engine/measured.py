@@ -51,8 +51,15 @@ class Frequent:
     """How many values there are, by end."""
 
 
+class MeasuringError(Exception):
+    """The rows cannot be measured where that was tried."""
+
+
 class Measured(Protocol):
     """The rows of both ends that are measured together."""
+
+    row_limit: int
+    """Up to this many rows at both ends together all are read, beyond it only those that changed."""
 
     def count(self, side: str) -> int:
         """How many rows one end has."""
@@ -87,6 +94,7 @@ def is_float(found: Field) -> bool:
 class HereMeasured:
     """Rows that this process reads."""
 
+    row_limit = 2_000_000
     diff: Embedded
     sources: Mapping[str, str]
     """What follows FROM, without a star: expanding a thousand columns for each question is what would cost."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from jobs.engine.bounds import Range, Values
     from jobs.engine.columns import Pair
+    from jobs.engine.measured import Measured
     from jobs.engine.planner import DiffPlan, End, LiveFile
     from jobs.engine.reduced import Reduced
     from jobs.protocol import DiffRequest
@@ -42,6 +43,8 @@ class Sides:
     warnings: list[str] = field(default_factory=list)
     reduced: Reduced | None = None
     """What another executor left of the rows to compare; None where they are read here."""
+    measured: Measured | None = None
+    """All rows of both ends where another executor measures them."""
     _has_deleted: bool = False
     _has_files: bool = False
 

@@ -78,6 +78,8 @@ class _End:
     side: Side
     shared: int | None
     nothing: int
+    whole: int | None
+    """All that the end has."""
 
 
 class SparkDiff:
@@ -88,7 +90,7 @@ class SparkDiff:
     ) -> None:
         self._diff = diff
         self._session = session
-        self._fetch = fetch or stream
+        self.fetch = fetch or stream
         self._listings: list[Listing] = []
         self._ends = {side: self._open(side, tables[side], folder) for side in "ba"}
 
@@ -104,7 +106,8 @@ class SparkDiff:
         left, came = (own, nothing) if side == "b" else (nothing, own)
         sides = source.list_sides(left, came, plan.shifted)
         shared = listing.add_files(plan.shared()) if side == "b" and self._reads_shared else None
-        found = _End(source, listing, sides["ba".index(side)], shared, listing.add_files(nothing))
+        whole = source.list_snapshot(end.snapshot_id)
+        found = _End(source, listing, sides["ba".index(side)], shared, listing.add_files(nothing), whole)
         listing.write()
         return found
 
@@ -141,9 +144,9 @@ class SparkDiff:
             has_repeats=has_repeats,
         )
         columns = [*HERE.values(), COPIES, *found.columns]
-        found.add_rows(self._fetch(rows.select(*columns)))
+        found.add_rows(self.fetch(rows.select(*columns)))
         if needs_keys:
-            found.add_keys(self._fetch(self._repeated_keys(rows)))
+            found.add_keys(self.fetch(self._repeated_keys(rows)))
         return found
 
     @property
@@ -159,6 +162,18 @@ class SparkDiff:
         end = self._ends[side]
         rows = end.source.side(end.side)
         return self._named(end.source.rows(end.nothing) if rows is None else rows, side)
+
+    def all_rows(self, side: str) -> DataFrame:
+        """All rows of one end, as columns b<i> or a<i>."""
+        end = self._ends[side]
+        return self._named(end.source.rows(end.nothing if end.whole is None else end.whole), side)
+
+    def find_obstacle_to_shared(self) -> str:
+        """Why Spark cannot read what both ends have in the same files; empty where it can."""
+        plan = self._diff.plan
+        ends = (plan.before, plan.after) if plan.shared_has_deletes else ()
+        found = (spark.find_obstacle(end.schema, plan.shared()) for end in ends if end.schema is not None)
+        return next(filter(None, found), "")
 
     def _named(self, rows: DataFrame, side: str) -> DataFrame:
         diff = self._diff

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any
 from jobs.engine.axes import Scale, axis, axis_kind, bins_between
 from jobs.engine.columns import text
 from jobs.engine.fields import Primitive
-from jobs.engine.measured import EXACT_DISTINCT_CELLS, EXACT_DISTINCT_ROWS, QUANTILES, HereMeasured, has_extremes
+from jobs.engine.measured import (
+    EXACT_DISTINCT_CELLS,
+    EXACT_DISTINCT_ROWS,
+    QUANTILES,
+    HereMeasured,
+    MeasuringError,
+    has_extremes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,8 +36,6 @@ if TYPE_CHECKING:
     from jobs.engine.measured import Frequent, Measured, Spread
 
 VERSION = 1
-TABLE_ROWS = 2_000_000
-"""Up to this many rows at both ends together the whole table is read, beyond it only the changed rows."""
 DETAILED_COLUMNS = 100
 """Columns with a histogram or top values, the most changed first: a wide table must not take minutes."""
 _MOST_TOP_DISTINCT = 100_000
@@ -42,12 +47,22 @@ def collect(diff: Embedded, *, rows: int, matches: list[dict[str, Any]]) -> dict
     """The content of statistics.json; `rows` counts both ends together, `matches` the changed cells per column."""
     changed_first = sorted(matches, key=lambda match: (-(match["changed"] or 0), match["index"]))
     detailed = frozenset(match["index"] for match in changed_first[:DETAILED_COLUMNS])
-    scopes = {}
-    if rows <= TABLE_ROWS:
-        whole = HereMeasured(diff, {side: _load_table(diff, side) for side in "ba"})
-        scopes["table"] = _Scope(diff, whole, detailed).measure()
+    table = _measure_table(diff, rows, detailed)
+    scopes = {} if table is None else {"table": table}
     scopes["changed"] = _Scope(diff, HereMeasured(diff, _changed_rows(diff)), detailed).measure()
-    return {"version": VERSION, "table_is_measured": "table" in scopes, "table_row_limit": TABLE_ROWS, "scopes": scopes}
+    return {"version": VERSION, "table_is_measured": table is not None, "scopes": scopes}
+
+
+def _measure_table(diff: Embedded, rows: int, detailed: frozenset[int]) -> dict[str, Any] | None:
+    """All rows of both ends, where whoever compared them can afford it."""
+    if diff.measured is not None and rows <= diff.measured.row_limit:
+        try:
+            return _Scope(diff, diff.measured, detailed).measure()
+        except MeasuringError as error:
+            diff.warnings.append(f"Spark compared the rows and could not measure them: {_encode(str(error))}")
+    if rows > HereMeasured.row_limit:
+        return None
+    return _Scope(diff, HereMeasured(diff, {side: _load_table(diff, side) for side in "ba"}), detailed).measure()
 
 
 def _load_table(diff: Embedded, side: str) -> str:

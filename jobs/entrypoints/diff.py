@@ -60,6 +60,7 @@ class Comparison:
         except BaseException as error:
             self.error = error
         finally:
+            self.executors.close()
             self.done.set()
 
     def _connected(self, connection: duckdb.DuckDBPyConnection | None) -> None:

@@ -119,26 +119,37 @@ class BothExecutors:
         self._session = session
         self._diff = diff
         self.by_spark = 0
+        self._compared: Any = None
+        self._last: Any = None
 
     def diff(self, folder: Path, *sides: Any, **options: Any) -> dict[str, Any]:
         """What `tests.factories.engine.diff` gives."""
         embedded = self._diff(folder, *sides, **dict(options))
-        spark = self._diff(folder, *sides, **options, reduce=self._reduce)
+        try:
+            spark = self._diff(folder, *sides, **options, reduce=self._reduce)
+        finally:
+            self._close()
         assert told(spark) == told(embedded)
         self.by_spark += spark["executor"] == "spark"
         return spark
 
+    def _close(self) -> None:
+        if self._compared is not None:
+            self._compared.close()
+            self._compared = None
+            assert not list(Path(f"{self._last.folder}-listings").iterdir())
+            assert not self._last.scanners, "this process read data files, though Spark compared them"
+
     def _reduce(self, diff: Any) -> Decision:
-        from jobs.engine.executors import reduce_by
+        from jobs.engine.executors import compare_by
         from jobs.engine.spark_diff import find_obstacle
 
         if obstacle := find_obstacle(diff):
             return Decision("embedded", obstacle)
-        listings = f"{diff.folder}-listings"
-        diff.reduced = reduce_by(
+        self._last, listings = diff, f"{diff.folder}-listings"
+        self._compared = compare_by(
             self._session, diff, folder=f"file://{listings}", fetch=lambda frame: [frame.toArrow()]
         )
-        assert not list(Path(listings).iterdir())
         return Decision("spark", "a test asks it")
 
 
