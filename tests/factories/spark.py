@@ -10,9 +10,12 @@ from typing import Any
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 
-def new_session(options: Mapping[str, str]) -> Any:
-    """A session with catalogs and settings that no other sees. Do not stop it: that would stop the context of all."""
-    session = _first_session().newSession()
+def new_session(options: Mapping[str, str], *, memory: str = "1g") -> Any:
+    """A session with catalogs and settings that no other sees. Do not stop it: that would stop the context of all.
+
+    `memory` is the heap of the process if this is its first session.
+    """
+    session = _first_session(memory).newSession()
     for key, value in options.items():
         session.conf.set(key, value)
     return session
@@ -31,7 +34,7 @@ def rest_catalog(name: str, uri: str, token: str, branch: str | None = None) -> 
 
 
 @cache
-def _first_session() -> Any:
+def _first_session(memory: str) -> Any:
     """What takes ten seconds to start; it ends with the process."""
     from pyspark.sql import SparkSession
 
@@ -49,7 +52,7 @@ def _first_session() -> Any:
         .config("spark.sql.extensions", _EXTENSIONS)
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.memory", "1g")
+        .config("spark.driver.memory", memory)
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .getOrCreate()

@@ -1,29 +1,8 @@
-"""Row diffs against their peers, interleaved in one run, so that only ratios inside one line mean anything.
-
-    make bench-diff            or    python -m tests.bench.diff [--rows 1000000] [--repeat 3] [--large] [--no-spark]
-
-Every group of lines is one table: the same change written copy-on-write (scattered over all files in one commit or in
-four, or clustered in one file), with position deletes, or with deletion vectors. Peers: *decode*, reading the differing
-files and nothing else, the floor; *script*, a plain DuckDB full outer join over both whole snapshots that writes all
-changed rows; *procedure*, Iceberg's `create_changelog_view` with updates, and *join*, a full outer join, both in a warm
-Spark; in processes with packages of their own *datacompy*'s report, *SQLMesh*'s `table_diff` and *Recce*'s
-`value_diff`, the latter two over DuckDB. "counts" is when the counts are known, "diff" when all changed rows are
-stored, "ready" when the column statistics of both whole tables are; all of them from the first step on, engine start
-included. Seconds are medians; the processor's own seconds stand beside them, which other work on the machine changes
-less (a peer's are those of its process). The slope is the time of one and the same change to a table of ten times the
-rows. `--large` adds five and ten million rows. Every result is checked against the counts that the change was made
-with.
-"""
+"""Tables with two ends, the truth about them, and what each contestant took to find it."""
 
 from __future__ import annotations
 
-import argparse
 import os
-import resource
-import shutil
-import subprocess
-import sys
-import tempfile
 import time
 from collections import defaultdict
 from contextlib import contextmanager
@@ -31,23 +10,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
-from jobs.engine.artifact import Progress
-from jobs.engine.planner import plan_diff
-from jobs.protocol import DiffRequest, SideRef, write_message
-from tests.bench.diff_peers.processes import PACKAGES, PROCESS_PEERS
 from tests.factories import engine as tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
+
+    from jobs.protocol import SideRef
 
 FILES = 16
 SLOPE_FILE = 6_250
@@ -68,6 +43,8 @@ class Case:
     deleted: int
     files: tuple[list[str], list[str]] | None
     """The data files of both ends, where rows can be read without applying deletes."""
+    has_row_ids: bool = False
+    """Whether Spark wrote it, with ids that rows keep when they are changed."""
     spent: dict[str, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
     """What each contestant took, every time: seconds, and seconds of the processor."""
 
@@ -254,162 +231,3 @@ def flights(root: Path) -> Case:
 
 def paths_of(table: Table) -> list[str]:
     return [file.file_path.removeprefix("file://") for file in tables.data_files(table)]
-
-
-# --- the contestants ------------------------------------------------------------------------------
-
-
-def run_ours(case: Case, folder: Path) -> None:
-    moments: dict[str, Moment] = {}
-    enter = Progress.enter
-
-    def mark(progress: Progress, phase: str, **known: Any) -> None:
-        moments[phase] = Moment.now()
-        enter(progress, phase, **known)
-
-    started = Moment.now()
-    with patch.object(Progress, "enter", mark):
-        summary = tables.diff(folder, case.before, case.after, key=case.key)
-    for what, following in (("counts", "writing"), ("diff", "statistics"), ("ready", "ready")):
-        case.note(what, *moments[following].since(started))
-    found = [summary["updated"], summary["inserted"], summary["deleted"]]
-    case.check("the engine", found, [case.updated, case.inserted, case.deleted])
-
-
-def run_decode(case: Case, _folder: Path) -> None:
-    """Read every column of the files that differ, with DuckDB, two threads."""
-    plan = plan_diff(before=case.before, after=case.after)
-    entries = [file.data for file in (*plan.left, *plan.came)] + [file.before.data for file in plan.shifted]
-    paths = [entry.path.removeprefix("file://") for entry in entries]
-    with case.timed("decode"):
-        connection = duckdb.connect(config={"threads": "2"})
-        connection.sql("SELECT * FROM read_parquet($1)", params=[paths]).to_arrow_reader(100_000).read_all()
-
-
-def run_script(case: Case, folder: Path) -> None:
-    """What somebody would write by hand: one full outer join of both snapshots, all changed rows written."""
-    if case.files is None:
-        return
-    target = folder / "script.parquet"
-    with case.timed("script"):
-        connection = duckdb.connect(config={"threads": "2", "memory_limit": "4GB"})
-        described = connection.sql("DESCRIBE SELECT * FROM read_parquet($1)", params=[case.files[0]]).fetchall()
-        names = [row[0] for row in described]
-        keys = " AND ".join(f"b.{name} IS NOT DISTINCT FROM a.{name}" for name in case.key)
-        differs = " OR ".join(f"b.{name} IS DISTINCT FROM a.{name}" for name in names)
-        columns = ", ".join(f"b.{name} AS before_{name}, a.{name} AS after_{name}" for name in names)
-        order = ", ".join(f"coalesce(b.{name}, a.{name})" for name in case.key)
-        connection.execute(
-            f"COPY (SELECT {columns} FROM read_parquet({case.files[0]!r}) b "
-            f"FULL OUTER JOIN read_parquet({case.files[1]!r}) a ON {keys} WHERE {differs} ORDER BY {order}) "
-            f"TO '{target}' (FORMAT parquet, COMPRESSION zstd)"
-        )
-
-
-def peak_memory(case: Case, folder: Path) -> int:
-    """MiB of a diff in a process of its own, imports included."""
-    target = folder / f"peak-{abs(hash(case.name))}"
-    target.mkdir()
-    request = target / "request.json"
-    result = str(target / "result.json")
-    write_message(request, DiffRequest(case.before, case.after, str(target), result, key=case.key))
-    code = (
-        "import resource, subprocess, sys; "
-        f"subprocess.run([sys.executable, '-m', 'jobs.entrypoints.diff', {str(request)!r}], check=True); "
-        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)"
-    )
-    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    return int(found.stdout.split()[-1])  # above it the engine says who compares
-
-
-# --- the table ------------------------------------------------------------------------------------
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.diff", description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument(
-        "--large",
-        action="store_true",
-        help="also five and ten times the rows, without peers in Spark or with packages of their own",
-    )
-    parser.add_argument("--no-spark", action="store_true", help="leave out the peers in Spark")
-    options = parser.parse_args()
-    root = Path(tempfile.mkdtemp(prefix="bench-diff-"))
-    try:
-        cases = make_cases(root, options.rows)
-        contestants: list[Callable[[Case, Path], None]] = [run_ours, run_decode, run_script]
-        contestants += [peer.run for peer in PROCESS_PEERS]
-        if not options.no_spark:
-            from tests.bench.diff_peers.spark import SparkPeers
-
-            peers = SparkPeers(root)
-            contestants += [peers.run_procedure, peers.run_join]
-        race(cases, contestants, root, options.repeat)
-        slopes = [slope(root, rows) for rows in (options.rows // 10, options.rows)]
-        race(slopes, [run_ours], root, 5)
-        if options.large:
-            large = [
-                copy_on_write(root, options.rows * 5, clustered=False),
-                copy_on_write(root, options.rows * 10, clustered=True),
-                copy_on_write(root, options.rows * 10, clustered=False, share=0.1),
-            ]
-            race(large, [run_ours, run_decode, run_script], root, 1)
-            cases += large
-        report(cases, {case.name: peak_memory(case, root) for case in cases}, slopes, options)
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
-
-
-def make_cases(root: Path, rows: int) -> list[Case]:
-    """The tables to compare."""
-    return [
-        flights(root),
-        copy_on_write(root, rows // 10, clustered=False),
-        copy_on_write(root, rows // 10, clustered=True),
-        copy_on_write(root, rows, clustered=False),
-        copy_on_write(root, rows, clustered=False, commits=4),
-        copy_on_write(root, rows, clustered=True),
-        merge_on_read(root, rows, vectors=False),
-        merge_on_read(root, rows, vectors=True),
-    ]
-
-
-def race(cases: list[Case], contestants: list[Callable[[Case, Path], None]], root: Path, repeat: int) -> None:
-    """Let all run in turn, so that what else the machine does slows all of them."""
-    for _ in range(repeat):
-        for case in cases:
-            for contestant in contestants:
-                contestant(case, root)
-
-
-def report(cases: list[Case], memory: dict[str, int], slopes: list[Case], options: Any) -> None:
-    """Seconds, and ratios within the same table."""
-    print(f"10 columns in {FILES} files unless said; medians of {options.repeat}, first call in brackets")
-    print("| table, rows | contestant | seconds | processor's | diff / it | by processor |")
-    print("|---|---|---|---|---|---|")
-    for case in cases:
-        for peer in case.spent:
-            print(f"| {case.name} | {peer} | {_cells(case, peer)} |")
-        print(f"| {case.name} | peak MiB of ours | {memory[case.name]} | | | |")
-    ends = [case.usual("diff") for case in slopes]
-    said = " and ".join(f"{seconds:.3f} s ({processor:.3f} s)" for seconds, processor in ends)
-    ratios = " ".join(f"{large / small:.2f}x" for small, large in zip(*ends, strict=True))
-    print(f"slope: the same change in ten times the rows, {said}: {ratios}, by seconds and by processor's seconds")
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    missing = "" if PACKAGES.exists() else "; datacompy, SQLMesh and Recce are not installed"
-    print(f"this process with all contestants: {own} MiB{missing}; the procedure refuses tables with delete files")
-
-
-def _cells(case: Case, peer: str) -> str:
-    seconds, processor = case.usual(peer)
-    taken = f"{seconds:.3f} ({case.spent[peer][0][0]:.3f}) | {processor:.3f}"
-    if peer in {"counts", "diff", "ready"}:
-        return f"{taken} | | "
-    ours = case.usual("diff")
-    return f"{taken} | {ours[0] / seconds:.2f} | {ours[1] / processor:.2f}"
-
-
-if __name__ == "__main__":
-    main()

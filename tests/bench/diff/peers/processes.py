@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.bench.diff import Case
+    from tests.bench.diff.cases import Case
 
 HERE = Path(__file__).parent
-PACKAGES = HERE.parents[2] / ".venv" / "peers"
+PACKAGES = HERE.parents[3] / ".venv" / "peers"
 LIMIT = 300
 SILENT = {"DO_NOT_TRACK": "1", "RECCE_DISABLE_TELEMETRY": "1", "SQLMESH__DISABLE_ANONYMIZED_ANALYTICS": "true"}
 """A benchmark tells nobody that it ran."""

@@ -1,14 +1,22 @@
-"""Spark as a peer: Iceberg's own `create_changelog_view`, and a full outer join of both snapshots."""
+"""Spark as a peer: Iceberg's own `create_changelog_view`, and a full outer join of both snapshots.
+
+It also writes tables of format version 3, whose rows keep their ids when it changes them.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from jobs.protocol import SideRef
+from tests.bench.diff.cases import INSERTED, Case, make_rows, pick
 from tests.factories.spark import new_session
 
 if TYPE_CHECKING:
-    from tests.bench.diff import Case
+    import numpy as np
 
 CATALOG = "bench"
 
@@ -24,7 +32,7 @@ class SparkPeers:
             f"{key}.type": "hadoop",
             f"{key}.warehouse": f"file://{self.warehouse}",
         }
-        self.session = new_session({**catalog, "spark.sql.shuffle.partitions": "8"})
+        self.session = new_session({**catalog, "spark.sql.shuffle.partitions": "8"}, memory="4g")
         self.process: int = self.session.sparkContext._gateway.proc.pid
         self.tables: dict[str, str] = {}
 
@@ -39,6 +47,40 @@ class SparkPeers:
             (folder / "version-hint.text").write_text("1")
             self.tables[case.name] = f"{CATALOG}.n.{name}"
         return self.tables[case.name]
+
+    def write_version_3(self, rows: int, mode: str) -> Case:
+        """A table whose scattered changes are one `MERGE`, copy-on-write or merge-on-read."""
+        updated, deleted = pick(rows, clustered=False)
+        inserted = int(rows * INSERTED)
+        table = f"{CATALOG}.n.{mode.replace('-', '_')}"
+        whole = self._show("whole", make_rows(0, rows))
+        columns = ", ".join(f"{name} {kind}" for name, kind in self.session.table(whole).dtypes)
+        self.session.sql(
+            f"CREATE TABLE {table} ({columns}) USING iceberg TBLPROPERTIES ('format-version' = '3', "
+            f"'write.merge.mode' = '{mode}', 'write.distribution-mode' = 'none')"
+        )
+        self.session.sql(f"INSERT INTO {table} SELECT * FROM {whole}")
+        log = self._show("log", _change_log(updated, deleted, make_rows(rows, rows + inserted)))
+        names = self.session.table(whole).columns
+        self.session.sql(
+            f"MERGE INTO {table} t USING {log} s ON t.k = s.k WHEN MATCHED AND s.op = 'delete' THEN DELETE "
+            f"WHEN MATCHED THEN UPDATE SET g = t.g + 1 WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) "
+            f"VALUES ({', '.join(f's.{name}' for name in names)})"
+        )
+        metadata = f"file://{self.warehouse}/n/{table.rpartition('.')[2]}/metadata/v3.metadata.json"
+        old, new = (row[0] for row in self.session.sql(f"SELECT snapshot_id FROM {table}.snapshots").collect())
+        ends = (SideRef(metadata, old), SideRef(metadata, new))
+        name = f"{mode} v3 by Spark, scattered, {rows:,}"
+        self.tables[name] = table
+        return Case(name, *ends, ("k",), len(updated), inserted, len(deleted), None, has_row_ids=True)
+
+    def _show(self, name: str, rows: pa.Table) -> str:
+        """Rows as a view of the session."""
+        folder = self.warehouse / "given"
+        folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(rows, folder / f"{name}.parquet")
+        self.session.read.parquet(f"file://{folder}/{name}.parquet").createOrReplaceTempView(name)
+        return name
 
     def run_procedure(self, case: Case, _folder: Path) -> None:
         """Updates by key, as Iceberg computes them; it refuses tables with delete files."""
@@ -85,3 +127,10 @@ class SparkPeers:
         seen = Observation()
         rows.observe(seen, count(lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
         return int(seen.get["rows"])
+
+
+def _change_log(updated: np.ndarray, deleted: np.ndarray, inserted: pa.Table) -> pa.Table:
+    """What to do with which key; only rows to insert have values."""
+    parts = [pa.table({"k": keys, "op": [op] * len(keys)}) for keys, op in ((updated, "update"), (deleted, "delete"))]
+    come = inserted.append_column("op", pa.array(["insert"] * inserted.num_rows))
+    return pa.concat_tables([come, *parts], promote_options="default")
