@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Bound = int | bytes
 _WHOLE = {"int", "long", "date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"}
 
+_INSTANT_BYTES = 8
+
 
 def ordered_sql(field: Field, value: str) -> str | None:
     """SQL that turns a value of a column into what its bounds compare with; None for types whose bounds are not used.
@@ -63,16 +65,25 @@ def may_overlap(entry: Entry, wanted: Iterable[Range | Values]) -> bool:
 
 def _may_have(entry: Entry, wanted: Values) -> bool:
     low = _read(entry.lower, wanted.field)
-    above = bisect_left(wanted.ordered, True, key=lambda value: not _is_less(value, low))
+    above = bisect_left(wanted.ordered, True, key=lambda value: not is_less(value, low))
     return above < len(wanted.ordered) and _may_reach(entry, Range(wanted.field, *[wanted.ordered[above]] * 2))
 
 
 def _may_reach(entry: Entry, wanted: Range) -> bool:
     low, high = _read(entry.lower, wanted.field), _read(entry.upper, wanted.field)
-    return not (_is_less(wanted.high, low) or _is_less(high, wanted.low))
+    return not (is_less(wanted.high, low) or is_less(high, wanted.low))
 
 
-def _is_less(left: Bound | None, right: Bound | None) -> bool:
+def range_of(entry: Entry, field: Field) -> tuple[Bound, Bound] | None:
+    """The least and the greatest value that a file may have in a column; None where NULL may be among them, or unknown ones."""
+    low, high = _read(entry.lower, field), _read(entry.upper, field)
+    if low is None or high is None or entry.null_counts.get(field.id) != 0:
+        return None
+    return low, high
+
+
+def is_less(left: Bound | None, right: Bound | None) -> bool:
+    """Whether both are known, and the one is less."""
     if isinstance(left, int) and isinstance(right, int):
         return left < right
     return isinstance(left, bytes) and isinstance(right, bytes) and left < right
@@ -82,6 +93,8 @@ def _read(bounds: Mapping[int, bytes], field: Field) -> Bound | None:
     raw = bounds.get(field.id)
     if raw is None or not isinstance(field.type, Primitive):
         return None
+    if field.type.name.startswith("timestamp") and len(raw) < _INSTANT_BYTES:
+        return None  # of a file from when the column was a date
     if field.type.name in _WHOLE:
         # a column that was widened from int keeps bounds of four bytes in its older files
         return int.from_bytes(raw, "little", signed=True)

@@ -51,6 +51,7 @@ class Changes(Keys):
             self._touch("net")
             trouble = self._repeated_keys(among_contributed=True)
             if trouble is None:
+                self._count_pairs()
                 self._join_rows(
                     "(SELECT * FROM net WHERE change = 'deleted')", "(SELECT * FROM net WHERE change = 'inserted')"
                 )
@@ -83,8 +84,10 @@ class Changes(Keys):
         """Fill `changes` unless a key has two of the rows to compare at one end; whether none has."""
         if self.reduced is not None and self.reduced.counted.has_repeats:
             return False
+        self._count_pairs()
         try:
-            self._join_rows("before_rows", "after_rows")
+            for number, (before, after) in enumerate(self.rows_by_part()):
+                self._join_rows(before, after, is_first=not number)
             return self.reduced is not None or self._met_once()
         except duckdb.SequenceException:
             return False  # more pairs than rows
@@ -102,7 +105,12 @@ class Changes(Keys):
         alone = f"SELECT 1 FROM changes WHERE change <> 'updated' GROUP BY {keys} HAVING count(*) > 1 LIMIT 1"
         return not self.connection.execute(alone).fetchall()
 
-    def _join_rows(self, before: str, after: str) -> None:
+    def _count_pairs(self) -> None:
+        """Begin to count the pairs that joins make; there are never more than rows, unless a key has several."""
+        if len(self._sides()) > 1:
+            self.connection.execute(f"CREATE OR REPLACE TEMP SEQUENCE pairs MAXVALUE {sum(self.compared.values()) + 2}")
+
+    def _join_rows(self, before: str, after: str, *, is_first: bool = True) -> None:
         """Pair rows by key; keep those without a partner and those whose values differ. Count the pairs."""
         columns = artifact.stored_columns(self.plan.pairs)
         if len(self._sides()) == 1:
@@ -113,15 +121,15 @@ class Changes(Keys):
                 f"CREATE OR REPLACE TEMP TABLE changes AS SELECT '{change}' AS change, 1::BIGINT AS copies{values} FROM {source}"
             )
             return
-        self.connection.execute(f"CREATE OR REPLACE TEMP SEQUENCE pairs MAXVALUE {sum(self.compared.values()) + 2}")
         matches = " AND ".join(
             f"{left} IS NOT DISTINCT FROM {right}"
             for left, right in zip(self._key_values("b"), self._key_values("a"), strict=True)
         )
         differs = " OR ".join(["b.here IS NULL", "a.here IS NULL", *(self.differs(pair) for pair in self.value_pairs)])
         names = "".join(f", {name}" for name, _ in columns)
+        target = "CREATE OR REPLACE TEMP TABLE changes AS" if is_first else "INSERT INTO changes"
         self.connection.execute(
-            "CREATE OR REPLACE TEMP TABLE changes AS SELECT CASE WHEN b.here IS NULL THEN 'inserted' "
+            f"{target} SELECT CASE WHEN b.here IS NULL THEN 'inserted' "
             "WHEN a.here IS NULL THEN 'deleted' ELSE 'updated' END AS change, 1::BIGINT AS copies"
             f"{names} FROM (SELECT {self._own(columns, 'b')} true AS here FROM {before}) b "
             f"FULL OUTER JOIN (SELECT {self._own(columns, 'a')} true AS here FROM {after}) a ON {matches} "

@@ -218,6 +218,7 @@ class Entry:
     """The id of its first row, of those that do not have one in the file; None before version 3."""
     lower: Mapping[int, bytes] = field(compare=False)
     upper: Mapping[int, bytes] = field(compare=False)
+    null_counts: Mapping[int, int] = field(compare=False)
     manifest: Manifest = field(compare=False)
     """Where the file is listed."""
 
@@ -281,6 +282,7 @@ def _entry(raw: ManifestEntry, manifest: Manifest) -> Entry:
         first_row_id=values[_FIRST_ROW_ID],
         lower=file.lower_bounds or {},
         upper=file.upper_bounds or {},
+        null_counts=file.null_value_counts or {},
         manifest=manifest,
     )
 

@@ -12,12 +12,14 @@ import duckdb
 from jobs.engine import artifact
 from jobs.engine.bounds import may_overlap
 from jobs.engine.columns import comparable, find_pair
+from jobs.engine.components import Part, split_by_key
 from jobs.engine.fields import duckdb_type
 from jobs.engine.rules import filter_columns, filter_pairs, filter_sql
 from jobs.engine.scan import Column, Scanner
+from jobs.engine.sizes import estimate_decoded_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyiceberg.expressions import BooleanExpression
 
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from jobs.engine.planner import DiffPlan, End, LiveFile
     from jobs.engine.reduced import Reduced
     from jobs.protocol import DiffRequest
+
+_PARTS_IN_MEMORY = 4
+"""So many decoded parts fit: a join holds one end of a part in hash tables."""
 
 
 @dataclass
@@ -99,6 +104,34 @@ class Sides:
             body = " UNION ALL ".join(parts) or scanner.live_rows((), columns, dead=f"dead_{name}")
             self.connection.execute(f"CREATE TEMP VIEW {name}_files AS {self._chosen(body, name[0])}")
         self._has_files = True
+
+    def rows_by_part(self) -> Iterator[tuple[str, str]]:
+        """The rows to compare, both ends: in one part, or if they are many in parts that no key connects."""
+        plan, whole = self.plan, Part(self.plan.left, self.plan.came)
+        limit = self.request.memory_bytes // _PARTS_IN_MEMORY
+        parts = [whole]
+        is_joined = self.reduced is None and plan.left and plan.came
+        if is_joined and not plan.shifted and self._decoded_bytes(whole) > limit:
+            parts = split_by_key(whole, self.key_pairs, size=self._decoded_bytes, limit=limit)
+        if len(parts) == 1:
+            yield "before_rows", "after_rows"
+            return
+        for part in parts:
+            yield self._rows_of("before", plan.before, part.left), self._rows_of("after", plan.after, part.came)
+
+    def _rows_of(self, name: str, end: End, files: tuple[LiveFile, ...]) -> str:
+        scanner = self.scanner(end)
+        assert scanner is not None  # noqa: S101 - a part has files of an end that has metadata
+        rows = scanner.live_rows(files, self.columns(name[0]), dead=f"dead_{name}")
+        return f"({self._chosen(rows, name[0])})"
+
+    def _decoded_bytes(self, part: Part) -> int:
+        ends = ((self.plan.before, part.left), (self.plan.after, part.came))
+        return sum(
+            estimate_decoded_bytes(end.schema, [file.data for file in files])
+            for end, files in ends
+            if end.schema is not None
+        )
 
     def load_deleted(self) -> None:
         """Have the deleted positions of the files that the plan names, `dead_before` and `dead_after`."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField, StringType
+from pyiceberg.types import DateType, LongType, NestedField, StringType
 
-from jobs.engine.bounds import Range, Values, may_overlap
+from jobs.engine.bounds import Range, Values, may_overlap, range_of
 from jobs.engine.columns import pair_columns
 from jobs.engine.fields import Field, Primitive
 from jobs.engine.fields import Schema as Columns
@@ -159,3 +160,16 @@ def test_bounds_tell_which_files_can_hold_a_key(tmp_path: Path) -> None:
     assert files(Range(key, 1, 9), Range(value, b"", b"10")) == [1]
     new = Field(3, "new", Primitive("long"))
     assert files(Range(new, 0, 0)) == files(Values(new, (0,))) == [1, 5]
+
+
+def test_bounds_of_files_from_before_a_date_became_a_timestamp_say_nothing(tmp_path: Path) -> None:
+    table = tables.make_table(tmp_path, Schema(NestedField(1, "k", DateType(), required=False)))
+    table.append(tables.arrow_rows(table, [{"k": dt.date(2026, 1, 2)}]))
+    snapshot = tables.snapshot_of(table)
+    entry = plan(table, snapshot, snapshot).shared()[0].data
+    instant = Field(1, "k", Primitive("timestamp"))
+    at = int(dt.datetime(2026, 1, 2, tzinfo=dt.UTC).timestamp() * 1_000_000)
+    assert may_overlap(entry, [Range(instant, at, at)])
+    assert range_of(entry, instant) is None
+    days = at // 86_400_000_000
+    assert range_of(entry, Field(1, "k", Primitive("date"))) == (days, days)
