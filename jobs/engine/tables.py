@@ -49,5 +49,10 @@ def write(session: SparkSession, frame: DataFrame, table: Table, *, name: str, i
 
 
 def from_arrow(session: Any, data: pa.Table) -> Any:
-    """Make a Spark DataFrame of an Arrow table."""
-    return session.createDataFrame(data)
+    """Make a Spark DataFrame of an Arrow table, with the types that Spark reads a table's columns as."""
+    columns = [_as_text(column) if column.type == pa.uuid() else column for column in data.columns]
+    return session.createDataFrame(pa.table(columns, names=data.column_names))
+
+
+def _as_text(uuids: pa.ChunkedArray) -> pa.Array:
+    return pa.array([None if value is None else str(value) for value in uuids.to_pylist()], pa.string())

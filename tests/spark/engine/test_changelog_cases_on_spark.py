@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from jobs.engine import tables
 from tests.unit.engine import test_engine_changelog as files
 from tests.unit.engine.test_engine_changelog import (  # noqa: F401 - collected here again
     test_a_step_reads_the_files_that_its_snapshots_do_not_share,
@@ -33,3 +35,9 @@ def _by_spark(monkeypatch: pytest.MonkeyPatch, read_by_spark: Callable[..., Any]
         monkeypatch.setattr(module, "read_changelog", read_by_spark)
     # a context of Spark does not survive a fork
     monkeypatch.setattr(cases, "in_child", lambda function: function())
+
+
+def test_a_uuid_is_the_text_that_spark_reads_it_as(quick_session: Any) -> None:
+    uuids = pa.array([bytes(range(16)), None], pa.binary(16)).cast(pa.uuid())
+    frame = tables.from_arrow(quick_session, pa.table({"u": uuids, "n": [1, 2]}))
+    assert [tuple(row) for row in frame.collect()] == [("00010203-0405-0607-0809-0a0b0c0d0e0f", 1), (None, 2)]
