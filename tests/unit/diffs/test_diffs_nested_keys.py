@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, StringType, StructType
@@ -89,9 +92,32 @@ def test_the_page_shows_the_key_in_front_and_links_to_the_rows_history(folder: P
     assert (view.key, [one.text for one in view.columns]) == ("d.a", ["value", "d"])
 
 
-def test_exports_hold_the_columns_alone(folder: Path) -> None:
-    head = b"".join(exports.export_csv(folder)).decode().splitlines()[0]
-    assert head == "change,copies,before.value,after.value,before.d,after.d"
+def test_exports_have_a_column_for_the_key_on_each_side(folder: Path) -> None:
+    lines = list(csv.DictReader(io.StringIO(b"".join(exports.export_csv(folder)).decode())))
+    assert list(lines[0]) == [
+        "change",
+        "copies",
+        "before.d.a",
+        "after.d.a",
+        "before.value",
+        "after.value",
+        "before.d",
+        "after.d",
+    ]
+    found = [(row["change"], row["before.d.a"], row["after.d.a"], row["after.d"]) for row in lines]
+    assert found == [
+        ("updated", "1", "1", '{"a": 1, "it\'s": "one"}'),
+        ("updated", "2", "2", '{"a": 2, "it\'s": "zwei"}'),
+        ("deleted", "3", "", ""),
+        ("inserted", "", "4", '{"a": 4, "it\'s": "four"}'),
+        ("updated", "", "", ""),
+    ]
+    stored = pq.read_table(io.BytesIO(b"".join(exports.export_parquet(folder))))
+    assert [one.name for one in stored.schema.field("before").type] == ["d.a", "value", "d"]
+    sides = [
+        (row["before"] and row["before"]["d.a"], row["after"] and row["after"]["d.a"]) for row in stored.to_pylist()
+    ]
+    assert sides == [(1, 1), (2, 2), (3, None), (None, 4), (None, None)]
 
 
 def test_a_quote_in_the_name_of_a_field_is_part_of_it(tmp_path: Path) -> None:

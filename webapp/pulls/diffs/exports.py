@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import tempfile
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from webapp.datasets.rules.encoding import encode_value
@@ -14,14 +16,27 @@ from webapp.pulls.diffs import reader
 from webapp.pulls.diffs.artifact import open_artifact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from webapp.pulls.diffs.artifact import Artifact
+    from webapp.pulls.diffs.artifact import Artifact, Column
 
 _EXPORT_BATCH = 2_000
 _CHUNK = 1 << 20
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One end of the diff in an export."""
+
+    name: str
+    prefix: Literal["a", "b"]
+    lacking: str
+    """The change whose rows this end does not have."""
+
+
+_SIDES = (_Side("before", "b", "inserted"), _Side("after", "a", "deleted"))
 
 
 def export_csv(folder: str | Path) -> Iterator[bytes]:
@@ -40,21 +55,38 @@ def _csv_chunks(artifact: Artifact) -> Iterator[bytes]:
     for batch in reader.read_batches(artifact.rows, _EXPORT_BATCH):
         lines = []
         for line in reader.to_rows(pa.Table.from_batches([batch])):
-            values = [_csv_value(encode_value(line[stored]), is_text=is_text) for _, stored, is_text in fields]
+            values = [_csv_value(encode_value(_follow(line, path)), is_text=is_text) for _, path, is_text in fields]
             lines.append(",".join([line["change"], str(line["copies"]), *values]))
         yield ("\r\n".join(lines) + "\r\n").encode()
 
 
-def _csv_fields(artifact: Artifact) -> list[tuple[str, str, bool]]:
-    """Head, stored column, whether it holds text: per column before, then after."""
-    found = []
-    for column in artifact.columns:
-        sides = (("before", "b", column.before_name), ("after", "a", column.after_name))
-        for side, prefix, name in sides:
-            stored = f"{prefix}{column.index}"
-            if name is not None and stored in artifact.types:
-                found.append((f"{side}.{name}", stored, _holds_text(artifact.types[stored])))
-    return found
+def _csv_fields(artifact: Artifact) -> list[tuple[str, tuple[str, ...], bool]]:
+    """Head, where the value is, whether it is text: per column before, then after."""
+    return [
+        (f"{side.name}.{name}", path, _holds_text(artifact.types[column.stored(side.prefix)]))
+        for column in artifact.shown
+        for side in _SIDES
+        for name, path in _find_value(artifact, column, side)
+    ]
+
+
+def _find_value(artifact: Artifact, column: Column, side: _Side) -> list[tuple[str, tuple[str, ...]]]:
+    """The name and the place of a column's values on one side: the stored column, then fields inside it."""
+    if side.prefix == "b":
+        name, path = column.before_name, column.before_path
+    else:
+        name, path = column.after_name, column.after_path
+    if name is None or column.stored(side.prefix) not in artifact.types:
+        return []
+    return [(name, (f"{side.prefix}{column.index}", *path[1:]))]
+
+
+def _follow(line: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    """A value of a stored row; what a NULL struct holds is NULL."""
+    value: Any = line
+    for name in path:
+        value = None if value is None else value[name]
+    return value
 
 
 def _holds_text(type_: str) -> bool:
@@ -85,7 +117,10 @@ def _csv_quote(text: str) -> str:
 
 
 def export_parquet(folder: str | Path) -> Iterator[bytes]:
-    """The whole diff as Parquet: `change`, `copies`, `changed` (names), and `before` and `after` as structs."""
+    """The whole diff as Parquet: `change`, `copies`, `changed` (names), and `before` and `after` as structs.
+
+    Parts of the key that stand inside a struct column have a column of their own there, as in CSV.
+    """
     return _parquet_chunks(open_artifact(folder))
 
 
@@ -115,15 +150,15 @@ def _friendly(artifact: Artifact, batch: pa.RecordBatch) -> pa.Table:
     )
     change = batch.column("change")
     outputs: dict[str, Any] = {"change": change, "copies": batch.column("copies"), "changed": changed}
-    for side, prefix, lacking in (("before", "b", "inserted"), ("after", "a", "deleted")):
-        chosen = [
-            (name, batch.column(f"{prefix}{column.index}"))
-            for column in artifact.columns
-            if (name := column.before_name if prefix == "b" else column.after_name) is not None
-            and f"{prefix}{column.index}" in artifact.types
-        ]
-        if chosen:
-            mask = pa.array([value == lacking for value in change.to_pylist()], pa.bool_())
-            fields = [pa.field(name, array.type) for name, array in chosen]
-            outputs[side] = pa.StructArray.from_arrays([array for _, array in chosen], fields=fields, mask=mask)
+    for side in _SIDES:
+        found = [one for column in artifact.shown for one in _find_value(artifact, column, side)]
+        if found:
+            mask = pa.array([value == side.lacking for value in change.to_pylist()], pa.bool_())
+            arrays = [_extract(batch, path) for _, path in found]
+            fields = [pa.field(name, array.type) for (name, _), array in zip(found, arrays, strict=True)]
+            outputs[side.name] = pa.StructArray.from_arrays(arrays, fields=fields, mask=mask)
     return pa.table(outputs)
+
+
+def _extract(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
+    return pc.struct_field(batch.column(path[0]), path[1:]) if path[1:] else batch.column(path[0])
