@@ -17,6 +17,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+from jobs.engine.listing import Listing
 from tests.factories.catalog import Catalog, schema
 from tests.factories.object_store import BUCKET, ObjectStore
 from tests.unit.catalog.test_views import version
@@ -137,6 +138,34 @@ def test_orphans_go_when_they_are_old_and_not_before(written: Callable[..., Any]
     found = collect_table(Table.objects.get(), older_than=three_days())
     assert (found.locations, found.size) == (told.locations, 50)
     assert {path for path in folder.rglob("*") if path.is_file()} == used | {young}
+    assert rows_of(written)
+
+
+def test_lists_that_a_killed_process_made_for_spark_go_with_their_folders(
+    written: Callable[..., Any], home: Path
+) -> None:
+    table = written().load_table(ORDERS)
+    metadata = folder_of(home) / "metadata"
+    # as transforms and row diffs make them, which remove them when they end by themselves
+    for place in (metadata, metadata / "comparison-7-1"):
+        listing = Listing(table, schema_id=table.schema().schema_id, folder=f"file://{place}", io=table.io)
+        listing.add_snapshot(table.current_snapshot().snapshot_id)
+        listing.add_files([])
+        listing.write()
+    (metadata / "comparison-8-1").mkdir()
+
+    def folders() -> list[Path]:
+        return [path for path in metadata.rglob("*") if path.is_dir()]
+
+    assert len(folders()) == 6
+    assert collect_table(Table.objects.get(), older_than=three_days()).locations == ()
+    age(folder_of(home))
+    (young := metadata / "comparison-9-1").mkdir()
+    told = collect_table(Table.objects.get(), older_than=three_days(), remove=False)
+    assert len(folders()) == 7
+    assert collect_table(Table.objects.get(), older_than=three_days()) == told
+    assert len(told.locations) == 6
+    assert folders() == [young]
     assert rows_of(written)
 
 

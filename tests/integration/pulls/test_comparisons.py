@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.template.loader import render_to_string
 from django.test import RequestFactory
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
+from jobs.protocol import InterruptRequest, SparkAccess
 from tests.factories import engine as tables
 from webapp.builds.runner.launcher import LOST
 from webapp.core import clock
-from webapp.core.errors import TooManyRequests
+from webapp.core.errors import TooManyRequests, Unavailable
 from webapp.datasets.models import Dataset
 from webapp.pulls.api.rows import shape_rows
 from webapp.pulls.models import Comparison
@@ -24,7 +26,8 @@ from webapp.pulls.queries.progress import Progress, describe_progress
 from webapp.pulls.queries.rows import Place, read_first_rows
 from webapp.pulls.rules import states
 from webapp.pulls.serializers import shape_comparison
-from webapp.pulls.services import comparisons, history
+from webapp.pulls.services import comparisons, history, spark
+from webapp.pulls.services.requests import Work
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 
@@ -163,3 +166,38 @@ def test_too_many_waiting_comparisons_refuse_more(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(history, "MOST_WAITING", 1)
     with pytest.raises(TooManyRequests, match="1 comparisons wait already"):
         history.check_queue()
+
+
+class Closed:
+    """A process that nobody could watch."""
+
+    closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize("is_begun", [True, False])
+def test_the_spark_session_of_a_process_that_nobody_watches_is_ended(
+    tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch, *, is_begun: bool
+) -> None:
+    settings.TRIBUTARY_HOME = tmp_path
+    comparison, handle = running(1), Closed()
+    access = SparkAccess(remote="sc://x", owner="comparison-1", session_id="s", folder=str(tmp_path / "lists"))
+    work = Work("diff", InterruptRequest("sc://x", "comparison-1", "s"), "", spark=access)
+    monkeypatch.setitem(comparisons.REQUESTS, comparison.kind, lambda *_: work)
+
+    def fail(*_: Any, **_more: Any) -> Any:
+        raise OperationalError("the database is away") if is_begun else Unavailable("the job runner starts")
+
+    ended: list[str] = []
+    monkeypatch.setattr(spark, "end_session", lambda *, owner, session_id: ended.append(session_id))
+    monkeypatch.setattr(comparisons, "launch", (lambda *_, **_more: handle) if is_begun else fail)
+    monkeypatch.setattr(comparisons, "_watch", fail)
+
+    with pytest.raises(OperationalError if is_begun else Unavailable):
+        comparisons._run(comparison, Comparison.objects.filter(pk=comparison.pk))
+
+    assert ended == ["s"] * is_begun
+    assert handle.closed is is_begun
+    assert not (tmp_path / "lists").exists()

@@ -1,4 +1,5 @@
-"""Collects what nothing refers to any more: files of writers that died, of commits whose outcome nobody could say.
+"""Collects what nothing refers to any more: files of writers that died, of commits whose outcome nobody could say, lists that
+a killed process had made for Spark.
 
 A file is removed when it lies in a table's folder, is older than any writer could still be at work on it, and neither the
 current metadata nor anything that it leads to names it. Whatever cannot be read protects all of its table's files. Tables
@@ -53,6 +54,8 @@ def collect_table(table: Table, *, older_than: datetime, remove: bool = True) ->
     listed = _list_old(table.location, older_than)
     if listed is None:
         return Collected(problem=f"more than {MOST_FILES} files: remove orphan files with an engine")
+    # before their files go, which makes them look used
+    folders = store_of(table.location).list_work_folders(table.location, older_than=older_than)
     table.refresh_from_db()
     try:
         metadata = metadata_files.read(table.metadata_location).metadata
@@ -60,7 +63,10 @@ def collect_table(table: Table, *, older_than: datetime, remove: bool = True) ->
         orphans = set(find_unreferenced(listed, references))
     except (Unreadable, AppError) as error:
         return Collected(problem=str(error))
-    return _remove(table.location, [listed[location] for location in sorted(orphans)], remove=remove)
+    collected = _remove(table.location, [listed[location] for location in sorted(orphans)], remove=remove)
+    if remove:
+        store_of(table.location).remove_empty(table.location, folders)
+    return collected
 
 
 def collect_view(view: View, *, older_than: datetime, remove: bool = True) -> Collected:

@@ -7,7 +7,7 @@ pointer move.
 import errno
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -76,10 +76,35 @@ def delete_below(folder: str, locations: Iterable[str]) -> None:
     root = local_path(folder)
     for location in locations:
         with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            _unlink_below(root, local_path(location).relative_to(root).parts)
+            _remove_below(root, local_path(location).relative_to(root).parts, os.unlink)
 
 
-def _unlink_below(root: Path, parts: tuple[str, ...]) -> None:
+def list_work_folders(location: str, *, older_than: datetime) -> list[Path]:
+    """Folders beside a table's metadata in which nothing was added or removed since, those inside others first.
+
+    No writer keeps files of the table there: processes list in them what Spark shall read for them.
+    """
+    root = local_path(location) / "metadata"
+    found = (Path(folder) for folder, _, _ in os.walk(root, topdown=False))
+    return [path for path in found if path != root and _is_older(path, older_than)]
+
+
+def _is_older(path: Path, than: datetime) -> bool:
+    try:
+        return path.lstat().st_mtime < than.timestamp()
+    except FileNotFoundError:
+        return False  # it went away meanwhile
+
+
+def remove_empty(location: str, folders: Iterable[Path]) -> None:
+    """Remove those of some folders of a table that hold nothing."""
+    root = local_path(location)
+    for folder in folders:
+        with suppress(OSError):
+            _remove_below(root, folder.relative_to(root).parts, os.rmdir)
+
+
+def _remove_below(root: Path, parts: tuple[str, ...], remove: Callable[..., None]) -> None:
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(root, flags)
     try:
@@ -92,7 +117,7 @@ def _unlink_below(root: Path, parts: tuple[str, ...]) -> None:
                 raise
             os.close(descriptor)
             descriptor = below
-        os.unlink(parts[-1], dir_fd=descriptor)
+        remove(parts[-1], dir_fd=descriptor)
     finally:
         os.close(descriptor)
 

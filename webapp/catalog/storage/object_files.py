@@ -2,6 +2,8 @@
 
 import logging
 from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
 
 from webapp.core import object_store
 from webapp.core.errors import Unavailable
@@ -39,6 +41,17 @@ def remove_tree(location: str) -> None:
         object_store.delete([found.location for found in object_store.walk(location)])
     except Unavailable as error:
         logger.warning("files of a dropped table stay below %s: %s", location, error.detail)
+
+
+def list_work_folders(location: str, *, older_than: datetime) -> list[Path]:
+    """An object store has no folders."""
+    _ = location, older_than
+    return []
+
+
+def remove_empty(location: str, folders: Iterable[Path]) -> None:
+    """An object store has no folders."""
+    _ = location, folders
 
 
 def make_table_folders(location: str) -> None:

@@ -7,6 +7,7 @@ import json
 import shutil
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -218,8 +219,10 @@ def _run(comparison: Comparison, held: Any) -> None:
     if work.spark is not None:
         open_spark_folder(Path(work.spark.folder))
     try:
-        code = _launch(work, manifest, folder, held)
-        is_killed = code not in ENDED
+        with closing(_launch(work, manifest, folder)) as handle:
+            is_killed = True  # closing it does that, unless it is seen to end by itself
+            code = _watch(handle, folder, held, time_limit_s=work.time_limit_s)
+            is_killed = code not in ENDED
     finally:
         if work.spark is not None:
             spark.withdraw_spark(work.spark, is_killed=is_killed)
@@ -228,9 +231,8 @@ def _run(comparison: Comparison, held: Any) -> None:
     _finish(folder / ANSWER, code, held, folder)
 
 
-def _launch(work: Work, manifest: Path, folder: Path, held: Any) -> int | None:
-    """Run the process of a comparison to its end; None when it was stopped."""
-    handle = launch(
+def _launch(work: Work, manifest: Path, folder: Path) -> Handle:
+    return launch(
         work.entrypoint,
         manifest,
         sandbox=Sandbox(
@@ -243,10 +245,6 @@ def _launch(work: Work, manifest: Path, folder: Path, held: Any) -> int | None:
         log_path=folder / "log",
         cwd=str(folder),
     )
-    try:
-        return _watch(handle, folder, held, time_limit_s=work.time_limit_s)
-    finally:
-        handle.close()
 
 
 def _watch(handle: Handle, folder: Path, held: Any, *, time_limit_s: float) -> int | None:
