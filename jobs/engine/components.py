@@ -6,13 +6,13 @@ span all keys are one. Only bounds in manifests are looked at.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jobs.engine.bounds import is_less, range_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from jobs.engine.bounds import Bound
     from jobs.engine.columns import Pair
@@ -26,27 +26,32 @@ class Part:
     left: tuple[LiveFile, ...] = ()
     came: tuple[LiveFile, ...] = ()
 
-    def __add__(self, other: Part) -> Part:
-        return Part(self.left + other.left, self.came + other.came)
+
+@dataclass(frozen=True)
+class Room:
+    """How large parts may become where small ones are put together."""
+
+    usual: int
+    """Bytes, decoded. Small hash tables are fast ones."""
+    most: int
+    """Bytes, for as long as fewer files are read at each end than there are threads, which would have nothing to do."""
+    threads: int
 
 
 @dataclass(frozen=True)
 class _Spanned:
-    """One file, and the values of a key column that it may have."""
+    """One file of an end, and the values of a key column that it may have."""
 
-    part: Part
+    end: str
+    file: LiveFile
     low: Bound
     high: Bound
 
 
-def split_by_key(whole: Part, keys: Iterable[Pair], *, size: Callable[[Part], int], limit: int) -> list[Part]:
-    """Parts that no key connects, by the key column that makes the smallest ones; small ones together up to `limit`."""
-    found = [list(_components(whole, pair)) for pair in keys]
-    return min((_pack(parts, size, limit) for parts in [[whole], *found]), key=lambda parts: max(map(size, parts)))
-
-
-def _low(file: _Spanned) -> Any:
-    return file.low  # the bounds of one column are of one kind, which can be sorted
+def split_by_key(whole: Part, keys: Iterable[Pair], *, size: Callable[[Part], int], room: Room) -> list[Part]:
+    """Parts that no key connects, by the key column that makes the most of them; `size` is in decoded bytes."""
+    found = [list(_pack(_components(whole, pair), size, room)) for pair in keys]
+    return max([[whole], *found], key=len)
 
 
 def _components(whole: Part, pair: Pair) -> Iterator[Part]:
@@ -55,15 +60,15 @@ def _components(whole: Part, pair: Pair) -> Iterator[Part]:
         yield whole
         return
     files.sort(key=_low)
-    current = files[0]
+    group, high = files[:1], files[0].high
     for file in files[1:]:
-        if is_less(current.high, file.low):
-            yield current.part
-            current = file
+        if is_less(high, file.low):
+            yield _part(group)
+            group, high = [file], file.high
         else:
-            high = file.high if is_less(current.high, file.high) else current.high
-            current = replace(current, part=current.part + file.part, high=high)
-    yield current.part
+            group.append(file)
+            high = file.high if is_less(high, file.high) else high
+    yield _part(group)
 
 
 def _spanned(whole: Part, pair: Pair) -> list[_Spanned]:
@@ -71,27 +76,38 @@ def _spanned(whole: Part, pair: Pair) -> list[_Spanned]:
     if pair.outer is not None or pair.before is None or pair.after is None or pair.before.type != pair.after.type:
         return []
     found = []
-    for field, parts in (
-        (pair.before, [Part(left=(file,)) for file in whole.left]),
-        (pair.after, [Part(came=(file,)) for file in whole.came]),
-    ):
-        for part in parts:
-            span = range_of((*part.left, *part.came)[0].data, field)
+    for end, field, files in (("left", pair.before, whole.left), ("came", pair.after, whole.came)):
+        for file in files:
+            span = range_of(file.data, field)
             if span is None:
                 return []
-            found.append(_Spanned(part, *span))
+            found.append(_Spanned(end, file, *span))
     return found
 
 
-def _pack(parts: Sequence[Part], size: Callable[[Part], int], limit: int) -> list[Part]:
-    packed = [parts[0]]
-    taken = size(parts[0])
-    for part in parts[1:]:
+def _low(file: _Spanned) -> Any:
+    return file.low  # the bounds of one column are of one kind, which can be sorted
+
+
+def _part(group: Iterable[_Spanned]) -> Part:
+    ends: dict[str, list[LiveFile]] = {"left": [], "came": []}
+    for spanned in group:
+        ends[spanned.end].append(spanned.file)
+    return Part(tuple(ends["left"]), tuple(ends["came"]))
+
+
+def _pack(parts: Iterable[Part], size: Callable[[Part], int], room: Room) -> Iterator[Part]:
+    """Put neighbours together while there is room."""
+    left: list[LiveFile] = []
+    came: list[LiveFile] = []
+    taken = 0
+    for part in parts:
         more = size(part)
-        if taken + more <= limit:
-            packed[-1] += part
-            taken += more
-        else:
-            packed.append(part)
-            taken = more
-    return packed
+        is_narrow = min(len(left) + len(part.left), len(came) + len(part.came)) <= room.threads
+        if taken and taken + more > (room.most if is_narrow else room.usual):
+            yield Part(tuple(left), tuple(came))
+            left, came, taken = [], [], 0
+        left += part.left
+        came += part.came
+        taken += more
+    yield Part(tuple(left), tuple(came))

@@ -12,7 +12,7 @@ import duckdb
 from jobs.engine import artifact
 from jobs.engine.bounds import may_overlap
 from jobs.engine.columns import comparable, find_pair
-from jobs.engine.components import Part, split_by_key
+from jobs.engine.components import Part, Room, split_by_key
 from jobs.engine.fields import duckdb_type
 from jobs.engine.rules import filter_columns, filter_pairs, filter_sql
 from jobs.engine.scan import Column, Scanner
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from jobs.engine.reduced import Reduced
     from jobs.protocol import DiffRequest
 
-_PARTS_IN_MEMORY = 4
-"""So many decoded parts fit: a join holds one end of a part in hash tables."""
+_USUAL_PART, _LARGEST_PART = 4, 2
+"""A part of the memory each: a join holds one end of what it compares."""
 
 
 @dataclass
@@ -107,12 +107,12 @@ class Sides:
 
     def rows_by_part(self) -> Iterator[tuple[str, str]]:
         """The rows to compare, both ends: in one part, or if they are many in parts that no key connects."""
-        plan, whole = self.plan, Part(self.plan.left, self.plan.came)
-        limit = self.request.memory_bytes // _PARTS_IN_MEMORY
+        plan, whole, memory = self.plan, Part(self.plan.left, self.plan.came), self.request.memory_bytes
+        room = Room(usual=memory // _USUAL_PART, most=memory // _LARGEST_PART, threads=self.request.threads)
         parts = [whole]
         is_joined = self.reduced is None and plan.left and plan.came
-        if is_joined and not plan.shifted and self._decoded_bytes(whole) > limit:
-            parts = split_by_key(whole, self.key_pairs, size=self._decoded_bytes, limit=limit)
+        if is_joined and not plan.shifted and self._decoded_bytes(whole) > room.usual:
+            parts = split_by_key(whole, self.key_pairs, size=self._decoded_bytes, room=room)
         if len(parts) == 1:
             yield "before_rows", "after_rows"
             return

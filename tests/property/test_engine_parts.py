@@ -25,7 +25,7 @@ from pyiceberg.types import (
 )
 
 from jobs.engine import sides
-from jobs.engine.components import Part, split_by_key
+from jobs.engine.components import Part, Room, split_by_key
 from jobs.engine.planner import LiveFile, plan_diff
 from tests.factories import engine as tables
 from tests.property import engine_oracle as oracle
@@ -77,7 +77,7 @@ def test_a_diff_in_parts_is_the_whole_diff(made: Any) -> None:
             tables.replace(table, gone, come)
             refs.append(tables.snapshot_of(table))
         both_ends = [tables.side(table, snapshot) for snapshot in refs]
-        with patch.object(sides, "_PARTS_IN_MEMORY", 10**12):
+        with patch.multiple(sides, _USUAL_PART=10**12, _LARGEST_PART=10**12):
             found = tables.diff(Path(folder), *both_ends, key=["k"])
         wanted = oracle.by_key(*ends, ("k",), ["k", "v"])
         assert found["mode"] == ("net" if wanted is None else "identifier")
@@ -91,11 +91,15 @@ def check_parts(ends: list[Any]) -> None:
     whole = Part(plan.left, plan.came)
     if not plan.left or not plan.came:
         return
-    parts = split_by_key(whole, plan.pairs[:1], size=lambda part: len(part.left + part.came), limit=0)
+    parts = split_by_key(whole, plan.pairs[:1], size=count_files, room=Room(0, 0, 2))
     assert sorted(file.data.path for part in parts for file in part.left) == sorted(f.data.path for f in plan.left)
     assert sorted(file.data.path for part in parts for file in part.came) == sorted(f.data.path for f in plan.came)
     keys = [{key for file in (*part.left, *part.came) for key in keys_of(file)} for part in parts]
     assert sum(map(len, keys)) == len(set().union(*keys))
+
+
+def count_files(part: Part) -> int:
+    return len(part.left + part.came)
 
 
 def keys_of(file: LiveFile) -> list[Any]:
@@ -118,20 +122,28 @@ def rewritten(folder: Path, *files: Iterable[int]) -> tuple[list[Any], Part]:
     return ends, Part(plan.left, plan.came)
 
 
-def sizes(ends: list[Any], whole: Part, limit: int) -> list[tuple[int, int]]:
+def sizes(ends: list[Any], whole: Part, room: Room) -> list[tuple[int, int]]:
     """How many files of each end are in each part."""
     keys = plan_diff(before=ends[0], after=ends[1], key=["k"]).pairs[:1]
-    parts = split_by_key(whole, keys, size=lambda part: len(part.left + part.came), limit=limit)
+    parts = split_by_key(whole, keys, size=count_files, room=room)
     return [(len(part.left), len(part.came)) for part in parts]
 
 
 def test_files_in_the_order_of_the_key_fall_into_parts(tmp_path: Path) -> None:
     ends, whole = rewritten(tmp_path, *(range(10 * n, 10 * n + 10) for n in range(6)))
-    found = {limit: sizes(ends, whole, limit) for limit in (0, 4, 5, 100)}
-    assert found == {0: [(1, 1)] * 6, 4: [(2, 2)] * 3, 5: [(2, 2)] * 3, 100: [(6, 6)]}
-    with patch.object(sides, "_PARTS_IN_MEMORY", 10**12):
+    found = {
+        room: sizes(ends, whole, Room(*room)) for room in [(0, 0, 2), (4, 4, 2), (5, 9, 1), (0, 7, 3), (12, 12, 2)]
+    }
+    assert found == {
+        (0, 0, 2): [(1, 1)] * 6,
+        (4, 4, 2): [(2, 2)] * 3,
+        (5, 9, 1): [(2, 2)] * 3,
+        (0, 7, 3): [(3, 3)] * 2,
+        (12, 12, 2): [(6, 6)],
+    }
+    with patch.multiple(sides, _USUAL_PART=10**12, _LARGEST_PART=10**12):
         assert tables.diff(tmp_path, *ends, key=["k"])["updated"] == 60
 
 
 def test_a_file_that_spans_others_keeps_them_together(tmp_path: Path) -> None:
-    assert sizes(*rewritten(tmp_path, [0, 50], [1, 2], [50, 60], [61]), limit=0) == [(3, 3), (1, 1)]
+    assert sizes(*rewritten(tmp_path, [0, 50], [1, 2], [50, 60], [61]), Room(0, 0, 2)) == [(3, 3), (1, 1)]
