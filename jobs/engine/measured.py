@@ -95,6 +95,8 @@ class HereMeasured:
     """Rows that this process reads."""
 
     row_limit = 2_000_000
+    cell_limit = 100_000_000
+    """Rows of few columns may be more: so many values take some ten seconds."""
     diff: Embedded
     sources: Mapping[str, str]
     """What follows FROM, without a star: expanding a thousand columns for each question is what would cost."""

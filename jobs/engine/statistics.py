@@ -60,7 +60,7 @@ def _measure_table(diff: Embedded, rows: int, detailed: frozenset[int]) -> dict[
             return _Scope(diff, diff.measured, detailed).measure()
         except MeasuringError as error:
             diff.warnings.append(f"Spark compared the rows and could not measure them: {_encode(str(error))}")
-    if rows > HereMeasured.row_limit:
+    if rows > max(HereMeasured.row_limit, HereMeasured.cell_limit // max(1, len(diff.plan.pairs))):
         return None
     return _Scope(diff, HereMeasured(diff, {side: _load_table(diff, side) for side in "ba"}), detailed).measure()
 
