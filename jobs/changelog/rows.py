@@ -15,8 +15,8 @@ from jobs.changelog.plan import OWN_PREFIX
 from jobs.engine.fields import Primitive, literal, quote
 from jobs.engine.metadata import describe_table
 from jobs.engine.planner import plan_step
-from jobs.engine.row_ids import COLUMNS, LAST_UPDATED, ROW_ID
-from jobs.engine.scan import Column, Scanner
+from jobs.engine.row_ids import COLUMNS
+from jobs.engine.scan import ID_COLUMNS, Column, Scanner, inherited_ids
 
 if TYPE_CHECKING:
     from jobs.changelog.keys import Key
@@ -108,21 +108,11 @@ class Source:
     def tracked_rows_of(self, files: Sequence[LiveFile]) -> str:
         """Return `rows_of` with the ids of the rows and the commits that last changed them."""
         self._scanner.load_positions("dead_whole", files)
-        reserved = [Column(column.name, column) for column in COLUMNS]
-        rows = self._scanner.live_rows(files, [*self._columns(), *reserved], dead="dead_whole", is_located=True)
-        self._connection.execute(
-            "CREATE OR REPLACE TEMP TABLE scan_origins (file VARCHAR, first_row_id BIGINT, sequence BIGINT)"
-        )
-        entries = [file.data for file in files]
-        known = [(self._scanner.shown_path(e.path), e.first_row_id, e.sequence) for e in entries]
-        self._connection.executemany("INSERT INTO scan_origins VALUES (?, ?, ?)", known)
-        # a row without an id has not been changed since rows have them
-        inherited = {
-            ROW_ID: "o.first_row_id + t.scan_row",
-            LAST_UPDATED: "CASE WHEN o.first_row_id IS NOT NULL THEN o.sequence END",
-        }
-        values = [f"coalesce(t.{column.name}, {value}) AS {column.name}" for column, value in inherited.items()]
-        joined = f"SELECT t.* REPLACE ({', '.join(values)}) FROM ({rows}) t JOIN scan_origins o ON o.file = t.scan_file"
+        rows = self._scanner.live_rows(files, [*self._columns(), *ID_COLUMNS], dead="dead_whole", is_located=True)
+        self._scanner.load_origins("origins", [file.data for file in files])
+        ids = zip(inherited_ids("t", "o"), COLUMNS, strict=True)
+        values = ", ".join(f"{value} AS {column.name}" for value, column in ids)
+        joined = f"SELECT t.* REPLACE ({values}) FROM ({rows}) t JOIN origins o ON o.file = t.scan_file"
         outputs = [f"{_portable(found, f'v{place}')} AS {quote(found.name)}" for place, found in self._chosen(None)]
         return f"SELECT {', '.join([*outputs, *(column.name for column in COLUMNS)])} FROM ({joined})"
 

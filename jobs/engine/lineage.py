@@ -12,18 +12,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from jobs.engine.row_ids import LAST_UPDATED, ROW_ID, VERSION
-from jobs.engine.scan import Column
+from jobs.engine.row_ids import VERSION
+from jobs.engine.scan import ID_COLUMNS, inherited_ids
 
 if TYPE_CHECKING:
     from jobs.engine.planner import End
     from jobs.engine.sides import Sides
-
-_COLUMNS = [Column("row_id", ROW_ID), Column("changed_in", LAST_UPDATED)]
-_FILES = "lineage_files"
-_FILES_SCHEMA = pa.schema({"scan_file": pa.string(), "first_row_id": pa.int64(), "sequence": pa.int64()})
 
 
 def count_versions(diff: Sides) -> dict[str, int] | None:
@@ -31,27 +25,18 @@ def count_versions(diff: Sides) -> dict[str, int] | None:
 
     None where rows have no ids, or do not keep them: equality deletes do not know which rows they replace.
     """
-    if diff.filter is not None or not _has_row_ids(diff):
+    scanner = diff.scanner(diff.plan.before)
+    if scanner is None or diff.filter is not None or not _has_row_ids(diff):
         return None
-    known = {entry.path: entry for entry in diff.plan.opened}
-    first_scanner = diff.scanner(diff.plan.before)
-    if first_scanner is None:
-        return None
-    columns = {
-        "scan_file": [first_scanner.shown_path(path) for path in known],
-        "first_row_id": [entry.first_row_id for entry in known.values()],
-        "sequence": [entry.sequence for entry in known.values()],
-    }
     diff.load_deleted()
-    diff.connection.register(_FILES, pa.table(columns, _FILES_SCHEMA))
+    scanner.load_origins("origins", {entry.path: entry for entry in diff.plan.opened}.values())
     before, after = (
         _versions(diff, name, end) for name, end in (("before", diff.plan.before), ("after", diff.plan.after))
     )
     inserted, deleted, updated = diff.one(
         "SELECT count(*) FILTER (b.changed_in IS NULL), count(*) FILTER (a.changed_in IS NULL), "
-        f"count(*) FILTER (b.changed_in <> a.changed_in) FROM ({before}) b FULL JOIN ({after}) a USING (row_id)"
+        f"count(*) FILTER (b.changed_in <> a.changed_in) FROM ({before}) b FULL JOIN ({after}) a USING (id)"
     )
-    diff.connection.unregister(_FILES)
     return {"inserted": inserted, "deleted": deleted, "updated": updated}
 
 
@@ -73,10 +58,10 @@ def _versions(diff: Sides, name: str, end: End) -> str:
     scanner = diff.scanner(end)
     assert scanner is not None  # noqa: S101 - an end with row ids has metadata
     files = diff.plan.left if name == "before" else diff.plan.came
-    rows = scanner.live_rows(files, _COLUMNS, dead=f"dead_{name}", is_located=True)
+    rows = scanner.live_rows(files, ID_COLUMNS, dead=f"dead_{name}", is_located=True)
     if diff.plan.shifted:
-        rows += " UNION ALL " + scanner.moved_rows(diff.plan.shifted, _COLUMNS, gone=name == "before", is_located=True)
-    return (
-        "SELECT coalesce(r.row_id, f.first_row_id + r.scan_row) AS row_id, coalesce(r.changed_in, f.sequence) AS changed_in "
-        f"FROM ({rows}) r JOIN {_FILES} f USING (scan_file)"
-    )
+        is_before = name == "before"
+        rows += " UNION ALL " + scanner.moved_rows(diff.plan.shifted, ID_COLUMNS, gone=is_before, is_located=True)
+    row_id, changed_in = inherited_ids("r", "o")
+    joined = f"({rows}) r JOIN origins o ON o.file = r.scan_file"
+    return f"SELECT {row_id} AS id, {changed_in} AS changed_in FROM {joined}"

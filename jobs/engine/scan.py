@@ -21,6 +21,7 @@ from pyiceberg.table.deletion_vector import DeletionVector
 from jobs.engine.errors import UnreadableTableError
 from jobs.engine.fields import ListType, MapType, Primitive, StructType, duckdb_type, literal, quote
 from jobs.engine.metadata import local_path, open_io, read_bytes
+from jobs.engine.row_ids import COLUMNS, LAST_UPDATED, ROW_ID
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -36,6 +37,7 @@ KEEP_NAN = "can_have_nan=true"
 """Bounds in Parquet files leave NaN out, as Iceberg's own writers do: without it DuckDB takes them for all values, and
 answers `v = 0` with NaN where 0 is the only other value."""
 _GLOB = re.compile(r"([*?\[])")
+_ORIGINS = pa.schema({"file": pa.string(), "first_row_id": pa.int64(), "sequence": pa.int64()})
 _VECTOR_MAGIC = b"\xd1\xd3\x39\x64"
 
 
@@ -128,6 +130,14 @@ class Scanner:
         ).fetchall()
         self.connection.unregister("scan_counts")
         return sum(file.records for file in files) - int(found[0][0])
+
+    def load_origins(self, table: str, files: Iterable[Entry]) -> None:
+        """Fill `table` with what the rows of files inherit: see `inherited_ids`."""
+        known = [(self.shown_path(file.path), file.first_row_id, file.sequence) for file in files]
+        content = {name: [row[place] for row in known] for place, name in enumerate(_ORIGINS.names)}
+        self.connection.register("scan_origins", pa.table(content, _ORIGINS))
+        self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * FROM scan_origins")
+        self.connection.unregister("scan_origins")
 
     def _shifted(
         self, files: Sequence[ShiftedFile], columns: Sequence[Column], stays: str, goes: str, *, is_located: bool
@@ -330,6 +340,22 @@ class Scanner:
             self.connection.execute(f"CREATE TEMP TABLE {name} AS SELECT DISTINCT * FROM ({rows})")
             self._equality[entries] = name
         return self._equality[entries]
+
+
+ID_COLUMNS = [Column(found.name, found) for found in COLUMNS]
+"""What files hold of the ids of rows."""
+
+
+def inherited_ids(row: str, origin: str) -> tuple[str, str]:
+    """SQL of the id of a located row and of the commit that last changed it, given its file's line of `load_origins`.
+
+    A row of a file without a first row id has not been changed since rows have ids.
+    """
+    changed = f"CASE WHEN {origin}.first_row_id IS NOT NULL THEN {origin}.sequence END"
+    return (
+        f"coalesce({row}.{ROW_ID.name}, {origin}.first_row_id + {row}.scan_row)",
+        f"coalesce({row}.{LAST_UPDATED.name}, {changed})",
+    )
 
 
 def _is_dead(table: str) -> str:
