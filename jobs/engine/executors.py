@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table import StaticTable
 
+from jobs.engine.components import Part
 from jobs.engine.reduced import drop_tables
 from jobs.engine.router import Decision, choose_executor
 from jobs.engine.session import SparkUnavailable, close_session, configure, connect, interrupt_session
-from jobs.engine.sizes import estimate_decoded_bytes
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -65,11 +65,12 @@ class Executors:
 
     def _choose(self, diff: Embedded) -> Decision:
         request, plan = self.request, diff.plan
-        size = 0
-        for end, files, side in ((plan.before, plan.left, "before"), (plan.after, plan.came, "after")):
-            if end.schema is not None:
-                entries = [file.data for file in (*files, *(getattr(moved, side) for moved in plan.shifted))]
-                size += estimate_decoded_bytes(end.schema, entries)
+        size = diff.decoded_bytes(
+            Part(
+                (*plan.left, *(file.before for file in plan.shifted)),
+                (*plan.came, *(file.after for file in plan.shifted)),
+            )
+        )
         if request.executor == "auto" and not (plan.shifted or (plan.left and plan.came)):
             return Decision("embedded", "only one side has rows of its own, and all of them differ")
         return choose_executor(

@@ -16,7 +16,7 @@ from jobs.engine.components import Part, Room, split_by_key
 from jobs.engine.fields import duckdb_type
 from jobs.engine.rules import filter_columns, filter_pairs, filter_sql
 from jobs.engine.scan import Column, Scanner
-from jobs.engine.sizes import estimate_decoded_bytes
+from jobs.engine.sizes import estimatedecoded_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -111,8 +111,8 @@ class Sides:
         room = Room(usual=memory // _USUAL_PART, most=memory // _LARGEST_PART, threads=self.request.threads)
         parts = [whole]
         is_joined = self.reduced is None and plan.left and plan.came
-        if is_joined and not plan.shifted and self._decoded_bytes(whole) > room.usual:
-            parts = split_by_key(whole, self.key_pairs, size=self._decoded_bytes, room=room)
+        if is_joined and not plan.shifted and self.decoded_bytes(whole) > room.usual:
+            parts = split_by_key(whole, self.key_pairs, size=self.decoded_bytes, room=room)
         if len(parts) == 1:
             yield "before_rows", "after_rows"
             return
@@ -125,10 +125,11 @@ class Sides:
         rows = scanner.live_rows(files, self.columns(name[0]), dead=f"dead_{name}")
         return f"({self._chosen(rows, name[0])})"
 
-    def _decoded_bytes(self, part: Part) -> int:
+    def decoded_bytes(self, part: Part) -> int:
+        """About the memory that all rows of some files of both ends take."""
         ends = ((self.plan.before, part.left), (self.plan.after, part.came))
         return sum(
-            estimate_decoded_bytes(end.schema, [file.data for file in files])
+            estimatedecoded_bytes(end.schema, [file.data for file in files])
             for end, files in ends
             if end.schema is not None
         )
