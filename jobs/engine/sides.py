@@ -16,7 +16,7 @@ from jobs.engine.components import Part, Room, split_by_key
 from jobs.engine.fields import duckdb_type
 from jobs.engine.rules import filter_columns, filter_pairs, filter_sql
 from jobs.engine.scan import Column, Scanner
-from jobs.engine.sizes import estimatedecoded_bytes
+from jobs.engine.sizes import estimate_decoded_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -129,7 +129,7 @@ class Sides:
         """About the memory that all rows of some files of both ends take."""
         ends = ((self.plan.before, part.left), (self.plan.after, part.came))
         return sum(
-            estimatedecoded_bytes(end.schema, [file.data for file in files])
+            estimate_decoded_bytes(end.schema, [file.data for file in files])
             for end, files in ends
             if end.schema is not None
         )
