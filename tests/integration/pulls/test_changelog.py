@@ -54,6 +54,16 @@ def test_identifier_changelog_of_a_range(ask: Call, levels: dict[str, Any]) -> N
     assert (found["start"], found["end"]) == (str(first["snapshot_id"]), str(second["snapshot_id"]))
 
 
+def test_keys_may_be_named_one_by_one(ask: Call, levels: dict[str, Any]) -> None:
+    first, second, _ = levels["transactions"]
+    ends = f"start={first['id']}&end={second['id']}"
+
+    found = wait(ask, f"{levels['where']}?keys=id&keys=v&{ends}")
+
+    assert found["keys"] == ["id", "v"]
+    assert found["rows"] == wait(ask, f"{levels['where']}?keys=id,v&{ends}")["rows"]
+
+
 def test_net_changes_from_nothing_in_pages(ask: Call, levels: dict[str, Any]) -> None:
     second = levels["transactions"][1]
     address = f"{levels['where']}?end={second['snapshot_id']}&limit=2"

@@ -55,12 +55,12 @@ def read_keys(request: Request) -> list[str] | None:
         InvalidInput: an empty list.
 
     """
-    text = request.GET.get("keys")
-    if text is None:
+    given = request.GET.getlist("keys")
+    if not given:
         return None
-    keys = [name.strip() for name in text.split(",") if name.strip()]
+    keys = [name.strip() for text in given for name in text.split(",") if name.strip()]
     if not keys:
-        message = "Name at least one identifier column, or none at all for net changes."
+        message = "Name at least one identifier column, or leave keys out."
         raise InvalidInput(message, code="no_columns", errors={"keys": [message]})
     return keys
 
