@@ -315,7 +315,10 @@ def record_commit(
         is_new = (before is None and row.parent is None) or summaries.is_replaced(
             snapshots, before=base, after=after.snapshot_id
         )
-        row.type = rules.SNAPSHOT if is_new else rules.type_of_operation(operation)
+        new = summaries.list_new_snapshots(snapshots, before=base, after=after.snapshot_id)
+        # one commit may hold several snapshots: PyIceberg's overwrite is a delete and an append
+        is_mixed = len({snapshot.get("summary", {}).get("operation") for snapshot in new}) > 1
+        row.type = rules.SNAPSHOT if is_new else rules.UPDATE if is_mixed else rules.type_of_operation(operation)
         _mark_committed(row, after, summaries.summarize(snapshots, before=base, after=after.snapshot_id))
         signals.transaction_committed.send(sender=Transaction, transaction=row)
     return row

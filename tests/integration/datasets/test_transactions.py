@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.factories import datasets as make
+from tests.factories.catalog import set_ref, snapshot
 from webapp.catalog import queries as catalog
 from webapp.core.errors import Conflict
 from webapp.datasets import queries, services
@@ -133,6 +134,26 @@ def test_plain_commits_are_implicit_transactions_in_order() -> None:
     assert [row.summary["rows"] for row in history] == [4, 4, 5]
     assert {row.by for row in history} == {user.username}
     assert history[0].snapshot_id == head(dataset, "master")
+
+
+def test_a_commit_that_deletes_and_appends_is_an_update() -> None:
+    user = make.a_user()
+    dataset = make.a_dataset(by=user)
+    client = make.a_client(user)
+    make.write(client, dataset)
+    view = client.load(dataset.table).metadata
+    now = {"timestamp-ms": view["last-updated-ms"]}
+    gone = snapshot(view, operation="delete", **now)
+    follows = {"parent-snapshot-id": gone["snapshot-id"], "sequence-number": gone["sequence-number"] + 1}
+    come = snapshot(view, operation="append", **follows, **now)
+    answer = client.commit(
+        dataset.table,
+        *({"action": "add-snapshot", "snapshot": made} for made in (gone, come)),
+        set_ref("main", come["snapshot-id"]),
+    )
+
+    assert answer.status == 200, answer.body
+    assert [row.type for row in queries.list_history(queries.get_branch(dataset, "master"))] == ["UPDATE", "APPEND"]
 
 
 def test_property_change_is_no_transaction_and_a_schema_change_is_one() -> None:
