@@ -29,6 +29,7 @@ from pyiceberg.manifest import (
 )
 from pyiceberg.types import IntegerType, StructType
 
+from jobs.engine.catalog import BRANCH_HEADER
 from jobs.engine.metadata import ENTRY_SCHEMA, local_path
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ _PARTITION_ID, _EQUALITY_IDS = 102, 135
 _DATA_FILE_ID = 2
 _CODEC = "deflate"
 _KEYS = ("s3.", "client.region")
+_ENDPOINT = "client.refresh-credentials-endpoint"
+_RENEWAL = (_ENDPOINT, "uri", "token", f"header.{BRANCH_HEADER}")
+"""By what Iceberg asks the catalog for other keys before these end, where the table was loaded from a catalog."""
 
 
 class Listing:
@@ -61,7 +65,7 @@ class Listing:
         """The folder of the listing and its name there, which make it a table of Iceberg's file system catalog."""
         self._folder = f"{self.warehouse}/{self.name}"
         is_local = local_path(table.metadata.location).startswith("/")
-        self.keys = {} if is_local else {n: v for n, v in table.io.properties.items() if n.startswith(_KEYS)}
+        self.keys = {} if is_local else _choose_keys(table.io.properties)
         """What opens the listed files where they are in an object store."""
         self._io = io
         self._snapshots: list[dict[str, Any]] = []
@@ -183,6 +187,11 @@ class Listing:
             metadata={**meta, "avro.codec": _CODEC},
         ) as writer:
             writer.write_block(entries)
+
+
+def _choose_keys(properties: Mapping[str, str]) -> dict[str, str]:
+    renewal = _RENEWAL if _ENDPOINT in properties else ()
+    return {name: value for name, value in properties.items() if name.startswith(_KEYS) or name in renewal}
 
 
 def entry_schema(partition: StructType) -> IcebergSchema:
