@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from jobs.engine.planner import LiveFile, ShiftedFile
 
 _UNKNOWN_TO_SPARK = {"time", "timestamp_ns", "timestamptz_ns", "unknown"}
+_RESERVED_BY_SPARK = {"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"}
 
 
 def find_obstacle(schema: Schema, files: Iterable[LiveFile]) -> str:
@@ -31,6 +32,9 @@ def find_obstacle(schema: Schema, files: Iterable[LiveFile]) -> str:
     for field in walk(schema.fields):
         if isinstance(field.type, Primitive) and field.type.name in _UNKNOWN_TO_SPARK:
             return f"it has no type for column {field.name!r} ({field.type.name})"
+    for field in schema.fields:
+        if field.name in _RESERVED_BY_SPARK:
+            return f"it keeps the name {field.name!r} for a column of its own"
     known = {field.id for field in walk(schema.fields)}
     for file in files:
         if any(not known.issuperset(entry.equality_ids) for entry in file.equality):

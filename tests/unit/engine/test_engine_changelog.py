@@ -14,9 +14,10 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, DayTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestampType, UUIDType
 
-from jobs.changelog import apply_changelog, read_changelog
+from jobs.changelog import apply_changelog, plan_changelog, read_changelog
 from jobs.engine.counts import count_rows
 from jobs.engine.errors import UnsupportedTableError
+from jobs.engine.spark import find_obstacle
 from jobs.engine.writer import write_table
 from tests.factories import engine as tables
 
@@ -326,6 +327,15 @@ def test_a_column_may_be_called_as_what_a_scan_adds(tmp_path: Path, name: str) -
     assert sorted((row["id"], row[name], row["_change_type"]) for row in found) == [(1, 6, "DELETE"), (2, 5, "DELETE")]
     apply_changelog(table, read_changelog(table, keys=["id"], start=start, end=None), ["id"], from_empty=False)
     assert sorted(row["id"] for row in read_changelog(table, keys=None, start=None, end=None).to_pylist()) == [0, 3]
+
+
+@pytest.mark.parametrize("name", ["_file", "_deleted", "_row_id"])
+def test_spark_leaves_columns_called_as_its_own_to_this_process(tmp_path: Path, name: str) -> None:
+    table = tables.make_table(tmp_path, Schema(NestedField(1, name, LongType())))
+    table.append(tables.arrow_rows(table, [{name: 1}]))
+    plan = plan_changelog(table, keys=[name], start=None, end=None)
+    assert find_obstacle(plan.schema, plan.files) == f"it keeps the name '{name}' for a column of its own"
+    assert read_changelog(table, keys=[name], start=None, end=None)[name].to_pylist() == [1]
 
 
 @pytest.mark.parametrize("keys", [None, ["id"]])
