@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from jobs.changelog import errors
 from jobs.changelog.apply import TYPES, check_columns, check_types, list_data, resolve_log_keys, widen_schema
@@ -55,6 +55,7 @@ def merge_changelog(
     stored = check_types(to_arrow_schema(StructType([changes.schema[column] for column in data])), table, kept)
     columns = [F.col(quote(column)).alias(column) for column in data]
     kept_by_spark = changes.select(*columns, F.col(TYPE).cast("string").alias(_CHANGE)).localCheckpoint()
+    _check_keys(kept_by_spark, found)
     log = _check_log(kept_by_spark, found)
     if not kept:
         if not from_empty and not log.changes:
@@ -67,6 +68,19 @@ def merge_changelog(
     widen_schema(table, stored)
     _merge(session, log, found, data=data, name=name)
     return log.changes
+
+
+def _check_keys(rows: DataFrame, keys: Sequence[Key]) -> None:
+    """Refuse keys by which Spark cannot match rows: to it no two maps are equal."""
+    for key, field in zip(keys, rows.select(*_values(keys, "k")).schema.fields, strict=True):
+        if _holds_map(field.dataType):
+            raise errors.cannot_apply(f"Spark matches no rows by {key.name!r}, which holds a map; choose other columns")
+
+
+def _holds_map(kind: DataType) -> bool:
+    if isinstance(kind, ArrayType):
+        return _holds_map(kind.elementType)
+    return isinstance(kind, MapType) or any(_holds_map(part.dataType) for part in getattr(kind, "fields", ()))
 
 
 def _check_log(rows: DataFrame, keys: Sequence[Key]) -> _Log:

@@ -12,7 +12,7 @@ import duckdb
 from pyiceberg.table import Table
 
 from jobs.changelog.plan import OWN_PREFIX
-from jobs.engine.fields import Primitive, literal, quote
+from jobs.engine.fields import literal, quote
 from jobs.engine.metadata import describe_table
 from jobs.engine.planner import plan_step
 from jobs.engine.row_ids import COLUMNS
@@ -33,6 +33,8 @@ def connect() -> duckdb.DuckDBPyConnection:
         config={"memory_limit": MEMORY_LIMIT, "temp_directory": "/tmp/changelog", "threads": "2"}  # noqa: S108 - private
     )
     connection.execute("SET TimeZone = 'UTC'")
+    # a UUID comes out as one, and not as its text
+    connection.execute("SET arrow_lossless_conversion = true")
     return connection
 
 
@@ -113,7 +115,7 @@ class Source:
         ids = zip(inherited_ids("t", "o"), COLUMNS, strict=True)
         values = ", ".join(f"{value} AS {column.name}" for value, column in ids)
         joined = f"SELECT t.* REPLACE ({values}) FROM ({rows}) t JOIN origins o ON o.file = t.scan_file"
-        outputs = [f"{_portable(found, f'v{place}')} AS {quote(found.name)}" for place, found in self._chosen(None)]
+        outputs = [f"v{place} AS {quote(found.name)}" for place, found in self._chosen(None)]
         return f"SELECT {', '.join([*outputs, *(column.name for column in COLUMNS)])} FROM ({joined})"
 
     def keys_of(self, files: Sequence[LiveFile], keys: Sequence[Key]) -> str:
@@ -148,11 +150,5 @@ class Source:
         return [next((place, found) for place, found in numbered if found.name == name) for name in names]
 
     def _named(self, rows: str, names: Sequence[str] | None = None) -> str:
-        outputs = [f"{_portable(found, f'v{place}')} AS {quote(found.name)}" for place, found in self._chosen(names)]
+        outputs = [f"v{place} AS {quote(found.name)}" for place, found in self._chosen(names)]
         return f"SELECT {', '.join(outputs) or '1 AS nothing'} FROM ({rows})"
-
-
-def _portable(found: Field, value: str) -> str:
-    """A UUID as the bytes that Arrow casts to one."""
-    is_uuid = isinstance(found.type, Primitive) and found.type.name == "uuid"
-    return f"unhex(replace(CAST({value} AS VARCHAR), '-', ''))" if is_uuid else value

@@ -21,6 +21,7 @@ from pyiceberg.table.deletion_vector import DeletionVector
 from jobs.engine.errors import UnreadableTableError
 from jobs.engine.fields import ListType, MapType, Primitive, StructType, duckdb_type, literal, quote
 from jobs.engine.metadata import local_path, open_io, read_bytes
+from jobs.engine.nodes import Node, dedupe, element_of, identify, read_tree
 from jobs.engine.row_ids import COLUMNS, LAST_UPDATED, ROW_ID
 
 if TYPE_CHECKING:
@@ -39,18 +40,6 @@ answers `v = 0` with NaN where 0 is the only other value."""
 _GLOB = re.compile(r"([*?\[])")
 _ORIGINS = pa.schema({"file": pa.string(), "first_row_id": pa.int64(), "sequence": pa.int64()})
 _VECTOR_MAGIC = b"\xd1\xd3\x39\x64"
-
-
-@dataclass(frozen=True)
-class Node:
-    """One column of a Parquet file, or a part of one."""
-
-    name: str
-    id: int | None
-    type: str
-    """The type that DuckDB reads it as."""
-    repeated: bool
-    children: tuple[Node, ...]
 
 
 @dataclass(frozen=True)
@@ -237,8 +226,14 @@ class Scanner:
         for path, flat in by_file.items():
             signature = tuple(flat)
             if signature not in trees:
-                trees[signature] = _tree(iter(flat)).children
+                trees[signature] = self._identified(read_tree(iter(flat)).children)
             self._schemas[path] = trees[signature]
+
+    def _identified(self, columns: tuple[Node, ...]) -> tuple[Node, ...]:
+        """The columns of a file; where it has no field ids with those of the table's name mapping, if there is one."""
+        if self.metadata.name_mapping is None or any(node.id is not None for node in columns):
+            return columns
+        return identify(columns, self.metadata.name_mapping)
 
     def _constants(
         self, file: Entry, schema: tuple[Node, ...], columns: Sequence[Column]
@@ -257,11 +252,7 @@ class Scanner:
     def _find(self, schema: tuple[Node, ...], wanted: Field) -> Node | None:
         if any(node.id is not None for node in schema):
             return next((node for node in schema if node.id == wanted.id), None)
-        names = {wanted.name}
-        if self.metadata.name_mapping is not None:
-            mapped = (m for m in self.metadata.name_mapping if m.get("field-id") == wanted.id)
-            names = {name for mapping in mapped for name in mapping["names"]}
-        return next((node for node in schema if node.name in names), None)
+        return next((node for node in schema if node.name == wanted.name), None)
 
     def _value(self, column: Column, schema: tuple[Node, ...], constants: Mapping[int, str]) -> str:
         node = self._find(schema, column.field)
@@ -393,32 +384,12 @@ def read_vector(content: bytes, entry: Entry) -> pa.Array:
     return pa.concat_arrays(chunks) if chunks else pa.array([], pa.int64())
 
 
-def _tree(rows: Any) -> Node:
-    """Parquet's flat schema, a parent before its children, as a tree."""
-    name, field_id, type_, count, repeated = next(rows)
-    return Node(name, field_id, type_, repeated, tuple(_tree(rows) for _ in range(count)))
-
-
-def _dedupe(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    """DuckDB's names: a field that differs from an earlier one by case only gets a number."""
-    seen: set[str] = set()
-    result = []
-    for node in nodes:
-        name, count = node.name, 0
-        while name.lower() in seen:
-            count += 1
-            name = f"{node.name}_{count}"
-        seen.add(name.lower())
-        result.append(Node(name, node.id, node.type, node.repeated, node.children))
-    return tuple(result)
-
-
 def project(node: Node, wanted: Type, value: str) -> str:
     """SQL for a value of the wanted type out of a file's column."""
     if isinstance(wanted, Primitive):
         return _project_primitive(node, wanted, value)
     if isinstance(wanted, ListType):
-        element = _element(node)
+        element = element_of(node)
         inner = project(element, wanted.element.type, "x") if element is not None else "x"
         return value if inner == "x" else f"list_transform({value}, lambda x: {inner})"
     if isinstance(wanted, MapType):
@@ -438,7 +409,7 @@ def _project_primitive(node: Node, wanted: Primitive, value: str) -> str:
 
 
 def _project_struct(node: Node, wanted: StructType, value: str) -> str:
-    children = _dedupe(node.children)
+    children = dedupe(node.children)
     by_id = any(child.id is not None for child in children)
     parts, plain = [], len(children) == len(wanted.fields)
     for position, part in enumerate(wanted.fields):
@@ -466,16 +437,6 @@ def _project_map(node: Node, wanted: MapType, value: str) -> str:
     if (keys, values) != ("x.key", "x.value"):
         entries = f"list_transform({entries}, lambda x: struct_pack(key := {keys}, value := {values}))"
     return f"CASE WHEN {value} IS NULL THEN NULL ELSE map_from_entries(list_sort({entries})) END"
-
-
-def _element(node: Node) -> Node | None:
-    """The element of a Parquet list: below one repeated group, or in old files the repeated node itself."""
-    if len(node.children) != 1 or not node.children[0].repeated:
-        return None
-    middle = node.children[0]
-    if len(middle.children) == 1 and middle.name not in {"array", f"{node.name}_tuple"}:
-        return middle.children[0]
-    return middle
 
 
 def default_value(wanted: Field) -> str:

@@ -58,6 +58,8 @@ def _storable_type(kind: pa.DataType, where: str) -> pa.DataType:
     nested = _storable_nested(kind, where)
     if nested is not None:
         return nested
+    if kind == pa.uuid():
+        return kind
     if isinstance(kind, pa.BaseExtensionType):
         return _storable_type(kind.storage_type, where)
     if pa.types.is_dictionary(kind):

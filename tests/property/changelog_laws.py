@@ -30,6 +30,7 @@ class History(Protocol):
     folder: Path
     table: Table
     columns: list[str]
+    """Those of the table, the keys first."""
     states: list[tuple[int | None, list[Row]]]
 
     def make(self) -> Table:
@@ -101,21 +102,27 @@ def is_doubled(bags: Sequence[Counter[Any]], first: int, last: int, width: int) 
 
 def check(history: History, keys: list[str]) -> None:
     """All that holds: every range from the first and the middle version to the last."""
-    width, last = len(keys), len(history.states) - 1
-    bags = [bag(history, rows) for _, rows in history.states]
+    last = len(history.states) - 1
     for first in {0, last // 2, last}:
-        net = net_of(bags, first, last)
-        assert events(history, history.told(first, last, keys=None)) == net
-        if is_doubled(bags, first, last, width):
-            with pytest.raises(ValueError, match="Duplicate rows found for identifier columns"):
-                history.told(first, last, keys=keys)
-        else:
-            log = history.told(first, last, keys=keys)
-            assert events(history, log) == retag(net, width)
-            check_applied(history, keys, first, log)
-            check_latest(history, keys, bags, first)
+        check_range(history, keys, first)
     check_diff(history, keys, history.states[last // 2], history.states[last])
     check_diff(history, keys, history.states[last], history.states[1])
+
+
+def check_range(history: History, keys: list[str], first: int) -> None:
+    """The changelogs from one version to the last."""
+    width, last = len(keys), len(history.states) - 1
+    bags = [bag(history, rows) for _, rows in history.states]
+    net = net_of(bags, first, last)
+    assert events(history, history.told(first, last, keys=None)) == net
+    if is_doubled(bags, first, last, width):
+        with pytest.raises(ValueError, match="Duplicate rows found for identifier columns"):
+            history.told(first, last, keys=keys)
+    else:
+        log = history.told(first, last, keys=keys)
+        assert events(history, log) == retag(net, width)
+        check_applied(history, keys, first, log)
+        check_latest(history, keys, bags, first)
 
 
 def check_latest(history: History, keys: list[str], bags: Sequence[Counter[Any]], first: int) -> None:
@@ -146,8 +153,10 @@ def check_applied(history: History, keys: list[str], first: int, log: Any) -> No
 
 
 def check_diff(history: History, keys: list[str], old: Any, new: Any) -> None:
-    places = list(range(len(history.columns)))
-    sides = [tables.side(history.table, snapshot, history.table.schema().schema_id) for snapshot, _ in (old, new)]
+    schema = history.table.schema()
+    stored = [field.name for field in schema.fields]
+    places = [stored.index(name) for name in history.columns]
+    sides = [tables.side(history.table, snapshot, schema.schema_id) for snapshot, _ in (old, new)]
     folder = history.folder
     wanted = oracle.net(old[1], new[1], history.columns)
     assert oracle.stored(tables.diff(folder, *sides)["rows"], places) == wanted

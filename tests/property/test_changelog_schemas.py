@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.table.name_mapping import create_mapping_from_schema
 
 from jobs.changelog import read_changelog
 from tests.factories import engine as tables
 from tests.property import engine_oracle as oracle
 from tests.property.changelog_laws import Row, bag, check
-from tests.property.test_engine_diff import KEY_POOLS, POOLS, field, rows_of
+from tests.property.test_engine_diff import DEEPEST, KEY_POOLS, POOLS, field, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ STYLES = ["version 1", "rewritten whole", "rewritten files", "positions", "equal
 WRITERS = ["pyiceberg", "pyarrow", "duckdb", "polars"]
 PLAIN = {"long", "int", "double", "float", "string", "boolean", "date", "timestamp", "binary"}
 """What Polars stores in Iceberg's types."""
-UNEQUAL = {"double", "float", "struct", "list", "map", "deep"}
+UNEQUAL = {"double", "float", "struct", "list", "map", "deep", DEEPEST}
 """What no equality delete may name."""
 QUICK = settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 LONG = settings(QUICK, max_examples=60)
@@ -61,7 +61,9 @@ class History:
     ) -> None:
         self.folder, self.style, self.kinds = folder, style, kinds
         self.columns = list(kinds)
-        self.schema = Schema(*(field(place + 1, name, kind) for place, (name, kind) in enumerate(kinds.items())))
+        fields = (field(place + 1, name, kind) for place, (name, kind) in enumerate(kinds.items()))
+        # the ids that a table gives, which the mapping of names has to know
+        self.schema = assign_fresh_schema_ids(Schema(*fields))
         self.table = self.make()
         self.files: dict[str, list[Row | None]] = {}
         self.states: list[tuple[int | None, list[Row]]] = [(None, [])]

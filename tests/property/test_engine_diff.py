@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import tempfile
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,26 +12,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
-    BinaryType,
-    BooleanType,
-    DateType,
-    DecimalType,
     DoubleType,
-    FloatType,
     IcebergType,
     IntegerType,
     ListType,
-    LongType,
     MapType,
     NestedField,
     StringType,
     StructType,
-    TimestampType,
-    TimestamptzType,
     TimeType,
 )
 
 from tests.factories import engine as tables
+from tests.factories.edges import COMPOSED, DECOMPOSED, EDGES, NAN
 from tests.property import engine_oracle as oracle
 
 if TYPE_CHECKING:
@@ -40,45 +32,22 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
-UTC = dt.UTC
-NAN, INF = float("nan"), float("inf")
-
-# pools are small so that rows collide, and hold what usually goes wrong
+DEEPEST = "structs in lists in maps"
 POOLS: dict[str, tuple[IcebergType, list[Any]]] = {
-    "long": (LongType(), [None, 0, 1, -1, 2**63 - 1, -(2**63)]),
-    "int": (IntegerType(), [None, 0, 1, 2**31 - 1]),
-    "double": (DoubleType(), [None, 0.0, -0.0, NAN, INF, -INF, 1.5, 5e-324, 0.1]),
-    "float": (FloatType(), [None, 0.0, -0.0, NAN, -INF, 0.5]),
-    "decimal": (DecimalType(9, 2), [None, Decimal("0.00"), Decimal("-1.50"), Decimal("1.50")]),
-    "wide": (DecimalType(38, 10), [None, Decimal("1.0000000000"), Decimal("9999999999999999999999999999.9999999999")]),
-    "date": (DateType(), [None, dt.date(1969, 12, 31), dt.date(1970, 1, 1), dt.date(1, 1, 1)]),
+    # PyIceberg 0.12 writes a NULL list of structs as an empty one
+    **{name: (edge.type, [way for _, way in edge.ways]) for name, edge in EDGES.items() if name != DEEPEST},
+    # Spark has no type for these
     "time": (TimeType(), [None, dt.time(0, 0), dt.time(23, 59, 59, 999999)]),
-    "timestamp": (TimestampType(), [None, dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(2024, 2, 29)]),
-    "timestamptz": (
-        TimestamptzType(),
-        [None, dt.datetime(1900, 1, 1, tzinfo=UTC), dt.datetime(2024, 2, 29, 12, tzinfo=UTC)],
-    ),
-    "string": (StringType(), [None, "", " ", "a", "A", "é", "e\u0301", "a\x00b", "=1+1", "𝄞"]),
-    "binary": (BinaryType(), [None, b"", b"\x00", b"a", b"\xff\xfe"]),
-    "boolean": (BooleanType(), [None, True, False]),
-    "struct": (
-        StructType(NestedField(90, "x", DoubleType()), NestedField(91, "y", StringType())),
-        [None, {"x": None, "y": None}, {"x": NAN, "y": ""}, {"x": -0.0, "y": "a"}, {"x": 0.0, "y": "a"}],
-    ),
-    "list": (ListType(92, DoubleType(), element_required=False), [None, [], [None], [NAN, 1.0], [1.0, NAN], [-0.0]]),
-    "map": (
-        MapType(93, StringType(), 94, DoubleType(), value_required=False),
-        [None, [], [("a", 1.0)], [("a", 1.0), ("b", None)], [("b", None), ("a", 1.0)], [("a", -0.0)], [("a", 0.0)]],
-    ),
     "deep": (
         ListType(95, StructType(NestedField(96, "m", MapType(97, IntegerType(), 98, StringType(), False))), False),
-        # no NULL here: PyIceberg 0.12 writes a NULL list of structs as an empty one
         [[], [{"m": None}], [{"m": [(1, "a"), (2, None)]}], [{"m": [(2, None), (1, "a")]}]],
     ),
 }
+"""Types and their values, NULL too."""
 KEY_POOLS = {
+    # few, so that rows collide
     "long": [None, 0, 1, 2, 3, 4],
-    "string": [None, "", "a", "A", "é", "e\u0301"],
+    "string": [None, "", "a", "A", COMPOSED, DECOMPOSED],
     "double": [None, NAN, 0.0, -0.0, 1.0],
     "date": [None, dt.date(1969, 12, 31), dt.date(2000, 1, 1)],
     "binary": [None, b"", b"\x00", b"a"],
@@ -90,7 +59,8 @@ LOOKS = settings(
 
 
 def field(field_id: int, name: str, kind: str) -> NestedField:
-    return NestedField(field_id, name, POOLS[kind][0], required=False)
+    type_ = EDGES[kind].type if kind in EDGES else POOLS[kind][0]
+    return NestedField(field_id, name, type_, required=False)
 
 
 def rows_of(kinds: dict[str, str], keys: frozenset[str], *, most: int = 8) -> st.SearchStrategy[list[dict[str, Any]]]:

@@ -101,10 +101,14 @@ class Shared:
 @pytest.fixture
 def shared(catalog_server: Server) -> Shared:
     """Tables that both sides use; Spark knows the catalog by the name that it has in jobs."""
-    options = rest_catalog("tributary", catalog_server.uri, catalog_server.token)
-    return Shared(
-        catalog_server, new_session({**QUICK, **options, "spark.sql.catalog.tributary.cache-enabled": "false"})
-    )
+    options = {
+        **QUICK,
+        **rest_catalog("tributary", catalog_server.uri, catalog_server.token),
+        "spark.sql.catalog.tributary.cache-enabled": "false",
+        # or Spark would take the times of Arrow that have no zone for such as have one
+        "spark.sql.timestampType": "TIMESTAMP_NTZ",
+    }
+    return Shared(catalog_server, new_session(options))
 
 
 @pytest.fixture(autouse=True)

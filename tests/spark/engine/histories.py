@@ -281,7 +281,7 @@ class Seen:
     def __init__(self, folder: Path, table: Table, states: list[Any]) -> None:
         self.folder, self.table, self.kept = folder, table, states
         schema = table.schema()
-        self.columns = [field.name for field in schema.fields]
+        self.columns = sorted((field.name for field in schema.fields), key=lambda name: name != "k0")
         self.states = [(snapshot, [by_name(schema, row) for row in rows]) for snapshot, rows in states]
         self.read: Callable[..., Any] = read_changelog
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, assign_fresh_schema_ids
+from pyiceberg.table.name_mapping import create_mapping_from_schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import (
     BinaryType,
@@ -337,6 +338,27 @@ def test_files_without_field_ids_are_read_by_the_name_mapping(tmp_path: Path) ->
     whole = tables.side(table, tables.snapshot_of(table), table.metadata.current_schema_id)
     (row,) = tables.diff(tmp_path, None, whole, key=["k"])["rows"]
     assert (row["a0"], row["a1"]) == (1, "a")
+
+
+def test_the_name_mapping_reaches_into_structs_lists_and_maps(tmp_path: Path) -> None:
+    point = StructType(field(20, "x", LongType()), field(21, "y", LongType()))
+    fields = [
+        field(2, "s", StructType(field(22, "p", point))),
+        field(3, "l", ListType(30, point, element_required=False)),
+        field(4, "m", MapType(31, StringType(), 32, point, value_required=False)),
+    ]
+    schema = assign_fresh_schema_ids(keyed(*fields))
+    mapping = {"schema.name-mapping.default": create_mapping_from_schema(schema).model_dump_json()}
+    table = tables.make_table(tmp_path, schema, properties=mapping)
+    rows = [{"k": 1, "s": {"p": {"x": 1, "y": 2}}, "l": [{"x": 1, "y": 2}], "m": [("a", {"x": 1, "y": 2})]}]
+    tables.replace(table, [], tables.write_files(table, tables.arrow_rows(table, rows), "polars"))
+    with table.update_schema() as update:
+        for path in ("s.p", "l.element", "m.value"):
+            update.rename_column(f"{path}.x", "z")
+    whole = tables.side(table, tables.snapshot_of(table), table.schema().schema_id)
+    (row,) = tables.diff(tmp_path, None, whole, key=["k"])["rows"]
+    point_now = {"z": 1, "y": 2}
+    assert (row["a1"], row["a2"], row["a3"]) == ({"p": point_now}, [point_now], [("a", point_now)])
 
 
 def test_an_expired_snapshot_is_named(tmp_path: Path) -> None:

@@ -1,0 +1,75 @@
+"""The columns of a Parquet file as a tree, and the field ids of one that was written without any."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_NO_FIELD = -1
+"""The id of what a name mapping leaves out."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One column of a Parquet file, or a part of one."""
+
+    name: str
+    id: int | None
+    type: str
+    """The type that DuckDB reads it as."""
+    repeated: bool
+    children: tuple[Node, ...]
+
+
+def read_tree(rows: Any) -> Node:
+    """Parquet's flat schema, a parent before its children, as a tree."""
+    name, field_id, type_, count, repeated = next(rows)
+    return Node(name, field_id, type_, repeated, tuple(read_tree(rows) for _ in range(count)))
+
+
+def dedupe(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    """DuckDB's names: a field that differs from an earlier one by case only gets a number."""
+    seen: set[str] = set()
+    result = []
+    for node in nodes:
+        name, count = node.name, 0
+        while name.lower() in seen:
+            count += 1
+            name = f"{node.name}_{count}"
+        seen.add(name.lower())
+        result.append(Node(name, node.id, node.type, node.repeated, node.children))
+    return tuple(result)
+
+
+def identify(nodes: Sequence[Node], mapping: Sequence[Mapping[str, Any]], *names: str) -> tuple[Node, ...]:
+    """Nodes with the ids that a name mapping has for them; what a list or a map holds goes by other names than its own."""
+    parts = {name: part for part in mapping for name in part["names"]}
+    found = [(node, parts.get(name, {})) for node, name in zip(nodes, names or [n.name for n in nodes], strict=True)]
+    return tuple(
+        replace(node, id=part.get("field-id", _NO_FIELD), children=_identify_inner(node, part.get("fields", ())))
+        for node, part in found
+    )
+
+
+def _identify_inner(node: Node, mapping: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
+    if len(node.children) != 1 or not node.children[0].repeated:
+        return identify(node.children, mapping)
+    middle = node.children[0]
+    is_map = len(mapping) == len(middle.children) == 2
+    if not is_map and element_of(node) is middle:
+        return identify((middle,), mapping, "element")
+    inner = identify(middle.children, mapping, *(("key", "value") if is_map else ("element",)))
+    return (replace(middle, children=inner),)
+
+
+def element_of(node: Node) -> Node | None:
+    """The element of a Parquet list: below one repeated group, or in old files the repeated node itself."""
+    if len(node.children) != 1 or not node.children[0].repeated:
+        return None
+    middle = node.children[0]
+    if len(middle.children) == 1 and middle.name not in {"array", f"{node.name}_tuple"}:
+        return middle.children[0]
+    return middle
