@@ -70,11 +70,10 @@ class Measured(Protocol):
         What has extremes also has `<alias>_min` and `<alias>_max`, floats have `<alias>_finite`.
         """
 
-    def totals(self, side: str, scales: Mapping[str, Scale | None]) -> dict[str, int]:
-        """The sums of some columns of numbers, as whole numbers; those without a scale are whole."""
-
-    def spread(self, side: str, bins: Mapping[str, Bins]) -> dict[str, Spread]:
-        """How the values of some columns lie in their bins."""
+    def spread(
+        self, side: str, bins: Mapping[str, Bins], scales: Mapping[str, Scale | None]
+    ) -> tuple[dict[str, int], dict[str, Spread]]:
+        """The sums of some columns, as whole numbers (those without a scale are), and how those in `bins` lie there."""
 
     def frequent(self, pairs: Sequence[Pair]) -> dict[int, Frequent]:
         """The most frequent values of both ends together, by the index of the column."""
@@ -126,22 +125,24 @@ class HereMeasured:
         groups = f"SELECT {name} FROM {self.sources[side]} GROUP BY {name}"
         return str(self.diff.one(f"SELECT count({name}) FROM ({groups})")[0])
 
-    def totals(self, side: str, scales: Mapping[str, Scale | None]) -> dict[str, int]:
+    def spread(
+        self, side: str, bins: Mapping[str, Bins], scales: Mapping[str, Scale | None]
+    ) -> tuple[dict[str, int], dict[str, Spread]]:
+        fields = {column.alias: column.field for column in self.diff.columns(side)}
+        axes = {name: plain_axis(fields[name], name) for name in {**bins, **scales}}
+        quantiles = self._quantiles(side, {name: axes[name] for name in bins})
+        spreads = {
+            name: Spread(quantiles[name], self._histogram(side, axes[name], found)) for name, found in bins.items()
+        }
+        return self._totals(side, axes, scales), spreads
+
+    def _totals(self, side: str, axes: Mapping[str, str], scales: Mapping[str, Scale | None]) -> dict[str, int]:
         if not scales:
             return {}
-        fields = self._fields(side)
-        tests = []
-        for name, scale in scales.items():
-            axis = plain_axis(fields[name], name)
-            tests.append(f"sum({axis if scale is None else scale.whole(axis)})")
-        row = self.diff.one(f"SELECT {', '.join(tests)} FROM {self.sources[side]}")
-        return {name: int(total or 0) for name, total in zip(scales, row, strict=True)}
-
-    def spread(self, side: str, bins: Mapping[str, Bins]) -> dict[str, Spread]:
-        fields = self._fields(side)
-        axes = {name: plain_axis(fields[name], name) for name in bins}
-        quantiles = self._quantiles(side, axes)
-        return {name: Spread(quantiles[name], self._histogram(side, axes[name], found)) for name, found in bins.items()}
+        wholes = (axes[name] if scale is None else scale.whole(axes[name]) for name, scale in scales.items())
+        tests = ", ".join(f"sum({whole})" for whole in wholes)
+        row = self.diff.one(f"SELECT {tests} FROM {self.sources[side]}")
+        return dict(zip(scales, map(int, row), strict=True))
 
     def _histogram(self, side: str, axis: str, bins: Bins) -> dict[int, int]:
         rows = self.diff.connection.execute(
@@ -181,9 +182,6 @@ class HereMeasured:
                     parts.append(f"SELECT {value} AS value, {weights} FROM {self.sources[side]}")
             found[pair.index] = rank(self.diff, " UNION ALL ".join(parts))
         return found
-
-    def _fields(self, side: str) -> dict[str, Field]:
-        return {column.alias: column.field for column in self.diff.columns(side)}
 
 
 def rank(diff: Embedded, values: str) -> Frequent:

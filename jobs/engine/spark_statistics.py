@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import grpc
 from pyspark.errors import PySparkException
-from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
 from jobs.engine.axes import axis_kind
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
-    from pyspark.sql.connect.column import Column as SparkColumn
     from pyspark.sql.connect.dataframe import DataFrame
 
     from jobs.engine.axes import Bins, Scale
@@ -53,6 +50,12 @@ _ACCURACY = 10_000
 _DISTINCT_AT_ONCE = 16
 """Spark reads the rows once more for each column whose values it counts in one query."""
 _ERROR = 0.02
+_MARGIN = 2 / _ACCURACY
+_SHARES = "array({})".format(
+    ", ".join(
+        f"double('{min(1, max(0, share / 100 + margin))}')" for share in QUANTILES for margin in (-_MARGIN, _MARGIN)
+    )
+)
 _BATCH = "measured_batch"
 _AS_TEXT = {"string", "uuid", "boolean"}
 
@@ -67,7 +70,6 @@ class SparkMeasured:
         self._rows = rows
         self._fetch = fetch
         self._kept: dict[str, DataFrame] = {}
-        self._counts: dict[str, int] = {}
 
     def close(self) -> None:
         """Have Spark forget the rows."""
@@ -84,71 +86,65 @@ class SparkMeasured:
     # --- what statistics ask ---
 
     def count(self, side: str) -> int:
-        if side not in self._counts:
-            with _measuring():
-                self._counts[side] = int(self._frame(side).count())
-        return self._counts[side]
+        assert self._diff.reduced is not None  # noqa: S101 - rows are measured after they are reduced
+        counted = self._diff.reduced.counted
+        return counted.shared + (counted.before if side == "b" else counted.after)
 
     def summarize(self, side: str, columns: Sequence[Column], *, is_exact: bool) -> str:
         tests, outputs = [], []
-        distinct = self._distinct(side, columns) if is_exact else {}
+        distinct = self._distinct(side, columns, is_exact=is_exact)
         for column in columns:
-            name, found, value = column.alias, column.field, F.col(column.alias)
-            tests.append(F.count(value).alias(f"{name}_count"))
-            outputs.append(f"{name}_count")
-            if is_exact:
-                outputs.append(f"{distinct[name]} AS {name}_distinct")
-            else:
-                tests.append(F.approx_count_distinct(groupable(found.type, value), _ERROR).alias(f"{name}_distinct"))
-                outputs.append(f"{name}_distinct")
+            name, found = column.alias, column.field
+            tests.append(f"count({name}) AS {name}_count")
+            outputs += [f"{name}_count", f"{distinct[name]} AS {name}_distinct"]
             if has_extremes(found):
-                for end, least in (("min", F.min), ("max", F.max)):
-                    tests.append(least(_plain(found, value)).alias(f"{name}_{end}"))
-                    outputs.append(f"CAST({name}_{end} AS {duckdb_type(found.type)}) AS {name}_{end}")
+                tests += [f"{end}({_plain(found, name)}) AS {name}_{end}" for end in ("min", "max")]
+                outputs += [
+                    f"CAST({name}_{end} AS {duckdb_type(found.type)}) AS {name}_{end}" for end in ("min", "max")
+                ]
             if is_float(found):
-                tests.append(F.count(_plain(found, value)).alias(f"{name}_finite"))
+                tests.append(f"count({_plain(found, name)}) AS {name}_finite")
                 outputs.append(f"{name}_finite")
-        self._store(f"summary_{side}", outputs, self._frame(side).agg(*tests))
+        self._store(f"summary_{side}", outputs, self._frame(side).selectExpr(*tests))
         return f"SELECT * FROM summary_{side}"
 
-    def totals(self, side: str, scales: Mapping[str, Scale | None]) -> dict[str, int]:
+    def spread(
+        self, side: str, bins: Mapping[str, Bins], scales: Mapping[str, Scale | None]
+    ) -> tuple[dict[str, int], dict[str, Spread]]:
         fields = self._fields(side)
-        tests = []
-        for name, scale in scales.items():
-            value = _axis(fields[name], F.col(name))
-            if scale is not None:
-                value = F.floor(reduce(lambda one, factor: one * F.lit(factor), scale.factors, value))
-            # a sum of longs could overflow
-            tests.append(F.sum(value.cast("decimal(20,0)")).alias(name))
-        found = self._one(self._frame(side).agg(*tests)) if tests else {}
-        return {name: int(found[name] or 0) for name in scales}
-
-    def spread(self, side: str, bins: Mapping[str, Bins]) -> dict[str, Spread]:
-        if not bins:
-            return {}
-        fields = self._fields(side)
-        axes = [_axis(fields[name], F.col(name)).alias(name) for name in bins]
-        frame = self._frame(side).select(*axes)
-        near = self._one(
-            frame.agg(
-                *(F.percentile_approx(F.col(name).cast("double"), _SHARES, _ACCURACY).alias(name) for name in bins)
-            )
-        )
-        parts = [
-            _placed(place, name, found, _windows(near[name], is_whole=_is_whole(fields[name])), fields[name])
-            for place, (name, found) in enumerate(bins.items())
+        tests = [f"{_total(scale, _axis(fields[name], name))} AS total_{name}" for name, scale in scales.items()]
+        tests += [
+            f"percentile_approx(CAST({_axis(fields[name], name)} AS DOUBLE), {_SHARES}, {_ACCURACY}) AS near_{name}"
+            for name in bins
         ]
-        counted = (
-            frame.select(F.inline(F.array(*parts)))
-            .where("bin IS NOT NULL")
-            .groupBy("place", "bin", "slot", "whole", "fraction")
-            .agg(F.count(F.lit(1)).alias("n"))
-        )
-        self._store(f"spread_{side}", counted.columns, counted)
-        return {
+        known = self._one(self._frame(side).selectExpr(*tests)) if tests else {}
+        if bins:
+            windows = {name: _windows(known[f"near_{name}"], is_whole=_is_whole(fields[name])) for name in bins}
+            self._store_placed(side, bins, windows)
+        totals = {name: int(known[f"total_{name}"] or 0) for name in scales}
+        return totals, {
             name: Spread(self._quantiles(side, place, is_whole=_is_whole(fields[name])), self._histogram(side, place))
             for place, name in enumerate(bins)
         }
+
+    def _store_placed(
+        self, side: str, bins: Mapping[str, Bins], windows: Mapping[str, Sequence[tuple[float, float]]]
+    ) -> None:
+        """Count values by where they lie, for all columns at once."""
+        fields = self._fields(side)
+        parts = [
+            _placed(place, name, found, windows[name], is_whole=_is_whole(fields[name]))
+            for place, (name, found) in enumerate(bins.items())
+        ]
+        counted = (
+            self._frame(side)
+            .selectExpr(*(f"{_axis(fields[name], name)} AS {name}" for name in bins))
+            .selectExpr(f"inline(array({', '.join(parts)}))")
+            .where("bin IS NOT NULL")
+            .groupBy("place", "bin", "slot", "whole", "fraction")
+            .agg(F.expr("count(*) AS n"))
+        )
+        self._store(f"spread_{side}", counted.columns, counted)
 
     def _histogram(self, side: str, place: int) -> dict[int, int]:
         return dict(
@@ -179,37 +175,35 @@ class SparkMeasured:
         if not pairs:
             return {}
         one, other = (self._valued(side, pairs) for side in "ba")
-        sums = (
-            one.unionAll(other).groupBy("place", "value").agg(*(F.sum(end).alias(end) for end in ("before", "after")))
+        wanted = [f"rank <= {TOP_VALUES}", *(f"place = {pair.index}" for pair in pairs if not _is_text(pair))]
+        ranked = (
+            one.unionAll(other)
+            .groupBy("place", "value")
+            .agg(F.expr("sum(before) AS before"), F.expr("sum(after) AS after"))
+            .selectExpr(
+                "*",
+                "row_number() OVER (PARTITION BY place ORDER BY before + after DESC, value) AS rank",
+                "count_if(before > 0) OVER (PARTITION BY place) AS values_b",
+                "count_if(after > 0) OVER (PARTITION BY place) AS values_a",
+            )
+            .where(" OR ".join(wanted))
         )
-        whole = Window.partitionBy("place")
-        order = whole.orderBy((F.col("before") + F.col("after")).desc(), "value")
-        ranked = sums.select(
-            "*",
-            F.row_number().over(order).alias("rank"),
-            F.count_if(F.col("before") > 0).over(whole).alias("values_b"),
-            F.count_if(F.col("after") > 0).over(whole).alias("values_a"),
-        )
-        wanted = F.col("rank") <= TOP_VALUES
-        if others := [pair.index for pair in pairs if not _is_text(pair)]:
-            wanted = wanted | F.col("place").isin(others)
-        self._store("valued", ["place", "value", "before", "after", "values_b", "values_a"], ranked.where(wanted))
+        self._store("valued", ["place", "value", "before", "after", "values_b", "values_a"], ranked)
         return {pair.index: self._ranked(pair) for pair in pairs}
 
     def _valued(self, side: str, pairs: Sequence[Pair]) -> DataFrame:
         """The values of one end with their numbers, as text."""
         values = [
-            F.struct(F.lit(pair.index).alias("place"), _text(end, F.col(f"{side}{pair.index}")).alias("value"))
+            f"named_struct('place', {pair.index}, 'value', {_text(end, f'{side}{pair.index}')})"
             for pair in pairs
             if (end := pair.end(side)) is not None
         ]
-        nothing = F.struct(F.lit(-1).alias("place"), F.lit(None).cast("string").alias("value"))
-        rows = self._frame(side).select(F.inline(F.array(*values, nothing))).where("value IS NOT NULL")
-        number = F.count(F.lit(1))
-        ends = [number.alias("before"), F.lit(0).cast("long").alias("after")]
-        if side == "a":
-            ends = [F.lit(0).cast("long").alias("before"), number.alias("after")]
-        return rows.groupBy("place", "value").agg(*ends)
+        nothing = "named_struct('place', -1, 'value', CAST(NULL AS STRING))"
+        rows = (
+            self._frame(side).selectExpr(f"inline(array({', '.join([*values, nothing])}))").where("value IS NOT NULL")
+        )
+        before, after = (1, 0) if side == "b" else (0, 1)
+        return rows.selectExpr("place", "value", f"{before}L AS before", f"{after}L AS after")
 
     def _ranked(self, pair: Pair) -> Frequent:
         parts = []
@@ -229,13 +223,14 @@ class SparkMeasured:
 
     # --- Spark's answers ---
 
-    def _distinct(self, side: str, columns: Sequence[Column]) -> dict[str, int]:
+    def _distinct(self, side: str, columns: Sequence[Column], *, is_exact: bool) -> dict[str, int]:
         found: dict[str, int] = {}
         for start in range(0, len(columns), _DISTINCT_AT_ONCE):
-            tests = [
-                F.count_distinct(groupable(column.field.type, F.col(column.alias))).alias(column.alias)
-                for column in columns[start : start + _DISTINCT_AT_ONCE]
-            ]
+            tests = []
+            for column in columns[start : start + _DISTINCT_AT_ONCE]:
+                value = groupable(column.field.type, F.col(column.alias))
+                number = F.count_distinct(value) if is_exact else F.approx_count_distinct(value, _ERROR)
+                tests.append(number.alias(column.alias))
             found |= self._one(self._frame(side).agg(*tests))
         return found
 
@@ -268,30 +263,34 @@ def _measuring() -> Iterator[None]:
         raise MeasuringError(" ".join(str(error).split())) from error
 
 
-# --- columns of Spark -----------------------------------------------------------------------------
+# --- SQL of one column, for Spark ------------------------------------------------------------------
 
 
-def _plain(found: Field, value: SparkColumn) -> SparkColumn:
+def _plain(found: Field, value: str) -> str:
     """As `axes.plain`: a float that is NaN or infinite is NULL."""
-    return F.when(F.abs(value) < float("inf"), value) if is_float(found) else value
+    return f"CASE WHEN abs({value}) < double('Infinity') THEN {value} END" if is_float(found) else value
 
 
 def _is_whole(found: Field) -> bool:
     return axis_kind(found.type) == "time" or (isinstance(found.type, Primitive) and found.type.is_integer)
 
 
-def _axis(found: Field, value: SparkColumn) -> SparkColumn:
+def _axis(found: Field, value: str) -> str:
     """As `axes.plain_axis`: a whole number, microseconds, or a double."""
     assert isinstance(found.type, Primitive)  # noqa: S101 - the caller has asked for the axis's kind
     if found.type.name == "date":
-        return F.unix_date(value).cast("long") * F.lit(_DAY)
+        return f"unix_date({value}) * {_DAY}L"
     if axis_kind(found.type) == "time":
-        return F.unix_micros(value.cast("timestamp"))
-    return value.cast("long") if found.type.is_integer else _plain(found, value).cast("double")
+        return f"unix_micros(CAST({value} AS TIMESTAMP))"
+    return f"CAST({_plain(found, value)} AS {'BIGINT' if found.type.is_integer else 'DOUBLE'})"
 
 
-_MARGIN = 2 / _ACCURACY
-_SHARES = [min(1.0, max(0.0, percent / 100 + margin)) for percent in QUANTILES for margin in (-_MARGIN, _MARGIN)]
+def _total(scale: Scale | None, axis: str) -> str:
+    """The sum as `HereMeasured.totals` has it; one of longs could overflow."""
+    if scale is not None:
+        one, other = scale.factors
+        axis = f"floor({axis} * double('{one!r}') * double('{other!r}'))"
+    return f"sum(CAST({axis} AS DECIMAL(20,0)))"
 
 
 def _rank(percent: int, count: int) -> int:
@@ -301,13 +300,13 @@ def _rank(percent: int, count: int) -> int:
 def _windows(near: Sequence[float] | None, *, is_whole: bool) -> list[tuple[float, float]]:
     """Between which values the quantiles lie, in their order and apart."""
 
-    def _widened(value: float, direction: int) -> int:
+    def widened(value: float, direction: int) -> int:
         # the sketch makes doubles of whole numbers
         return min(_MOST, max(-_MOST - 1, int(value) + direction * (abs(int(value)) >> 50)))
 
     windows: list[tuple[float, float]] = []
     for low, high in zip((near or [])[::2], (near or [])[1::2], strict=True):
-        ends = (_widened(low, -1), _widened(high, 1)) if is_whole else (low, high)
+        ends = (widened(low, -1), widened(high, 1)) if is_whole else (low, high)
         if windows and ends[0] <= windows[-1][1]:
             windows[-1] = windows[-1][0], max(ends[1], windows[-1][1])
         else:
@@ -315,32 +314,29 @@ def _windows(near: Sequence[float] | None, *, is_whole: bool) -> list[tuple[floa
     return windows
 
 
-def _placed(place: int, name: str, bins: Bins, windows: Sequence[tuple[float, float]], found: Field) -> SparkColumn:
+def _placed(place: int, name: str, bins: Bins, windows: Sequence[tuple[float, float]], *, is_whole: bool) -> str:
     """Where a value lies: its bin, and the even number of a gap between windows or the odd number of its window."""
-    value = F.col(name)
-    slot = F.lit(2 * len(windows))
-    for number, (low, high) in reversed(list(enumerate(windows))):
-        slot = F.when(value < F.lit(low), 2 * number).when(value <= F.lit(high), 2 * number + 1).otherwise(slot)
-    shown = F.when(slot % 2 == 1, value)
-    none = F.lit(None)
-    whole, fraction = (shown, none) if _is_whole(found) else (none, shown)
-    return F.struct(
-        F.lit(place).alias("place"),
-        F.when(value.isNotNull(), _bin(bins, value)).cast("int").alias("bin"),
-        slot.cast("int").alias("slot"),
-        whole.cast("long").alias("whole"),
-        fraction.cast("double").alias("fraction"),
+    kind = "bigint" if is_whole else "double"
+    tests = "".join(
+        f" WHEN {name} < {kind}('{low!r}') THEN {2 * number} WHEN {name} <= {kind}('{high!r}') THEN {2 * number + 1}"
+        for number, (low, high) in enumerate(windows)
+    )
+    slot = f"CASE{tests} ELSE {2 * len(windows)} END" if tests else "0"
+    whole, fraction = (name, "CAST(NULL AS DOUBLE)") if is_whole else ("CAST(NULL AS BIGINT)", name)
+    return (
+        f"named_struct('place', {place}, 'bin', CASE WHEN {name} IS NOT NULL THEN {_bin(bins, name)} END, 'slot', {slot}, "
+        f"'whole', CASE WHEN ({slot}) % 2 = 1 THEN {whole} END, 'fraction', CASE WHEN ({slot}) % 2 = 1 THEN {fraction} END)"
     )
 
 
-def _bin(bins: Bins, value: SparkColumn) -> SparkColumn:
+def _bin(bins: Bins, value: str) -> str:
     """As `Bins.index`."""
     if bins.is_whole:
-        kind = "long" if bins.fits_bigint else "decimal(20,0)"
-        low, width = (F.lit(str(number)).cast(kind) for number in (bins.low, bins.width))
-        return F.call_function("div", value.cast(kind) - low, width)
-    scaled = F.floor((value.cast("double") - F.lit(bins.low)) / F.lit(bins.width))
-    return F.least(F.lit(bins.count - 1), F.greatest(F.lit(0), scaled))
+        kind = "BIGINT" if bins.fits_bigint else "DECIMAL(20,0)"
+        low, width = (f"CAST('{number}' AS {kind})" for number in (bins.low, bins.width))
+        return f"CAST((CAST({value} AS {kind}) - {low}) div {width} AS INT)"
+    scaled = f"floor((CAST({value} AS DOUBLE) - double('{bins.low!r}')) / double('{bins.width!r}'))"
+    return f"CAST(least({bins.count - 1}, greatest(0, {scaled})) AS INT)"
 
 
 # --- values as text -------------------------------------------------------------------------------
@@ -352,11 +348,11 @@ def _is_text(pair: Pair) -> bool:
     return all(isinstance(type_, Primitive) and (type_.name in _AS_TEXT or type_.is_bytes) for type_ in ends)
 
 
-def _text(found: Field, value: SparkColumn) -> SparkColumn:
-    """A value as text which `_written` reads."""
+def _text(found: Field, value: str) -> str:
+    """SQL of a value as text which `_written` reads, for Spark."""
     if isinstance(found.type, Primitive) and found.type.is_bytes:
-        return F.base64(value)
-    return (_axis(found, value) if axis_kind(found.type) == "time" else value).cast("string")
+        return f"base64({value})"
+    return f"CAST({_axis(found, value) if axis_kind(found.type) == 'time' else value} AS STRING)"
 
 
 def _written(found: Field) -> str:

@@ -90,7 +90,7 @@ class _Scope:
     def measure(self) -> dict[str, Any]:
         basics = {side: self._basics(side) for side in "ba"}
         bins = {pair.index: found for pair in self.diff.plan.pairs if (found := self._bins(pair, basics))}
-        spread = {side: self._spread(side, bins) for side in "ba"}
+        spread = {side: self._spread(side, bins, basics[side]) for side in "ba"}
         sides = {
             pair.index: {side: self._side(pair, side, basics[side]) for side in "ba"} for pair in self.diff.plan.pairs
         }
@@ -123,22 +123,17 @@ class _Scope:
             summary = self.rows.summarize(side, columns, is_exact=is_exact)
             row = self.diff.one(f"SELECT {', '.join(tests.values())} FROM ({summary})")
             basics |= dict(zip(tests, row, strict=True))
-            basics |= self._means(side, basics)
         return basics
 
-    def _means(self, side: str, basics: Mapping[str, Any]) -> dict[str, float]:
+    def _scales(self, side: str, basics: Mapping[str, Any]) -> dict[str, Scale | None]:
+        """How the numbers of one end are made whole to be added; those without a scale are."""
         scales: dict[str, Scale | None] = {}
         for column in self.diff.columns(side):
             low = basics.get(f"{column.alias}_low")
             if low is not None and axis_kind(column.field.type) == "number":
                 is_whole = isinstance(low, int)
                 scales[column.alias] = None if is_whole else Scale.of(low, basics[f"{column.alias}_high"])
-        means = {}
-        for name, total in self.rows.totals(side, scales).items():
-            count = basics.get(f"{name}_finite", basics["rows"] - basics[f"{name}_nulls"])
-            scale = scales[name]
-            means[f"{name}_mean"] = total / count if scale is None else scale.mean(total, count)
-        return means
+        return scales
 
     def _bins(self, pair: Pair, basics: dict[str, dict[str, Any]]) -> Bins | None:
         if pair.index not in self.detailed:
@@ -151,9 +146,17 @@ class _Scope:
         found = [value for value in ends if value is not None]
         return bins_between(found) if found else None
 
-    def _spread(self, side: str, bins: Mapping[int, Bins]) -> dict[str, Spread]:
+    def _spread(self, side: str, bins: Mapping[int, Bins], basics: dict[str, Any]) -> dict[str, Spread]:
+        """How values lie on their axes; adds the means to the basics."""
         names = {column.alias: int(column.alias[1:]) for column in self.diff.columns(side)}
-        return self.rows.spread(side, {name: bins[index] for name, index in names.items() if index in bins})
+        scales = self._scales(side, basics)
+        chosen = {name: bins[index] for name, index in names.items() if index in bins}
+        totals, spread = self.rows.spread(side, chosen, scales)
+        for name, total in totals.items():
+            count = basics.get(f"{name}_finite", basics["rows"] - basics[f"{name}_nulls"])
+            scale = scales[name]
+            basics[f"{name}_mean"] = total / count if scale is None else scale.mean(total, count)
+        return spread
 
     def _side(self, pair: Pair, side: str, basics: dict[str, Any]) -> dict[str, Any] | None:
         if pair.end(side) is None or pair.unreadable:
