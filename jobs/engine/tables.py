@@ -50,8 +50,12 @@ def write(session: SparkSession, frame: DataFrame, table: Table, *, name: str, i
 
 def from_arrow(session: Any, data: pa.Table) -> Any:
     """Make a Spark DataFrame of an Arrow table, with the types that Spark reads a table's columns as."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
     columns = [_as_text(column) if column.type == pa.uuid() else column for column in data.columns]
-    return session.createDataFrame(pa.table(columns, names=data.column_names))
+    told = pa.table(columns, names=data.column_names)
+    # Spark infers no schema of no rows, and takes times without zone for those with one
+    return session.createDataFrame(told, from_arrow_schema(told.schema, prefer_timestamp_ntz=True))
 
 
 def _as_text(uuids: pa.ChunkedArray) -> pa.Array:

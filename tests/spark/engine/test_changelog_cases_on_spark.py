@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
@@ -41,3 +42,14 @@ def test_a_uuid_is_the_text_that_spark_reads_it_as(quick_session: Any) -> None:
     uuids = pa.array([bytes(range(16)), None], pa.binary(16)).cast(pa.uuid())
     frame = tables.from_arrow(quick_session, pa.table({"u": uuids, "n": [1, 2]}))
     assert [tuple(row) for row in frame.collect()] == [("00010203-0405-0607-0809-0a0b0c0d0e0f", 1), (None, 2)]
+
+
+@pytest.mark.parametrize("rows", [0, 2])
+def test_a_small_changelog_has_the_types_of_its_table_and_may_be_empty(quick_session: Any, rows: int) -> None:
+    at = dt.datetime(1965, 1, 1, 12)
+    data = pa.table(
+        {"at": pa.array([at] * rows, pa.timestamp("us")), "zoned": pa.array([at] * rows, pa.timestamp("us", "UTC"))}
+    )
+    frame = tables.from_arrow(quick_session, data)
+    assert frame.schema.simpleString() == "struct<at:timestamp_ntz,zoned:timestamp>"
+    assert [row["at"] for row in frame.collect()] == [at] * rows
