@@ -222,10 +222,10 @@ class SparkHistory:
             self.sql(f"CALL main.system.rollback_to_snapshot('{self.name}', {self.dice.choice(older)})")
 
     def expire(self, line: Line, _table: str) -> None:
-        """Keep a first version by a tag, and let those between it and the last ones expire."""
+        """Keep the first version by a tag, and let those between it and the last ones expire."""
         kept = [snapshot for snapshot, _ in line.states if snapshot is not None]
         if line.catalog == "main" and kept:
-            self.sql(f"ALTER TABLE main.{self.name} CREATE OR REPLACE TAG kept AS OF VERSION {self.dice.choice(kept)}")
+            self.sql(f"ALTER TABLE main.{self.name} CREATE OR REPLACE TAG kept AS OF VERSION {kept[0]}")
             self.sql(
                 f"CALL main.system.expire_snapshots(table => '{self.name}', retain_last => 1, "
                 "older_than => TIMESTAMP '2100-01-01 00:00:00')"

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
-from jobs.changelog import read_changelog
 from tests.contract.catalog.conftest import Server
-from tests.factories import engine as tables
 from tests.factories.spark import new_session, rest_catalog
 from tests.property import changelog_laws as laws
-from tests.spark.engine.conftest import QUICK, BothExecutors, Shared
-from tests.spark.engine.histories import STEPS, STYLES, Seen, SparkHistory
+from tests.spark.engine.agreement import agree, check_merged
+from tests.spark.engine.conftest import QUICK, BothExecutors, Read, Shared
+from tests.spark.engine.histories import STEPS, STYLES, SparkHistory
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
-Read = Callable[..., Any]
 KEY = ["k0"]
 BRANCH = "on the branch: "
 SCRIPTS = {
@@ -65,48 +61,7 @@ def any_steps(dice: random.Random) -> Iterator[str]:
         yield f"{BRANCH if dice.random() < 0.3 else ''}{dice.choice([*ROWS, *ROWS, *STEPS])}"
 
 
-def agree(read_by_spark: Read) -> Read:
-    """A changelog by both executors, which tell the same."""
-
-    def read(table: Any, **question: Any) -> Any:
-        try:
-            found = read_changelog(table, **question)
-        except ValueError as error:
-            with pytest.raises(ValueError, match=r"Duplicate rows found") as caught:
-                read_by_spark(table, **question)
-            assert str(caught.value) == str(error)
-            raise
-        by_spark = read_by_spark(table, **question)
-        columns = found.column_names
-        assert by_spark.column_names == columns
-        assert rows_of(by_spark, columns) == rows_of(found, columns)
-        return found
-
-    return read
-
-
-def rows_of(found: Any, columns: list[str]) -> Counter[Any]:
-    return Counter(laws.oracle.row_of(row, columns) for row in found.to_pylist())
-
-
-def check_merged(seen: Seen, shared: Shared) -> None:
-    """A table that Spark wrote follows to the end by Spark's MERGE of the changes, once or twice."""
-    last = len(seen.states) - 1
-    bags = [laws.bag(seen, rows) for _, rows in seen.states]
-    if laws.is_doubled(bags, 0, last, len(KEY)):
-        return
-    log = read_changelog(seen.table, keys=KEY, start=seen.states[0][0], end=seen.states[last][0])
-    version = str(seen.table.metadata.format_version)
-    copy = shared.load(seen.folder, uuid4().hex, schema=seen.table.schema(), properties={"format-version": version})
-    name = f"tributary.{'.'.join(copy.name())}"
-    shared.session.createDataFrame(tables.arrow_rows(seen.table, seen.states[0][1])).writeTo(name).append()
-    copy.refresh()
-    for _ in range(2):
-        shared.apply(copy, log, KEY, from_empty=False)
-        assert rows_of(shared.session.table(name).toArrow(), seen.columns) == bags[-1]
-
-
-def check_net(seen: Seen, read: Read) -> None:
+def check_net(seen: laws.History, read: Read) -> None:
     """Both executors tell the net changes of the whole history, which are those of its rows."""
     bags, last = [laws.bag(seen, rows) for _, rows in seen.states], len(seen.states) - 1
     log = read(seen.table, keys=None, start=seen.states[0][0], end=seen.states[last][0])
@@ -134,5 +89,5 @@ def test_the_laws_hold_for_both_executors(
         for seen in write(style, seed).seen():
             seen.read = agree(read_by_spark)
             laws.check(seen, KEY)
-            check_merged(seen, shared)
+            check_merged(seen, KEY, shared)
     assert both.by_spark > HISTORIES
