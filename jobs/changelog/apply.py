@@ -44,6 +44,7 @@ def apply_changelog(
         connection.register("given", rows.append_column("changelog__change", changes[TYPE].cast(pa.string())))
         connection.execute(f"CREATE TABLE log AS SELECT *, {as_key_columns(found)} FROM given")
         _check_log(connection, found)
+        _check_required(connection, table, kept)
         if not kept:
             return _write_first(connection, table, stored, from_empty=from_empty, job_id=job_id)
         return _merge(connection, table, stored, found, job_id=job_id)
@@ -192,6 +193,14 @@ def _check_log(connection: duckdb.DuckDBPyConnection, keys: Sequence[Key]) -> No
     connection.execute("DELETE FROM log WHERE changelog__change = 'UPDATE_BEFORE'")
     if connection.execute(f"SELECT 1 FROM log GROUP BY {by_key} HAVING count(*) > 1 LIMIT 1").fetchall():
         raise errors.duplicate_changes(names_of(keys))
+
+
+def _check_required(connection: duckdb.DuckDBPyConnection, table: Table, kept: Sequence[str]) -> None:
+    for field in table.schema().fields:
+        if field.name in kept and field.required:
+            empty = connection.execute(f"SELECT 1 {_UPSERTS} AND {listed([field.name])} IS NULL LIMIT 1").fetchall()
+            if empty:
+                raise errors.cannot_apply(f"column {field.name!r} of the destination is required, and NULL in a change")
 
 
 def _check_destination(connection: duckdb.DuckDBPyConnection, rows: str, keys: Sequence[Key]) -> None:

@@ -24,7 +24,7 @@ from tests.factories import engine as tables
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "value", StringType()))
 
 
-def log_of(*changes: tuple[Any, str, str], id_type: pa.DataType | None = None) -> pa.Table:
+def log_of(*changes: tuple[Any, str | None, str], id_type: pa.DataType | None = None) -> pa.Table:
     return pa.table(
         {
             "id": pa.array([change[0] for change in changes], id_type or pa.int64()),
@@ -93,6 +93,19 @@ def test_a_column_that_the_destination_lacks_is_added(tmp_path: Path) -> None:
     apply_changelog(table, log, ["id"], from_empty=False)
     found = read_changelog(table, keys=None, start=None, end=tables.snapshot_of(table)).to_pylist()
     assert {row["id"]: row["more"] for row in found} == {n: "m" if n == 3 else None for n in range(20)}
+
+
+def test_a_null_that_the_destination_does_not_take_is_refused(tmp_path: Path) -> None:
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "value", StringType(), required=True))
+    table = tables.make_table(tmp_path, schema)
+    apply_changelog(table, log_of((1, "a", "INSERT")), ["id"], from_empty=False)
+    log = log_of((1, None, "UPDATE_AFTER"), (2, "b", "INSERT"))
+    with pytest.raises(
+        Exception, match="apply_changelog failed: column 'value' of the destination is required, and NULL"
+    ):
+        apply_changelog(table, log, ["id"], from_empty=False)
+    assert len(table.metadata.snapshots) == 1
+    assert rows_of(table) == [(1, "a")]
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
