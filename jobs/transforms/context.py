@@ -57,7 +57,10 @@ class Connections:
             from jobs.engine.session import open_session
 
             if self.manifest.profile != "spark":
-                raise TransformError("this transform has no Spark: declare it with @transform.spark.using")
+                raise TransformError(
+                    "this transform has no Spark: declare it with @transform.spark.using, or use arrow(), "
+                    "changelog_arrow() and write_table()"
+                )
             self._spark = open_session(self.manifest, say, lambda done, total: self.report(done, total, "tasks"))
         return self._spark
 
