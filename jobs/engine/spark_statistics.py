@@ -351,7 +351,8 @@ def _is_text(pair: Pair) -> bool:
 def _text(found: Field, value: str) -> str:
     """SQL of a value as text which `_written` reads, for Spark."""
     if isinstance(found.type, Primitive) and found.type.is_bytes:
-        return f"base64({value})"
+        # Spark breaks the lines of what is long
+        return f"replace(base64({value}), '\\r\\n', '')"
     return f"CAST({_axis(found, value) if axis_kind(found.type) == 'time' else value} AS STRING)"
 
 

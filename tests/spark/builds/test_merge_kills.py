@@ -1,25 +1,47 @@
-"""kill -9 of a job around the commit of Spark's MERGE of `apply_changelog`: the table is right after the next build."""
+"""kill -9 of a job or of the Spark server while Spark's MERGE of `apply_changelog` computes, writes and commits.
+
+The build fails, leaves nothing behind, and the next one applies the changes once.
+"""
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
-from tests.factories.builds import Stack, running_stack
+from tests.factories.builds import Stack, running_stack, wait_until
 from tests.factories.gate import Gate, Moment
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(900)]
-SOURCE = """from transforms.api import incremental, transform
+Victim = Literal["job", "spark"]
+VICTIMS = ["job", "spark"]
+SOURCE = """import time
+
+from transforms.api import incremental, transform
 from transforms.tables import TableInput, TableOutput
 
 
 @incremental()
-@transform.spark.using(source=TableInput("/shop/raw"), output=TableOutput("/shop/current"))
-def current(ctx, source, output):
+@transform.spark.using(source=TableInput("/shop/few"), output=TableOutput("/shop/few_now"))
+def few_now(ctx, source, output):
     output.apply_changelog(source.changelog(["a"]), ["a"])
+
+
+@incremental()
+@transform.spark.using(source=TableInput("/shop/many"), output=TableOutput("/shop/many_now"))
+def many_now(ctx, source, output):
+    changes = source.changelog(["a"])
+    print("applying")
+    began = time.monotonic()
+    output.apply_changelog(changes, ["a"])
+    print(f"applied in {time.monotonic() - began:.1f} s")
 """
+SIZES = {"/shop/few": 3, "/shop/many": 300_000}
 
 
 @dataclass
@@ -28,29 +50,67 @@ class Place:
 
     stack: Stack
     gate: Gate
-    content: int = 0
-    """How often the source has changed; each time by one key that goes, one that changes, and one that comes."""
+    versions: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SIZES, 0))
+    """How often each source has changed; each time by one key that goes, one that comes, and many that change."""
 
-    def change_source(self) -> None:
-        self.content += 1
-        assert self.stack.upload("/shop/raw", to_csv(self.content)).status_code == 201
+    def change(self, source: str) -> None:
+        self.versions[source] += 1
+        assert self.stack.upload(source, to_csv(source, self.versions[source])).status_code == 201
 
-    def follow(self, path: str) -> None:
+    def follow(self, source: str) -> dict[str, Any]:
         """Let an output catch up with its source."""
-        build = self.stack.build(path, seconds=240)
-        assert build["state"] == "COMPLETED", (build, [self.stack.log(job["id"]) for job in build["jobs"]])
-        assert self.rows(path) == rows_of(self.content)
+        build = self.stack.build(f"{source}_now", seconds=400)
+        assert build["state"] == "COMPLETED", "\n".join(self.stack.log(job["id"]) for job in build["jobs"])
+        assert self.holds(source, self.versions[source])
+        return build
 
-    def rows(self, path: str) -> list[tuple[int, str]]:
-        return sorted((row["a"], row["b"]) for row in self.stack.rows(path))
+    def holds(self, source: str, version: int) -> bool:
+        """Whether an output holds just what its source held in some version."""
+        found = sorted((row["a"], row["b"]) for row in self.stack.rows(f"{source}_now"))
+        return found == rows_of(source, version)
+
+    def list_files(self, source: str) -> set[Path]:
+        """The data files of an output, those that no snapshot has too."""
+        location = self.stack.load(f"{source}_now").location().removeprefix("file://")
+        return set(Path(location, "data").rglob("*.parquet"))
+
+    def kill(self, victim: Victim) -> None:
+        """kill -9 of the job's process, or of the Spark server."""
+        if victim == "job":
+            self.stack.kill_jobs()
+        else:
+            self.stack.kill("spark")
+
+    def expect_failure(self, build_id: int, victim: Victim) -> None:
+        build = self.stack.wait_for_build(build_id, seconds=200)
+        assert build["state"] == "FAILED", build
+        if victim == "spark":
+            self.stack.start_spark()
+
+    def check_after(self, source: str, before: list[int]) -> None:
+        """What the build that was hit has left behind, and what the next one makes of it."""
+        output = f"{source}_now"
+        assert self.stack.history(output) == before
+        assert self.holds(source, self.versions[source] - 1)
+        self.check_nothing_staged(output)
+        self.follow(source)
+        # one snapshot more: the changes are in the table once
+        assert self.stack.history(output)[1:] == before
+        self.check_nothing_staged(output)
+
+    def check_nothing_staged(self, path: str) -> None:
+        assert self.stack.open_transactions() == []
+        metadata = self.stack.load(path).metadata
+        assert list(metadata.refs) == ["main"]
+        assert [name for name in metadata.properties if "staging" in name] == []
 
 
-def rows_of(version: int) -> list[tuple[int, str]]:
-    return [(version, f"old {version}"), (version + 1, f"new {version}"), (1000, "kept")]
+def rows_of(source: str, version: int) -> list[tuple[int, str]]:
+    return [(key, f"{version if key % 3 else 0} of {key}") for key in range(version, version + SIZES[source])]
 
 
-def to_csv(version: int) -> str:
-    return "a,b\n" + "".join(f"{a},{b}\n" for a, b in rows_of(version))
+def to_csv(source: str, version: int) -> str:
+    return "a,b\n" + "".join(f"{a},{b}\n" for a, b in rows_of(source, version))
 
 
 @pytest.fixture(scope="module")
@@ -71,44 +131,57 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         gate.target = stack.port
         stack.make_repository()
         found = Place(stack, gate)
-        found.change_source()
+        for source in SIZES:
+            found.change(source)
         stack.commit({"pipelines/following.py": SOURCE})
-        found.follow("/shop/current")
+        for source in SIZES:
+            found.follow(source)
         yield found
 
 
-def check_after(place: Place, path: str, before: list[int]) -> None:
-    """What the build that was hit leaves behind, and what the next one makes of it."""
-    stack = place.stack
-    assert place.rows(path) == rows_of(place.content - 1)
-    assert stack.history(path) == before
-    check_nothing_staged(stack, path)
-    place.follow(path)
-    # one snapshot more: the changes are in the table once
-    assert stack.history(path)[1:] == before
-    check_nothing_staged(stack, path)
+@pytest.fixture(scope="module")
+def usual_s(place: Place) -> float:
+    """How long an apply of many changes takes that nobody disturbs."""
+    place.change("/shop/many")
+    (job,) = place.follow("/shop/many")["jobs"]
+    return float(re.findall(r"applied in (\S+) s", place.stack.log(job["id"]))[0])
 
 
-def check_nothing_staged(stack: Stack, path: str) -> None:
-    assert stack.open_transactions() == []
-    metadata = stack.load(path).metadata
-    assert list(metadata.refs) == ["main"]
-    assert [name for name in metadata.properties if "staging" in name] == []
+@pytest.mark.parametrize("victim", VICTIMS)
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.6, "writing"])
+def test_killed_while_the_merge_computes(
+    place: Place, usual_s: float, victim: Victim, share: float | Literal["writing"]
+) -> None:
+    stack, source = place.stack, "/shop/many"
+    before, files = stack.history(f"{source}_now"), place.list_files(source)
+    place.change(source)
+    started = stack.start_build(f"{source}_now")
+    job = stack.wait_for_job(started["id"], "RUNNING", seconds=60)
+    wait_until(lambda: "applying" in stack.log(job["id"]), seconds=200, every=0.02)
+    if share == "writing":
+        wait_until(lambda: bool(place.list_files(source) - files), seconds=200, every=0.02)
+    else:
+        time.sleep(share * usual_s)
+    place.kill(victim)
+    place.expect_failure(started["id"], victim)
+    assert "applied in" not in stack.log(job["id"])
+    time.sleep(usual_s)  # a MERGE that went on would be done by now
+    place.check_after(source, before)
 
 
+@pytest.mark.parametrize("victim", VICTIMS)
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_killed_around_the_commit_of_the_merge(place: Place, moment: Moment) -> None:
-    stack, path = place.stack, "/shop/current"
-    before = stack.history(path)
-    place.change_source()
+def test_killed_around_the_commit_of_the_merge(place: Place, moment: Moment, victim: Victim) -> None:
+    stack, source = place.stack, "/shop/few"
+    before = stack.history(f"{source}_now")
+    place.change(source)
     place.gate.hold(moment)
-    started = stack.start_build(path)
+    started = stack.start_build(f"{source}_now")
     assert place.gate.held.wait(120)
-    stack.kill_jobs()
-    build = stack.wait_for_build(started["id"], seconds=120)
-    assert build["state"] == "FAILED", build
+    place.kill(victim)
+    place.expect_failure(started["id"], victim)
     place.gate.release()
     assert place.gate.answered.wait(60)
     # what arrives when its job is over is refused
     assert place.gate.status == (200 if moment == "after" else 401), place.gate.status
-    check_after(place, path, before)
+    place.check_after(source, before)

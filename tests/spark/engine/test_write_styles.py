@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from tests.factories import engine as tables
 from tests.property import changelog_laws as laws
 from tests.property.engine_oracle import canon
 from tests.property.test_engine_diff import POOLS, field
-from tests.spark.engine.conftest import Shared
+from tests.spark.engine.agreement import agree, check_merged
+from tests.spark.engine.conftest import BothExecutors, Read, Shared
 from tests.spark.engine.histories import STYLES
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
@@ -28,6 +30,7 @@ WRITERS = ["spark", "pyiceberg", "spark", "duckdb", "spark", "polars", "spark"]
 KINDS = ["double", "float", "decimal", "string", "binary", "date", "timestamp", "timestamptz", "struct", "list", "map"]
 PLAIN = {"double", "float", "string", "binary", "date", "timestamp"}
 """What Polars stores in Iceberg's types."""
+HISTORIES = 2
 Versions = list[list[laws.Row]]
 
 
@@ -36,6 +39,7 @@ class WrittenInTurns:
 
     def __init__(self, shared: Shared, folder: Path, style: str, kinds: dict[str, str], versions: Versions) -> None:
         self.folder, self.columns = folder, list(kinds)
+        self.read: Read = read_changelog
         self._shared = shared
         fields = (field(place + 1, name, kind) for place, (name, kind) in enumerate(kinds.items()))
         # what has no field ids is read by the mapping, which has to know the ids that the table gives
@@ -78,7 +82,7 @@ class WrittenInTurns:
         return tables.make_table(self.folder / uuid4().hex, self._schema)
 
     def told(self, first: int, last: int, **more: Any) -> Any:
-        return read_changelog(self.table, start=self.states[first][0], end=self.states[last][0], **more)
+        return self.read(self.table, start=self.states[first][0], end=self.states[last][0], **more)
 
     @staticmethod
     def place_of(ordinal: int) -> int:
@@ -124,6 +128,10 @@ def write(shared: Shared, tmp_path: Path) -> Write:
     return made
 
 
+def told_of(history: WrittenInTurns, keys: list[str] | None, first: int) -> Any:
+    return laws.events(history, history.told(first, len(history.states) - 1, keys=keys))
+
+
 @pytest.mark.parametrize("style", ["version 1", "version 3, merge-on-read"])
 def test_the_laws_hold_of_what_several_programs_wrote(style: str, write: Write) -> None:
     history = write(style, 7)
@@ -131,3 +139,20 @@ def test_the_laws_hold_of_what_several_programs_wrote(style: str, write: Write) 
     for first in (0, 2):
         laws.check_range(history, KEY, first)
     laws.check_diff(history, KEY, history.states[1], history.states[4])
+
+
+@pytest.mark.soak
+def test_in_every_style_both_executors_tell_the_same(
+    write: Write, read_by_spark: Read, both: BothExecutors, shared: Shared
+) -> None:
+    first = secrets.randbelow(2**32)
+    for seed in range(first, first + HISTORIES):
+        histories = [write(style, seed) for style in STYLES]
+        questions = [(keys, start) for keys in (None, KEY) for start in (0, 3)]
+        answers = [[told_of(history, *question) for question in questions] for history in histories]
+        assert all(answer == answers[0] for answer in answers)
+        for history in histories:
+            history.read = agree(read_by_spark)
+            laws.check(history, KEY)
+            check_merged(history, KEY, shared)
+    assert both.by_spark
