@@ -90,7 +90,9 @@ class Shared:
         """What `apply_changelog` does, by Spark."""
         from jobs.changelog.merge import merge_changelog
 
-        frame = self.session.createDataFrame(log) if log.num_columns else log
+        # Spark's client takes no column without a chunk
+        chunked = log if log.num_rows else pa.Table.from_batches([pa.RecordBatch.from_pylist([], schema=log.schema)])
+        frame = self.session.createDataFrame(chunked) if log.num_columns else log
         name = ".".join(table.name())
         try:
             return merge_changelog(self.session, table, frame, keys, name=name, from_empty=from_empty)

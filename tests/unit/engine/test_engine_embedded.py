@@ -430,26 +430,6 @@ def test_few_rows_are_all_among_the_first_and_written_once(tmp_path: Path) -> No
     assert (folder / "rows.parquet").samefile(folder / "first" / "rows.parquet")
 
 
-@pytest.mark.parametrize(
-    ("rows", "cells", "is_measured"),
-    [(3, 8, True), (3, 7, False), (4, 0, True)],
-    ids=["few values", "many", "few rows"],
-)
-def test_tables_too_large_to_be_measured_whole_say_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, cells: int, is_measured: bool
-) -> None:
-    monkeypatch.setattr("jobs.engine.measured.HereMeasured.row_limit", rows)
-    monkeypatch.setattr("jobs.engine.measured.HereMeasured.cell_limit", cells)
-    schema = keyed(field(2, "v", DoubleType()))
-    _, *sides = two_versions(tmp_path, schema, [{"k": 1}, {"k": 2}], [{"k": 1, "v": 1.0}, {"k": 3}])
-    found = json.loads((tables.diff(tmp_path, *sides, key=["k"])["folder"] / "statistics.json").read_text())
-    assert (found["table_is_measured"], "table" in found["scopes"], "changed" in found["scopes"]) == (
-        is_measured,
-        is_measured,
-        True,
-    )
-
-
 def test_statistics_of_both_ends(tmp_path: Path) -> None:
     schema = keyed(field(2, "v", DoubleType()), field(3, "t", StringType()), field(4, "d", DateType()))
     before = [{"k": n, "v": float(n), "t": "abc"[n % 3], "d": dt.date(2020, 1, 1 + n)} for n in range(9)]
