@@ -39,6 +39,7 @@ from pyroaring import BitMap
 from jobs.engine.duckdb import run_diff
 from jobs.engine.listing import entry_schema
 from jobs.protocol import DiffRequest, SideRef
+from tests.factories.forks import in_child
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -268,7 +269,7 @@ def write_files(table: Table, content: pa.Table, writer: str = "pyiceberg") -> l
             connection.register("content", content)
             connection.execute(f"COPY content TO '{path}' (FORMAT parquet)")
     elif writer == "polars":
-        pl.from_arrow(content).write_parquet(path)
+        in_child(lambda: pl.from_arrow(content).write_parquet(path))
     else:
         pq.write_table(content, path, version="1.0", use_dictionary=False, data_page_version="2.0")
     return list(parquet_files_to_data_files(table.io, table.metadata, iter([location])))

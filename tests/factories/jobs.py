@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,38 +13,14 @@ from jobs.entrypoints.publish import publish
 from jobs.entrypoints.run import run
 from jobs.protocol import JobManifest, JobResult, OutputTarget, PinnedInput, PublishResult
 from jobs.transforms.context import Connections
+from tests.factories.forks import in_child
 from tests.fakes.jobs_catalog import MemoryCatalog
 
-Answer = TypeVar("Answer")
 HEAD = """
 from transforms.api import transform, incremental, configure, Check
 from transforms import expectations as E
 from transforms.tables import TableInput, TableOutput, IcebergInput, IcebergOutput
 """
-
-
-def in_child(function: Callable[[], Answer]) -> Answer:
-    """Call a function in a fork: what it imports and changes stays there.
-
-    Whatever uses threads of Arrow, PyIceberg or polars belongs in here: a fork made afterwards would wait for them.
-    """
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(read)
-        try:
-            answer = (True, function())
-        except BaseException as error:  # noqa: BLE001 - told in the parent
-            answer = (False, repr(error))  # type: ignore[assignment]
-        with os.fdopen(write, "wb") as pipe:
-            pickle.dump(answer, pipe)
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read, "rb") as pipe:
-        is_good, value = pickle.load(pipe)  # noqa: S301 - our own bytes
-    os.waitpid(child, 0)
-    assert is_good, value
-    return value  # type: ignore[no-any-return]
 
 
 def make_repository(folder: Path, files: Mapping[str, str]) -> Path:

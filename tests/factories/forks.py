@@ -1,0 +1,34 @@
+"""Running a function in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable
+from typing import TypeVar
+
+Answer = TypeVar("Answer")
+
+
+def in_child(function: Callable[[], Answer]) -> Answer:
+    """Call a function in a fork: what it imports and changes stays there.
+
+    Whatever uses threads of Arrow, PyIceberg or polars belongs in here: a fork made afterwards would wait for them.
+    """
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        try:
+            answer = (True, function())
+        except BaseException as error:  # noqa: BLE001 - told in the parent
+            answer = (False, repr(error))  # type: ignore[assignment]
+        with os.fdopen(write, "wb") as pipe:
+            pickle.dump(answer, pipe)
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        is_good, value = pickle.load(pipe)  # noqa: S301 - our own bytes
+    os.waitpid(child, 0)
+    assert is_good, value
+    return value  # type: ignore[no-any-return]
