@@ -41,6 +41,7 @@ def test_g_walks_the_tabs_of_a_pull_request(open_page: Callable[..., Page]) -> N
         page.keyboard.press("g")
         page.keyboard.press(key)
         expect(page).to_have_url(re.compile(f"{PULL}/{tab}$"))
+        page.wait_for_load_state()  # keys mean nothing before
 
 
 def test_j_and_k_walk_the_rows_after_a_click_too(open_page: Callable[..., Page]) -> None:
