@@ -15,6 +15,7 @@ from jobs.changelog import errors
 from jobs.changelog.keys import Key, names_of, resolve_keys
 from jobs.changelog.plan import ORDINAL, TYPE
 from jobs.changelog.rows import Source, as_key_columns, connect, key_columns, key_values, listed, same_key
+from jobs.engine.fields import quote
 from jobs.engine.paths import list_paths, walk_paths
 from jobs.engine.planner import LiveFile
 from jobs.engine.row_ids import ARROW_COLUMNS, COLUMNS, ROW_ID, has_row_ids
@@ -31,7 +32,8 @@ def apply_changelog(
 ) -> Written | None:
     """Upsert INSERT and UPDATE_AFTER, delete DELETE; None where there was nothing to apply.
 
-    UPDATE_BEFORE is an image, not an action. With `from_empty` the destination starts without rows.
+    UPDATE_BEFORE is an image, not an action. Columns of the destination that the changes lack keep their values, and get
+    their default in new rows. With `from_empty` the destination starts without rows.
     """
     data = changes.select(list_data(changes.column_names))
     found = resolve_log_keys(keys, list_paths(data.schema, _arrow_parts))
@@ -103,9 +105,17 @@ def check_columns(columns: Sequence[str], keys: Sequence[Key], table: Table, *, 
     for key in keys:
         if there and key.path not in there:
             raise errors.cannot_apply(f"the destination has no column {key.name!r}")
+    names = {field.name.lower(): field.name for field in fields}
     data = list_data(columns)
-    if missing := [field.name for field in fields if field.name not in data]:
-        raise errors.cannot_apply(f"column {missing[0]!r} of the destination is missing in the changelog")
+    for name in data:
+        if names.get(name.lower(), name) not in data:
+            known = names[name.lower()]
+            raise errors.cannot_apply(f"columns {name!r} and, in the destination, {known!r} differ only in case")
+    for field in fields:
+        if field.required and field.name not in data:
+            raise errors.cannot_apply(
+                f"column {field.name!r} of the destination is required, and missing in the changelog"
+            )
     return [field.name for field in fields]
 
 
@@ -143,33 +153,44 @@ def _merge(
     if not affected and not connection.execute(f"SELECT 1 {_UPSERTS} LIMIT 1").fetchall():
         return None
     widen_schema(table, stored)
-    query, schema = _rows_after(connection, table, affected, keys)
+    query, schema = _rows_after(connection, table, affected, keys, given=stored.names)
     reader = connection.sql(query).to_arrow_reader(BATCH_ROWS)
     paths = frozenset(file.data.path for file in affected)
     return replace_files(table, paths, cast_batches(iter(reader), schema), job_id=job_id)
 
 
 def _rows_after(
-    connection: duckdb.DuckDBPyConnection, table: Table, affected: Sequence[LiveFile], keys: Sequence[Key]
+    connection: duckdb.DuckDBPyConnection,
+    table: Table,
+    affected: Sequence[LiveFile],
+    keys: Sequence[Key],
+    *,
+    given: Sequence[str],
 ) -> tuple[str, pa.Schema]:
     """The rows that come for those of the affected files: what the log leaves, and what it brings."""
     source = Source(connection, table)
-    names = [field.name for field in table.schema().fields]
-    schema = storable_schema(table.schema().as_arrow())
+    fields, schema = table.schema().fields, storable_schema(table.schema().as_arrow())
     match = same_key(key_values(keys, "r."), key_columns(keys, "l."))
     untouched = f"r WHERE NOT EXISTS (SELECT 1 FROM log l WHERE {match})"
-    if not (affected and has_row_ids(table)):
-        old = source.rows_of(affected)
-        return f"SELECT {listed(names)} FROM ({old}) {untouched} UNION ALL SELECT {listed(names)} {_UPSERTS}", schema
-    old = source.tracked_rows_of(affected)
-    tracked = listed([*names, *(column.name for column in COLUMNS)])
-    # a row that changes is the row it was, changed by this commit; a new one has no id yet
-    come = f"{listed(names, 'l.')}, r.{ROW_ID.name}, CAST(NULL AS BIGINT)"
+    is_tracked = bool(affected) and has_row_ids(table)
+    old = source.tracked_rows_of(affected) if is_tracked else source.rows_of(affected)
+    names = listed(field.name for field in fields)
+    if not is_tracked and all(field.name in given for field in fields):
+        return f"SELECT {names} FROM ({old}) {untouched} UNION ALL SELECT {names} {_UPSERTS}", schema
+    come = [
+        f"l.{quote(field.name)}" if field.name in given else source.carried(field, "r", is_there="r.changelog__here")
+        for field in fields
+    ]
+    if is_tracked:
+        # a row that changes is the row it was, changed by this commit; a new one has no id yet
+        come += [f"r.{ROW_ID.name}", "CAST(NULL AS BIGINT)"]
+        names = ", ".join([names, *(column.name for column in COLUMNS)])
+        schema = pa.schema([*schema, *ARROW_COLUMNS])
     query = (
-        f"SELECT {tracked} FROM ({old}) {untouched} "
-        f"UNION ALL SELECT {come} FROM (SELECT * {_UPSERTS}) l LEFT JOIN ({old}) r ON {match}"
+        f"SELECT {names} FROM ({old}) {untouched} UNION ALL SELECT {', '.join(come)} FROM (SELECT * {_UPSERTS}) l "
+        f"LEFT JOIN (SELECT *, true AS changelog__here FROM ({old})) r ON {match}"
     )
-    return query, pa.schema([*schema, *ARROW_COLUMNS])
+    return query, schema
 
 
 def _head(table: Table) -> int | None:

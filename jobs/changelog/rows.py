@@ -6,9 +6,11 @@ Planned and read by the engine of the row diff: files with delete files of every
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import duckdb
+from pyiceberg.conversions import to_json
 from pyiceberg.table import Table
 
 from jobs.changelog.plan import OWN_PREFIX
@@ -16,9 +18,11 @@ from jobs.engine.fields import literal, quote
 from jobs.engine.metadata import describe_table
 from jobs.engine.planner import plan_step
 from jobs.engine.row_ids import COLUMNS
-from jobs.engine.scan import ID_COLUMNS, Column, Scanner, inherited_ids
+from jobs.engine.scan import ID_COLUMNS, Column, Scanner, default_value, inherited_ids
 
 if TYPE_CHECKING:
+    from pyiceberg.types import NestedField
+
     from jobs.changelog.keys import Key
     from jobs.changelog.plan import Step
     from jobs.engine.fields import Field
@@ -135,6 +139,13 @@ class Source:
         ).fetchall()
         paths = {row[0] for row in found}
         return [file for file in files if self._scanner.shown_path(file.data.path) in paths]
+
+    def carried(self, column: NestedField, row: str, *, is_there: str) -> str:
+        """SQL of a value that nobody says: that of the row `row` if there is one, else what the column has for new rows."""
+        known = next(found for found in self._schema.fields if found.name == column.name)
+        given = column.write_default
+        new = replace(known, default=None if given is None else to_json(column.field_type, given))
+        return f"CASE WHEN {is_there} THEN {row}.{quote(column.name)} ELSE {default_value(new)} END"
 
     def nothing(self) -> str:
         """Return the query for no rows of all columns."""

@@ -65,12 +65,7 @@ class Executors:
 
     def _choose(self, diff: Embedded) -> Decision:
         request, plan = self.request, diff.plan
-        size = diff.decoded_bytes(
-            Part(
-                (*plan.left, *(file.before for file in plan.shifted)),
-                (*plan.came, *(file.after for file in plan.shifted)),
-            )
-        )
+        size = diff.decoded_bytes(Part(plan.before_files, plan.after_files))
         if request.executor == "auto" and not (plan.shifted or (plan.left and plan.came)):
             return Decision("embedded", "only one side has rows of its own, and all of them differ")
         return choose_executor(

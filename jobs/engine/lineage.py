@@ -26,7 +26,7 @@ def count_versions(diff: Sides) -> dict[str, int] | None:
     None where rows have no ids, or do not keep them: equality deletes do not know which rows they replace.
     """
     scanner = diff.scanner(diff.plan.before)
-    if scanner is None or diff.filter is not None or not _has_row_ids(diff):
+    if scanner is None or diff.filter is not None or not _keeps_row_ids(diff):
         return None
     diff.load_deleted()
     scanner.load_origins("origins", {entry.path: entry for entry in diff.plan.opened}.values())
@@ -40,15 +40,11 @@ def count_versions(diff: Sides) -> dict[str, int] | None:
     return {"inserted": inserted, "deleted": deleted, "updated": updated}
 
 
-def _has_row_ids(diff: Sides) -> bool:
+def _keeps_row_ids(diff: Sides) -> bool:
     ends = [end.metadata for end in (diff.plan.before, diff.plan.after)]
     if any(metadata is None or metadata.format_version < VERSION for metadata in ends):
         return False
-    files = (
-        *diff.plan.left,
-        *diff.plan.came,
-        *(end for moved in diff.plan.shifted for end in (moved.before, moved.after)),
-    )
+    files = (*diff.plan.before_files, *diff.plan.after_files)
     is_one_table = len({metadata.uuid for metadata in ends if metadata is not None}) == 1
     return is_one_table and all(file.data.first_row_id is not None and not file.equality for file in files)
 

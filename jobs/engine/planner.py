@@ -85,9 +85,19 @@ class DiffPlan:
     _shared: SharedFiles
 
     @property
+    def before_files(self) -> tuple[LiveFile, ...]:
+        """Files whose rows can have left, with the deletes of `before`."""
+        return (*self.left, *(file.before for file in self.shifted))
+
+    @property
+    def after_files(self) -> tuple[LiveFile, ...]:
+        """Files whose rows can have come, with the deletes of `after`."""
+        return (*self.came, *(file.after for file in self.shifted))
+
+    @property
     def opened(self) -> list[Entry]:
         """The data files that the diff has to open."""
-        return [file.data for file in (*self.left, *self.came)] + [file.before.data for file in self.shifted]
+        return [file.data for file in (*self.before_files, *self.came)]
 
     @property
     def bytes(self) -> int:

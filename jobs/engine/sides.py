@@ -89,7 +89,7 @@ class Sides:
         """Name what the files hold that the plan names, `before_files` and `after_files`."""
         plan = self.plan
         self.load_deleted()
-        for name, end, files in self._ends:
+        for name, end, files in (("before", plan.before, plan.left), ("after", plan.after, plan.came)):
             scanner = self.scanner(end)
             if scanner is None:
                 self.connection.execute(f"CREATE TEMP VIEW {name}_files AS SELECT 1 AS nothing WHERE false")
@@ -136,15 +136,12 @@ class Sides:
 
     def load_deleted(self) -> None:
         """Have the deleted positions of the files that the plan names, `dead_before` and `dead_after`."""
-        for name, end, files in self._ends:
+        plan = self.plan
+        for name, end, files in (("before", plan.before, plan.before_files), ("after", plan.after, plan.after_files)):
             scanner = self.scanner(end)
             if scanner is not None and not self._has_deleted:
-                scanner.load_positions(f"dead_{name}", [*files, *(getattr(file, name) for file in self.plan.shifted)])
+                scanner.load_positions(f"dead_{name}", files)
         self._has_deleted = True
-
-    @property
-    def _ends(self) -> tuple[tuple[str, End, tuple[LiveFile, ...]], ...]:
-        return ("before", self.plan.before, self.plan.left), ("after", self.plan.after, self.plan.came)
 
     def _chosen(self, rows: str, side: str, names: str = "*") -> str:
         """The rows that the filter chooses."""
@@ -191,7 +188,8 @@ class Sides:
 
         None where rows are deleted by value, so that they have to be read.
         """
-        files = [*self.shared_files, *(end for moved in self.plan.shifted for end in (moved.before, moved.after))]
+        shifted = [end for moved in self.plan.shifted for end in (moved.before, moved.after)]
+        files = [*self.shared_files, *shifted]
         if any(file.equality for file in files):
             return None
         scanner = self.scanner(self.plan.before)

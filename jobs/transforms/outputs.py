@@ -102,14 +102,16 @@ class IcebergOutput:
         """Apply a changelog by key: upsert INSERT and UPDATE_AFTER, delete DELETE.
 
         It is a Spark DataFrame, Arrow data, or a polars or pandas frame. One snapshot; none where there is nothing to
-        apply. On a first or full build the destination is emptied first.
+        apply. Columns that it lacks keep their values. On a first or full build the destination is emptied first.
         """
         is_spark = type(changes).__module__.startswith("pyspark.")
         if is_spark and self._connections.manifest.executor == "embedded":
             is_spark, changes = False, changes.toArrow()
         if not is_spark:
             changes = _read_changes(changes, self.path)
-        before = self._load().current_snapshot()
+        table = self._load()
+        before = table.current_snapshot()
+        lacking = self._lacking(table, changes.columns if is_spark else changes.column_names)
         count = self._merge(changes, keys) if is_spark else self._apply(changes, keys)
         snapshot = self._load().current_snapshot()
         if count is None or snapshot is None or (before is not None and snapshot.snapshot_id == before.snapshot_id):
@@ -119,8 +121,15 @@ class IcebergOutput:
         summary = dict(snapshot.summary.additional_properties) if snapshot.summary else {}
         self._added += int(summary.get("added-records", 0))
         say(f"applied {count:,} changes to {self.path} on the staging branch{' by Spark' if is_spark else ''}")
+        if lacking:
+            say(f"the changelog has no {', '.join(map(repr, lacking))}: {self.path} keeps what it has there")
 
     # --- inside ---
+
+    def _lacking(self, table: Table, given: Sequence[str]) -> list[str]:
+        """The columns of the table that nobody gives values for."""
+        fields = () if self._is_from_empty else table.schema().fields
+        return [field.name for field in fields if field.name not in given]
 
     def _apply(self, changes: pa.Table, keys: Sequence[str]) -> int | None:
         from jobs.changelog import apply_changelog

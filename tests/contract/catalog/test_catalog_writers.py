@@ -57,7 +57,8 @@ def victims(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server on a disk that takes 0.15 seconds for every fsync."""
-    running = start_server(tmp_path_factory.mktemp("slow"), **SLOW)
+    held = tmp_path_factory.mktemp("disk") / "held"
+    running = start_server(tmp_path_factory.mktemp("slow"), **SLOW, SLOW_FSYNC_HELD=str(held))
     yield running
     kill_children_too(running.process)
 
@@ -181,19 +182,31 @@ def test_clients_that_give_up_and_repeat_on_a_slow_disk(slow: Server, size: Size
     check_histories(slow, table, {None: [report["acknowledged"] for report in reports]})
 
 
-def test_a_slow_disk_holds_up_no_readers(slow: Server) -> None:
+def test_a_disk_that_hangs_holds_up_no_readers(slow: Server) -> None:
     table = make_table(slow)
-    writer = threading.Thread(target=run_writers, args=(slow, table, [None], Size(1, 3)))
-    writer.start()
-    reader = Committer(Order(slow.port, slow.token, table, 0))
-    slowest = 0.0
-    while writer.is_alive():
-        started = time.monotonic()
-        assert reader.send("GET", reader.path)[0] == 200
-        slowest = max(slowest, time.monotonic() - started)
-        time.sleep(0.01)
-    writer.join()
-    assert slowest < 0.15
+    held = Path(slow.more["SLOW_FSYNC_HELD"])
+    reader = Committer(Order(slow.port, slow.token, table, 0, timeout_s=30))
+    reports: list[dict[str, Any]] = []
+    writer = threading.Thread(target=lambda: reports.extend(run_writers(slow, table, [None], Size(1, 1))))
+    held.touch()
+    try:
+        writer.start()
+        wait_for(held.with_name("held.waiting"))
+        for _ in range(20):
+            status, view = reader.send("GET", reader.path)
+            assert status == 200
+            assert "main" not in view["metadata"]["refs"]
+    finally:
+        held.unlink()
+        writer.join()
+    assert len(reports[0]["acknowledged"]) == 1
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path.name} never came"
+        time.sleep(0.02)
 
 
 @pytest.mark.soak

@@ -12,11 +12,13 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
+from jobs.changelog import apply_changelog
 from tests.spark.engine.conftest import Shared
 from tests.unit.jobs import test_changelog as cases
 from tests.unit.jobs.test_changelog import (  # noqa: F401 - collected here again
     test_applying_follows_the_source,
     test_changes_are_applied_by_key,
+    test_columns_that_the_changelog_lacks_keep_their_values,
     test_nothing_to_apply_makes_no_snapshot,
     test_what_cannot_be_applied,
 )
@@ -71,3 +73,32 @@ def test_a_partitioned_destination_that_is_merged_on_read_and_has_wider_types(
         expected = [(1, "b", 1.5), (None, "n", float("nan")), (4, "d", None), (5, None, -0.0)]
         assert sorted(map(str, (tuple(row) for row in found))) == sorted(map(str, expected))
     assert table.schema().find_type("id") == LongType()
+
+
+@pytest.mark.parametrize("is_by_spark", [False, True], ids=["light", "spark"])
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_a_destination_with_more_columns(shared: Shared, tmp_path: Path, version: str, *, is_by_spark: bool) -> None:
+    default = "new" if version == "3" else None
+    schema = Schema(
+        NestedField(1, "id", LongType(), required=True),
+        NestedField(2, "kind", StringType(), initial_default=default, write_default=default),
+        NestedField(3, "value", StringType()),
+    )
+    table = shared.load(tmp_path, "more", schema=schema, properties={"format-version": version})
+    apply = shared.apply if is_by_spark else apply_changelog
+    rows = {"id": [1, 2, 3, 4], "kind": ["x", "y", None, "z"], "value": ["a", "b", "c", "d"]}
+    apply(table, changes(rows, ["INSERT"] * 4), ["id"], from_empty=False)
+    log = changes({"id": [1, 2, 3, 5], "value": ["A", "B", "C", "E"]}, ["UPDATE_AFTER", "DELETE", "INSERT", "INSERT"])
+    for _ in range(2):
+        apply(table, log, ["id"], from_empty=False)
+        found = shared.session.table(f"tributary.{'.'.join(table.name())}").collect()
+        assert sorted(tuple(row) for row in found) == [(1, "x", "A"), (3, None, "C"), (4, "z", "d"), (5, default, "E")]
+    snapshots = len(table.metadata.snapshots)
+    with pytest.raises(Exception, match="'id' of the destination is required, and missing in the changelog"):
+        apply(table, changes({"value": ["A"]}, ["INSERT"]), ["value"], from_empty=False)
+    assert len(table.refresh().metadata.snapshots) == snapshots
+
+
+def changes(rows: dict[str, list[Any]], kinds: list[str]) -> pa.Table:
+    columns = {name: pa.array(values, pa.int64() if name == "id" else pa.string()) for name, values in rows.items()}
+    return pa.table({**columns, "_change_type": kinds})
