@@ -78,13 +78,12 @@ def test_a_partitioned_destination_that_is_merged_on_read_and_has_wider_types(
 @pytest.mark.parametrize("is_by_spark", [False, True], ids=["light", "spark"])
 @pytest.mark.parametrize("version", ["2", "3"])
 def test_a_destination_with_more_columns(shared: Shared, tmp_path: Path, version: str, *, is_by_spark: bool) -> None:
-    default = "new" if version == "3" else None
-    schema = Schema(
-        NestedField(1, "id", LongType(), required=True),
-        NestedField(2, "kind", StringType(), initial_default=default, write_default=default),
-        NestedField(3, "value", StringType()),
-    )
+    schema = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "value", StringType()))
     table = shared.load(tmp_path, "more", schema=schema, properties={"format-version": version})
+    default = "new" if version == "3" else None
+    with table.update_schema() as update:
+        update.add_column("kind", StringType(), default_value=default)
+        update.move_after("kind", "id")
     apply = shared.apply if is_by_spark else apply_changelog
     rows = {"id": [1, 2, 3, 4], "kind": ["x", "y", None, "z"], "value": ["a", "b", "c", "d"]}
     apply(table, changes(rows, ["INSERT"] * 4), ["id"], from_empty=False)
