@@ -7,15 +7,17 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Compiles little: a run of tests ends before more would pay."""
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 
-def new_session(options: Mapping[str, str], *, memory: str = "1g") -> Any:
+def new_session(options: Mapping[str, str], *, memory: str = "1g", java: str = QUICK_JAVA) -> Any:
     """A session with catalogs and settings that no other sees. Do not stop it: that would stop the context of all.
 
-    `memory` is the heap of the process if this is its first session.
+    `memory` is the heap of the process if this is its first session, and `java` has other options of its Java machine.
     """
-    session = _first_session(memory).newSession()
+    session = _first_session(memory, java).newSession()
     for key, value in options.items():
         session.conf.set(key, value)
     return session
@@ -34,7 +36,7 @@ def rest_catalog(name: str, uri: str, token: str, branch: str | None = None) -> 
 
 
 @cache
-def _first_session(memory: str) -> Any:
+def _first_session(memory: str, java_options: str) -> Any:
     """What takes ten seconds to start; it ends with the process."""
     from pyspark.sql import SparkSession
 
@@ -53,6 +55,7 @@ def _first_session(memory: str) -> Any:
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.memory", memory)
+        .config("spark.driver.extraJavaOptions", java_options)
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .getOrCreate()

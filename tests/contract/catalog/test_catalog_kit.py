@@ -16,6 +16,7 @@ import pytest
 
 from tests.contract.catalog.conftest import ROOT, Server, start_server
 from tests.factories.jars import NoJars, get_jars, read_pairs
+from tests.factories.spark import QUICK_JAVA
 from webapp.core.java import find_java
 
 pytestmark = [pytest.mark.contract, pytest.mark.timeout(900)]
@@ -54,7 +55,7 @@ def test_the_kit_passes_but_for_what_is_listed(jars: list[Path], alone: Server, 
     if java is None:
         pytest.skip(f"Java is not here, found {looked_at}")
     path = [*(str(jar) for jar in jars), str(Path(pyspark.__file__).with_name("jars") / "*")]
-    command = [str(java.program), "-Xmx512m", f"-Djava.io.tmpdir={tmp_path}"]
+    command = [str(java.program), *QUICK_JAVA.split(), "-Xmx512m", f"-Djava.io.tmpdir={tmp_path}"]
     command += [f"-D{key}={value}" for key, value in OPTIONS.items()]
     command += ["-cp", os.pathsep.join(path), "org.junit.platform.console.ConsoleLauncher", "execute"]
     command += ["--disable-banner", "--details=none", f"--reports-dir={tmp_path}"]

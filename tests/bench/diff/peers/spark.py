@@ -32,7 +32,7 @@ class SparkPeers:
             f"{key}.type": "hadoop",
             f"{key}.warehouse": f"file://{self.warehouse}",
         }
-        self.session = new_session({**catalog, "spark.sql.shuffle.partitions": "8"}, memory="4g")
+        self.session = new_session({**catalog, "spark.sql.shuffle.partitions": "8"}, memory="4g", java="")
         self.process: int = self.session.sparkContext._gateway.proc.pid
         self.tables: dict[str, str] = {}
 
