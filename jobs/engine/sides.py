@@ -116,8 +116,11 @@ class Sides:
         if len(parts) == 1:
             yield "before_rows", "after_rows"
             return
+        done = 0
         for part in parts:
+            self.progress.enter("comparing", files_done=done)
             yield self._rows_of("before", plan.before, part.left), self._rows_of("after", plan.after, part.came)
+            done += len(part.left) + len(part.came)
 
     def _rows_of(self, name: str, end: End, files: tuple[LiveFile, ...]) -> str:
         scanner = self.scanner(end)

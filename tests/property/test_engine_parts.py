@@ -25,6 +25,7 @@ from pyiceberg.types import (
 )
 
 from jobs.engine import sides
+from jobs.engine.artifact import Progress
 from jobs.engine.components import Part, Room, split_by_key
 from jobs.engine.planner import LiveFile, plan_diff
 from tests.factories import engine as tables
@@ -141,8 +142,13 @@ def test_files_in_the_order_of_the_key_fall_into_parts(tmp_path: Path) -> None:
         (0, 7, 3): [(3, 3)] * 2,
         (12, 12, 2): [(6, 6)],
     }
-    with patch.multiple(sides, _USUAL_PART=10**12, _LARGEST_PART=10**12):
+    told: list[Any] = []
+    with (
+        patch.multiple(sides, _USUAL_PART=10**12, _LARGEST_PART=10**12),
+        patch.object(Progress, "enter", lambda _, __, **known: told.append(known.get("files_done"))),
+    ):
         assert tables.diff(tmp_path, *ends, key=["k"])["updated"] == 60
+    assert [done for done in told if done is not None] == [0, 2, 4, 6, 8, 10]
 
 
 def test_a_file_that_spans_others_keeps_them_together(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from webapp.datasets.models import Dataset
 from webapp.pulls.api.rows import shape_rows
 from webapp.pulls.models import Comparison
 from webapp.pulls.queries.artifacts import artifact_folder, first_rows_folder
-from webapp.pulls.queries.progress import Progress, describe_progress
+from webapp.pulls.queries.progress import Progress, describe_progress, describe_reached
 from webapp.pulls.queries.rows import Place, read_first_rows
 from webapp.pulls.rules import states
 from webapp.pulls.serializers import shape_comparison
@@ -134,6 +135,31 @@ def test_counts_by_row_ids_are_told_until_values_are_compared(tmp_path: Path) ->
         "pulls/_moving.html", {"view": {"state": "running", "progress": describe_progress(comparison)}}
     )
     assert "About" not in page
+
+
+@pytest.mark.parametrize(
+    ("known", "text", "percent"),
+    [
+        ({}, "Starting, 90 s so far.", None),
+        ({"phase": "planning"}, "Finding the files that differ, 90 s so far.", None),
+        ({"phase": "comparing", "files": 8}, "Comparing 8 files that differ, 90 s so far.", None),
+        ({"phase": "comparing", "files": 8, "files_done": 0}, "Comparing 8 files that differ, 90 s so far.", None),
+        (
+            {"phase": "comparing", "files": 8, "files_done": 6},
+            "Compared 6 of 8 files that differ, 90 s so far.",
+            75,
+        ),
+        ({"phase": "statistics", "files": 8, "files_done": 6}, "Measuring the columns, 90 s so far.", None),
+    ],
+)
+def test_progress_is_told_in_words(known: dict[str, Any], text: str, percent: int | None) -> None:
+    comparison = running(1)
+    comparison.started_at = clock.now() - timedelta(seconds=90)
+    comparison.progress = known
+    found = describe_progress(comparison)
+    assert (found.text, found.percent) == (text, percent)
+    comparison.state, comparison.finished_at = states.FAILED, comparison.started_at + timedelta(seconds=30)
+    assert describe_reached(comparison).text == (text.replace("90", "30") if known else "")
 
 
 class Stuck:

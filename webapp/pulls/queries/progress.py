@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from webapp.core import clock
 from webapp.pulls.rules import states
 
 if TYPE_CHECKING:
@@ -26,13 +27,19 @@ class Progress:
 
 
 NOTHING = Progress()
+_DOING = {
+    "planning": "Finding the files that differ",
+    "comparing": "Comparing",
+    "writing": "Writing the rows that changed",
+    "statistics": "Measuring the columns",
+}
 
 
 def describe_reached(comparison: Comparison | None) -> Progress:
     """Return what a comparison that failed had reached: counts are exact once they are known, rows may be missing."""
     if comparison is None or comparison.state != states.FAILED or not comparison.progress:
         return NOTHING
-    return _describe(comparison.progress)
+    return _describe(comparison)
 
 
 def describe_progress(comparison: Comparison | None) -> Progress:
@@ -41,19 +48,24 @@ def describe_progress(comparison: Comparison | None) -> Progress:
         return NOTHING
     if comparison.state == states.QUEUED:
         return Progress("Waits for a worker.")
-    return _describe(comparison.progress or {})
+    return _describe(comparison)
 
 
-def _describe(known: Mapping[str, Any]) -> Progress:
+def _describe(comparison: Comparison) -> Progress:
+    known = comparison.progress or {}
     counts, estimate = _read_counts(known.get("summary")), _read_counts(known.get("by_row_ids"))
-    phase = str(known.get("phase", "starting")).replace("_", " ").capitalize()
-    done, total = known.get("files_done"), known.get("files_total")
-    if isinstance(done, int) and isinstance(total, int) and total:
-        return Progress(f"{phase}: {done} of {total} files.", round(100 * done / total), counts, estimate)
-    files, seconds = known.get("files"), known.get("elapsed_s")
-    more = f" {files:,} files that differ" if isinstance(files, int) else ""
-    more += f", {seconds:.0f} s so far" if isinstance(seconds, int | float) else ""
-    return Progress(f"{phase}{more}.", None, counts, estimate)
+    phase, files, done = known.get("phase"), known.get("files"), known.get("files_done")
+    percent = round(100 * done / files) if phase == "comparing" and files and done else None
+    text = _DOING.get(str(phase), "Starting")
+    if percent is not None:
+        text = f"Compared {done:,} of {files:,} files that differ"
+    elif phase == "comparing" and files:
+        text += f" {files:,} files that differ"
+    if comparison.started_at is not None:
+        until = comparison.finished_at if comparison.state == states.FAILED else clock.now()
+        seconds = ((until or clock.now()) - comparison.started_at).total_seconds()
+        text += f", {seconds:,.0f} s so far"
+    return Progress(f"{text}.", percent, counts, estimate)
 
 
 def _read_counts(found: Mapping[str, Any] | None) -> tuple[int, int, int] | None:
