@@ -25,10 +25,13 @@ if TYPE_CHECKING:
 EXACT_DISTINCT_CELLS = 20_000_000
 """Up to this many values of an end, in rows of up to `EXACT_DISTINCT_ROWS`, distinct ones are counted, else estimated."""
 EXACT_DISTINCT_ROWS = 500_000
-EXACT_QUANTILE_ROWS = 2_000_000
+EXACT_QUANTILE_ROWS = 10_000_000
+"""Up to this many rows of an end quantiles are those of all its values, else of about `SAMPLE` of them."""
 SAMPLE = 20_000
 TOP_VALUES = 10
 QUANTILES = (5, 25, 50, 75, 95)
+_QUANTILE_BYTES = 32
+"""What a value takes while a quantile is found, at most."""
 _CELLS_AT_ONCE = 2_000_000
 """Values that one query may hold in memory."""
 
@@ -40,6 +43,8 @@ class Spread:
     quantiles: Sequence[Any] | None
     histogram: Mapping[int, int]
     """The number of values by bin."""
+    is_exact: bool = True
+    """Whether the quantiles are those of all values."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +136,10 @@ class HereMeasured:
         fields = {column.alias: column.field for column in self.diff.columns(side)}
         axes = {name: plain_axis(fields[name], name) for name in {**bins, **scales}}
         quantiles = self._quantiles(side, {name: axes[name] for name in bins})
+        is_exact = self._has_exact_quantiles(side)
         spreads = {
-            name: Spread(quantiles[name], self._histogram(side, axes[name], found)) for name, found in bins.items()
+            name: Spread(quantiles[name], self._histogram(side, axes[name], found), is_exact=is_exact)
+            for name, found in bins.items()
         }
         return self._totals(side, axes, scales), spreads
 
@@ -162,14 +169,17 @@ class HereMeasured:
             found |= dict(zip(some, self.diff.one(f"SELECT {tests} FROM {rows}"), strict=True))
         return found
 
+    def _has_exact_quantiles(self, side: str) -> bool:
+        return self.count(side) <= min(EXACT_QUANTILE_ROWS, self.diff.request.memory_bytes // _QUANTILE_BYTES)
+
     def _sample(self, side: str, names: Iterable[str]) -> str:
         """All rows, or of too many those that a hash chooses: the same ones in whatever order they are stored."""
         rows = self.count(side)
-        if rows <= EXACT_QUANTILE_ROWS:
+        if self._has_exact_quantiles(side):
             return self.sources[side]
         values = ", ".join(column.alias for column in self.diff.columns(side))
         outputs = f"{', '.join(names)}, hash({values}) AS chosen"
-        return f"(SELECT {outputs} FROM {self.sources[side]}) WHERE chosen % {rows // SAMPLE} = 0"
+        return f"(SELECT {outputs} FROM {self.sources[side]}) WHERE chosen % {max(1, rows // SAMPLE)} = 0"
 
     def frequent(self, pairs: Sequence[Pair]) -> dict[int, Frequent]:
         found = {}

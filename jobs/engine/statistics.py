@@ -1,9 +1,8 @@
 """Each column in numbers at both ends: over the whole table where that is affordable, and over the changed rows.
 
-Counts, nulls, smallest, largest, mean and histograms are exact; so are quantiles, but those of more than
-`EXACT_QUANTILE_ROWS` changed rows, which come from about `SAMPLE` of them. The number of distinct values is an estimate
-where `distinct_exact` is false. Both ends share the bins of a histogram and the list of top values, so that a page can
-draw them side by side.
+Counts, nulls, smallest, largest, mean and histograms are exact. Quantiles come from a sample where `quantiles_exact` is
+false, and the number of distinct values is an estimate where `distinct_exact` is. Both ends share the bins of a histogram
+and the list of top values, so that a page can draw them side by side.
 
 Nothing here depends on the order in which rows come, so that whoever counts them finds the same.
 """
@@ -27,7 +26,7 @@ from jobs.engine.measured import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from jobs.engine.axes import Bins
     from jobs.engine.columns import Pair
@@ -195,7 +194,7 @@ def _add_spread(
         if known is not None and end is not None:
             found = spread[side][f"{side}{pair.index}"]
             histogram = [found.histogram.get(index, 0) for index in range(bins.count)]
-            known.update(_quantiles(end, found.quantiles), histogram=histogram)
+            known.update(_quantiles(end, found), histogram=histogram)
 
 
 def _add_top_values(entry: dict[str, Any], sides: Mapping[str, dict[str, Any] | None], found: Frequent) -> None:
@@ -229,11 +228,15 @@ def _edges(pair: Pair, bins: Bins) -> dict[str, Any]:
     return {"kind": "time" if is_time else "number", "edges": bins.edges, "unit": "us" if is_time else None}
 
 
-def _quantiles(found: Field, values: Sequence[Any] | None) -> dict[str, Any]:
-    encoded = [None] * len(QUANTILES) if values is None else [_encode(value) for value in values]
-    unit = "us" if axis_kind(found.type) == "time" else None
+def _quantiles(end: Field, found: Spread) -> dict[str, Any]:
+    values = [None] * len(QUANTILES) if found.quantiles is None else [_encode(value) for value in found.quantiles]
+    unit = "us" if axis_kind(end.type) == "time" else None
     names = (f"p{percent}" for percent in QUANTILES)
-    return {"quantiles": dict(zip(names, encoded, strict=True)), "quantiles_unit": unit}
+    return {
+        "quantiles": dict(zip(names, values, strict=True)),
+        "quantiles_unit": unit,
+        "quantiles_exact": found.quantiles is None or found.is_exact,
+    }
 
 
 def _encode(value: Any) -> Any:

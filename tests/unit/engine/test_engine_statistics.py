@@ -6,10 +6,13 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from django.template.loader import render_to_string
 from pyiceberg.types import DoubleType
 
 from tests.factories import engine as tables
 from tests.unit.engine.test_engine_embedded import field, keyed, two_versions
+from webapp.pulls.diffs.statistics import load_statistics
+from webapp.pulls.queries.charts import read_statistics
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,3 +36,24 @@ def test_tables_too_large_to_be_measured_whole_say_so(
         is_measured,
         True,
     )
+
+
+def test_quantiles_of_a_sample_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exact up to a stated number of rows of an end; beyond it near, and the same however the rows are stored."""
+    monkeypatch.setattr("jobs.engine.measured.EXACT_QUANTILE_ROWS", 1000)
+    monkeypatch.setattr("jobs.engine.measured.SAMPLE", 500)
+    before = [{"k": number} for number in range(1000)]
+    _, *sides = two_versions(
+        tmp_path, keyed(field(2, "v", DoubleType())), before, [*before, *({"k": 1000 + n} for n in range(1000))]
+    )
+    folder = tables.diff(tmp_path, *sides, key=["k"])["folder"]
+    key, empty = load_statistics(folder, scope="table").columns
+    assert key.before is not None
+    assert key.after is not None
+    assert (key.before.quantiles_exact, key.before.quantiles["p50"]) == (True, 499)
+    assert key.after.quantiles_exact is False
+    assert abs(key.after.quantiles["p50"] - 1000) < 200
+    assert empty.after is not None
+    assert empty.after.quantiles_exact
+    page = render_to_string("pulls/_statistics.html", {"statistics": read_statistics(folder, before="m", after="f")})
+    assert "≈" in page

@@ -36,6 +36,7 @@ class SideStatistics:
     not_finite: int | None
     """NaN and infinite values; None where the column is not a float."""
     quantiles: dict[str, Any]
+    quantiles_exact: bool
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,7 @@ def _side(raw: Mapping[str, Any] | None) -> SideStatistics | None:
         mean=raw["mean"],
         not_finite=raw.get("not_finite"),
         quantiles=quantiles,
+        quantiles_exact=raw.get("quantiles_exact", True),
     )
 
 

@@ -109,7 +109,9 @@ def read_statistics(folder: Path, *, before: str, after: str, scope: str = "") -
         is_whole=found.scope == "table",
         table_is_measured=found.table_is_measured,
         has_estimates=any(
-            side is not None and not side.distinct_exact for one in found.columns for side in (one.before, one.after)
+            side is not None and not (side.distinct_exact and side.quantiles_exact)
+            for one in found.columns
+            for side in (one.before, one.after)
         ),
         rows_before=found.rows_before,
         rows_after=found.rows_after,
