@@ -331,13 +331,14 @@ def test_the_readme_shows_a_transform_that_follows_its_input(tmp_path: Path) -> 
     names = {"flights": "/nyc/clean/flights"}, {"current": "/nyc/flights/current"}
 
     def build(rows: list[tuple[str, int]], since: int | None) -> int:
-        data = pa.table({"id": [row[0] for row in rows], "delay": [row[1] for row in rows]})
+        same = {"flight": [1] * len(rows), "time_hour": ["2013-01-01T05"] * len(rows)}
+        data = pa.table({"carrier": [row[0] for row in rows], **same, "delay": [row[1] for row in rows]})
         snapshot = job.write("/nyc/clean/flights", data)
         pins = None if since is None else {"/nyc/clean/flights": since}
         result = job.run(source, inputs=names[0], outputs=names[1], since=pins)
         assert result.status == "ok", result.error
         found = job.read("/nyc/flights/current").to_pylist()
-        assert sorted((row["id"], row["delay"]) for row in found) == rows
+        assert sorted((row["carrier"], row["delay"]) for row in found) == rows
         return snapshot
 
     first = build([("a", 1), ("b", 2)], None)
