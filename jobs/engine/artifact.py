@@ -49,7 +49,6 @@ class Progress:
     """Tells whoever waits how far the diff is."""
 
     folder: Path
-    started: float = field(default_factory=time.monotonic)
     known: dict[str, Any] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
     _phase: tuple[str, float] | None = None
@@ -62,7 +61,7 @@ class Progress:
             self.timings[name] = round(self.timings.get(name, 0.0) + now - since, 4)
         self._phase = (phase, now)
         self.known.update(known)
-        write_json(self.folder / PROGRESS, {"phase": phase, "elapsed_s": round(now - self.started, 3), **self.known})
+        write_json(self.folder / PROGRESS, {"phase": phase, **self.known})
 
 
 def write_json(path: Path, content: Any) -> None:

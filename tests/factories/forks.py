@@ -19,16 +19,18 @@ def in_child(function: Callable[[], Answer]) -> Answer:
     child = os.fork()
     if child == 0:
         os.close(read)
+        answer: tuple[bool, Answer | str]
         try:
-            answer = (True, function())
+            answer = True, function()
         except BaseException as error:  # noqa: BLE001 - told in the parent
-            answer = (False, repr(error))  # type: ignore[assignment]
+            answer = False, repr(error)
         with os.fdopen(write, "wb") as pipe:
             pickle.dump(answer, pipe)
         os._exit(0)
     os.close(write)
     with os.fdopen(read, "rb") as pipe:
-        is_good, value = pickle.load(pipe)  # noqa: S301 - our own bytes
+        told: tuple[bool, Answer] = pickle.load(pipe)  # noqa: S301 - our own bytes
+    is_good, value = told
     os.waitpid(child, 0)
     assert is_good, value
-    return value  # type: ignore[no-any-return]
+    return value

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from jobs.changelog import apply_changelog, read_changelog
 from jobs.engine.writer import write_table
-from tests.factories.jobs import in_child
+from tests.factories.forks import in_child
 from tests.fakes.jobs_catalog import MemoryCatalog
 
 pytestmark = pytest.mark.slow

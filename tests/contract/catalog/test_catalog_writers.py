@@ -10,7 +10,6 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ import pytest
 
 from tests.contract.catalog.conftest import ROOT, Server, serve, start_server, wait_until_up
 from tests.contract.catalog.test_catalog_kill import kill_children_too
+from tests.factories.builds import wait_until
 from tests.factories.committer import Committer, Order
 
 pytestmark = [pytest.mark.contract, pytest.mark.timeout(300)]
@@ -191,7 +191,7 @@ def test_a_disk_that_hangs_holds_up_no_readers(slow: Server) -> None:
     held.touch()
     try:
         writer.start()
-        wait_for(held.with_name("held.waiting"))
+        wait_until(held.with_name("held.waiting").exists, seconds=60)
         for _ in range(20):
             status, view = reader.send("GET", reader.path)
             assert status == 200
@@ -200,13 +200,6 @@ def test_a_disk_that_hangs_holds_up_no_readers(slow: Server) -> None:
         held.unlink()
         writer.join()
     assert len(reports[0]["acknowledged"]) == 1
-
-
-def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + 60
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path.name} never came"
-        time.sleep(0.02)
 
 
 @pytest.mark.soak

@@ -11,7 +11,8 @@ import pytest
 
 from jobs.changelog import apply_changelog, read_changelog
 from jobs.engine.writer import write_table
-from tests.factories.jobs import LocalJob, in_child
+from tests.factories.forks import in_child
+from tests.factories.jobs import LocalJob
 from tests.fakes.jobs_catalog import MemoryCatalog
 
 pytestmark = pytest.mark.slow

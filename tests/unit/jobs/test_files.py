@@ -12,7 +12,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, StringType
 
 from jobs.engine.files import FileError, read_csv, read_json_lines, read_parquet
-from tests.factories.jobs import in_child
+from tests.factories.forks import in_child
 
 pytestmark = pytest.mark.slow
 NOTHING = Schema()
