@@ -16,6 +16,7 @@ from typing import Any
 
 import requests
 
+from tests.factories.databases import migrate
 from tests.factories.postgres import ask_database, database_of
 from webapp.core.probes import find_free_port
 
@@ -69,8 +70,9 @@ class Stack:
     def start(self) -> None:
         """Prepare the home, start every part, wait until they answer."""
         (self.home / "run").mkdir(parents=True, exist_ok=True)
-        for command in (["migrate", "-v", "0"], ["shell", "-v", "0", "-c", PREPARE]):
-            subprocess.run([sys.executable, "manage.py", *command], cwd=ROOT, env=self.environment, check=True)
+        migrate(self.home, self.environment)
+        prepare = [sys.executable, "manage.py", "shell", "-v", "0", "-c", PREPARE]
+        subprocess.run(prepare, cwd=ROOT, env=self.environment, check=True)
         self.start_part("web")
         self.start_part("fork")
         for name in ("quick", "builds", "sweep"):

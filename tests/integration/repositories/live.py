@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.factories.databases import migrate
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -50,7 +52,7 @@ class LiveServer:
             "DJANGO_SETTINGS_MODULE": os.environ.get("DJANGO_SETTINGS_MODULE", "webapp.config.settings"),
         }
         server = cls(home=home, port=port, environment=environment)
-        server.manage("migrate", "--verbosity", "0")
+        migrate(home, environment)
         server.boot()
         return server
 
