@@ -9,6 +9,14 @@ from typing import Any
 
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Compiles little: a run of tests ends before more would pay."""
+QUICK = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.session.timeZone": "UTC",
+}
+"""Settings for few rows and long plans: compiling them would take most of the time."""
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 
@@ -54,6 +62,8 @@ def _first_session(memory: str, java_options: str) -> Any:
         .config("spark.sql.extensions", _EXTENSIONS)
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
+        # or each function looks up where it is called from, for errors, which is a sixth of what small queries take
+        .config("spark.python.sql.dataFrameDebugging.enabled", "false")
         .config("spark.driver.memory", memory)
         .config("spark.driver.extraJavaOptions", java_options)
         .config("spark.driver.host", "127.0.0.1")

@@ -17,8 +17,9 @@ from uuid import uuid4
 
 import pytest
 
+from tests.factories.databases import migrate
 from tests.factories.postgres import database_of
-from tests.factories.spark import new_session, rest_catalog
+from tests.factories.spark import QUICK, new_session, rest_catalog
 
 ROOT = Path(__file__).parents[3]
 CATALOGS = {"main_": None, "a": "feature/a", "b": "b", "planned": None, "planned_a": "feature/a"}
@@ -88,7 +89,7 @@ def start_server(home: Path, **more: str) -> Server:
         port = probe.getsockname()[1]
     environment = environment_of(home, port, more)
     run = {"cwd": ROOT, "env": environment, "check": True}
-    subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], **run)  # type: ignore[call-overload]
+    migrate(home, environment)
     made = subprocess.run([sys.executable, "-c", SETUP], stdout=subprocess.PIPE, **run)  # type: ignore[call-overload]
     process = serve(home, port, more)
     token = json.loads(made.stdout)["admin"]
@@ -148,7 +149,7 @@ def catalogs(server: Server) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def session(server: Server) -> Any:
     """A local Spark with the server's catalogs."""
-    return new_session(catalogs(server))
+    return new_session({**QUICK, **catalogs(server)})
 
 
 @pytest.fixture

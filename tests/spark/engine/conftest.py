@@ -20,18 +20,10 @@ from jobs.engine.listing import Listing
 from jobs.engine.router import Decision
 from tests.contract.catalog.conftest import Server, start_server
 from tests.factories import engine as tables
-from tests.factories.spark import new_session, rest_catalog
+from tests.factories.spark import QUICK, new_session, rest_catalog
 from tests.property import engine_oracle as oracle
 
 Read = Callable[..., pa.Table]
-# the rows are few and the plans long: compiling them would take most of the time
-QUICK = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.session.timeZone": "UTC",
-}
 
 
 @pytest.fixture(scope="session")

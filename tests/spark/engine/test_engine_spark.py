@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from jobs.changelog import apply_changelog, read_changelog
 from jobs.protocol import SideRef
 from tests.factories import engine as tables
-from tests.factories.spark import new_session
+from tests.factories.spark import QUICK, new_session
 from tests.property import engine_oracle as oracle
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -35,7 +35,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Any:
         f"{key}.type": "hadoop",
         f"{key}.warehouse": f"file://{root}",
     }
-    session = new_session({**catalog, "spark.sql.session.timeZone": "UTC"})
+    session = new_session({**QUICK, **catalog})
     session.root = root
     return session
 

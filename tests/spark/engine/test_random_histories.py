@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tests.contract.catalog.conftest import Server
-from tests.factories.spark import new_session, rest_catalog
+from tests.factories.spark import QUICK, new_session, rest_catalog
 from tests.property import changelog_laws as laws
 from tests.spark.engine.agreement import agree, check_merged
-from tests.spark.engine.conftest import QUICK, BothExecutors, Read, Shared
+from tests.spark.engine.conftest import BothExecutors, Read, Shared
 from tests.spark.engine.histories import STEPS, STYLES, SparkHistory
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
