@@ -7,7 +7,6 @@ everything else was taken away again.
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
@@ -19,7 +18,7 @@ from jobs.changelog.plan import ORDINAL, TYPE
 from jobs.engine import spark
 from jobs.engine.listing import Listing
 from jobs.engine.paths import field_parts
-from jobs.engine.spark import SparkSource, groupable, is_own_group, same_key
+from jobs.engine.spark import SparkSource, groupable, is_own_group, same_key, union
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,7 +87,7 @@ class _Changelog:
             for side, weight in ((came, 1), (left, -1)):
                 rows = self._source.side(side)
                 parts += [] if rows is None else [self._weighed(rows, ordinal, weight)]
-        rows = reduce(lambda one, other: one.unionAll(other), parts)
+        rows = union(parts)
         groups = self._groups()
         # equal values may still be written differently, as 0.0 and -0.0 are
         shown = [F.first(name).alias(f"s_{name}") for name in groups]

@@ -7,13 +7,13 @@ wanted schema. Columns are called v0, v1 … whatever the table calls them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
-from typing import TYPE_CHECKING
+from operator import and_
+from typing import TYPE_CHECKING, TypeVar
 
 from jobs.engine.fields import ListType, MapType, Primitive, holds, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pyspark.sql.connect.column import Column
     from pyspark.sql.connect.dataframe import DataFrame
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from jobs.engine.listing import Listing
     from jobs.engine.planner import LiveFile, ShiftedFile
 
+Part = TypeVar("Part")
 _UNKNOWN_TO_SPARK = {"time", "timestamp_ns", "timestamptz_ns", "unknown"}
 _RESERVED_BY_SPARK = {"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"}
 
@@ -86,7 +87,7 @@ class SparkSource:
         parts = [] if side.whole is None else [self.rows(side.whole)]
         if side.moved_here is not None and side.moved_there is not None:
             parts.append(self._moved(side.moved_here, side.moved_there))
-        return reduce(lambda one, other: one.unionAll(other), parts) if parts else None
+        return union(parts) if parts else None
 
     def rows(self, snapshot: int, columns: Iterable[int] | None = None) -> DataFrame:
         """The live rows of one snapshot of the listing."""
@@ -154,8 +155,23 @@ def same_key(left: str, right: str, columns: int) -> Column:
     """Whether the columns k0, k1 … of one side equal w0, w1 … of the other, NULL included; given the two letters."""
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
-    pairs = (F.col(f"{left}{place}").eqNullSafe(F.col(f"{right}{place}")) for place in range(columns))
-    return reduce(lambda one, other: one & other, pairs)
+    return combine(and_, [F.col(f"{left}{place}").eqNullSafe(F.col(f"{right}{place}")) for place in range(columns)])
+
+
+def union(parts: Sequence[DataFrame]) -> DataFrame:
+    """The rows of all parts, of which there is at least one."""
+    return combine(lambda one, other: one.unionAll(other), parts)
+
+
+def combine(join: Callable[[Part, Part], Part], parts: Sequence[Part]) -> Part:
+    """Join neighbors, then what that gave, until one is left: a chain of a thousand is deeper than Spark's server takes.
+
+    There is at least one part, and how they are grouped does not matter to `join`.
+    """
+    while len(parts) > 1:
+        rest = parts[len(parts) // 2 * 2 :]
+        parts = [*(join(one, other) for one, other in zip(parts[::2], parts[1::2], strict=False)), *rest]
+    return parts[0]
 
 
 def groupable(type_: Type, value: Column) -> Column:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
+from operator import and_, or_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
@@ -17,7 +18,7 @@ from jobs.engine import spark, spark_values
 from jobs.engine.fields import MapType, holds
 from jobs.engine.listing import Listing
 from jobs.engine.reduced import COPIES, HERE, Counted, Reduced
-from jobs.engine.spark import SparkSource, is_own_group
+from jobs.engine.spark import SparkSource, combine, is_own_group, union
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -218,15 +219,14 @@ class SparkDiff:
         diff = self._diff
         before = self._rows("b").withColumn(HERE["b"], F.lit(True))
         after = self._rows("a").withColumn(HERE["a"], F.lit(True))
-        same = _all(
-            spark_values.comparable(pair, "b").eqNullSafe(spark_values.comparable(pair, "a")) for pair in diff.key_pairs
-        )
+        keys = [[spark_values.comparable(pair, side) for side in "ba"] for pair in diff.key_pairs]
+        same = combine(and_, [one.eqNullSafe(other) for one, other in keys])
         differs = [F.col(name).isNull() for name in HERE.values()]
         differs += [
             spark_values.may_differ(pair, diff.tolerance(pair) if diff.is_number(pair) else {})
             for pair in diff.value_pairs
         ]
-        rows = before.join(after, same, "full_outer").where(reduce(lambda one, other: one | other, differs))
+        rows = before.join(after, same, "full_outer").where(combine(or_, differs))
         here = [F.coalesce(F.col(name), F.lit(False)).alias(name) for name in HERE.values()]
         return rows.select(*here, F.lit(1).cast("long").alias(COPIES), *self._stored["b"], *self._stored["a"])
 
@@ -280,8 +280,8 @@ class SparkDiff:
             part.select(*self._keys(side), F.lit(before).alias("before"), F.lit(after).alias("after"))
             for part, side, before, after in counted
         ]
-        same = _all(F.col(name).eqNullSafe(F.col(f"t{name}")) for name in names)
-        keys = reduce(lambda one, other: one.unionAll(other), parts).join(wanted, same, "left_semi")
+        same = combine(and_, [F.col(name).eqNullSafe(F.col(f"t{name}")) for name in names])
+        keys = union(parts).join(wanted, same, "left_semi")
         sums = keys.groupBy(*names).agg(F.sum("before").alias("before"), F.sum("after").alias("after"))
         return sums.where("before > 1 OR after > 1")
 
@@ -294,10 +294,6 @@ def stream(frame: DataFrame) -> Iterator[pa.Table]:
     for batch in client.to_table_as_iterator(frame._plan.to_proto(client), frame._plan.observations):
         if isinstance(batch, pa.Table):
             yield batch
-
-
-def _all(tests: Iterable[Column]) -> Column:
-    return reduce(lambda one, other: one & other, tests)
 
 
 def _is_own_group(pair: Any) -> bool:

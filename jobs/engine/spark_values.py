@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
-from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg import expressions as e
@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from jobs.engine.columns import common_number
 from jobs.engine.fields import ListType, MapType, Primitive, StructType
 from jobs.engine.rules import bind_to
-from jobs.engine.spark import groupable
+from jobs.engine.spark import combine, groupable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -117,8 +117,8 @@ def _predicate(bound: e.BooleanExpression, found: Field, value: Column) -> Colum
         return ~test if isinstance(bound, e.BoundNotStartsWith) else test
     if isinstance(bound, e.BoundSetPredicate):
         # not isin: of many values Spark makes a set, in which -0.0 is not 0.0
-        same = (value == _constant(found, item.value) for item in bound.literals)
-        found_in = F.coalesce(reduce(lambda one, other: one | other, same), F.lit(False))
+        same = [value == _constant(found, item.value) for item in bound.literals]
+        found_in = F.coalesce(combine(or_, same), F.lit(False))
         return ~found_in if isinstance(bound, e.BoundNotIn) else found_in
     other = _constant(found, bound.literal.value)
     tests = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -38,6 +39,23 @@ def endless(ctx, source, output):
     print("begin")
     df = ctx.spark.range(0, 10_000_000_000_000, 1, 64).selectExpr("sum(id % 7) as s")
     output.write_dataframe(df)
+"""
+CHANGES = """import sys
+
+from pyiceberg.table import StaticTable
+
+from jobs.changelog import plan_changelog
+from jobs.changelog.spark import spark_changelog
+from jobs.engine.listing import Listing
+from jobs.engine.session import connect
+
+remote, metadata, folder = sys.argv[1:]
+table = StaticTable.from_metadata(metadata)
+plan = plan_changelog(table, keys=["k"], start=None, end=None)
+listing = Listing(table, schema_id=plan.schema.id, folder=folder, io=table.io)
+changes = spark_changelog(plan, connect(remote, job_id="changes", session_id=None), listing)
+print(*(row["_change_ordinal"] for row in changes.orderBy("k").collect()))
+listing.remove()
 """
 
 
@@ -126,6 +144,39 @@ def test_a_cancelled_row_diff_ends_what_spark_computes_for_it(spark_stack: Stack
         [sys.executable, "-c", asked, access.remote, access.owner, access.session_id], capture_output=True, text=True
     )
     assert "SESSION_CLOSED" in again.stderr, again.stderr
+
+
+@pytest.mark.soak
+def test_a_thousand_columns_are_compared_by_spark(spark_stack: Stack, tmp_path: Path) -> None:
+    folder = spark_stack.home / "warehouse" / "wide"
+    rows = pa.table({f"c{place}": [place, 2 * place] for place in range(1000)})
+    changed = rows.set_column(500, "c500", [pa.array([500, -1])])
+    table = tables.make_table(folder, rows.schema)
+    ends = []
+    for version in (rows, changed):
+        table.overwrite(version)
+        ends.append(tables.snapshot_of(table))
+    before, after = (tables.side(table, end) for end in ends)
+    access = SparkAccess(spark_stack.more["SPARK_REMOTE"], "comparison-8", str(uuid4()), str(folder / "listings"))
+    request, answer = tmp_path / "request.json", tmp_path / "result.json"
+    asked = DiffRequest(before, after, str(tmp_path), str(answer), key=("c998",), executor="spark", spark=access)
+    write_message(request, asked)
+    subprocess.run([sys.executable, "-m", "jobs.entrypoints.diff", str(request)], check=True)
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert (summary["executor"], summary["updated"], summary["unchanged"]) == ("spark", 1, 1), summary
+    assert [column["name"] for column in summary["columns"] if column["changed"]] == ["c500"]
+
+
+@pytest.mark.soak
+def test_a_changelog_of_many_commits_is_computed_by_spark(spark_stack: Stack) -> None:
+    folder, commits = spark_stack.home / "warehouse" / "often", 400
+    table = tables.make_table(folder, pa.table({"k": [0]}).schema)
+    for number in range(commits):
+        table.append(pa.table({"k": [number]}))
+    metadata = tables.side(table, tables.snapshot_of(table)).metadata_location
+    command = [sys.executable, "-c", CHANGES, spark_stack.more["SPARK_REMOTE"], metadata, str(folder / "listings")]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert [*map(int, told.split())] == [*range(commits)]
 
 
 def test_rows_that_are_too_many_for_the_process_are_compared_by_spark_and_the_page_says_so(spark_stack: Stack) -> None:
