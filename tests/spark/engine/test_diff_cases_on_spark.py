@@ -1,5 +1,5 @@
 """All cases of the embedded engine's tests again, with Spark finding the rows that differ: both must say the same, to the
-last statistic. Two that take long are for soak, in `test_diff_histories_on_spark`."""
+last statistic. Random histories and schemas are for soak, in `test_diff_histories_on_spark`."""
 
 from __future__ import annotations
 
@@ -34,8 +34,6 @@ from tests.unit.engine.test_engine_embedded import *  # noqa: F403 - collected h
 from tests.unit.engine.test_engine_nested_keys import *  # noqa: F403
 from tests.unit.engine.test_engine_rules import *  # noqa: F403
 
-del test_a_wide_table_is_measured_in_detail_where_it_changed  # type: ignore[name-defined] # noqa: F821
-del test_a_field_and_a_column_of_its_values_give_the_same_diff  # type: ignore[name-defined] # noqa: F821
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 NAN, INF = float("nan"), float("inf")
 EVERYTHING = Schema(

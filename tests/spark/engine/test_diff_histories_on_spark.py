@@ -1,5 +1,4 @@
-"""The cases that `test_diff_cases_on_spark` leaves out, and random histories and schemas, with Spark finding the rows that
-differ: both executors say the same, and the oracle too."""
+"""Random histories and schemas, with Spark finding the rows that differ: both executors say the same, and the oracle too."""
 
 from __future__ import annotations
 
@@ -14,12 +13,6 @@ from hypothesis import strategies as st
 from tests.property import test_engine_diff as histories
 from tests.property import test_engine_evolution as evolution
 from tests.spark.engine.conftest import BothExecutors
-from tests.unit.engine.test_engine_embedded import (  # noqa: F401 - collected here again
-    test_a_wide_table_is_measured_in_detail_where_it_changed,
-)
-from tests.unit.engine.test_engine_nested_keys import (  # noqa: F401
-    test_a_field_and_a_column_of_its_values_give_the_same_diff,
-)
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(1800)]
 SLOW = settings(
