@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import os
 import shutil
 import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 
@@ -21,19 +23,17 @@ def migrate(home: Path, environment: Mapping[str, str]) -> None:
     if environment.get("DATABASE_URL"):
         _migrate(environment)
         return
-    if not (_template() / _NAME).exists():
-        _migrate({**environment, "TRIBUTARY_HOME": str(_template())})
     home.mkdir(parents=True, exist_ok=True)
-    with sqlite3.connect(_template() / _NAME) as source, sqlite3.connect(home / _NAME) as target:
+    with closing(sqlite3.connect(_migrated() / _NAME)) as source, closing(sqlite3.connect(home / _NAME)) as target:
         source.backup(target)
-    for connection in (source, target):
-        connection.close()
 
 
 @cache
-def _template() -> Path:
+def _migrated() -> Path:
+    """The home whose database the others copy; it goes with this process."""
     folder = Path(tempfile.mkdtemp(prefix="tributary-template-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    _migrate({**os.environ, "TRIBUTARY_HOME": str(folder)})
     return folder
 
 

@@ -62,7 +62,7 @@ def _first_session(memory: str, java_options: str) -> Any:
         .config("spark.sql.extensions", _EXTENSIONS)
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
-        # or each function looks up where it is called from, for errors, which is a sixth of what small queries take
+        # or each function looks up where it is called from, for errors, which is a tenth of what small queries take
         .config("spark.python.sql.dataFrameDebugging.enabled", "false")
         .config("spark.driver.memory", memory)
         .config("spark.driver.extraJavaOptions", java_options)
