@@ -152,7 +152,7 @@ def quote(name: str) -> str:
 
 
 def same_key(left: str, right: str, columns: int) -> Column:
-    """Whether the columns k0, k1 … of one side equal w0, w1 … of the other, NULL included; given the two letters."""
+    """Whether the columns k0, k1 … of one side equal w0, w1 … of the other, NULL included; given the two prefixes."""
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
     return combine(and_, [F.col(f"{left}{place}").eqNullSafe(F.col(f"{right}{place}")) for place in range(columns)])
@@ -164,7 +164,7 @@ def union(parts: Sequence[DataFrame]) -> DataFrame:
 
 
 def combine(join: Callable[[Part, Part], Part], parts: Sequence[Part]) -> Part:
-    """Join neighbors, then what that gave, until one is left: a chain of a thousand is deeper than Spark's server takes.
+    """Join neighbors, then what that gave, until one is left: a chain of hundreds is deeper than Spark's client sends.
 
     There is at least one part, and how they are grouped does not matter to `join`.
     """

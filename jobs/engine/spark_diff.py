@@ -18,7 +18,7 @@ from jobs.engine import spark, spark_values
 from jobs.engine.fields import MapType, holds
 from jobs.engine.listing import Listing
 from jobs.engine.reduced import COPIES, HERE, Counted, Reduced
-from jobs.engine.spark import SparkSource, combine, is_own_group, union
+from jobs.engine.spark import SparkSource, combine, is_own_group, same_key, union
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -280,8 +280,7 @@ class SparkDiff:
             part.select(*self._keys(side), F.lit(before).alias("before"), F.lit(after).alias("after"))
             for part, side, before, after in counted
         ]
-        same = combine(and_, [F.col(name).eqNullSafe(F.col(f"t{name}")) for name in names])
-        keys = union(parts).join(wanted, same, "left_semi")
+        keys = union(parts).join(wanted, same_key("k", "tk", len(names)), "left_semi")
         sums = keys.groupBy(*names).agg(F.sum("before").alias("before"), F.sum("after").alias("after"))
         return sums.where("before > 1 OR after > 1")
 
