@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
+
+from webapp.core.management.commands.build_assets import _find_node
 
 ROOT = Path(settings.BASE_DIR)
 DOCKER = ROOT / "docker"
@@ -34,3 +42,98 @@ def test_compose_file_has_no_default_secret() -> None:
     for name in ("DATABASE_PASSWORD", "TRIBUTARY_SECRET_KEY", "TRIBUTARY_ADMIN_PASSWORD"):
         assert re.findall(rf"\${{{name}(.*?)}}", text)
         assert all(rest.startswith(":?") for rest in re.findall(rf"\${{{name}(.*?)}}", text))
+
+
+# --- the image, replayed without an engine --------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of the Dockerfile: its instructions in order."""
+
+    name: str
+    instructions: list[tuple[str, str]]
+
+    def runs(self) -> list[str]:
+        return [rest for word, rest in self.instructions if word == "RUN"]
+
+
+def read_stages() -> dict[str, Stage]:
+    text = (DOCKER / "Dockerfile").read_text()
+    lines = re.sub(r"\\\n", " ", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)).splitlines()
+    stages: list[Stage] = []
+    for line in filter(None, lines):
+        word, _, rest = line.partition(" ")
+        if word == "FROM":
+            stages.append(Stage(name=rest.split(" AS ")[1], instructions=[]))
+        else:
+            stages[-1].instructions.append((word, rest.strip()))
+    return {stage.name: stage for stage in stages}
+
+
+def copy_into(folder: Path, rest: str, built: dict[str, Path]) -> None:
+    """Do one COPY as an engine does: from the context without what .dockerignore names, or from an earlier stage."""
+    *sources, target = rest.split()
+    base = ROOT
+    if sources[0].startswith("--from="):
+        base = built[sources.pop(0).removeprefix("--from=")]
+        sources = [source.removeprefix("/app/") for source in sources]
+    for source in sources:
+        assert (base / source).exists(), f"COPY {rest}: {source} is not there"
+        if (base / source).is_dir():
+            ignore = ignore_of_context if base == ROOT else None
+            shutil.copytree(base / source, folder / target, dirs_exist_ok=True, ignore=ignore)
+        else:
+            shutil.copy(base / source, folder / target)
+
+
+def ignore_of_context(folder: str, names: list[str]) -> set[str]:
+    ignored = (ROOT / ".dockerignore").read_text().split()
+    assert set(ignored) >= {".git", ".venv", "node_modules", "var"}
+    here = Path(folder).relative_to(ROOT)
+    return {name for name in names if str(here / name) in ignored or f"**/{name}" in ignored}
+
+
+def replay(stage: Stage, folder: Path, built: dict[str, Path]) -> None:
+    """Do the COPY instructions of a stage up to its end, and check that each RUN's files are there by then."""
+    folder.mkdir()
+    for word, rest in stage.instructions:
+        if word == "COPY":
+            copy_into(folder, rest, built)
+        elif rest == "npm ci":
+            # What it would install from the lock is here already; the network is not.
+            assert {"package.json", "package-lock.json"} <= {path.name for path in folder.iterdir()}
+            (folder / "node_modules").symlink_to(ROOT / "node_modules")
+        elif rest == "npm run build":
+            npm, environment = _find_node()
+            command = [*npm, "run", "--silent", "build"]
+            done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+
+
+def run_python(folder: Path, home: Path, *arguments: str) -> None:
+    environment = {"PATH": os.environ["PATH"], "TRIBUTARY_HOME": str(home)}
+    done = subprocess.run([sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, f"{arguments}: {done.stderr}"
+
+
+def test_every_stage_has_the_files_that_its_steps_need(tmp_path: Path) -> None:
+    stages = read_stages()
+    built: dict[str, Path] = {}
+    for name in ("assets", "app"):
+        replay(stages[name], tmp_path / name, built)
+        built[name] = tmp_path / name
+
+    assert stages["assets"].runs() == ["npm ci", "npm run build"]
+    assets = {path.name for path in (built["assets"] / "static" / "build").iterdir()}
+    assert assets >= {"app.js", "app.css", "icons.svg", "editor.js", "lineage.js"}
+    assert "<symbol" in (built["assets"] / "static" / "build" / "icons.svg").read_text()
+
+    app = built["app"]
+    assert (app / "static" / "build" / "app.css").exists()
+    settings_of_app = "import os; os.environ['DJANGO_SETTINGS_MODULE'] = 'webapp.config.settings'"
+    run_python(app, tmp_path / "home", "-c", f"{settings_of_app}; import django; django.setup()")
+    [collect] = re.findall(r"manage\.py (collectstatic [^&]*)", " ".join(stages["app"].runs()))
+    run_python(app, tmp_path / "home", "manage.py", *shlex.split(collect))
+    entrypoint = json.loads(dict(stages["app"].instructions)["ENTRYPOINT"])
+    assert os.access(app / entrypoint[0], os.X_OK)

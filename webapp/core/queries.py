@@ -18,6 +18,8 @@ from webapp.core.models import Heartbeat
 from webapp.core.probes import answers_tcp, ask_fork_server
 
 STALE_AFTER = timedelta(seconds=20)
+BROKER_PORTS = {"redis": 6379, "rediss": 6379, "amqp": 5672, "amqps": 5671, "pyamqp": 5672}
+"""Where a broker listens whose address names no port."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,11 @@ def _broker() -> PartHealth:
         waiting = len(list(folder.glob(f"*{broker.ENDING}"))) if works else 0
         return PartHealth("broker", works=works, state="ok" if works else "down", detail=f"folder, {waiting} waiting")
     url = urlsplit(settings.CELERY_BROKER_URL)
-    works = answers_tcp(url.hostname or "localhost", url.port or 6379)
+    port = url.port or BROKER_PORTS.get(url.scheme)
+    if port is None:
+        detail = f"CELERY_BROKER_URL names no port, and {url.scheme}:// has none that is known: add it"
+        return PartHealth("broker", works=False, state="down", detail=detail)
+    works = answers_tcp(url.hostname or "localhost", port)
     return PartHealth("broker", works=works, state="ok" if works else "down", detail=url.scheme)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from django.test import Client
 
-from webapp.core import clock
+from webapp.core import clock, queries
 from webapp.core.models import Heartbeat
 from webapp.core.services import record_heartbeat
 
@@ -54,6 +54,31 @@ def test_warehouse_that_cannot_be_written_is_down(client: Client, settings, tmp_
     settings.TRIBUTARY_WAREHOUSE = (blocked / "warehouse").as_uri()
 
     assert client.get("/readyz").json()["warehouse"] == "down"
+
+
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [
+        ("amqp://user:secret@broker/vhost", 5672),
+        ("amqps://broker", 5671),
+        ("redis://broker/0", 6379),
+        ("redis://broker:7000/0", 7000),
+    ],
+)
+def test_broker_is_asked_at_the_port_of_its_kind(settings, monkeypatch, url: str, port: int) -> None:
+    asked: list[tuple[str, int]] = []
+    monkeypatch.setattr("webapp.core.queries.answers_tcp", lambda host, port: bool(asked.append((host, port))) or True)
+    settings.CELERY_BROKER_URL = url
+
+    assert queries._broker().works
+    assert asked == [("broker", port)]
+
+
+def test_broker_of_an_unknown_kind_without_a_port_is_down_and_says_why(settings) -> None:
+    settings.CELERY_BROKER_URL = "sqs://broker"
+
+    health = queries._broker()
+    assert (health.works, "names no port" in health.detail) == (False, True)
 
 
 def test_openapi_document_is_3_1_and_lists_the_contract(client: Client, admin: User) -> None:
