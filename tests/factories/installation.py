@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ class Installation:
     home: Path
     port: int
     process: subprocess.Popen[bytes]
+    environment: Mapping[str, str]
 
     @property
     def url(self) -> str:
@@ -61,8 +62,8 @@ class Installation:
 
 
 @contextlib.contextmanager
-def running_installation(home: Path) -> Iterator[Installation]:
-    """Start it as a user does, wait for the demo and for Spark, and stop it with Ctrl-C."""
+def running_installation(home: Path, **more: str) -> Iterator[Installation]:
+    """Start it as a user does, wait for the demo and for Spark where they are wanted, and stop it with Ctrl-C."""
     port = find_free_port()
     environment = {
         **os.environ,
@@ -71,6 +72,7 @@ def running_installation(home: Path) -> Iterator[Installation]:
         "TRIBUTARY_DEMO": "1",
         "TRIBUTARY_ADMIN_PASSWORD": PASSWORD,
         **database_of(home),
+        **more,
     }
     output = (home / "run.out").open("wb")
     process = subprocess.Popen(
@@ -82,10 +84,11 @@ def running_installation(home: Path) -> Iterator[Installation]:
         start_new_session=True,
     )
     try:
-        installation = Installation(home=home, port=port, process=process)
+        installation = Installation(home=home, port=port, process=process, environment=environment)
         wait_until(lambda: _is_up(installation), seconds=60, every=0.5)
-        token = installation.make_token()
-        wait_until(lambda: _is_loaded(installation, token), seconds=PATIENCE_S, every=1)
+        if environment["TRIBUTARY_DEMO"] == "1":
+            token = installation.make_token()
+            wait_until(lambda: _is_loaded(installation, token), seconds=PATIENCE_S, every=1)
         yield installation
     except AssertionError as error:
         logs = "\n".join(f"--- {path.name}\n{path.read_text()[-3000:]}" for path in (home / "logs").glob("*.log"))

@@ -1,0 +1,48 @@
+"""A client of the REST API that never gives up: a request without a final answer is sent again with its key."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import requests
+
+PATIENCE_S = 120
+NOT_FINAL = frozenset({429, 500, 502, 503, 504, 507})
+
+
+@dataclass(frozen=True)
+class Client:
+    """Somebody's token at an installation."""
+
+    api: str
+    token: str
+
+    def get(self, path: str) -> Any:
+        """Read; the JSON of a 200."""
+        answer = self.send("GET", path)
+        assert answer.status_code == 200, f"GET {path}: {answer.status_code} {answer.text}"
+        return answer.json()
+
+    def post(self, path: str, **more: Any) -> requests.Response:
+        """Write once, however often it has to be said."""
+        return self.send("POST", path, key=str(uuid4()), **more)
+
+    def send(self, method: str, path: str, *, key: str = "", **more: Any) -> requests.Response:
+        """Repeat until the answer is final: anything but silence, a 5xx or a 429."""
+        headers = {"Authorization": f"Bearer {self.token}"} | ({"Idempotency-Key": key} if key else {})
+        deadline = time.monotonic() + PATIENCE_S
+        seen = "nothing"
+        while time.monotonic() < deadline:
+            try:
+                answer = requests.request(method, f"{self.api}{path}", headers=headers, timeout=30, **more)
+            except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as error:
+                seen = str(error)
+            else:
+                if answer.status_code not in NOT_FINAL:
+                    return answer
+                seen = f"{answer.status_code} {answer.text[:500]}"
+            time.sleep(0.3)
+        raise AssertionError(f"{method} {path}: no final answer in {PATIENCE_S} s; the last was {seen}")

@@ -1,0 +1,107 @@
+"""What goes wrong: each fault is made, lasts a while, and is mended as an operator or the world would mend it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.factories.disks import filled
+from tests.factories.installation import Installation
+
+KILLED = ("web", "worker-quick", "worker-builds", "sweep", "fork-server")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A name for the log, and what makes it and takes it away again."""
+
+    name: str
+    happen: Callable[[], None]
+
+
+def list_faults(installation: Installation, dice: random.Random, *, seconds: float) -> list[Fault]:
+    """Return one fault of each kind; those that last do so for some seconds."""
+    kills = [Fault(f"kill -9 in {part}", lambda part=part: kill_in(installation, part, dice)) for part in KILLED]
+    return [
+        *kills,
+        Fault("kill -9 of a job", lambda: kill_a_job(installation, dice)),
+        Fault("a full disk", lambda: fill_disk(installation.home, seconds)),
+        Fault("a warehouse that is read-only", lambda: hold_read_only(installation.home / "warehouse", seconds)),
+        Fault("a database that does not answer", lambda: hold_database(installation.home, seconds)),
+        Fault("a broker without its messages", lambda: empty_broker(installation.home)),
+    ]
+
+
+def read_parts(home: Path) -> dict[str, dict[str, object]]:
+    """Return what the supervisor says of its parts."""
+    parts: dict[str, dict[str, object]] = json.loads((home / "run" / "parts.json").read_text())
+    return parts
+
+
+def list_tree(pid: int) -> list[int]:
+    """Return a process and all below it."""
+    tree = [pid]
+    for process in tree:
+        with contextlib.suppress(OSError):
+            for task in Path(f"/proc/{process}/task").iterdir():
+                tree += [int(child) for child in (task / "children").read_text().split()]
+    return tree
+
+
+def kill_in(installation: Installation, part: str, dice: random.Random) -> None:
+    """kill -9 of one process of a part: the one that was started, or one that it started."""
+    pid = read_parts(installation.home)[part]["pid"]
+    if isinstance(pid, int):
+        _kill(dice.choice(list_tree(pid) if part == "web" else [pid]))
+
+
+def kill_a_job(installation: Installation, dice: random.Random) -> None:
+    """kill -9 of a process below the fork server, where there is one."""
+    pid = read_parts(installation.home)["fork-server"]["pid"]
+    below = list_tree(pid)[1:] if isinstance(pid, int) else []
+    if below:
+        _kill(dice.choice(below))
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def fill_disk(home: Path, seconds: float) -> None:
+    """Leave no room for a while."""
+    with filled(home):
+        time.sleep(seconds)
+
+
+def hold_read_only(folder: Path, seconds: float) -> None:
+    """Let nobody write for a while, as a file system does that met an error."""
+    subprocess.run(["mount", "--bind", str(folder), str(folder)], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(folder)], check=True)
+        time.sleep(seconds)
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def hold_database(home: Path, seconds: float) -> None:
+    """Keep the write lock of the database for a while."""
+    with contextlib.closing(sqlite3.connect(home / "db.sqlite3", timeout=30, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        time.sleep(seconds)
+        connection.execute("ROLLBACK")
+
+
+def empty_broker(home: Path) -> None:
+    """Lose every message that waits."""
+    for message in (home / "broker" / "queue").glob("*.message"):
+        message.unlink(missing_ok=True)
