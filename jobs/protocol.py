@@ -1,6 +1,6 @@
 """Messages between the web side and job processes: frozen dataclasses and versioned JSON.
 
-Standard library only, because both worlds import it. Every message is one JSON object
+Nothing but the standard library behind it, because both worlds import it. Every message is one JSON object
 ``{"protocol": 1, "kind": "JobManifest", "body": {...}}``; `dump` writes it, `load` reads it and raises
 `ProtocolError` with a sentence that says what is wrong. A job's answer comes from a process that ran
 somebody's code, so whatever is read back is checked field by field and never trusted further than that.
@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
+
+from jobs.regular_files import read_regular
 
 VERSION = 1
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
@@ -437,13 +439,11 @@ def write_message(path: str | Path, message: object) -> None:
 
 
 def read_message(kind: type[Message], path: str | Path) -> Message:
-    """Read one message from a file. Links are not followed and size is limited: a job may have written it."""
+    """Read one message from a file. Only a regular file of limited size is one: a job may have made it."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        text = read_regular(path, at_most=MAX_MESSAGE_BYTES + 1)
     except OSError as error:
         raise ProtocolError(f"{kind.__name__}: no message to read: {error.strerror}") from None
-    with os.fdopen(descriptor, "rb") as source:
-        text = source.read(MAX_MESSAGE_BYTES + 1)
     if len(text) > MAX_MESSAGE_BYTES:
         raise ProtocolError(f"{kind.__name__}: the message is larger than {MAX_MESSAGE_BYTES} bytes")
     return load(kind, text)

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
+from jobs import regular_files
 from webapp.catalog.rules.errors import DamagedTable, Malformed
 from webapp.core.errors import Unavailable
 from webapp.core.failures import FULL
@@ -27,29 +28,50 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def read(location: str) -> bytes:
-    """The content of a file.
+    """The content of a file in a table's folder.
 
     Raises:
-        Absent: it is not there, or cannot be read.
+        Absent: it is not there, cannot be read, or is no regular file.
 
     """
+    folder = location.rpartition("/metadata/")[0] or location.rpartition("/")[0]
     try:
-        return local_path(location).read_bytes()
+        return _read_beneath(folder, location)
     except OSError as error:
         raise Absent(location) from error
 
 
 def read_foreign(location: str, *, root: str, at_most: int) -> bytes:
-    """What another writer left in the warehouse; neither a link nor a big file leads astray."""
-    path = local_path(location)
+    """What another writer left in the warehouse, one byte more than `at_most` at most.
+
+    Raises:
+        Absent: it is not there or cannot be read.
+        Malformed: it is no regular file, or a link leads to it.
+
+    """
     try:
-        if not path.resolve(strict=True).is_relative_to(local_path(root).resolve()) or path.is_symlink():
-            message = f"{location} leads out of the warehouse"
-            raise Malformed(message)
-        with path.open("rb") as file:
-            return file.read(at_most + 1)
+        return _read_beneath(root, location, at_most=at_most + 1)
+    except regular_files.NotRegular as error:
+        message = f"{location} is no regular file in the folder of its table"
+        raise Malformed(message) from error
     except OSError as error:
         raise Absent(location) from error
+
+
+def open_beneath(root: str, location: str) -> int:
+    """Open a file that anybody may have put below a folder; return its descriptor.
+
+    Raises:
+        OSError: it is not there, cannot be read, is no regular file or outside of the folder.
+
+    """
+    folder = local_path(root)
+    return regular_files.open_beneath(folder, os.path.relpath(local_path(location), folder))
+
+
+def _read_beneath(root: str, location: str, *, at_most: int | None = None) -> bytes:
+    with os.fdopen(open_beneath(root, location), "rb") as file:
+        return file.read(-1 if at_most is None else at_most)
 
 
 def write(location: str, content: bytes) -> None:
