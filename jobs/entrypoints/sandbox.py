@@ -11,7 +11,8 @@ Three modes, found by trying them once (`detect_mode`) and never guessed:
 
 What the confined process sees: /usr, /bin, /lib (read-only), a short list of /etc, /proc with its own processes only,
 a few devices, private and bounded /tmp and /dev/shm, Python with its packages, this `jobs` package, and the `readonly`
-and `writable` folders at their usual paths. Everything else, the program's home included, does not exist. With `ports`
+and `writable` folders at their usual paths. Everything else, the program's home included, does not exist. In each mode
+the kernel refuses it what could change the machine or look into other processes (seccomp.py). With `ports`
 it has a network of its own, in which those ports lead to the same ports of this machine's loopback, and nothing else.
 At its end the files that it made in the writable folders change hands (mode full; see keeper.py).
 
@@ -46,6 +47,7 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 from jobs.entrypoints.keeper import keep, open_ports, relay
+from jobs.entrypoints.seccomp import refuse_calls
 
 Mode = Literal["full", "user", "off"]
 
@@ -214,6 +216,8 @@ def _become_confined(
     _call("prctl", _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     # the change of user cleared it, and without it Python could not read its own /proc/self
     _call("prctl", _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0))
+    if os.uname().machine in _SYS_PIVOT_ROOT:  # elsewhere the numbers of the calls are not known, and the mode is off
+        refuse_calls()
 
 
 def _die_with(parent: int) -> None:
