@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.factories.broker import empty_broker
 from tests.factories.disks import filled
 from tests.factories.installation import Installation
 
@@ -99,9 +100,3 @@ def hold_database(home: Path, seconds: float) -> None:
         connection.execute("BEGIN IMMEDIATE")
         time.sleep(seconds)
         connection.execute("ROLLBACK")
-
-
-def empty_broker(home: Path) -> None:
-    """Lose every message that waits."""
-    for message in (home / "broker" / "queue").glob("*.message"):
-        message.unlink(missing_ok=True)

@@ -224,13 +224,16 @@ SPECTACULAR_SETTINGS = {
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
 }
 
-# Without an address the broker is a folder of this machine.
+# Without an address the broker is a file of this machine.
 CELERY_BROKER_URL = os.environ.get("CELERY_BROKER_URL", "")
 if not CELERY_BROKER_URL:
-    BROKER_FOLDER = TRIBUTARY_HOME / "broker" / "queue"
-    BROKER_FOLDER.mkdir(parents=True, exist_ok=True, mode=0o700)
     CELERY_BROKER_TRANSPORT = "webapp.core.broker:Transport"
-    CELERY_BROKER_TRANSPORT_OPTIONS = {"folder": str(BROKER_FOLDER), "polling_interval": 0.1}
+    CELERY_BROKER_TRANSPORT_OPTIONS = {
+        "path": str(TRIBUTARY_HOME / "broker" / "messages.sqlite3"),
+        "polling_interval": 0.1,
+    }
+# A worker waits for its broker for as long as it takes.
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = False
 CELERY_TASK_DEFAULT_QUEUE = "quick"

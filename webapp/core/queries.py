@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,7 +11,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.db import DatabaseError, connection
 
-from webapp.core import broker, clock, object_store
+from webapp.core import clock, doorbell, object_store
 from webapp.core.errors import Unavailable
 from webapp.core.models import Heartbeat
 from webapp.core.probes import answers_tcp, ask_fork_server
@@ -49,10 +48,11 @@ def _database() -> PartHealth:
 
 def _broker() -> PartHealth:
     if not settings.CELERY_BROKER_URL:
-        folder = settings.BROKER_FOLDER
-        works = os.access(folder, os.W_OK)
-        waiting = len(list(folder.glob(f"*{broker.ENDING}"))) if works else 0
-        return PartHealth("broker", works=works, state="ok" if works else "down", detail=f"folder, {waiting} waiting")
+        try:
+            waiting = sum(doorbell.count_messages(queue) for queue in doorbell.QUEUES)
+        except OSError as error:
+            return PartHealth("broker", works=False, state="down", detail=str(error))
+        return PartHealth("broker", works=True, state="ok", detail=f"file, {waiting} waiting")
     url = urlsplit(settings.CELERY_BROKER_URL)
     port = url.port or BROKER_PORTS.get(url.scheme)
     if port is None:

@@ -1,4 +1,4 @@
-"""The folder broker hands over every message once, whole, oldest first."""
+"""The broker in a file hands over every message once, oldest first, keeps one of a kind, and can be lost."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from typing import Any
 import pytest
 from kombu import Connection
 
-MESSAGES = 500
-WRITE = """
-import sys
-from kombu import Connection
-with Connection(transport="webapp.core.broker:Transport", transport_options={"folder": sys.argv[1]}) as connection:
-    for number in range(int(sys.argv[2])):
-        connection.default_channel._put("quick", {"body": "x" * 500, "number": number})
-"""
-TAKE = """
-import sys
-from queue import Empty
-from kombu import Connection
-with Connection(transport="webapp.core.broker:Transport", transport_options={"folder": sys.argv[1]}) as connection:
-    try:
-        while True:
-            print(connection.default_channel._get("quick")["number"])
-    except Empty:
-        pass
-"""
+from webapp.core.broker import MessageFile
+
+MESSAGES = 300
+TRANSPORT = "webapp.core.broker:Transport"
+PLACE = "import sys\nfrom pathlib import Path\nfrom webapp.core.broker import MessageFile\nmessages = MessageFile(Path(sys.argv[1]))\n"
+WRITE = (
+    PLACE
+    + "for number in range(int(sys.argv[2])):\n    messages.put('quick', f'{sys.argv[3]}-{number}', str(number))\n"
+)
+TAKE = PLACE + "while (body := messages.take('quick')) is not None:\n    print(body)\n"
 
 
 @pytest.fixture
-def channel(tmp_path: Path) -> Iterator[Any]:
-    transport = "webapp.core.broker:Transport"
-    with Connection(transport=transport, transport_options={"folder": str(tmp_path)}) as connection:
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "broker" / "messages.sqlite3"
+
+
+@pytest.fixture
+def channel(path: Path) -> Iterator[Any]:
+    with Connection(transport=TRANSPORT, transport_options={"path": str(path)}) as connection:
         yield connection.default_channel
+
+
+def put(channel: Any, queue: str, number: int, *, key: str = "") -> None:
+    properties = {"correlation_id": key or f"task:{number}"}
+    channel._put(queue, {"number": number, "properties": properties})
 
 
 def take_all(channel: Any, queue: str) -> list[Any]:
@@ -49,33 +49,80 @@ def take_all(channel: Any, queue: str) -> list[Any]:
             return taken
 
 
-def test_messages_come_oldest_first_and_only_to_their_queue(channel: Any, tmp_path: Path) -> None:
+def test_messages_come_oldest_first_and_only_to_their_queue(channel: Any) -> None:
     for number in range(10):
-        channel._put("quick" if number % 2 else "builds", {"number": number})
+        put(channel, "quick" if number % 2 else "builds", number)
     assert channel._size("quick") == channel._size("builds") == 5
     assert take_all(channel, "quick") == [1, 3, 5, 7, 9]
     assert channel._purge("builds") == 5
     assert take_all(channel, "builds") == []
-    assert list(tmp_path.iterdir()) == []
 
 
-def test_takers_beside_a_writer_get_every_message_once_and_whole(channel: Any, tmp_path: Path) -> None:
-    """A taker that looks without a pause meets messages as they are written; kombu's own transport fails here."""
-    writers = [subprocess.Popen([sys.executable, "-c", WRITE, str(tmp_path), str(MESSAGES)]) for _ in range(2)]
-    taken: list[int] = []
-    while any(writer.poll() is None for writer in writers):
-        taken += take_all(channel, "quick")
-    taken += take_all(channel, "quick")
-    assert [writer.returncode for writer in writers] == [0, 0]
-    assert sorted(taken) == sorted(2 * list(range(MESSAGES)))
+def test_a_message_that_waits_is_not_added_again_and_one_that_was_taken_is(channel: Any) -> None:
+    for _ in range(1000):
+        put(channel, "quick", 1, key="the same")
+    assert channel._size("quick") == 1
+    assert take_all(channel, "quick") == [1]
+    put(channel, "quick", 2, key="the same")
+    assert take_all(channel, "quick") == [2]
 
 
-def test_two_takers_never_get_the_same_message(channel: Any, tmp_path: Path) -> None:
+def test_a_poll_costs_the_same_at_ten_and_at_a_hundred_thousand_messages(path: Path) -> None:
+    """Counted in steps of SQLite's machine: what a busy test computer does not change."""
+    steps = []
+    for waiting in (10, 100_000):
+        messages = MessageFile(path.with_name(f"{waiting}.sqlite3"))
+        connection = messages._open()
+        connection.execute("BEGIN")
+        connection.executemany(
+            "INSERT INTO message (queue, key, body) VALUES ('quick', ?, '')", ((str(n),) for n in range(waiting))
+        )
+        connection.execute("COMMIT")
+        count = [0]
+        connection.set_progress_handler(lambda count=count: count.__setitem__(0, count[0] + 1), 1)
+        assert messages.take("quick") == ""
+        messages.put("quick", "another", "")
+        assert messages.take("builds") is None
+        steps.append(count[0])
+        messages.close()
+    assert steps[1] <= steps[0] * 1.2
+
+
+def test_takers_beside_writers_get_every_message_once(channel: Any, path: Path) -> None:
     for number in range(MESSAGES):
-        channel._put("quick", {"number": number})
+        put(channel, "quick", number)
+    writers = [subprocess.Popen([sys.executable, "-c", WRITE, str(path), str(MESSAGES), name]) for name in "ab"]
+    messages = MessageFile(path)
+    taken: list[str] = []
+    while any(writer.poll() is None for writer in writers):
+        body = messages.take("quick")
+        if body is not None:
+            taken.append(body)
     takers = [
-        subprocess.Popen([sys.executable, "-c", TAKE, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-        for _ in range(2)
+        subprocess.Popen([sys.executable, "-c", TAKE, str(path)], stdout=subprocess.PIPE, text=True) for _ in range(2)
     ]
-    printed = [taker.communicate(timeout=60)[0].split() for taker in takers]
-    assert sorted(int(number) for numbers in printed for number in numbers) == list(range(MESSAGES))
+    taken += [line for taker in takers for line in taker.communicate(timeout=60)[0].splitlines()]
+    assert [writer.returncode for writer in writers] == [0, 0]
+    assert len(taken) == 3 * MESSAGES
+
+
+@pytest.mark.parametrize("damage", ["removed", "overwritten", "emptied"])
+def test_a_file_that_is_lost_or_damaged_is_made_anew_for_everybody(path: Path, damage: str) -> None:
+    first, second = MessageFile(path), MessageFile(path)
+    first.put("quick", "old", "old")
+    assert second.count("quick") == 1
+    if damage == "removed":
+        path.unlink()
+    elif damage == "overwritten":
+        first.close()
+        second.close()
+        path.write_bytes(b"no database" * 1000)
+    else:
+        first.close()
+        second.close()
+        path.write_bytes(b"")
+    first.put("quick", "new", "new")
+    assert second.take("quick") == "new"
+    assert second.take("quick") is None
+    first.close()
+    second.close()

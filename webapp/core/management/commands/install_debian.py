@@ -14,7 +14,7 @@ from webapp.core import java
 
 
 class Command(BaseCommand):
-    """`manage.py install_debian`: the browser with fonts, PostgreSQL, OpenSSL, Java."""
+    """`manage.py install_debian`: the browser with fonts, PostgreSQL, Redis, OpenSSL, Java."""
 
     help = "Install the Debian packages that tests need."
     requires_system_checks: list[str] = []
@@ -50,6 +50,8 @@ def _list_missing() -> list[str]:
         missing.append("postgresql")
     if shutil.which("openssl") is None:
         missing.append("openssl")
+    if shutil.which("redis-server") is None:
+        missing.append("redis-server")
     if java.find_java()[0] is None:
         missing.append("openjdk-17-jre-headless")
     return missing
