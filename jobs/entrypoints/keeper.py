@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import ipaddress
 import os
 import signal
 import socket
@@ -10,6 +11,7 @@ import stat
 import struct
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from threading import Semaphore, Thread
 from typing import NoReturn
 
@@ -18,7 +20,10 @@ MOST_FILES = 65_536
 MOST_CONNECTIONS = 128
 _CHUNK = 65_536
 _LOOPBACK = "127.0.0.1"
-_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
+_SIOCGIFFLAGS, _SIOCSIFFLAGS, _SIOCSIFADDR, _SIOCGIFINDEX, _IFF_UP = 0x8913, 0x8914, 0x8916, 0x8933, 0x1
+_NAMED = "127.66.0.{}"
+"""Where a named host is inside: any address of 127.0.0.0/8 is the loopback's own."""
+MOST_HOSTS = 250
 
 
 def keep(child: int, *, alive: int, sealed: Iterable[str], uid: int | None) -> NoReturn:
@@ -80,17 +85,76 @@ def _take_over(path: str, *, is_folder: bool) -> None:
 # --- network --------------------------------------------------------------------------------------
 
 
-def open_ports(channel: socket.socket, ports: Sequence[int]) -> None:
-    """Inside a new network: bring its loopback up, listen on the ports, and send the sockets to the keeper."""
+@dataclass(frozen=True)
+class Door:
+    """One way out of a sandbox's network: what is asked for at `address` inside is passed on to `host` out here."""
+
+    address: str
+    port: int
+    host: str
+
+
+def list_doors(ports: Sequence[int], hosts: Sequence[str]) -> list[Door]:
+    """Return the doors for ports of this machine's loopback and for hosts, each as `name:port`.
+
+    A name has an address of its own inside, a numeric address is itself, so that a client needs no other configuration
+    and checks certificates as ever.
+
+    Raises:
+        ValueError: a host without a port, or too many of them.
+
+    """
+    doors = [Door(_LOOPBACK, port, _LOOPBACK) for port in ports]
+    named: dict[str, str] = {"localhost": _LOOPBACK}
+    for entry in hosts:
+        name, port = split_host(entry)
+        if not _is_numeric(name) and name not in named:
+            if len(named) > MOST_HOSTS:
+                message = f"a sandbox reaches at most {MOST_HOSTS} hosts"
+                raise ValueError(message)
+            named[name] = _NAMED.format(len(named))
+        doors.append(Door(named.get(name, name), port, name))
+    return list({(door.address, door.port): door for door in doors}.values())
+
+
+def split_host(entry: str) -> tuple[str, int]:
+    """Return name and port of `name:port`, `1.2.3.4:port` or `[::1]:port`; names without case."""
+    name, _, port = entry.rpartition(":")
+    if not name or not port.isascii() or not port.isdigit() or any(character.isspace() for character in name):
+        message = f"{entry!r} is not a host with its port"
+        raise ValueError(message)
+    return name.strip("[]").lower(), int(port)
+
+
+def _is_numeric(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def write_hosts(doors: Iterable[Door]) -> str:
+    """Return the hosts file of a sandbox: it is all that answers for names there."""
+    lines = [f"{_LOOPBACK} localhost", "::1 localhost"]
+    lines += [f"{door.address} {door.host}" for door in doors if not _is_numeric(door.host)]
+    return "".join(f"{line}\n" for line in dict.fromkeys(lines))
+
+
+def open_doors(channel: socket.socket, doors: Sequence[Door]) -> None:
+    """Inside a new network: bring its loopback up, listen at the doors, and send the sockets to the keeper."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         request = struct.pack("16sH14x", b"lo", 0)
         flags = struct.unpack("16sH14x", fcntl.ioctl(control, _SIOCGIFFLAGS, request))[1]
         fcntl.ioctl(control, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", flags | _IFF_UP))
+    foreign = dict.fromkeys(door.address for door in doors if not ipaddress.ip_address(door.address).is_loopback)
+    for place, address in enumerate(foreign):
+        _add_address(address, place)
     listeners = []
-    for port in ports:
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    for door in doors:
+        listener = socket.socket(_family(door.address), socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((_LOOPBACK, port))
+        listener.bind((door.address, door.port))
         listener.listen(MOST_CONNECTIONS)
         listeners.append(listener)
     socket.send_fds(channel, [b"1"], [listener.fileno() for listener in listeners])
@@ -99,20 +163,37 @@ def open_ports(channel: socket.socket, ports: Sequence[int]) -> None:
     channel.close()
 
 
-def relay(channel: socket.socket, ports: Sequence[int]) -> NoReturn:
-    """Connect what arrives at the sandbox's ports to the same ports out here, until the sandbox is gone."""
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def _add_address(address: str, place: int) -> None:
+    """Give the loopback another address, under an alias of its own."""
+    family = _family(address)
+    with socket.socket(family, socket.SOCK_DGRAM) as control:
+        packed = socket.inet_pton(family, address)
+        if family == socket.AF_INET6:
+            index = struct.unpack("16si", fcntl.ioctl(control, _SIOCGIFINDEX, struct.pack("16si", b"lo", 0)))[1]
+            fcntl.ioctl(control, _SIOCSIFADDR, struct.pack("16sIi", packed, 128, index))
+        else:
+            alias = f"lo:{place}".encode()
+            fcntl.ioctl(control, _SIOCSIFADDR, struct.pack("16sHH4s8x", alias, family, 0, packed))
+
+
+def relay(channel: socket.socket, doors: Sequence[Door]) -> NoReturn:
+    """Connect what arrives at the sandbox's doors to where they lead out here, until the sandbox is gone."""
     _stand_by(channel.fileno())
     with suppress(OSError):
-        descriptors = socket.recv_fds(channel, 1, len(ports))[1]
+        descriptors = socket.recv_fds(channel, 1, len(doors))[1]
         room = Semaphore(MOST_CONNECTIONS)
-        for descriptor, port in zip(descriptors, ports, strict=False):
+        for descriptor, door in zip(descriptors, doors, strict=False):
             listener = socket.socket(fileno=descriptor)
-            Thread(target=_accept, args=(listener, port, room), daemon=True).start()
+            Thread(target=_accept, args=(listener, door, room), daemon=True).start()
         signal.pause()  # the kernel ends this process with the keeper
     os._exit(0)
 
 
-def _accept(listener: socket.socket, port: int, room: Semaphore) -> None:
+def _accept(listener: socket.socket, door: Door, room: Semaphore) -> None:
     while True:
         room.acquire()  # released when the connection ends
         try:
@@ -120,12 +201,12 @@ def _accept(listener: socket.socket, port: int, room: Semaphore) -> None:
         except OSError:
             room.release()
             return
-        Thread(target=_connect, args=(inner, port, room), daemon=True).start()
+        Thread(target=_connect, args=(inner, door, room), daemon=True).start()
 
 
-def _connect(inner: socket.socket, port: int, room: Semaphore) -> None:
+def _connect(inner: socket.socket, door: Door, room: Semaphore) -> None:
     try:
-        with inner, suppress(OSError), socket.create_connection((_LOOPBACK, port), timeout=10) as outer:
+        with inner, suppress(OSError), socket.create_connection((door.host, door.port), timeout=10) as outer:
             outer.settimeout(None)
             back = Thread(target=_copy, args=(outer, inner), daemon=True)
             back.start()

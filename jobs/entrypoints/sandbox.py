@@ -13,7 +13,8 @@ What the confined process sees: /usr, /bin, /lib (read-only), a short list of /e
 a few devices, private and bounded /tmp and /dev/shm, Python with its packages, this `jobs` package, and the `readonly`
 and `writable` folders at their usual paths. Everything else, the program's home included, does not exist. In each mode
 the kernel refuses it what could change the machine or look into other processes (seccomp.py). With `ports`
-it has a network of its own, in which those ports lead to the same ports of this machine's loopback, and nothing else.
+or `hosts` it has a network of its own, in which those ports lead to the same ports of this machine's loopback and those
+hosts, by their names, to the hosts that this machine knows by them; nothing else exists there, and no DNS.
 At its end the files that it made in the writable folders change hands (mode full; see keeper.py).
 
 Process tree: caller -> keeper -> confined process (number 1 of its process namespace), and a relay beside it where
@@ -23,7 +24,7 @@ processes the code started, whatever sessions they made for themselves. SIGTERM 
 confined process only; SIGKILL ends all of it.
 
 As a program: `python -m jobs.entrypoints.sandbox [--readonly P]... [--writable P]... [--uid N] [--gid N]
-[--memory BYTES] [--nproc N] [--nofile N] [--tmp-bytes N] [--port N]... [--env NAME[=VALUE]]... [--mode auto|full|user|off] [--cwd P]
+[--memory BYTES] [--nproc N] [--nofile N] [--tmp-bytes N] [--port N]... [--host NAME:N]... [--env NAME[=VALUE]]... [--mode auto|full|user|off] [--cwd P]
 -- program argument...` executes a program inside; environment variables are only those given by `--env`,
 by name alone with the value that this program has, as secrets need: anybody may read a command line. SIGTERM is
 passed on. `--print-mode` prints the mode of this machine and ends.
@@ -46,7 +47,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NoReturn
 
-from jobs.entrypoints.keeper import keep, open_ports, relay
+from jobs.entrypoints.keeper import Door, keep, list_doors, open_doors, relay, write_hosts
 from jobs.entrypoints.seccomp import refuse_calls
 
 Mode = Literal["full", "user", "off"]
@@ -76,6 +77,8 @@ _ETC = [
     "ssl",
     "timezone",
 ]
+_NAMES = ("hosts", "resolv.conf")
+"""What says where hosts are; in a network of its own a sandbox has its own."""
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 
 _CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x08000000, 0x10000000, 0x20000000
@@ -100,7 +103,14 @@ class Confinement:
     gid: int | None = None
     tmp_bytes: int = _GIB
     ports: tuple[int, ...] | None = None
-    """TCP ports of this machine's loopback that can be reached; nothing else of the network can. None: all of it."""
+    """TCP ports of this machine's loopback that can be reached. None, and no hosts: all of the network can."""
+    hosts: tuple[str, ...] = ()
+    """Other hosts that can be reached, each as `name:port`; the name is resolved out here, for each connection."""
+
+    @property
+    def doors(self) -> list[Door] | None:
+        """The ways out of a network of its own; None where it has this machine's."""
+        return None if self.ports is None and not self.hosts else list_doors(self.ports or (), self.hosts)
 
 
 @dataclass(frozen=True)
@@ -141,7 +151,8 @@ def confine(
     """
     try:
         _die_with(parent)
-        channel = None if mode == "off" or confinement.ports is None else _start_relay(confinement.ports)
+        doors = None if mode == "off" else confinement.doors
+        channel = None if doors is None else _start_relay(doors)
         if mode == "user":
             _enter_user_namespace()
         if mode != "off":
@@ -174,7 +185,7 @@ def _run(body: Callable[[], int]) -> int:
     return code & 0xFF
 
 
-def _start_relay(ports: tuple[int, ...]) -> socket.socket:
+def _start_relay(doors: list[Door]) -> socket.socket:
     """Start what passes connections on; return where it expects the sandbox's listening sockets."""
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     keeper = os.getpid()
@@ -182,7 +193,7 @@ def _start_relay(ports: tuple[int, ...]) -> socket.socket:
     if os.fork() == 0:
         near.close()
         _die_with(keeper)
-        relay(far, ports)
+        relay(far, doors)
     far.close()
     return near
 
@@ -203,7 +214,7 @@ def _become_confined(
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     if channel is not None:
         _call("unshare", _libc.unshare(_CLONE_NEWNET))
-        open_ports(channel, confinement.ports or ())
+        open_doors(channel, confinement.doors or ())
     if mode != "off":
         _build_root(confinement, uid, gid)
     _apply_limits(limits)
@@ -288,6 +299,8 @@ def _build_root(confinement: Confinement, uid: int, gid: int) -> None:
     for path, writable in _visible(confinement):
         _bind(path, writable=writable)
     _make_users(uid, gid)
+    if confinement.doors is not None:
+        _write_file("/new/etc/hosts", write_hosts(confinement.doors))
     _pivot("/new", "/new/old_root")
     _call("umount2", _libc.umount2(b"/old_root", _MNT_DETACH))
     os.rmdir("/old_root")
@@ -299,7 +312,8 @@ def _visible(confinement: Confinement) -> list[tuple[str, bool]]:
     """Every path to bind, parents before children, with whether it may be written."""
     here = Path(__file__).resolve().parents[1]
     paths = {path: False for path in _SYSTEM_FOLDERS if os.path.lexists(f"/old{path}")}
-    paths |= {f"/etc/{name}": False for name in _ETC if os.path.exists(f"/old/etc/{name}")}
+    shared = [name for name in _ETC if confinement.doors is None or name not in _NAMES]
+    paths |= {f"/etc/{name}": False for name in shared if os.path.exists(f"/old/etc/{name}")}
     paths |= {str(path): False for path in _python_folders() | {here}}
     paths |= {os.path.abspath(path): False for path in confinement.readonly}
     paths |= {os.path.abspath(path): True for path in confinement.writable}
@@ -377,10 +391,14 @@ def _make_users(uid: int, gid: int) -> None:
         ("passwd", (f"root:x:0:0::/root:{nowhere}", f"job:x:{uid}:{gid}::/tmp:{nowhere}")),
         ("group", ("root:x:0:", f"job:x:{gid}:")),
     ):
-        file = os.open(f"/new/etc/{name}", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644)
-        os.write(file, "".join(f"{line}\n" for line in lines).encode())
-        os.fchmod(file, 0o644)
-        os.close(file)
+        _write_file(f"/new/etc/{name}", "".join(f"{line}\n" for line in lines))
+
+
+def _write_file(path: str, text: str) -> None:
+    file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644)
+    os.write(file, text.encode())
+    os.fchmod(file, 0o644)
+    os.close(file)
 
 
 def _private_folder(path: str, size: int) -> None:
@@ -434,6 +452,7 @@ def main(arguments: list[str] | None = None) -> int:
         gid=options.gid,
         tmp_bytes=options.tmp_bytes,
         ports=None if options.ports is None else tuple(options.ports),
+        hosts=tuple(options.hosts),
     )
     limits = Limits(memory_bytes=options.memory, nproc=options.nproc, nofile=options.nofile, fsize=None)
 
@@ -482,6 +501,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--writable", action="append", default=[])
     parser.add_argument("--env", action="append", default=[])
     parser.add_argument("--port", type=int, action="append", dest="ports")
+    parser.add_argument("--host", action="append", dest="hosts", default=[])
     parser.add_argument("--uid", type=int)
     parser.add_argument("--gid", type=int)
     parser.add_argument("--memory", type=int)

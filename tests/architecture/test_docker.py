@@ -39,9 +39,16 @@ def test_image_installs_from_the_locks_only() -> None:
 def test_compose_file_has_no_default_secret() -> None:
     text = (DOCKER / "compose.yaml").read_text()
 
-    for name in ("DATABASE_PASSWORD", "TRIBUTARY_SECRET_KEY", "TRIBUTARY_ADMIN_PASSWORD"):
+    for name in ("BROKER_PASSWORD", "DATABASE_PASSWORD", "TRIBUTARY_SECRET_KEY", "TRIBUTARY_ADMIN_PASSWORD"):
         assert re.findall(rf"\${{{name}(.*?)}}", text)
         assert all(rest.startswith(":?") for rest in re.findall(rf"\${{{name}(.*?)}}", text))
+
+
+def test_broker_asks_for_the_password_that_its_clients_have() -> None:
+    text = (DOCKER / "compose.yaml").read_text()
+
+    assert "requirepass $$BROKER_PASSWORD" in text
+    assert re.search(r"CELERY_BROKER_URL: redis://:\${BROKER_PASSWORD:\?[^}]*}@broker", text)
 
 
 # --- the image, replayed without an engine --------------------------------------------------------

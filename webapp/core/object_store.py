@@ -127,6 +127,18 @@ def place_properties() -> dict[str, str]:
     }
 
 
+def list_addresses() -> list[str]:
+    """Where clients of the warehouse's bucket connect to, by the bucket's name in the path and in the host."""
+    bucket = split(settings.TRIBUTARY_WAREHOUSE)[0]
+    region = settings.TRIBUTARY_S3_REGION
+    suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+    endpoint = urlsplit(settings.TRIBUTARY_S3_ENDPOINT or f"https://s3.{region}.{suffix}")
+    own = [endpoint.geturl()]
+    if not settings.TRIBUTARY_S3_PATH_STYLE:
+        own.append(endpoint._replace(netloc=f"{bucket}.{endpoint.netloc}").geturl())
+    return own
+
+
 def own_properties() -> dict[str, str]:
     """File access with the installation's own keys, for its own processes only."""
     return {**place_properties(), **key_properties(_own_keys())}

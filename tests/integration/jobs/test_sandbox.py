@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -227,6 +228,10 @@ def test_a_folder_that_is_not_there_is_named(home: Home) -> None:
         ({"entrypoint": "run", "manifest": "/x", "env": {"A": 1}}, "env"),
         ({"entrypoint": "run", "manifest": "/x", "sandbox": {"root": True}}, "root"),
         ({"entrypoint": "run", "manifest": "/x", "limits": []}, "limits"),
+        (
+            {"entrypoint": "run", "manifest": "/x", "sandbox": {"hosts": ["store"]}},
+            "'store' is not a host with its port",
+        ),
     ],
 )
 def test_bad_requests_are_answered(fork_server: Server, message: dict[str, object], complaint: str) -> None:
@@ -382,6 +387,93 @@ def test_only_the_named_ports_are_reached(home: Home) -> None:
     assert "HELLO" in ended.log.splitlines()[0]
     assert "refused" not in ended.log
     one.listener.close()
+    other.listener.close()
+
+
+CANARIES = """
+import socket
+def connect(host, port):
+    try:
+        with socket.create_connection((host, port), timeout=5) as connection:
+            connection.sendall(b"hello")
+            return connection.recv(5)
+    except OSError as error:
+        return type(error).__name__
+def send(host, port):
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.socket(family, socket.SOCK_DGRAM).sendto(b"x", (host, port))
+    except OSError as error:
+        return type(error).__name__
+"""
+
+
+@needs_sandbox
+def test_neither_other_addresses_nor_the_broker_nor_names_are_reached(home: Home) -> None:
+    allowed, broker = Echo(), Echo()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # asks for the way only
+            own = probe.getsockname()[0]
+        except OSError:
+            own = "192.0.2.1"
+    elsewhere = socket.create_server(("0.0.0.0", 0))  # noqa: S104 - a canary on every address of this machine
+    port = elsewhere.getsockname()[1]
+    source = f"""{CANARIES}
+print(connect("127.0.0.1", {allowed.port}), connect("localhost", {allowed.port}))
+print(connect("127.0.0.1", {broker.port}), connect("127.0.0.2", {port}), connect("{own}", {port}))
+print(connect("169.254.169.254", 80), send("{own}", 53), send("169.254.169.254", 53), send("2001:db8::1", 53))
+print(connect("database", 5432), connect("example.org", 443))
+print(sorted(line.split(":")[0].strip() for line in open("/proc/net/dev") if ":" in line))
+"""
+    sandbox: dict[str, object] = {**home.request()["sandbox"], "hosts": [f"localhost:{allowed.port}"]}  # type: ignore[dict-item]
+    ended, _ = home.run(source, sandbox=sandbox)
+    refused, away, unknown = "ConnectionRefusedError", "OSError", "gaierror"
+    assert ended.log.splitlines()[:5] == [
+        "b'HELLO' b'HELLO'",
+        f"{refused} {refused} {away}",
+        " ".join([away] * 4),
+        f"{unknown} {unknown}",
+        "['lo']",
+    ]
+    for listener in (allowed.listener, broker.listener, elsewhere):
+        listener.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="another hosts file takes root")
+def test_a_named_host_is_resolved_outside_and_reached_by_its_name(tmp_path: Path) -> None:
+    """A name, and an address that is not this machine's, each with one port and no other."""
+    named, other = Echo(), Echo()
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.0.1 store.example bucket.store.example\n")
+    source = f"""{CANARIES}
+print(connect("store.example", {named.port}), connect("Bucket.Store.Example", {named.port}))
+print(connect("store.example", {other.port}), connect("127.0.0.1", {named.port}), connect("198.51.100.7", 80))
+print(open("/etc/hosts").read().split())
+"""
+    inside = [sys.executable, "-m", "jobs.entrypoints.sandbox"]
+    for host in (
+        f"store.example:{named.port}",
+        f"bucket.store.example:{named.port}",
+        "198.51.100.7:81",
+        "[2001:db8::7]:81",
+    ):
+        inside += ["--host", host]
+    inside += ["--", sys.executable, "-c", source]
+    ended = subprocess.run(
+        ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', str(hosts), *inside],
+        cwd=ROOT,
+        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.stdout.splitlines() == [
+        "b'HELLO' b'HELLO'",
+        "ConnectionRefusedError ConnectionRefusedError ConnectionRefusedError",
+        "['127.0.0.1', 'localhost', '::1', 'localhost', '127.66.0.1', 'store.example', '127.66.0.2', 'bucket.store.example']",
+    ], ended.stderr
+    named.listener.close()
     other.listener.close()
 
 

@@ -29,16 +29,20 @@ READ_BYTES = 65536
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """What the process may see: folders to read, folders to write, ports of loopback to reach (None: any network)."""
+    """What the process may see: folders to read, folders to write, hosts to reach, each as `name:port`."""
 
     readonly: Sequence[str] = ()
     writable: Sequence[str] = ()
-    ports: Sequence[int] | None = None
+    hosts: Sequence[str] = ()
 
     def as_request(self) -> dict[str, Any]:
-        """Return what the fork server is told."""
-        ports = None if self.ports is None else list(self.ports)
-        return {"readonly": list(self.readonly), "writable": list(self.writable), "ports": ports}
+        """Return what the fork server is told: always a network of its own, in which only the hosts are."""
+        return {
+            "readonly": list(self.readonly),
+            "writable": list(self.writable),
+            "ports": [],
+            "hosts": list(self.hosts),
+        }
 
 
 @dataclass

@@ -25,13 +25,15 @@ from jobs.protocol import (
     read_message,
 )
 from webapp.builds.runner.launcher import LOST, SETUP_FAILED, Sandbox
+from webapp.core import object_store
+from webapp.core.object_store import is_object_location
 
 if TYPE_CHECKING:
     from webapp.builds.models import Job
     from webapp.builds.queries.planning import PreviousBuild
 
 SIGNAL_BASE = 128
-LOOPBACK = {"127.0.0.1", "localhost"}
+PORTS = {"http": 80, "https": 443, "sc": 15002}
 KILLED = SIGNAL_BASE + 9
 OUT_OF_CPU = SIGNAL_BASE + 24
 
@@ -130,17 +132,23 @@ def build_sandbox(
     return Sandbox(
         readonly=list(dict.fromkeys(readonly)),
         writable=list(dict.fromkeys(writable)),
-        ports=find_ports(addresses),
+        hosts=find_hosts(addresses),
     )
 
 
-def find_ports(addresses: Iterable[str]) -> tuple[int, ...] | None:
-    """Return the ports of parts on this machine, the files' object store included; None, the network, where one is not."""
-    store = [] if settings.TRIBUTARY_WAREHOUSE.startswith("file:") else [settings.TRIBUTARY_S3_ENDPOINT]
-    split = [urlsplit(address) for address in (*addresses, *store)]
-    if not all(each.hostname in LOOPBACK and each.port for each in split):
-        return None
-    return tuple(each.port for each in split if each.port)
+def find_hosts(addresses: Iterable[str]) -> tuple[str, ...]:
+    """Return the hosts of the parts at these addresses and of the files' object store, each as `name:port`."""
+    hosts = [name_host(address) for address in addresses]
+    if is_object_location(settings.TRIBUTARY_WAREHOUSE):
+        hosts += [name_host(address) for address in object_store.list_addresses()]
+    return tuple(dict.fromkeys(hosts))
+
+
+def name_host(address: str) -> str:
+    """Return host and port of an address; the port is its scheme's own where it names none."""
+    parts = urlsplit(address)
+    name = parts.hostname or ""
+    return f"{f'[{name}]' if ':' in name else name}:{parts.port or PORTS[parts.scheme]}"
 
 
 def _folders(locations: Iterable[str | Path]) -> list[str]:

@@ -12,7 +12,7 @@ from webapp.builds.models import Job
 from webapp.builds.rules import profiles
 from webapp.builds.runner import paths
 from webapp.builds.runner.launcher import Sandbox, launch
-from webapp.builds.runner.manifests import find_ports
+from webapp.builds.runner.manifests import find_hosts
 from webapp.builds.services import trees
 from webapp.core.errors import Unavailable
 
@@ -39,7 +39,7 @@ def end_session(*, owner: str, session_id: str) -> None:
         handle = launch(
             "interrupt",
             manifest,
-            sandbox=Sandbox(writable=[str(folder)], ports=find_ports([settings.SPARK_REMOTE])),
+            sandbox=Sandbox(writable=[str(folder)], hosts=find_hosts([settings.SPARK_REMOTE])),
             limits=profiles.INTERRUPT.as_limits(),
             log_path=folder / "log",
         )

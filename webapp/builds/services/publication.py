@@ -96,7 +96,7 @@ def _run_import(*, root: Path, folder: Path) -> PublishResult:
     handle = launch(
         "publish",
         manifest,
-        sandbox=Sandbox(readonly=[str(root)], writable=[str(folder)], ports=()),
+        sandbox=Sandbox(readonly=[str(root)], writable=[str(folder)]),
         limits=profiles.PUBLISH.as_limits(),
         log_path=folder / "log",
         cwd=str(root),

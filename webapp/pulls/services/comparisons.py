@@ -19,7 +19,7 @@ from django.db.models import Q
 from jobs.protocol import DiffResult, ProtocolError, read_message, write_message
 from webapp.accounts.permissions import check_repository
 from webapp.builds.runner.launcher import LOST, SETUP_FAILED, Handle, Sandbox, launch
-from webapp.builds.runner.manifests import find_ports
+from webapp.builds.runner.manifests import find_hosts
 from webapp.catalog import queries as catalog
 from webapp.core import clock, doorbell
 from webapp.core.errors import Unavailable
@@ -239,7 +239,7 @@ def _launch(work: Work, manifest: Path, folder: Path) -> Handle:
             readonly=[work.table_folder] if work.table_folder else [],
             writable=[str(folder), *([work.spark.folder] if work.spark else [])],
             # files of this machine need no network; those of an object store do, and so does Spark
-            ports=find_ports([settings.SPARK_REMOTE] if work.spark else ()),
+            hosts=find_hosts([settings.SPARK_REMOTE] if work.spark else ()),
         ),
         limits=LIMITS,
         log_path=folder / "log",
