@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +14,12 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
-from webapp.accounts.models import AuditEntry, Folder, LoginFailure, RepositoryRole, Token, User
+from webapp.accounts.models import Folder, LoginFailure, RepositoryRole, Token, User
 from webapp.accounts.queries import digest_secret, get_user
 from webapp.accounts.rules.principals import JobScope, Principal
 from webapp.accounts.rules.roles import Role
+from webapp.accounts.services.audit import record_audit as record_audit
 from webapp.core import clock
-from webapp.core.databases import AUDIT_LOCK, take_lock
 from webapp.core.errors import Conflict, InvalidInput, NotFound, TooManyRequests
 
 if TYPE_CHECKING:
@@ -176,32 +174,6 @@ def forget_repository(*, repository: str) -> None:
     """Drop roles and folder claims of a deleted repository; its folders fall back to their creators."""
     RepositoryRole.objects.filter(repository=repository).delete()
     Folder.objects.filter(repository=repository).update(repository="")
-
-
-def record_audit(
-    *,
-    by: Principal | None,
-    verb: str,
-    object: str,
-    outcome: str = "allowed",
-    detail: Mapping[str, Any] | None = None,
-) -> AuditEntry:
-    """Append to the audit log, chained to the entry before it."""
-    actor = by.username if by else "system"
-    with transaction.atomic():
-        take_lock(AUDIT_LOCK)
-        before = AuditEntry.objects.order_by("-id").values_list("chain", flat=True).first() or ""
-        at = clock.now()
-        content = json.dumps([before, at.isoformat(), actor, verb, object, outcome, detail or {}], default=str)
-        return AuditEntry.objects.create(
-            at=at,
-            actor=actor,
-            verb=verb,
-            object=object[:400],
-            outcome=outcome,
-            detail=dict(detail or {}),
-            chain=hashlib.sha256(content.encode()).hexdigest(),
-        )
 
 
 def prepare_admin() -> str:
