@@ -3,5 +3,4 @@
 set -eu
 .venv/bin/python manage.py migrate --noinput
 .venv/bin/python manage.py prepare_admin
-exec .venv/bin/granian --interface asginl --host 0.0.0.0 --port "${TRIBUTARY_PORT:-8000}" \
-  --workers "${WEB_WORKERS:-2}" --no-ws --backlog 1024 webapp.config.asgi:application
+exec .venv/bin/python -m webapp.config.web --host 0.0.0.0 --port "${TRIBUTARY_PORT:-8000}" --workers "${WEB_WORKERS:-2}"

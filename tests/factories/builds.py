@@ -86,7 +86,7 @@ class Stack:
     def start_part(self, name: str) -> None:
         """Start one part, as the supervisor does."""
         commands = {
-            "web": ["granian", "--interface", "asginl", "--port", str(self.port), "--workers", "1", "webapp.config.asgi:application"],
+            "web": ["webapp.config.web", "--port", str(self.port)],
             "fork": ["jobs.entrypoints.forkserver", "--socket", str(self.home / "run" / "fork.sock")],
             "quick": ["celery", "-A", "webapp.config", "worker", "-Q", "quick", "-c", "4", "-P", "threads", "--without-gossip", "--without-mingle", "--without-heartbeat", "-n", "quick@%h"],
             "builds": ["celery", "-A", "webapp.config", "worker", "-Q", "builds", "-c", "4", "-P", "threads", "--without-gossip", "--without-mingle", "--without-heartbeat", "-n", "builds@%h"],

@@ -7,7 +7,6 @@ becomes the part. That signal is bound to the thread that forked, so parts are o
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -15,18 +14,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PAUSE_FIRST = 1.0
+from webapp.core.lifelines import die_with
+
+PAUSE_SECOND = 1.0
+"""What died for the first time starts again at once; then pauses begin with this one and double."""
 PAUSE_MOST = 30.0
 STEADY_AFTER = 60.0
 STOP_GRACE = 10.0
 TICK = 0.2
 PROBE_EVERY = 5.0
 MISSES_ALLOWED = 3
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def _always() -> bool:
@@ -53,13 +54,15 @@ class Part:
     clean: tuple[Path, ...] = ()
     """Files removed before each start, such as a ready mark."""
     on_ready: Callable[[], None] | None = None
+    descriptors: tuple[int, ...] = ()
+    """Open files that the child gets under the same numbers, such as a listening socket."""
 
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     ready: bool = field(default=False, init=False)
     done: bool = field(default=False, init=False)
     started_at: float = field(default=0.0, init=False)
     start_after: float = field(default=0.0, init=False)
-    pause: float = field(default=PAUSE_FIRST, init=False)
+    pause: float = field(default=0.0, init=False)
     restarts: int = field(default=0, init=False)
     misses: int = field(default=0, init=False)
     probed_at: float = field(default=0.0, init=False)
@@ -69,12 +72,6 @@ class Part:
         for path in self.clean:
             path.unlink(missing_ok=True)
         parent = os.getpid()
-
-        def die_with_parent() -> None:
-            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            if os.getppid() != parent:
-                os._exit(1)
-
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 list(self.command),
@@ -83,7 +80,8 @@ class Part:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=die_with_parent,  # noqa: PLW1509 - the supervisor has one thread
+                pass_fds=self.descriptors,
+                preexec_fn=lambda: die_with(parent),  # noqa: PLW1509 - the supervisor has one thread
             )
         self.ready = False
         self.misses = 0
@@ -91,11 +89,19 @@ class Part:
 
     def signal(self, number: int) -> None:
         """Send a signal to the part's whole process group."""
-        if self.process is not None and self.process.poll() is None:
-            try:
+        if self.process is not None and self.process.returncode is None:
+            with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, number)
-            except ProcessLookupError:
-                return
+
+    def find_end(self) -> int | None:
+        """The exit code of a child that has ended, with all that it left of its group killed; None while it runs."""
+        if self.process is None or self.process.returncode is not None:
+            return None if self.process is None else self.process.returncode
+        if os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            return None
+        # Until it is reaped, the number of its group is its own.
+        self.signal(signal.SIGKILL)
+        return self.process.wait()
 
     def describe(self) -> dict[str, object]:
         """What pages and `readyz` say of it."""
@@ -115,8 +121,9 @@ class Supervisor:
         self.parts = list(parts)
         self._by_name = {part.name: part for part in parts}
         self._status = status
-        self._say = say
+        self._report = say
         self._stopping = 0
+        self._status_is_kept = True
 
     def run(self) -> None:
         """Start and watch until SIGINT or SIGTERM, then stop everything."""
@@ -130,7 +137,12 @@ class Supervisor:
                 time.sleep(TICK)
         finally:
             self._stop_all()
-            self._status.unlink(missing_ok=True)
+            with suppress(OSError):
+                self._status.unlink(missing_ok=True)
+
+    def _say(self, line: str) -> None:
+        with suppress(OSError):  # its output may lie on the disk that is full, or its terminal be closed
+            self._report(line)
 
     def _ask_to_stop(self, number: int, _frame: object) -> None:
         self._stopping += 1
@@ -143,13 +155,26 @@ class Supervisor:
             return
         if part.process is None:
             if all(self._is_there(self._by_name[name]) for name in part.waits_for if name in self._by_name):
-                part.start()
+                self._start(part, now)
             return
-        code = part.process.poll()
+        code = part.find_end()
         if code is not None:
             self._note_end(part, code, now)
             return
         self._probe(part, now)
+
+    def _start(self, part: Part, now: float) -> None:
+        """Start a part; what the machine lacks for it now (room, processes, memory) may be there later."""
+        try:
+            part.start()
+        except OSError as error:
+            self._put_off(part, now)
+            self._say(f"{part.name} cannot be started: {error}. It is tried again in {part.start_after - now:.0f} s.")
+
+    @staticmethod
+    def _put_off(part: Part, now: float) -> None:
+        part.start_after = now + part.pause
+        part.pause = min(PAUSE_MOST, max(PAUSE_SECOND, part.pause * 2))
 
     @staticmethod
     def _is_there(part: Part) -> bool:
@@ -179,17 +204,25 @@ class Supervisor:
             if part.name in other.repeats_with:
                 other.done = False
         if now - part.started_at > STEADY_AFTER:
-            part.pause = PAUSE_FIRST
-        part.start_after = now + part.pause
-        self._say(f"{part.name} ended with {code}; starting it again in {part.pause:.0f} s. Its log: {part.log}")
-        part.pause = min(PAUSE_MOST, part.pause * 2)
+            part.pause = 0.0
+        self._put_off(part, now)
+        when = f"in {part.start_after - now:.0f} s" if part.start_after > now else "at once"
+        self._say(f"{part.name} ended with {code}; starting it again {when}. Its log: {part.log}")
         part.restarts += 1
 
     def _write_status(self) -> None:
         status = {part.name: part.describe() for part in self.parts}
         partial = self._status.with_suffix(".part")
-        partial.write_text(json.dumps(status))
-        partial.replace(self._status)
+        try:
+            partial.write_text(json.dumps(status))
+            partial.replace(self._status)
+        except OSError as error:
+            # A full disk, above all: the parts run on, and so must what watches them.
+            if self._status_is_kept:
+                self._say(f"The state of the parts cannot be written: {error}. Everything goes on without it.")
+            self._status_is_kept = False
+            return
+        self._status_is_kept = True
 
     def _stop_all(self) -> None:
         for part in reversed(self.parts):
@@ -204,7 +237,7 @@ class Supervisor:
 
     @staticmethod
     def _lives(part: Part) -> bool:
-        return part.process is not None and part.process.poll() is None
+        return part.process is not None and part.find_end() is None
 
 
 def python(*arguments: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import signal
 import subprocess
@@ -13,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.factories.disks import filled, small_disk
 from webapp.core.supervisor import Part, Supervisor
 
 pytestmark = pytest.mark.integration
@@ -96,29 +99,68 @@ def test_part_starts_when_what_it_waits_for_is_ready(make_part, drive, tmp_path:
     driver.step_until(lambda: second.process)
 
 
-def test_part_that_died_starts_again_after_a_pause(make_part, drive) -> None:
+def test_part_that_died_starts_again_at_once_and_then_after_pauses(make_part, drive) -> None:
     part = make_part("part", "sleep 60")
     driver = drive(part)
     driver.step()
-    first = part.process.pid
 
-    os.kill(first, signal.SIGKILL)
+    os.kill(part.process.pid, signal.SIGKILL)
     driver.step_until(lambda: part.process is None)
     driver.step()
-    assert part.process is None, "not at once"
-    driver.step_until(lambda: part.process and part.process.pid != first)
+    assert part.process, "at once the first time"
+    assert any("again at once" in line for line in driver.said)
 
-    assert part.restarts == 1
-    assert any("starting it again" in line for line in driver.said)
+    second = part.process.pid
+    os.kill(second, signal.SIGKILL)
+    driver.step_until(lambda: part.process is None)
+    driver.step()
+    assert part.process is None, "after a pause the second time"
+    driver.step_until(lambda: part.process and part.process.pid != second)
+
+    assert part.restarts == 2
 
 
 def test_pauses_grow_while_a_part_keeps_dying(make_part, drive) -> None:
     part = make_part("part", "exit 3")
     driver = drive(part)
 
-    driver.step_until(lambda: part.restarts == 2)
+    driver.step_until(lambda: part.restarts == 3)
 
     assert part.pause == 4
+
+
+def test_what_a_part_leaves_of_its_group_dies_with_it(make_part, drive, tmp_path: Path) -> None:
+    part = make_part("part", f"sleep 300 & echo $! > {tmp_path}/left; exit 0")
+    driver = drive(part)
+
+    driver.step_until(lambda: part.restarts == 1)
+
+    wait_until(lambda: not is_alive(int((tmp_path / "left").read_text())))
+
+
+def test_supervisor_lives_on_when_it_can_write_nothing(make_part, tmp_path: Path) -> None:
+    with small_disk(tmp_path, size="1m") as folder:
+        (folder / "log").touch()
+        part = make_part("part", "sleep 60")
+        part.log = folder / "log"
+        late = make_part("late", "sleep 60")
+        late.log = folder / "missing" / "log"
+
+        def say(_line: str) -> None:
+            raise OSError(errno.ENOSPC, "no room for output")
+
+        driver = Driver([part, late], status=folder / "parts.json", say=say)
+        with filled(folder):
+            driver.step()
+            driver._write_status()
+            os.kill(part.process.pid, signal.SIGKILL)
+            driver.step_until(lambda: part.restarts == 1 and part.process)
+            assert late.process is None
+        late.log = folder / "late.log"
+        driver.step_until(lambda: late.process)
+        driver._write_status()
+        assert json.loads((folder / "parts.json").read_text())["part"]["restarts"] == 1
+        driver._stop_all()
 
 
 def test_silent_part_is_killed_and_started_again(make_part, drive, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,12 +19,16 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from webapp.core import java, spark_server
+from webapp.core.errors import Conflict
+from webapp.core.home_lock import hold_home
 from webapp.core.object_store import is_object_location
 from webapp.core.probes import answers_http, answers_tcp, find_free_port, is_fork_server_ready
 from webapp.core.spark_classes import archive_path
 from webapp.core.spark_server import SparkServer
 from webapp.core.supervisor import Part, Supervisor, python
 
+BACKLOG = 1024
+"""Connections that wait for the web part."""
 CELERY_OPTIONS = ("--without-gossip", "--without-mingle", "--without-heartbeat", "-P", "threads")
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "HOME", "TZ", "JAVA_HOME", "SSL_CERT_FILE", "VIRTUAL_ENV")
 
@@ -48,11 +52,15 @@ class Command(BaseCommand):
         self.logs = self.home / "logs"
         for folder in (self.run_folder, self.logs):
             folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.locks = hold_home(self.run_folder, role=options["role"])
+        except Conflict as error:
+            raise CommandError(error.detail) from None
         if options["role"] == "worker":
-            parts = [part for part in self._make_parts("") if part.name not in ("web", "demo")]
+            parts = [part for part in self._make_parts("", listener=None) if part.name not in ("web", "demo")]
             self._supervise(parts)
             return
-        self._check_port()
+        listener = self._open_listener()
         if _has_pending_migrations():
             call_command("migrate", interactive=False, verbosity=0)
         kept = self.home / "admin-password"
@@ -60,7 +68,8 @@ class Command(BaseCommand):
         call_command("prepare_admin")
         # Shown once: terminals are recorded, and the file is there for its owner.
         show = is_first_start and kept.exists() and not settings.TRIBUTARY_ADMIN_PASSWORD
-        self._supervise(self._make_parts(kept.read_text().strip() if show else ""))
+        password = kept.read_text().strip() if show else ""
+        self._supervise(self._make_parts(password, listener=listener))
 
     def _supervise(self, parts: list[Part]) -> None:
         Supervisor(parts, status=self.run_folder / "parts.json", say=self._say).run()
@@ -69,18 +78,18 @@ class Command(BaseCommand):
         self.stdout.write(f"{time.strftime('%H:%M:%S')} {line}")
         self.stdout.flush()
 
-    def _check_port(self) -> None:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", settings.TRIBUTARY_PORT))
-            except OSError as error:
-                if error.errno != errno.EADDRINUSE:
-                    raise
-                msg = f"Port {settings.TRIBUTARY_PORT} is in use. Stop what uses it, or set TRIBUTARY_PORT to another."
-                raise CommandError(msg) from None
+    @staticmethod
+    def _open_listener() -> socket.socket:
+        """Open the web part's socket; it stays open while web starts anew, and nobody's connection is refused."""
+        try:
+            return socket.create_server(("127.0.0.1", settings.TRIBUTARY_PORT), backlog=BACKLOG)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            msg = f"Port {settings.TRIBUTARY_PORT} is in use. Stop what uses it, or set TRIBUTARY_PORT to another."
+            raise CommandError(msg) from None
 
-    def _make_parts(self, password: str) -> list[Part]:
+    def _make_parts(self, password: str, *, listener: socket.socket | None) -> list[Part]:
         environment = dict(os.environ)
         environment["DJANGO_SETTINGS_MODULE"] = "webapp.config.settings"
         environment["PYTHONUNBUFFERED"] = "1"
@@ -89,16 +98,13 @@ class Command(BaseCommand):
         parts: list[Part] = []
         clean = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         spark = self._make_spark(environment, clean)
-        port = str(settings.TRIBUTARY_PORT)
+        descriptors = () if listener is None else (listener.fileno(),)
         socket_path = self.run_folder / "fork.sock"
         parts.append(
             Part(
                 name="web",
-                command=[
-                    *python("-m", "granian", "--interface", "asginl", "--host", "127.0.0.1", "--port", port),
-                    *("--workers", "1", "--no-ws", "--log-level", "warning", "--backlog", "1024"),
-                    "webapp.config.asgi:application",
-                ],
+                command=python(*("-m", "webapp.config.web"), *(f"--socket-fd={number}" for number in descriptors)),
+                descriptors=descriptors,
                 environment=environment,
                 log=self.logs / "web.log",
                 is_ready=lambda: answers_http(settings.TRIBUTARY_PORT, "/healthz"),

@@ -1,0 +1,150 @@
+"""kill -9 of each process of a running installation: what hangs on it dies with it, and everything comes back by itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.factories.builds import ROOT, wait_until
+from tests.factories.supervised import Process, SupervisedStack, list_descendants, supervised_stack
+from webapp.core.home_lock import hold_home
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SupervisedStack]:
+    with supervised_stack(tmp_path_factory.mktemp("deaths") / "home") as running:
+        yield running
+
+
+def listeners(port: int) -> set[str]:
+    """Return the sockets that listen on a port of loopback, by their inode."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return {row[9] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "0A"}
+
+
+def workers_of(parent: Process) -> list[Process]:
+    return list_descendants(parent.pid)
+
+
+def is_healthy(stack: SupervisedStack) -> bool:
+    return requests.get(f"http://127.0.0.1:{stack.port}/healthz", timeout=20).status_code == 200
+
+
+def test_workers_of_web_die_with_their_parent_and_no_connection_is_refused(stack: SupervisedStack) -> None:
+    parent = stack.process_of("web")
+    workers = workers_of(parent)
+    assert workers
+
+    parent.kill()
+
+    wait_until(lambda: not any(process.lives for process in [parent, *workers]), seconds=10, every=0.01)
+    assert is_healthy(stack), "the connection waits for the next web process"
+    wait_until(lambda: stack.runs_again("web", since=parent), seconds=30)
+    assert len(listeners(stack.port)) == 1
+
+
+def test_dead_worker_of_web_is_replaced_by_its_parent(stack: SupervisedStack) -> None:
+    parent = stack.process_of("web")
+    before = workers_of(parent)
+
+    before[0].kill()
+
+    wait_until(lambda: not before[0].lives, seconds=30, every=0.01)
+    assert is_healthy(stack)
+    assert stack.process_of("web") == parent or stack.runs_again("web", since=parent)
+    assert len(listeners(stack.port)) == 1
+
+
+@pytest.mark.parametrize("part", ["worker-quick", "worker-builds", "sweep", "fork-server"])
+def test_each_part_comes_back_and_leaves_nothing(stack: SupervisedStack, part: str) -> None:
+    process = stack.process_of(part)
+    below = list_descendants(process.pid)
+
+    process.kill()
+
+    wait_until(lambda: not any(each.lives for each in [process, *below]), seconds=10)
+    wait_until(lambda: stack.runs_again(part, since=process), seconds=60)
+
+
+def test_second_supervisor_on_a_home_is_refused_by_name(stack: SupervisedStack) -> None:
+    for arguments in ((), ("--role", "worker")):
+        second = subprocess.run(
+            [sys.executable, "manage.py", "run", *arguments],
+            cwd=ROOT,
+            env=stack.environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert second.returncode == 1
+        assert str(stack.home) in second.stderr
+        assert f"process {stack.parts['supervisor'].pid} on " in second.stderr
+    assert is_healthy(stack)
+
+
+def test_dead_supervisor_takes_everything_with_it_and_the_next_one_starts(stack: SupervisedStack) -> None:
+    processes = stack.processes()
+    assert len(processes) >= 6
+
+    os.kill(stack.parts["supervisor"].pid, signal.SIGKILL)
+    stack.parts["supervisor"].wait()
+
+    wait_until(lambda: not any(process.lives for process in processes), seconds=10)
+    assert listeners(stack.port) == set()
+    with pytest.raises(requests.ConnectionError):
+        is_healthy(stack)
+
+    stack.run()
+    assert is_healthy(stack)
+    assert len(listeners(stack.port)) == 1
+
+
+def test_spark_dies_whole_with_each_of_its_processes_and_with_the_supervisor(tmp_path: Path) -> None:
+    """Its sandbox is a chain of processes above the server; not waited for until it is warm, which takes long."""
+    with supervised_stack(tmp_path / "home", SPARK_REMOTE="") as stack:
+
+        def find_server() -> list[Process]:
+            pid = stack.status().get("spark", {}).get("pid")
+            return (
+                [process for process in list_descendants(pid) if "SparkConnectServer" in process.command] if pid else []
+            )
+
+        for chosen in (0, -1):  # the keeper's stand-in, the server itself
+            wait_until(lambda: any("bin/java" in process.command for process in find_server()), seconds=30)
+            part = stack.process_of("spark")
+            chain = [part, *list_descendants(part.pid)]
+            chain[chosen].kill()
+            wait_until(lambda chain=chain: not any(process.lives for process in chain), seconds=10)
+        wait_until(lambda: any("bin/java" in process.command for process in find_server()), seconds=30)
+        processes = stack.processes()
+
+        os.kill(stack.parts["supervisor"].pid, signal.SIGKILL)
+        stack.parts.pop("supervisor").wait()
+
+        wait_until(lambda: not any(process.lives for process in processes), seconds=10)
+
+
+def test_web_and_workers_on_two_hosts_share_a_home(tmp_path: Path) -> None:
+    """What the lock files say: a worker beside a web host, but no second worker, and none beside both."""
+    script = "import sys; from pathlib import Path; from webapp.core.home_lock import hold_home; "
+    script += "hold_home(Path(sys.argv[1]), role='worker')"
+
+    def second() -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-c", script, str(tmp_path)], cwd=ROOT, capture_output=True, text=True)
+
+    assert second().returncode == 0
+    locks = hold_home(tmp_path, role="worker")
+    refused = second()
+    assert (refused.returncode, f"process {os.getpid()}" in refused.stderr) == (1, True)
+    for lock in locks:
+        os.close(lock)
+    assert second().returncode == 0

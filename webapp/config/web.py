@@ -1,0 +1,87 @@
+"""The web part as a program: `python -m webapp.config.web [--socket-fd N | --host H --port N] [--workers N]`.
+
+Granian with two things of our own. The listening socket may come from the supervisor: while a new web process comes up,
+connections wait in it and none is refused. And the workers die with their parent, even by `kill -9`: one that lived on
+would serve beside the next.
+
+The parent imports everything before it forks the workers, so a worker that died is replaced in a moment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import socket
+from typing import Any
+
+import django
+from granian._granian import SocketHolder
+from granian.constants import Interfaces
+from granian.log import LogLevels
+from granian.server import MPServer
+
+from webapp.core.lifelines import die_with
+
+BACKLOG = 1024
+TARGET = "webapp.config.asgi:application"
+
+
+class WebServer(MPServer):
+    """Granian whose workers share one socket that was opened before."""
+
+    def __init__(self, listener: socket.socket, *, workers: int) -> None:
+        super().__init__(
+            TARGET,
+            interface=Interfaces.ASGINL,
+            workers=workers,
+            websockets=False,
+            log_level=LogLevels.warning,
+            backlog=BACKLOG,
+            respawn_failed_workers=True,
+        )
+        self._listener = listener
+
+    def _init_shared_socket(self) -> None:
+        number = self._listener.fileno()
+        holder: Any = SocketHolder  # its stub knows no arguments: descriptor, whether it is a Unix socket, backlog
+        vars(self).update(_sfd=number, _shd=holder(number, False, BACKLOG), _ssp=None, _sso=None)
+
+
+def load_application(_target: str, *, parent: int) -> Any:
+    """Called in each worker, right after its fork."""
+    die_with(parent)
+    from webapp.config.asgi import application
+
+    return application
+
+
+def main() -> None:
+    """Serve until told to stop."""
+    parser = argparse.ArgumentParser(prog="python -m webapp.config.web")
+    parser.add_argument("--socket-fd", type=int, help="a listening socket that the caller has opened")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--workers", type=int, default=1)
+    options = parser.parse_args()
+    listener = (
+        open_listener(options.host, options.port)
+        if options.socket_fd is None
+        else socket.socket(fileno=options.socket_fd)
+    )
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.config.settings")
+    django.setup()
+    importlib.import_module("webapp.config.urls")
+    parent = os.getpid()
+    WebServer(listener, workers=options.workers).serve(
+        target_loader=lambda target: load_application(target, parent=parent)
+    )
+
+
+def open_listener(host: str, port: int) -> socket.socket:
+    """Open the socket of the web part. Raises OSError where the port is in use."""
+    return socket.create_server((host, port), backlog=BACKLOG)
+
+
+if __name__ == "__main__":
+    main()
