@@ -10,8 +10,9 @@ class BuildsConfig(AppConfig):
     label = "builds"
 
     def ready(self) -> None:
-        """Connect the receivers and the sweep."""
-        from webapp.builds.services import receivers, sweeping
+        """Connect the receivers, the sweeps and the checks."""
+        from webapp.builds.services import checking, receivers, sweeping
+        from webapp.core.fsck import register_check
         from webapp.core.sweeps import register_sweep
         from webapp.datasets.signals import git_chain_requested
         from webapp.repositories.signals import branch_deleted, commit_created
@@ -21,3 +22,13 @@ class BuildsConfig(AppConfig):
         git_chain_requested.connect(receivers.answer_git_chain, dispatch_uid="builds.answer_git_chain")
         register_sweep(name="builds", every_seconds=2, run=sweeping.sweep_builds)
         register_sweep(name="build folders", every_seconds=3600, run=sweeping.sweep_folders)
+        register_check(
+            name="publications",
+            promise="each branch has the JobSpecs of its head, of commits that Git has",
+            run=checking.check_publications,
+        )
+        register_check(
+            name="builds",
+            promise="what runs comes to an end, and holds no transaction after it",
+            run=checking.check_builds,
+        )

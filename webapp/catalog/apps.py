@@ -10,8 +10,15 @@ class CatalogConfig(AppConfig):
     label = "catalog"
 
     def ready(self) -> None:
-        """Have the sweeper collect what nothing refers to."""
+        """Have the sweeper collect what nothing refers to, and fsck look at every table."""
+        from webapp.catalog.services.checking import check_tables
         from webapp.catalog.services.collector import Collector
+        from webapp.core.fsck import register_check
         from webapp.core.sweeps import register_sweep
 
         register_sweep(name="orphans", every_seconds=60, run=Collector().start_turn)
+        register_check(
+            name="tables",
+            promise="tables name only files that are there, each whole to its last file",
+            run=check_tables,
+        )

@@ -18,8 +18,10 @@ class DatasetsConfig(AppConfig):
     label = "datasets"
 
     def ready(self) -> None:
-        """Connect to what the catalog asks and tells."""
+        """Connect to what the catalog asks and tells, and have fsck look at datasets."""
         from webapp.catalog import signals as catalog
+        from webapp.core.fsck import register_check
+        from webapp.datasets.services import check_datasets
 
         catalog.chain_requested.connect(find_chain)
         catalog.commit_checking.connect(check_commit)
@@ -28,6 +30,11 @@ class DatasetsConfig(AppConfig):
         catalog.table_branch_removed.connect(forget_branch)
         catalog.table_dropped.connect(forget_table)
         catalog.table_renamed.connect(rename_table)
+        register_check(
+            name="datasets",
+            promise="branches show what their transactions ended with, one line each, one open transaction at most",
+            run=check_datasets,
+        )
 
 
 def find_chain(

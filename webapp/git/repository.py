@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections import OrderedDict
 from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pygit2
@@ -57,6 +57,7 @@ MAX_EXPORT_FILES = 50_000
 MAX_MESSAGE = 65_536
 MAX_DIFF_FILES = 3000
 MERGE_SECONDS = 60
+FSCK_SECONDS = 1800
 # A page shows the last commit of each entry of a folder; beyond this many commits it shows none.
 LAST_COMMIT_DEPTH = 3000
 
@@ -85,7 +86,6 @@ _KINDS: Mapping[int, EntryKind] = {
 }
 _SHA = re.compile(r"[0-9a-f]{40}\Z")
 _SHORT_SHA = re.compile(r"[0-9a-f]{7,40}\Z")
-_last_commits_cache: OrderedDict[tuple[str, str, str], dict[str, CommitInfo]] = OrderedDict()
 
 
 def is_full_sha(text: str) -> bool:
@@ -125,6 +125,15 @@ class GitRepository:
     def remove(self) -> None:
         """Delete the repository from the disk."""
         shutil.rmtree(self.path)
+
+    def find_damage(self) -> str:
+        """Have Git look at every object; return what it complains of, or nothing."""
+        result = self._git(
+            "fsck", "--strict", "--full", "--no-dangling", "--no-progress", seconds=FSCK_SECONDS, accept=None
+        )
+        return (
+            "" if result.returncode == 0 else (result.stderr + result.stdout).decode("utf-8", "replace").strip()[:500]
+        )
 
     # Branches
 
@@ -318,12 +327,7 @@ class GitRepository:
 
     def last_commits(self, sha: str, path: str = "") -> dict[str, CommitInfo]:
         """Return, for each entry of a folder, the last commit that changed it."""
-        key = (str(self.path), sha, path)
-        if key not in _last_commits_cache:
-            _last_commits_cache[key] = self._find_last_commits(sha, path)
-            while len(_last_commits_cache) > 512:
-                _last_commits_cache.popitem(last=False)
-        return _last_commits_cache[key]
+        return dict(_find_last_commits(self.path, str(self._commit(sha).id), path))
 
     def export(self, sha: str, folder: Path) -> list[str]:
         """Write the files of a commit into a folder; return the links and submodules that were left out."""
@@ -528,23 +532,6 @@ class GitRepository:
             return own is not None
         return all(_id_at(parent, path) != own for parent in commit.parents)
 
-    def _find_last_commits(self, sha: str, path: str) -> dict[str, CommitInfo]:
-        wanted = _ids_in_folder(self._commit(sha), path)
-        open_names = set(wanted)
-        found: dict[str, CommitInfo] = {}
-        walker = self._repo.walk(self._commit(sha).id, SortMode.TOPOLOGICAL | SortMode.TIME)
-        for _, commit in zip(range(LAST_COMMIT_DEPTH), walker, strict=False):
-            if not open_names:
-                break
-            own = _ids_in_folder(commit, path)
-            parents = [_ids_in_folder(parent, path) for parent in commit.parents]
-            for name in list(open_names):
-                if own.get(name) != wanted[name] or any(parent.get(name) == own.get(name) for parent in parents):
-                    continue
-                found[name] = _info(commit)
-                open_names.discard(name)
-        return found
-
     def _apply(self, head: str, changes: list[Change]) -> str:
         index = pygit2.Index()
         index.read_tree(self._commit(head).tree)
@@ -572,20 +559,23 @@ class GitRepository:
             )
         )
 
-    def _git(self, *arguments: str, accept: tuple[int, ...] = (0,)) -> subprocess.CompletedProcess[bytes]:
+    def _git(
+        self, *arguments: str, accept: tuple[int, ...] | None = (0,), seconds: int = MERGE_SECONDS
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run the program; `accept` = exit codes that are no error, None for all of them."""
         try:
             result = subprocess.run(
                 ["git", "--git-dir", str(self.path), *arguments],
                 env=dict(GIT_ENVIRONMENT),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                timeout=MERGE_SECONDS,
+                timeout=seconds,
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            msg = f"git {arguments[0]} took longer than {MERGE_SECONDS} s."
+            msg = f"git {arguments[0]} took longer than {seconds} s."
             raise GitError(msg) from error
-        if result.returncode not in accept:
+        if accept is not None and result.returncode not in accept:
             reason = result.stderr.decode("utf-8", "replace").strip()[:500]
             msg = f"git {arguments[0]} failed: {reason}"
             raise GitError(msg)
@@ -621,6 +611,27 @@ def _ids_in_folder(commit: pygit2.Commit, path: str) -> dict[str, str]:
     except KeyError:
         return {}
     return {_name(item): str(item.id) for item in tree} if isinstance(tree, pygit2.Tree) else {}
+
+
+@lru_cache(maxsize=512)
+def _find_last_commits(repository: Path, sha: str, path: str) -> dict[str, CommitInfo]:
+    """Kept for the threads of pages, which share it: a commit never changes."""
+    git = pygit2.Repository(str(repository), pygit2.enums.RepositoryOpenFlag.BARE)
+    wanted = _ids_in_folder(git[sha], path)
+    open_names = set(wanted)
+    found: dict[str, CommitInfo] = {}
+    walker = git.walk(git[sha].id, SortMode.TOPOLOGICAL | SortMode.TIME)
+    for _, commit in zip(range(LAST_COMMIT_DEPTH), walker, strict=False):
+        if not open_names:
+            break
+        own = _ids_in_folder(commit, path)
+        parents = [_ids_in_folder(parent, path) for parent in commit.parents]
+        for name in list(open_names):
+            if own.get(name) != wanted[name] or any(parent.get(name) == own.get(name) for parent in parents):
+                continue
+            found[name] = _info(commit)
+            open_names.discard(name)
+    return found
 
 
 def _moment(signature: pygit2.Signature) -> datetime:

@@ -10,11 +10,12 @@ class PullsConfig(AppConfig):
     label = "pulls"
 
     def ready(self) -> None:
-        """Connect the receivers and the sweeps."""
+        """Connect the receivers, the sweeps and the checks."""
         from webapp.builds.signals import build_finished
+        from webapp.core.fsck import register_check
         from webapp.core.sweeps import register_sweep
         from webapp.datasets.signals import changes_requested, row_urls_requested, transaction_committed
-        from webapp.pulls.services import comparisons, merging, receivers, sides
+        from webapp.pulls.services import checking, comparisons, merging, receivers, sides
         from webapp.repositories import signals
 
         signals.commit_created.connect(receivers.follow_commit, dispatch_uid="pulls.follow_commit")
@@ -28,3 +29,7 @@ class PullsConfig(AppConfig):
         register_sweep(name="merges", every_seconds=5, run=merging.sweep_merges)
         register_sweep(name="base sides", every_seconds=60, run=sides.sweep_reviews)
         register_sweep(name="old comparisons", every_seconds=3600, run=comparisons.prune_comparisons)
+        register_check(
+            name="merges", promise="what landed is the merge of what was approved", run=checking.check_merges
+        )
+        register_check(name="diffs", promise="stored diffs are there", run=checking.check_comparisons)

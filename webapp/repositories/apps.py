@@ -11,11 +11,17 @@ class RepositoriesConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the sweeps, for what a crash lost and what is due again, and tell webhooks of pushes."""
+        from webapp.core.fsck import register_check
         from webapp.core.sweeps import register_sweep
         from webapp.repositories import signals
-        from webapp.repositories.services import sweep_deliveries, sweep_settled_heads
+        from webapp.repositories.services import check_repositories, sweep_deliveries, sweep_settled_heads
         from webapp.repositories.services.webhooks import follow_commit
 
         signals.commit_created.connect(follow_commit, dispatch_uid="repositories.follow_commit")
         register_sweep(name="repository heads", every_seconds=3, run=sweep_settled_heads)
         register_sweep(name="webhooks", every_seconds=5, run=sweep_deliveries)
+        register_check(
+            name="repositories",
+            promise="Git finds every object whole, and every branch where it was announced",
+            run=check_repositories,
+        )

@@ -1,5 +1,7 @@
 """What a branch still needs cannot be removed, by nobody and by no way round; deleting the branch lifts it."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from webapp.catalog.rules.branch_properties import MAIN_REF, branch_of_ref, tracked_branches, tracked_ids
@@ -10,17 +12,32 @@ REMOVALS = frozenset({"remove-schemas", "remove-partition-specs", "remove-snapsh
 NOT_FROM_A_BRANCH = frozenset({*REMOVALS, "remove-encryption-key", "upgrade-format-version", "set-location"})
 
 
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Something that a branch or a tag needs and the metadata does not have."""
+
+    kind: str
+    """branch or tag"""
+    name: str
+    what: str
+    """For example `schema 3`."""
+    verb: str = "uses"
+
+
 def check_protected(metadata: Metadata) -> None:
     """Refuse metadata in which a branch or a tag has lost something that it points to."""
+    for lost in find_lost(metadata):
+        message = f"Cannot remove {lost.what}: {lost.kind} {lost.name} {lost.verb} it. Delete the {lost.kind} first."
+        raise Invalid(message)
+
+
+def find_lost(metadata: Metadata) -> Iterator[Lost]:
+    """Yield what branches and tags need and the metadata does not have."""
     snapshots = {snapshot["snapshot-id"] for snapshot in metadata["snapshots"]}
     for name, ref in metadata["refs"].items():
         if ref["snapshot-id"] not in snapshots:
             shown = branch_of_ref(name) if name == MAIN_REF else name
-            message = (
-                f"Cannot remove snapshot {ref['snapshot-id']}: {ref['type']} {shown} points to it. "
-                f"Delete the {ref['type']} first."
-            )
-            raise Invalid(message)
+            yield Lost(ref["type"], shown, f"snapshot {ref['snapshot-id']}", "points to")
     known = {
         "schema": {schema["schema-id"] for schema in metadata["schemas"]},
         "partition spec": {spec["spec-id"] for spec in metadata["partition-specs"]},
@@ -32,8 +49,7 @@ def check_protected(metadata: Metadata) -> None:
             continue
         for what, number in zip(known, (ids.schema_id, ids.spec_id, ids.order_id), strict=True):
             if number not in known[what]:
-                message = f"Cannot remove {what} {number}: branch {branch} uses it. Delete the branch first."
-                raise Invalid(message)
+                yield Lost("branch", branch, f"{what} {number}")
 
 
 def check_branch_update(update: dict[str, Any], metadata: Metadata, *, creating: bool) -> None:

@@ -68,14 +68,20 @@ def read(location: str) -> MetadataFile:
     """The file at a location; an error that names only this table where it is missing or broken."""
     found = _cache.get(location)
     if found is None:
-        try:
-            raw = store_of(location).read(location)
-        except Absent as error:
-            raise _damaged(location) from error
-        found = MetadataFile(location, raw)
-        _ = found.metadata
+        found = read_anew(location)
         _cache.add(location, found)
     return found
+
+
+def read_anew(location: str) -> MetadataFile:
+    """The file as it lies there now, whatever was read before; for checks."""
+    try:
+        raw = store_of(location).read(location)
+    except Absent as error:
+        raise _damaged(location) from error
+    file = MetadataFile(location, raw)
+    _ = file.metadata
+    return file
 
 
 def read_foreign(location: str, *, root: str) -> dict[str, Any]:

@@ -136,10 +136,10 @@ def ring_comparison(comparison: Comparison) -> None:
     transaction.on_commit(lambda: doorbell.ring(COMPARE_TASK, queue="quick", id=comparison.pk))
 
 
-def rerun_comparison(*, comparison: Comparison) -> None:
-    """Queue a failed comparison again."""
+def rerun_comparison(*, comparison: Comparison, of: str = states.FAILED) -> None:
+    """Queue a failed comparison again, or one whose stored answer is lost (`of` READY)."""
     with transaction.atomic():
-        if Comparison.objects.filter(pk=comparison.pk, state=states.FAILED).update(
+        if Comparison.objects.filter(pk=comparison.pk, state=of).update(
             state=states.QUEUED, attempt=0, code="", error="", progress={}, created_at=clock.now()
         ):
             ring_comparison(comparison)

@@ -9,6 +9,7 @@ from webapp.repositories.services.announcements import (
     sweep_settled_heads,
 )
 from webapp.repositories.services.branches import check_branch_name_is_free, create_branch, delete_branch
+from webapp.repositories.services.checking import check_repositories
 from webapp.repositories.services.commits import commit_files, commit_to_new_branch, land_merge, merge, prepare_merge
 from webapp.repositories.services.protections import remove_protection, set_protection
 from webapp.repositories.services.pushes import PushRules, check_push
@@ -37,6 +38,7 @@ __all__ = [
     "announce_pushed",
     "check_branch_name_is_free",
     "check_push",
+    "check_repositories",
     "commit_files",
     "commit_to_new_branch",
     "create_branch",

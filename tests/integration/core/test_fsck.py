@@ -1,0 +1,378 @@
+"""`manage.py fsck`: each kind of damage is done, named by exactly one finding, and mended where that is safe."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+
+from tests.factories import datasets as make
+from tests.factories import repositories as make_git
+from tests.factories.build_rows import a_jobspec
+from webapp.builds.models import Build, PublishedSpec
+from webapp.builds.services import publication
+from webapp.catalog.models import Table
+from webapp.catalog.storage import metadata_files
+from webapp.catalog.storage.local_files import local_path
+from webapp.catalog.storage.references import list_references
+from webapp.core import clock
+from webapp.datasets.models import Dataset, DatasetBranch, Transaction
+from webapp.git.errors import GitError
+from webapp.git.values import Person
+from webapp.pulls.models import Comparison, Merge, PullRequest
+from webapp.pulls.queries.artifacts import artifact_folder
+from webapp.pulls.rules import states
+from webapp.repositories import services as repositories
+from webapp.repositories.models import BranchRecord, Publication, Repository
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from webapp.accounts.models import User
+
+pytestmark = [pytest.mark.integration, pytest.mark.django_db]
+
+
+def look(*options: str) -> dict[str, Any]:
+    """Run fsck; what it says as JSON. It ends with 1 exactly where it has findings."""
+    out = StringIO()
+    try:
+        call_command("fsck", "--json", "--settle", "0", *options, stdout=out)
+        code: Any = 0
+    except SystemExit as end:
+        code = end.code
+    report: dict[str, Any] = json.loads(out.getvalue())
+    assert code == (0 if report["clean"] else 1)
+    return report
+
+
+def find(*options: str) -> list[tuple[str, str]]:
+    """The code and object of each finding."""
+    return [(item["code"], item["object"]) for check in look(*options)["checks"] for item in check["findings"]]
+
+
+@pytest.fixture
+def user(home: Path) -> User:
+    return make.a_user("ines")
+
+
+@pytest.fixture
+def dataset(user: User) -> Dataset:
+    """Data on master, other data on the branch dev."""
+    dataset = make.a_dataset("/shop/orders", by=user)
+    rows = pa.table({"id": pa.array([1, 2], pa.int64())})
+    table = make.a_pyiceberg(user).load_table(dataset.table)
+    with table.update_schema() as update:
+        update.union_by_name(rows.schema)
+    table.append(rows)
+    make.a_pyiceberg(user, "dev").load_table(dataset.table).append(rows)
+    return dataset
+
+
+@pytest.fixture
+def repository(home: Path) -> Repository:
+    """A repository with one branch beside master; master's head is published."""
+    repository = make_git.a_repository("shopcode")
+    make_git.a_branch(repository, "feature")
+    for branch in ("master", "feature"):
+        publish(repository, branch)
+    return repository
+
+
+def publish(repository: Repository, branch: str) -> None:
+    """Publish one JobSpec as the head of the branch declares it."""
+    sha = repository.git.get_head(branch)
+    publication.replace_specs(repository=repository, branch=branch, sha=sha, jobspecs=[a_jobspec("make_orders")])
+    repositories.set_publication(repository=repository, branch=branch, sha=sha, status="published", jobspecs=1)
+
+
+def file_of(dataset: Dataset, kind: str) -> Path:
+    """The first file of the table's current state whose name says this."""
+    row = Table.objects.get(name=dataset.table.rpartition(".")[2])
+    metadata = metadata_files.read_anew(row.metadata_location).metadata
+    named = list_references(metadata, metadata_location=row.metadata_location, most_manifests=100)
+    paths = [local_path(location) for location in named]
+    return next(path for path in paths if kind in path.name or path.suffix == kind)
+
+
+def test_a_clean_installation_is_clean(dataset: Dataset, repository: Repository) -> None:
+    report = look()
+    assert report["clean"], report
+    counted = {name: count for check in report["checks"] for name, count in check["counted"].items()}
+    assert counted["tables"] == counted["repositories"] == 1
+    assert counted["JobSpecs"] == 2
+    assert counted["transactions"] == 3
+
+
+def test_it_says_in_words_what_it_looked_at(dataset: Dataset) -> None:
+    out = StringIO()
+    call_command("fsck", "tables", stdout=out)
+    assert out.getvalue().startswith("tables: ok, 1 tables")
+    with pytest.raises(CommandError, match="There is no check table"):
+        call_command("fsck", "table")
+
+
+def test_what_a_second_look_does_not_find_again_is_no_finding(
+    dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged = file_of(dataset, ".parquet")
+    kept = damaged.read_bytes()
+    damaged.unlink()
+    monkeypatch.setattr("webapp.core.fsck.time.sleep", lambda _seconds: damaged.write_bytes(kept))
+    assert find() == []
+
+
+def test_files_that_nobody_names_are_counted(dataset: Dataset) -> None:
+    (file_of(dataset, ".parquet").parent / "left.parquet").write_bytes(b"left by a writer that died")
+    [tables] = look("tables")["checks"]
+    assert (tables["findings"], tables["counted"]["files that nobody names"]) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (".parquet", "file_missing"),
+        ("snap-", "manifest_list_damaged"),
+        ("-m0.avro", "manifest_damaged"),
+    ],
+)
+def test_a_missing_file_is_named(dataset: Dataset, kind: str, code: str) -> None:
+    lost = file_of(dataset, kind)
+    lost.unlink()
+    [(found, about)] = find()
+    assert found == code
+    assert lost.name in about
+    assert about.startswith("shop.orders ")
+
+
+def test_a_cut_data_file_is_named(dataset: Dataset) -> None:
+    cut = file_of(dataset, ".parquet")
+    cut.write_bytes(cut.read_bytes()[:-1])
+    [(code, about)] = find()
+    assert (code, cut.name in about) == ("file_damaged", True)
+
+
+def test_damaged_metadata_is_named_with_the_way_back(dataset: Dataset) -> None:
+    row = Table.objects.get(name="orders")
+    earlier = metadata_files.read_anew(row.metadata_location).metadata["metadata-log"][-1]["metadata-file"]
+    local_path(row.metadata_location).write_bytes(b"{")
+    [finding] = [item for check in look("tables")["checks"] for item in check["findings"]]
+    assert finding["code"] == "metadata_damaged"
+    assert earlier in finding["way_out"]
+
+
+def test_a_branch_that_lost_its_snapshot_is_named(dataset: Dataset) -> None:
+    row = Table.objects.get(name="orders")
+    path = local_path(row.metadata_location)
+    metadata = json.loads(path.read_bytes())
+    lost = metadata["refs"]["dev"]["snapshot-id"]
+    metadata["snapshots"] = [item for item in metadata["snapshots"] if item["snapshot-id"] != lost]
+    path.write_text(json.dumps(metadata))
+    metadata_files.forget_all()
+    assert find() == [("snapshot_missing", "/shop/orders@dev"), ("ref_damaged", "shop.orders branch dev")]
+
+
+def test_a_branch_whose_ref_is_gone_is_made_again(dataset: Dataset) -> None:
+    row = Table.objects.get(name="orders")
+    path = local_path(row.metadata_location)
+    metadata = json.loads(path.read_bytes())
+    head = metadata["refs"].pop("dev")["snapshot-id"]
+    metadata["properties"] = {key: value for key, value in metadata["properties"].items() if ".dev." not in key}
+    path.write_text(json.dumps(metadata))
+    metadata_files.forget_all()
+    assert find() == [("branch_ref_missing", "/shop/orders@dev")]
+    assert look("--repair")["repairs"] == ["mended: branch_ref_missing of /shop/orders@dev"]
+    assert find() == []
+    row.refresh_from_db()
+    assert metadata_files.read_anew(row.metadata_location).metadata["refs"]["dev"]["snapshot-id"] == head
+
+
+def test_a_branch_that_shows_something_else_is_named(dataset: Dataset) -> None:
+    dev, master = (DatasetBranch.objects.get(dataset=dataset, name=name) for name in ("dev", "master"))
+    DatasetBranch.objects.filter(pk=dev.pk).update(transaction=master.transaction)
+    assert find() == [("branch_differs", "/shop/orders@dev")]
+
+
+def test_staging_that_nobody_publishes_is_removed(dataset: Dataset, user: User) -> None:
+    opened = make.a_transaction(dataset, user, branch="dev")
+    make.a_pyiceberg(user, opened.staging_branch).load_table(dataset.table).append(
+        pa.table({"id": pa.array([3], pa.int64())})
+    )
+    assert find() == []
+    Transaction.objects.filter(pk=opened.pk).update(state="ABORTED", closed_at=clock.now())
+    DatasetBranch.objects.filter(dataset=dataset, name="dev").update(transaction=opened.parent)
+    assert find() == [("staging_orphaned", f"/shop/orders@{opened.staging_branch}")]
+    assert look("--repair")["clean"]
+
+
+def test_an_open_transaction_that_its_branch_does_not_know_is_named(dataset: Dataset, user: User) -> None:
+    opened = make.a_transaction(dataset, user, branch="dev")
+    DatasetBranch.objects.filter(dataset=dataset, name="dev").update(transaction=opened.parent)
+    assert find() == [("transaction_line", f"/shop/orders transaction {opened.pk}")]
+
+
+def test_a_transaction_on_an_aborted_one_is_named(dataset: Dataset, user: User) -> None:
+    opened = make.a_transaction(dataset, user, branch="dev")
+    Transaction.objects.filter(pk=opened.parent_id).update(state="ABORTED")
+    assert ("transaction_line", f"/shop/orders transaction {opened.pk}") in find("datasets")
+
+
+def test_a_dataset_without_its_table_and_a_table_without_its_dataset_are_named(dataset: Dataset) -> None:
+    Dataset.objects.filter(pk=dataset.pk).update(table="shop.other", path="/shop/other")
+    assert find("datasets") == [("dataset_missing", "/shop/orders"), ("table_missing", "/shop/other")]
+    assert look("datasets", "--repair")["repairs"] == ["mended: dataset_missing of /shop/orders"]
+    assert ("dataset_missing", "/shop/orders") not in find("datasets")
+
+
+def test_a_transaction_of_a_build_that_is_over_is_aborted(dataset: Dataset, user: User) -> None:
+    build = Build.objects.create(branch="dev", chain=[], targets=[], by=user, state="FAILED")
+    opened = make.a_transaction(dataset, user, branch="dev", build_id=build.pk)
+    assert find() == [("transaction_orphaned", f"/shop/orders transaction {opened.pk}")]
+    assert look("--repair")["clean"]
+
+
+def test_a_damaged_git_object_is_named(repository: Repository) -> None:
+    head = repository.git.get_head("master")
+    path = repository.path / "objects" / head[:2] / head[2:]
+    path.chmod(0o644)
+    path.write_bytes(b"damaged")
+    [(code, about)] = find("repositories")
+    assert (code, about) == ("repository_damaged", "shopcode")
+
+
+def test_a_missing_repository_is_named(repository: Repository) -> None:
+    repository.path.rename(repository.path.with_name("away.git"))
+    with pytest.raises(GitError):
+        _ = repository.git
+    assert find("repositories") == [("repository_missing", "shopcode")]
+
+
+def test_a_branch_that_git_lost_is_named_and_nothing_is_touched(repository: Repository) -> None:
+    repository.git.delete_branch("feature", expected=repository.git.get_head("feature"))
+    assert find("repositories") == [("branch_missing", "shopcode:feature")]
+    assert not look("repositories", "--repair")["repairs"]
+    assert BranchRecord.objects.filter(repository=repository, name="feature").exists()
+
+
+def test_a_head_that_was_never_announced_is_announced(repository: Repository) -> None:
+    sha = repository.git.prepare_merge(
+        source=repository.git.get_head("master"),
+        target=repository.git.get_head("feature"),
+        method="merge",
+        message="A move that died before it was announced",
+        author=Person(name="Ines", email="ines@example.org"),
+    )
+    repository.git.move_branch("feature", expected=repository.git.get_head("feature"), sha=sha)
+    assert find("repositories") == [("branch_unannounced", "shopcode:feature")]
+    assert look("repositories", "--repair")["clean"]
+    assert Publication.objects.get(branch="feature", sha=sha).status == "pending"
+
+
+def test_jobspecs_that_are_not_of_the_head_are_published_again(repository: Repository) -> None:
+    head = repository.git.get_head("feature")
+    make_git.a_commit(repository, {"a.txt": "a"}, branch="master")
+    other = repository.git.get_head("master")
+    publish(repository, "master")
+    PublishedSpec.objects.filter(branch="feature").update(sha=other)
+    about = f"shopcode:feature@{head[:7]}"
+    assert find("publications") == [("jobspecs_behind", about)]
+    assert look("publications", "--repair")["repairs"] == [f"mended: jobspecs_behind of {about}"]
+    assert Publication.objects.get(branch="feature", sha=head).status == "pending"
+    Publication.objects.filter(branch="feature").update(created_at=clock.now() - timedelta(minutes=5))
+    assert find("publications") == [("publication_missing", about)]
+
+
+def test_jobspecs_of_a_commit_that_is_gone_are_named(repository: Repository) -> None:
+    PublishedSpec.objects.filter(branch="feature").update(sha="0" * 39 + "1")
+    Publication.objects.filter(branch="feature").update(status="failed")
+    assert find("publications") == [("jobspec_without_commit", "shopcode:feature pipelines.m:make_orders")]
+
+
+@pytest.fixture
+def merge(repository: Repository) -> Merge:
+    """A pull request whose merge has landed."""
+    maker = make_git.maker_of(repository)
+    make_git.a_commit(repository, {"a.txt": "a"}, branch="feature")
+    git = repository.git
+    source, target = git.get_head("feature"), git.get_head("master")
+    sha = repositories.prepare_merge(
+        repository=repository, source_sha=source, target_sha=target, method="merge", message="Merge", by=maker
+    )
+    repositories.land_merge(repository=repository, branch="master", expected_head=target, sha=sha, by=maker)
+    publish(repository, "master")
+    publish(repository, "feature")
+    pull = PullRequest.objects.create(
+        repository=repository,
+        number=1,
+        title="a",
+        source="feature",
+        target="master",
+        state=states.MERGED,
+        author_id=maker.user_id,
+        head_sha=source,
+        base_sha=target,
+    )
+    return Merge.objects.create(
+        pull=pull,
+        method="merge",
+        rebuild="modified",
+        state=states.DONE,
+        source_sha=source,
+        target_sha=target,
+        merge_commit=sha,
+        merged_by_id=maker.user_id,
+    )
+
+
+def test_a_landed_merge_is_compared_with_an_independent_one(merge: Merge) -> None:
+    assert find("merges") == []
+    Merge.objects.update(merge_commit=merge.target_sha)
+    assert find("merges") == [("merge_differs", "shopcode#1")]
+
+
+def test_a_merge_that_the_target_lost_is_named(merge: Merge) -> None:
+    git = merge.pull.repository.git
+    git.move_branch("master", expected=merge.merge_commit, sha=merge.target_sha)
+    assert find("merges") == [("merge_differs", "shopcode#1")]
+
+
+def test_a_merge_that_stopped_half_way_goes_on(merge: Merge) -> None:
+    Merge.objects.update(state=states.LANDED, created_at=clock.now() - timedelta(minutes=5))
+    assert find("merges") == [("merge_stuck", "shopcode#1")]
+    assert look("merges", "--repair")["clean"]
+    merge.refresh_from_db()
+    assert merge.state == states.DONE
+
+
+def test_a_stored_diff_that_is_gone_is_compared_again(dataset: Dataset) -> None:
+    comparison = Comparison.objects.create(identity="f" * 64, dataset=dataset, state=states.READY)
+    artifact_folder(comparison).mkdir(parents=True)
+    (artifact_folder(comparison) / "summary.json").write_text("{}")
+    assert find("diffs") == []
+    (artifact_folder(comparison) / "summary.json").unlink()
+    assert find("diffs") == [("diff_missing", f"/shop/orders comparison {comparison.pk}")]
+    assert look("diffs", "--repair")["clean"]
+    comparison.refresh_from_db()
+    assert comparison.state == states.QUEUED
+
+
+def test_a_dropped_constraint_is_named(db: None) -> None:
+    if connection.vendor != "sqlite":
+        pytest.skip("the statement is SQLite's")
+    with connection.cursor() as cursor:
+        cursor.execute("DROP INDEX transaction_one_open_per_branch")
+    assert find("database") == [("constraint_missing", "datasets_transaction.transaction_one_open_per_branch")]
+
+
+def test_a_check_that_cannot_be_done_is_no_clean_one(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_location: str) -> Any:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("webapp.catalog.storage.local_files.walk", fail)
+    assert find("tables") == [("check_failed", "tables")]

@@ -1,0 +1,132 @@
+"""What `manage.py fsck` asks: each app registers its checks, one command calls them.
+
+A check looks at a living installation, so it may meet a change half done. What it finds counts only if a second look some
+seconds later finds it again; `check_all` does both looks.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import DatabaseError
+
+from webapp.core.errors import AppError
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Something that is not as promised."""
+
+    code: str
+    """A stable word for programs."""
+    object: str
+    """What it is about, so that it can be found."""
+    problem: str
+    way_out: str
+    repair: Callable[[], Any] | None = field(default=None, compare=False)
+    """What `--repair` does; None where a person must decide."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What a second look is compared by: numbers in the words may have moved."""
+        return self.code, self.object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Something that was counted and is no error."""
+
+    what: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One part of the installation that can be looked at by itself."""
+
+    name: str
+    promise: str
+    """What it looks for, in words."""
+    run: Callable[[], Iterable[Finding | Note]]
+
+
+@dataclass(slots=True, kw_only=True)
+class Report:
+    """What one check came to."""
+
+    check: Check
+    findings: list[Finding]
+    notes: list[Note]
+
+
+_registered: dict[str, Check] = {}
+
+
+def register_check(*, name: str, promise: str, run: Callable[[], Iterable[Finding | Note]]) -> None:
+    """Add a check; call it from `AppConfig.ready`. A second one of the name takes its place."""
+    _registered[name] = Check(name=name, promise=promise, run=run)
+
+
+def list_checks() -> list[Check]:
+    """Return all checks by name."""
+    return [_registered[name] for name in sorted(_registered)]
+
+
+def check_all(checks: Iterable[Check], *, settle_seconds: float) -> list[Report]:
+    """Look at everything, and a second time at what had findings; return what both looks found."""
+    reports = [_look(check) for check in checks]
+    if any(report.findings for report in reports):
+        time.sleep(settle_seconds)
+    return [_confirm(report) if report.findings else report for report in reports]
+
+
+def repair(findings: Iterable[Finding]) -> list[str]:
+    """Mend what is safe to mend; return what was done or could not be, a line each."""
+    lines = []
+    for finding in findings:
+        if finding.repair is None:
+            continue
+        try:
+            finding.repair()
+        except (DatabaseError, AppError, OSError) as error:
+            logger.exception("fsck could not mend %s of %s", finding.code, finding.object)
+            lines.append(f"not mended: {finding.code} of {finding.object}: {error}")
+        else:
+            lines.append(f"mended: {finding.code} of {finding.object}")
+    return lines
+
+
+def _confirm(report: Report) -> Report:
+    again = _look(report.check)
+    before = {finding.key for finding in report.findings}
+    return Report(
+        check=report.check, findings=[finding for finding in again.findings if finding.key in before], notes=again.notes
+    )
+
+
+def _look(check: Check) -> Report:
+    report = Report(check=check, findings=[], notes=[])
+    try:
+        for item in check.run():
+            if isinstance(item, Finding):
+                report.findings.append(item)
+            else:
+                report.notes.append(item)
+    except (DatabaseError, AppError, OSError) as error:
+        # An error in a check is a failed check.
+        logger.exception("check %s failed", check.name)
+        report.findings.append(
+            Finding(
+                code="check_failed",
+                object=check.name,
+                problem=f"{type(error).__name__}: {error}",
+                way_out="Start the part that it names and run fsck again.",
+            )
+        )
+    return report
