@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from datetime import datetime
 from typing import Any
 
@@ -27,6 +25,7 @@ from webapp.accounts.serializers import (
     UserSerializer,
 )
 from webapp.core.api import ApiView
+from webapp.core.basic_auth import is_basic, read_basic
 from webapp.core.errors import InvalidInput, Unauthenticated
 from webapp.core.inputs import read_input
 from webapp.core.openapi import refusals
@@ -42,9 +41,9 @@ class TokensView(ApiView):
 
     def identify(self, request: HttpRequest) -> None:
         """Accept user name and password as well."""
-        scheme, _, encoded = request.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() == "basic":
-            request.principal = _authenticate_basic(request, encoded)  # type: ignore[attr-defined]
+        header = request.headers.get("Authorization", "")
+        if is_basic(header):
+            request.principal = _authenticate_basic(request, header)  # type: ignore[attr-defined]
             request.principal_by_session = False  # type: ignore[attr-defined]
 
     @extend_schema(
@@ -83,11 +82,11 @@ class TokensView(ApiView):
         )
 
 
-def _authenticate_basic(request: HttpRequest, encoded: str) -> Principal:
-    try:
-        username, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
-        raise Unauthenticated("The basic authentication header cannot be read.") from None
+def _authenticate_basic(request: HttpRequest, header: str) -> Principal:
+    credentials = read_basic(header)
+    if credentials is None:
+        raise Unauthenticated("The basic authentication header cannot be read.")
+    username, password = credentials
     address = request.META.get("REMOTE_ADDR", "")
     services.check_may_try_login(username=username, address=address)
     user = authenticate(request, username=username, password=password)
@@ -117,6 +116,8 @@ class TokenView(ApiView):
     @extend_schema(responses={204: None})
     def delete(self, request: Request, token_id: int) -> Response:  # noqa: ARG002 - DRF's signature
         """Revoke it, at once."""
+        # Tokens are settings: one that was made for writing data ends no other.
+        permissions.check_scope(self.principal, "maintain")
         services.revoke_token(token_id=token_id, user=queries.get_user(self.principal.username))
         return Response(status=204)
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
-from webapp.accounts import queries
+from webapp.accounts import permissions, queries
 from webapp.core.errors import AppError
+from webapp.core.http import HEALTH_PATHS
 from webapp.core.problems import problem_response
 
 TOKEN_PREFIXES = ("/api/", "/events/")
@@ -23,12 +24,16 @@ class PrincipalMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         request.principal = None  # type: ignore[attr-defined]
         request.principal_by_session = False  # type: ignore[attr-defined]
+        if request.path in HEALTH_PATHS:
+            return self.get_response(request)
         scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
         if request.path.startswith(TOKEN_PREFIXES) and scheme.lower() == "bearer":
             try:
-                request.principal = queries.authenticate_person(secret.strip())  # type: ignore[attr-defined]
+                principal = queries.authenticate_person(secret.strip())
+                permissions.check_method(principal, request.method or "")
             except AppError as error:
                 return problem_response(error)
+            request.principal = principal  # type: ignore[attr-defined]
         elif request.user.is_authenticated:
             request.principal = queries.principal_for_user(request.user)  # type: ignore[attr-defined]
             request.principal_by_session = True  # type: ignore[attr-defined]

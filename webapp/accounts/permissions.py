@@ -8,6 +8,7 @@ from django.db.models.functions import Lower
 from webapp.accounts.models import Folder, RepositoryRole
 from webapp.accounts.rules.principals import Principal
 from webapp.accounts.rules.roles import Role, allows
+from webapp.accounts.rules.scopes import covers, needed_scope
 from webapp.core.errors import NotFound, PermissionDenied
 from webapp.core.names import MASTER, folder_of
 from webapp.core.prepared import Prepared
@@ -69,7 +70,7 @@ def visible_folders(principal: Principal) -> set[str] | None:
 
 def can_repository(principal: Principal, repository: str, action: str) -> bool:
     """Whether `check_repository` would pass."""
-    return _has_scope(principal, action) and allows(role_on_repository(principal, repository), action)
+    return covers(principal.scopes, action) and allows(role_on_repository(principal, repository), action)
 
 
 def check_repository(principal: Principal, repository: str, action: str) -> None:
@@ -109,24 +110,38 @@ def check_dataset(principal: Principal, path: str, action: str, branch: str | No
 
 def can_dataset(principal: Principal, path: str, action: str) -> bool:
     """Whether `check_dataset` would pass on a branch."""
-    return _has_scope(principal, action) and allows(role_on_folder(principal, folder_of(path)), action)
+    return covers(principal.scopes, action) and allows(role_on_folder(principal, folder_of(path)), action)
 
 
 def _check_role(principal: Principal, role: Role, action: str, what: str) -> None:
     if not allows(role, action):
         raise PermissionDenied(f"To {action} {what} your role, {role}, is not enough.", code="role_too_low")
-    if not _has_scope(principal, action):
+    check_scope(principal, action)
+
+
+def check_scope(principal: Principal, action: str) -> None:
+    """Refuse where the token is not made for reading, writing or maintaining, whatever the person's role.
+
+    Raises:
+        PermissionDenied: the token's scopes are not enough.
+
+    """
+    if not covers(principal.scopes, action):
         raise PermissionDenied(
-            f"This token may not {action}: its scopes are {', '.join(sorted(principal.scopes))}.", code="scope_missing"
+            f"This token may not {action}: its scopes are {', '.join(sorted(principal.scopes))}."
+            f" Make a token with the scope {action} under Settings, Access tokens.",
+            code="scope_missing",
         )
 
 
-def _has_scope(principal: Principal, action: str) -> bool:
-    """Scopes are read, write, maintain; each includes the ones before it. None at all means everything."""
-    if not principal.scopes:
-        return True
-    order = ("read", "write", "maintain")
-    return any(scope in order and order.index(scope) >= order.index(action) for scope in principal.scopes)
+def check_method(principal: Principal, method: str) -> None:
+    """Refuse a writing method to a token that only reads: asked once at each door, before any view.
+
+    Raises:
+        PermissionDenied: the token's scopes are not enough.
+
+    """
+    check_scope(principal, needed_scope(method))
 
 
 def check_admin(principal: Principal) -> None:
@@ -136,5 +151,6 @@ def check_admin(principal: Principal) -> None:
         PermissionDenied: no admin, or a token that is not enough.
 
     """
-    if not principal.is_admin or not _has_scope(principal, "maintain"):
+    if not principal.is_admin:
         raise PermissionDenied("Only admins may do this.", code="admin_only")
+    check_scope(principal, "maintain")

@@ -6,6 +6,7 @@ from django.contrib.auth.models import Group
 from rest_framework import serializers
 
 from webapp.accounts.models import AuditEntry, Token, User
+from webapp.accounts.rules.scopes import SCOPES
 from webapp.core.inputs import Text
 
 
@@ -22,7 +23,7 @@ class NewTokenSerializer(serializers.Serializer[Token]):
 
     name = Text(max_length=100)
     scopes = serializers.ListField(
-        child=serializers.ChoiceField(choices=["read", "write", "maintain"]),
+        child=serializers.ChoiceField(choices=SCOPES),
         required=False,
         default=list,
         help_text="none: all",

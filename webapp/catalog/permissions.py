@@ -3,6 +3,7 @@
 from webapp.accounts.permissions import check_dataset, role_on_folder
 from webapp.accounts.rules.principals import Principal
 from webapp.accounts.rules.roles import allows
+from webapp.accounts.rules.scopes import covers
 from webapp.catalog.rules.access import Access
 from webapp.catalog.rules.branch_properties import MASTER
 from webapp.catalog.rules.errors import NoSuchNamespace, NoSuchTable, NoSuchView, Refused
@@ -11,7 +12,6 @@ from webapp.core.errors import NotFound, PermissionDenied
 
 _ANY_BRANCH = "any"
 """A branch that no rule names."""
-SCOPE_ORDER = ("read", "write", "maintain")
 
 
 def check_read(by: Principal | None, ref: TableRef) -> None:
@@ -88,7 +88,7 @@ def check_namespace(by: Principal | None, levels: Levels, action: str) -> None:
     role = role_on_folder(by, levels[0])
     if role is None:
         raise no_such_namespace(levels)
-    if not allows(role, action) or not _has_scope(by, action):
+    if not allows(role, action) or not covers(by.scopes, action):
         message = f"To {action} the namespace {'.'.join(levels)} your role, {role}, or your token is not enough"
         raise Refused(message)
 
@@ -140,14 +140,9 @@ def _check(by: Principal, ref: TableRef, action: str, branch: str) -> None:
     role = role_on_folder(by, ref.namespace[0])
     if role is None:
         raise no_such_table(ref)
-    if not allows(role, needed) or not _has_scope(by, action):
+    if not allows(role, needed) or not covers(by.scopes, action):
         message = f"To {action} {ref.table} on {branch} your role, {role}, or your token is not enough"
         raise Refused(message)
-
-
-def _has_scope(by: Principal, action: str) -> bool:
-    needed = SCOPE_ORDER.index(action)
-    return not by.scopes or any(scope in SCOPE_ORDER and SCOPE_ORDER.index(scope) >= needed for scope in by.scopes)
 
 
 def _is_prefix(levels: Levels, table: str) -> bool:

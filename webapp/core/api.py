@@ -21,6 +21,7 @@ from webapp.core.errors import (
 )
 from webapp.core.failures import explain_failure
 from webapp.core.idempotency import run_once
+from webapp.core.numbers import read_count
 from webapp.core.pagination import Pages
 from webapp.core.problems import add_headers, describe_problem
 
@@ -62,8 +63,7 @@ class ApiView(APIView):
             TooLarge: it is larger than this address takes.
 
         """
-        length = self.request.META.get("CONTENT_LENGTH") or "0"
-        if length.isdigit() and int(length) > self.max_body_bytes:
+        if read_count(self.request.META.get("CONTENT_LENGTH") or "0", most=self.max_body_bytes) is None:
             raise TooLarge(f"The body has at most {self.max_body_bytes:,} bytes.")
         try:
             data = self.request.data

@@ -18,6 +18,8 @@ from webapp.core.problems import problem_response
 
 logger = logging.getLogger(__name__)
 API_PREFIX = "/api/"
+HEALTH_PATHS = ("/healthz", "/readyz")
+"""Asked by machines, also while the database is away: nobody is looked up for them."""
 
 
 class ErrorMiddleware:

@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from webapp.core import clock
 from webapp.core.errors import BadRequest, Conflict, InvalidInput
 from webapp.core.models import IdempotencyRecord
+from webapp.core.numbers import read_count
 
 KEPT_FOR = timedelta(days=1)
 HASHED_BYTES = 1_000_000
@@ -79,7 +80,8 @@ def _replay(*, user_id: int, key: str, fingerprint: str) -> HttpResponse:
 def _fingerprint(request: HttpRequest) -> str:
     digest = hashlib.sha256(f"{request.method} {request.get_full_path()}\n".encode())
     length = request.META.get("CONTENT_LENGTH") or "0"
-    if length.isdigit() and int(length) <= HASHED_BYTES and not (request.content_type or "").startswith("multipart/"):
+    is_short = read_count(length, most=HASHED_BYTES) is not None
+    if is_short and not (request.content_type or "").startswith("multipart/"):
         digest.update(request.body)
     else:
         digest.update(length.encode())

@@ -63,7 +63,10 @@ def _broker() -> PartHealth:
 
 
 def _worker() -> PartHealth:
-    rows = dict(Heartbeat.objects.filter(part__startswith="worker-").values_list("part", "at"))
+    try:
+        rows = dict(Heartbeat.objects.filter(part__startswith="worker-").values_list("part", "at"))
+    except DatabaseError:
+        return PartHealth("worker", works=False, state="down", detail="unknown: the database is away")
     missing = [
         name for name in ("worker-quick", "worker-builds") if name not in rows or clock.now() - rows[name] > STALE_AFTER
     ]

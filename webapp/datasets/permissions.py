@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from webapp.accounts.permissions import can_dataset
 from webapp.core.errors import Conflict, PermissionDenied
 
 if TYPE_CHECKING:
@@ -16,12 +17,12 @@ def check_close(principal: Principal, transaction: Transaction) -> None:
 
     Raises:
         Conflict: it belongs to a build.
-        PermissionDenied: somebody else opened it. An admin may.
+        PermissionDenied: somebody else opened it, and one is no maintainer of the dataset.
 
     """
     if transaction.build_id is not None:
         message = f"Transaction {transaction.pk} belongs to build {transaction.build_id}, which closes it itself."
         raise Conflict(message, code="belongs_to_build", build=transaction.build_id)
-    if principal.username != transaction.by and not principal.is_admin:
-        message = f"Transaction {transaction.pk} was opened by {transaction.by}, who alone closes it."
+    if principal.username != transaction.by and not can_dataset(principal, transaction.dataset.path, "maintain"):
+        message = f"Transaction {transaction.pk} was opened by {transaction.by}; only they and maintainers close it."
         raise PermissionDenied(message, code="not_the_opener")

@@ -319,3 +319,30 @@ def test_bad_tokens_are_refused_by_field(client: Client, admin: User, body: dict
     basic = base64.b64encode(b"admin:admin-password-1").decode()
     answer = client.post("/api/v1/tokens", body, "application/json", headers={"Authorization": f"Basic {basic}"})
     assert (answer.status_code, list(answer.json()["errors"])) == (422, [field])
+
+
+@pytest.mark.parametrize(
+    "header", ["Basic \xff", "Basic \xff\xfe=", "Basic", "Basic ====", "Basic Zm9v", "basic \u00e9"]
+)
+def test_basic_header_that_cannot_be_read_is_a_401(client: Client, db: None, header: str) -> None:
+    answer = client.post("/api/v1/tokens", {"name": "x"}, "application/json", HTTP_AUTHORIZATION=header)
+
+    assert answer.status_code == 401
+
+
+@pytest.mark.parametrize("length", ["9" * 5000, "²", "-1", "1e9"])
+def test_length_that_is_no_number_is_refused(admin: User, api_client: ClientFactory, length: str) -> None:
+    headers = {"CONTENT_LENGTH": length, "HTTP_IDEMPOTENCY_KEY": "k1"}
+    answer = api_client(admin).generic("POST", "/api/v1/users", b"{}", "application/json", **headers)
+
+    assert 400 <= answer.status_code < 500
+
+
+def test_reading_token_neither_revokes_nor_is_revoked_by_a_writing_one(admin: User, api_client: ClientFactory) -> None:
+    from webapp.accounts.models import Token
+
+    victim = Token.objects.create(user=admin, name="victim", digest="d")
+    for scope in ("read", "write"):
+        answer = api_client(admin, scopes=[scope]).delete(f"/api/v1/tokens/{victim.pk}")
+        assert (answer.status_code, answer.json()["code"]) == (403, "scope_missing")
+    assert api_client(admin, scopes=["maintain"]).delete(f"/api/v1/tokens/{victim.pk}").status_code == 204

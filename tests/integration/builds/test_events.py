@@ -110,6 +110,9 @@ def test_a_token_may_follow_too(stack: Stack) -> None:
         events = list(read_events(answer))
     assert "made with a token" in [line["text"] for line in events[0][2]]
     assert events[-1][2] == {"reason": "completed", "code": 0}
+    for event_id in ("9" * 5000, "\xb2", "-1", str(2**63)):
+        with follow(stack, program, f"/events/jobs/{job['id']}/log", **{"Last-Event-ID": event_id}) as answer:
+            assert (answer.status_code, [event for event, *_ in read_events(answer)][-1]) == (200, "done")
     program.headers["Authorization"] = "Bearer trb_wrong"
     refused = follow(stack, program, f"/events/jobs/{job['id']}/log")
     assert (refused.status_code, refused.json()["code"]) == (401, "token_unknown")

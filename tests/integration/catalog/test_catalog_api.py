@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from django.test import Client
 
-from tests.factories.catalog import Catalog, add_column, field, head, set_ref, snapshot, table_path
+from tests.factories.catalog import Catalog, add_column, field, head, schema, set_ref, snapshot, table_path
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 
@@ -70,6 +70,24 @@ def test_bodies_of_the_wrong_shape_are_a_400(catalog: Catalog) -> None:
     both = {"removals": ["a"], "updates": {"a": "1"}}
     assert catalog.call("POST", "namespaces/shop/properties", both).status == 422
     assert catalog.load("shop.orders", "snapshots=some").status == 400
+
+
+def test_half_a_surrogate_in_what_an_error_repeats_is_a_400(catalog: Catalog) -> None:
+    catalog.create_table("shop.orders")
+    half = "\ud800"
+    path = "namespaces/shop/tables/orders"
+    for where, body in (
+        ("namespaces", {"namespace": [half]}),
+        ("namespaces/shop/tables", {"name": "t", "schema": {"type": half, "fields": []}}),
+        ("namespaces/shop/tables", {"name": half, "schema": schema()}),
+        (path, {"requirements": [{"type": half}], "updates": []}),
+        (path, {"requirements": [], "updates": [{"action": half}]}),
+        (path, {"requirements": [], "updates": [{"action": "set-properties", "updates": {half: half}}]}),
+        (path, {"requirements": [{"type": "assert-table-uuid", "uuid": half}], "updates": []}),
+        ("tables/rename", {"source": {"namespace": [half], "name": half}, "destination": {}}),
+        ("oauth/tokens", half),
+    ):
+        assert 400 <= catalog.call("POST", where, body).status < 500, (where, body)
 
 
 def test_no_token_no_answer(catalog: Catalog) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from django.db import OperationalError
+from django.db.backends.utils import CursorWrapper
 from django.test import Client
 
 from webapp.core import clock, queries
@@ -34,6 +36,22 @@ def test_readyz_names_every_part_and_is_503_while_one_is_missing(client: Client)
     assert set(body["details"]) == PARTS
     assert body["database"] == "ok"
     assert body["worker"] == "down"
+
+
+def test_health_is_json_and_healthz_answers_while_the_database_is_away(
+    client: Client, admin: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.force_login(admin)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OperationalError("the database is away")
+
+    monkeypatch.setattr(CursorWrapper, "execute", refuse)
+
+    assert client.get("/healthz").status_code == 200
+    answer = client.get("/readyz")
+    assert (answer.status_code, answer["Content-Type"]) == (503, "application/json")
+    assert (answer.json()["database"], answer.json()["worker"]) == ("down", "down")
 
 
 def test_worker_counts_while_its_heartbeat_is_fresh(client: Client) -> None:

@@ -18,6 +18,7 @@ from webapp.accounts.models import Folder, LoginFailure, RepositoryRole, Token, 
 from webapp.accounts.queries import digest_secret, get_user
 from webapp.accounts.rules.principals import JobScope, Principal
 from webapp.accounts.rules.roles import Role
+from webapp.accounts.rules.scopes import SCOPES
 from webapp.accounts.services.audit import record_audit as record_audit
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, NotFound, TooManyRequests
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
 
 TOKEN_PREFIX = "trb_"  # noqa: S105 - a prefix that secret scanners can look for, not a secret
-SCOPES = ("read", "write", "maintain")
 LOGIN_WINDOW = timedelta(minutes=5)
 LOGIN_TRIES_PER_NAME = 10
 LOGIN_TRIES_PER_ADDRESS = 50

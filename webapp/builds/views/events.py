@@ -15,6 +15,7 @@ from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
 from webapp.builds import queries
 from webapp.builds.runner.logs import LogReader
 from webapp.core.errors import AppError, Unauthenticated
+from webapp.core.numbers import read_count
 from webapp.core.problems import problem_response
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _stream(events: AsyncIterator[str]) -> StreamingHttpResponse:
 
 
 def _read_number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return read_count(text, most=2**62) or 0
 
 
 def _event(name: str, data: object, *, event_id: object = None) -> str:

@@ -1,13 +1,12 @@
 """What the server can do, and tokens for engines."""
 
-import base64
-import binascii
 from urllib.parse import parse_qs, unquote
 
 from webapp.accounts.queries import authenticate_token
 from webapp.catalog.api.http import Call, CatalogRequest, CatalogResponse, answer
 from webapp.catalog.rules.endpoints import listed_endpoints
 from webapp.catalog.services.idempotency import LIFETIME
+from webapp.core.basic_auth import read_basic
 from webapp.core.errors import Unauthenticated
 
 CLIENT_CREDENTIALS = "client_credentials"
@@ -41,8 +40,8 @@ def get_token(request: CatalogRequest) -> CatalogResponse:
 
 
 def _client_credentials(request: CatalogRequest, form: dict[str, str]) -> CatalogResponse:
-    basic = _basic(request.header("authorization"))
-    user, secret = basic or (form.get("client_id", ""), form.get("client_secret", ""))
+    basic = read_basic(request.header("authorization") or "")
+    user, secret = map(unquote, basic) if basic else (form.get("client_id", ""), form.get("client_secret", ""))
     return _issue(secret, user=user or None)
 
 
@@ -55,17 +54,6 @@ def _issue(secret: str, *, user: str | None) -> CatalogResponse:
     if user is not None and principal.username != user:
         return _oauth_error("invalid_client", "The token is not one of this user")
     return answer({"access_token": secret, "token_type": "bearer", "issued_token_type": ACCESS_TOKEN})
-
-
-def _basic(header: str | None) -> tuple[str, str] | None:
-    scheme, _, value = (header or "").partition(" ")
-    if scheme.lower() != "basic":
-        return None
-    try:
-        user, _, secret = base64.b64decode(value, validate=True).decode().partition(":")
-    except (binascii.Error, ValueError):
-        return None
-    return unquote(user), unquote(secret)
 
 
 def _oauth_error(code: str, description: str) -> CatalogResponse:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from django.db import DatabaseError
 
+from webapp.accounts.permissions import check_scope
 from webapp.accounts.queries import authenticate_token
 from webapp.accounts.rules.principals import Principal
 from webapp.catalog.api import config, delegation, namespaces, scans, tables, views
@@ -96,7 +97,9 @@ def _dispatch(request: CatalogRequest) -> CatalogResponse:
     endpoint, variables = endpoints.match(request.method, split_path(request.raw_path))
     if endpoint.operation == "getToken":
         return config.get_token(request)
-    call = Call.of(request, by=authenticate(request), variables=variables)
+    by = authenticate(request)
+    check_scope(by, endpoint.scope)
+    call = Call.of(request, by=by, variables=variables)
     endpoint.check_branch(call.branch)
     handler = HANDLERS[endpoint.operation]
     changes = request.method in ("POST", "DELETE") and endpoint.operation not in READING

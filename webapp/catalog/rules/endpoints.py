@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from webapp.accounts.rules.scopes import needed_scope
 from webapp.catalog.rules.errors import Refused, Unsupported
 from webapp.core.errors import NotFound
 
@@ -23,11 +24,18 @@ class Endpoint:
     path: str
     refusal: str = ""
     listed: bool = True
+    reads: bool = False
+    """Sent by POST or DELETE, and changes nothing of a table."""
 
     @property
     def declaration(self) -> str:
         """How `/v1/config` names it."""
         return f"{self.method} {self.path}"
+
+    @property
+    def scope(self) -> str:
+        """The scope that a token needs for it at least."""
+        return "read" if self.reads else needed_scope(self.method)
 
     def check_branch(self, branch: str | None) -> None:
         """Refuse a call from a branch where the operation would reach beyond it."""
@@ -59,11 +67,11 @@ ENDPOINTS = (
     Endpoint("registerTable", "POST", f"{NAMESPACE}/register"),
     Endpoint("unregisterTable", "POST", f"{TABLE}/unregister", _DELETE_BRANCH),
     Endpoint("loadCredentials", "GET", f"{TABLE}/credentials"),
-    Endpoint("planTableScan", "POST", f"{TABLE}/plan"),
+    Endpoint("planTableScan", "POST", f"{TABLE}/plan", reads=True),
     Endpoint("fetchPlanningResult", "GET", f"{TABLE}/plan/{{plan-id}}"),
-    Endpoint("cancelPlanning", "DELETE", f"{TABLE}/plan/{{plan-id}}"),
-    Endpoint("fetchScanTasks", "POST", f"{TABLE}/tasks"),
-    Endpoint("reportMetrics", "POST", f"{TABLE}/metrics"),
+    Endpoint("cancelPlanning", "DELETE", f"{TABLE}/plan/{{plan-id}}", reads=True),
+    Endpoint("fetchScanTasks", "POST", f"{TABLE}/tasks", reads=True),
+    Endpoint("reportMetrics", "POST", f"{TABLE}/metrics", reads=True),
     Endpoint("renameTable", "POST", f"{BASE}/tables/rename", f"a table has one name on all branches; {_ON_MASTER}"),
     Endpoint(
         "commitTransaction",

@@ -136,5 +136,6 @@ def error_body(error: AppError) -> dict[str, Any]:
 
 
 def error_model(*, status: int, kind: str, message: str) -> dict[str, Any]:
-    """The specification's error model from its parts."""
-    return {"error": {"message": message, "type": kind, "code": status}}
+    """The specification's error model from its parts. What a message repeats of a request may be no Unicode."""
+    readable = message.encode("utf-8", "backslashreplace").decode()
+    return {"error": {"message": readable, "type": kind, "code": status}}

@@ -7,9 +7,10 @@ from django.http import HttpRequest, HttpResponse
 from webapp.accounts.permissions import check_admin
 from webapp.core import pages
 from webapp.pulls.queries import guide
+from webapp.pulls.views.common import signed_in
 
 
 def show_guide(request: HttpRequest) -> HttpResponse:
     """Show every component."""
-    check_admin(request.principal)  # type: ignore[attr-defined]
+    check_admin(signed_in(request))
     return pages.render(request, "core/styleguide.html", guide.read_guide())

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -14,8 +12,11 @@ from django.db import close_old_connections
 from django.http import HttpResponse, StreamingHttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
+from webapp.accounts.permissions import check_scope
 from webapp.accounts.queries import authenticate_person
+from webapp.core.basic_auth import is_basic, read_basic
 from webapp.core.errors import AppError, Unauthenticated
+from webapp.core.numbers import read_count
 from webapp.git.errors import GitError
 from webapp.git.http_backend import MAX_PUSH_BYTES, ROUTES, BackendRequest, Hooks, is_push, run_backend
 from webapp.repositories import permissions, queries, services
@@ -43,7 +44,7 @@ async def serve_git(request: HttpRequest, name: str, route: str) -> HttpResponse
     service = request.GET.get("service", "")
     if route == "info/refs" and service not in {"git-upload-pack", "git-receive-pack"}:
         return _refuse(403, "Only Git's smart HTTP protocol is spoken here.")
-    if int(request.META.get("CONTENT_LENGTH") or 0) > MAX_PUSH_BYTES:
+    if read_count(request.META.get("CONTENT_LENGTH") or "0", most=MAX_PUSH_BYTES) is None:
         return _refuse(413, f"A push has at most {MAX_PUSH_BYTES // 1024 // 1024} MB.")
     pushes = is_push(route=route, service=service)
     try:
@@ -87,15 +88,15 @@ def _refuse(status: int, detail: str) -> HttpResponse:
 
 
 def _authenticate(request: HttpRequest) -> Principal:
-    scheme, _, encoded = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
-    if scheme.lower() != "basic":
+    header = request.META.get("HTTP_AUTHORIZATION", "")
+    if not is_basic(header):
         message = "Sign in with your user name and a token as password."
         raise Unauthenticated(message)
-    try:
-        username, _, secret = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError) as error:
+    credentials = read_basic(header)
+    if credentials is None:
         message = "The user name and token cannot be read."
-        raise Unauthenticated(message) from error
+        raise Unauthenticated(message)
+    username, secret = credentials
     principal = authenticate_person(secret)
     if principal.username.casefold() != username.casefold():
         message = f"This token does not belong to {username!r}."
@@ -104,6 +105,7 @@ def _authenticate(request: HttpRequest) -> Principal:
 
 
 def _open(principal: Principal, name: str, *, pushes: bool) -> Repository:
+    check_scope(principal, "write" if pushes else "read")
     repository = queries.get_repository(principal, name)
     if pushes:
         permissions.check_write(principal, repository)

@@ -1,0 +1,337 @@
+"""Who may call what: every operation of the REST API and every page × principal × role × scope.
+
+Operations come from openapi.json and pages from the table of addresses: a new one is in the matrix by itself, and where
+it needs another right than its method says, the test names it until the exception stands here.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection, transaction
+from django.test import AsyncClient, Client
+from django.test.client import BOUNDARY, MULTIPART_CONTENT, encode_multipart
+from django.test.utils import CaptureQueriesContext
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from tests.factories import build_rows, repositories
+from tests.factories.api_document import PREFIX, read_document
+from tests.factories.catalog import Catalog
+from webapp.accounts.models import User
+from webapp.accounts.rules.principals import JobScope
+from webapp.accounts.rules.scopes import READING_METHODS, SCOPES
+from webapp.accounts.services import create_token, grant_role
+from webapp.builds.models import Job
+from webapp.catalog.rules.endpoints import ENDPOINTS
+from webapp.datasets.queries import find_dataset
+from webapp.datasets.services import open_transaction
+from webapp.pulls.models import PullDataset
+from webapp.pulls.services import open_pull
+from webapp.repositories.services import add_webhook
+
+pytestmark = [pytest.mark.contract, pytest.mark.django_db]
+ROLES = ("nobody", "reader", "writer", "maintainer", "admin")
+ROLE_OF_SCOPE = {"read": "reader", "write": "writer", "maintain": "maintainer"}
+REPOSITORY = f"{PREFIX}/repositories/{{repo}}"
+PULL = f"{REPOSITORY}/pulls/{{number}}"
+DATASET = f"{PREFIX}/datasets/{{dataset_id}}"
+NEEDED_ROLE = {
+    # What belongs to no repository is for everybody who is signed in; their own, or a new thing of their own.
+    f"GET {PREFIX}/builds": "nobody",
+    f"GET {PREFIX}/datasets": "nobody",
+    f"GET {PREFIX}/groups": "nobody",
+    f"GET {PREFIX}/repositories": "nobody",
+    f"GET {PREFIX}/tokens": "nobody",
+    f"GET {PREFIX}/users": "nobody",
+    f"POST {PREFIX}/datasets": "nobody",
+    f"POST {PREFIX}/repositories": "nobody",
+    f"DELETE {PREFIX}/tokens/{{token_id}}": "nobody",
+    f"GET {PREFIX}/audit": "admin",
+    f"POST {PREFIX}/groups": "admin",
+    f"POST {PREFIX}/users": "admin",
+    # Readers take part in the talk, and may ask for answers that take a job.
+    f"POST {PULL}/comments": "reader",
+    f"POST {PULL}/reviews": "reader",
+    f"POST {DATASET}/blame": "reader",
+    f"POST {DATASET}/changelog": "reader",
+    f"POST {DATASET}/compare": "reader",
+    # A pull request of somebody else is edited, closed and opened again by maintainers.
+    f"PATCH {PULL}": "maintainer",
+    f"POST {PULL}/close": "maintainer",
+    f"POST {PULL}/reopen": "maintainer",
+    f"POST {DATASET}/transactions/{{transaction}}/abort": "maintainer",
+    f"POST {DATASET}/transactions/{{transaction}}/commit": "maintainer",
+    f"PATCH {REPOSITORY}": "maintainer",
+    f"DELETE {REPOSITORY}": "maintainer",
+    f"POST {REPOSITORY}/members": "maintainer",
+    f"DELETE {REPOSITORY}/members/{{username}}": "maintainer",
+    f"POST {REPOSITORY}/protections": "maintainer",
+    f"PATCH {REPOSITORY}/protections/{{branch}}": "maintainer",
+    f"DELETE {REPOSITORY}/protections/{{branch}}": "maintainer",
+    f"GET {REPOSITORY}/webhooks": "maintainer",
+    f"POST {REPOSITORY}/webhooks": "maintainer",
+    f"GET {REPOSITORY}/webhooks/{{number}}": "maintainer",
+    f"DELETE {REPOSITORY}/webhooks/{{number}}": "maintainer",
+    f"GET {REPOSITORY}/webhooks/{{number}}/deliveries": "maintainer",
+}
+"""Where it is not reader for a reading method and writer for another one."""
+NEEDED_SCOPE = {f"DELETE {PREFIX}/tokens/{{token_id}}": "maintain"}
+"""Where it is not what the role implies."""
+BY_PASSWORD_OR_SESSION = {f"POST {PREFIX}/tokens"}
+"""No token makes tokens."""
+
+
+class Upload(dict[str, Any]):
+    """A form with a file."""
+
+
+BODIES: dict[str, Any] = {
+    f"POST {PREFIX}/builds": {"branch": "fix", "targets": ["/shop/clean"]},
+    f"POST {PREFIX}/datasets": {"path": "/new-folder/new"},
+    f"POST {PREFIX}/groups": {"name": "g", "users": []},
+    f"POST {PREFIX}/users": {"username": "somebody", "password": "a-long-enough-secret"},
+    f"POST {DATASET}/branches": {"name": "more", "parent": "master"},
+    f"POST {DATASET}/compare": {"from": "master", "to": "master"},
+    f"POST {DATASET}/transactions": {"branch": "fix", "type": "APPEND"},
+    f"POST {REPOSITORY}/branches": {"name": "more", "start_point": "master"},
+    f"POST {REPOSITORY}/commits": {"branch": "fix", "message": "m", "changes": [{"path": "a", "content": "b"}]},
+    f"POST {REPOSITORY}/members": {"user": "a-nobody", "role": "reader"},
+    f"POST {REPOSITORY}/protections": {"branch": "fix"},
+    f"POST {REPOSITORY}/pulls": {"title": "t", "source": "fix", "target": "master"},
+    f"POST {REPOSITORY}/webhooks": {"url": "https://example.org/h", "events": ["push"]},
+    f"POST {PULL}/comments": {"body": "b"},
+    f"POST {PULL}/reviews": {"verdict": "comment", "body": "b"},
+    f"POST {DATASET}/upload": Upload(file=SimpleUploadedFile("rows.csv", b"id\n1\n")),
+}
+"""Where an empty object would be refused for what it lacks, before anybody is asked for a right."""
+QUERIES = {f"{DATASET}/upload": "?branch=fix"}
+NO_PAGES = ("api/", "git/", "^iceberg", "events/", "static/")
+PUBLIC = {"/login", "/healthz", "/readyz"}
+PULL_PAGE = "/r/{repo}/pulls/{number}"
+WRITTEN_BY_READERS = {f"{PULL_PAGE}/viewed"}
+WRITING = ("INSERT", "UPDATE", "DELETE")
+
+
+@dataclass
+class World:
+    """One of everything that an address can name."""
+
+    values: dict[str, Any]
+    users: dict[str, User]
+    secrets: dict[tuple[str, str], str] = field(default_factory=dict)
+    own_token: dict[str, int] = field(default_factory=dict)
+    """A token that each role may revoke."""
+
+    def address(self, path: str) -> str:
+        """An operation's path with its variables filled in."""
+        webhook = "/webhooks/" in path
+        changed = {"number": self.values["webhook"]} if webhook else {}
+        if path.endswith("/branches/{branch}"):
+            changed["branch"] = "fix" if path.startswith(DATASET) else self.values["own_branch"]
+        values = {**self.values, **changed}
+        return re.sub(r"\{(\w+)\}", lambda match: str(values[match.group(1)]), path)
+
+    def bearer(self, role: str, scope: str) -> dict[str, str]:
+        """The header of a token of somebody with a role; `scope` "" is a token without any."""
+        return {"Authorization": f"Bearer {self.secrets[role, scope]}"}
+
+
+@pytest.fixture
+def world(home: Path) -> World:
+    made = build_rows.a_world("shop")
+    repository, maker = made.repository, made.maker
+    made.branch("fix")
+    commit = repositories.a_commit(repository, {"notes.md": "a\n"}, branch="fix")
+    made.publish(build_rows.a_jobspec("clean", inputs=["/shop/raw"], outputs=["/shop/clean"]), branch="fix")
+    pull = open_pull(repository=repository, title="Fix", source="fix", target="master", by=maker)
+    build = made.start("/shop/clean", branch="fix", force=True)
+    dataset = find_dataset("/shop/raw")
+    assert dataset is not None
+    PullDataset.objects.create(pull=pull, path="/shop/raw", dataset=dataset, change="modified")
+    opened = open_transaction(dataset=dataset, branch="fix", type="APPEND", by=maker)
+    webhook = add_webhook(repository=repository, url="https://example.org/hook", events=["push"], secret="", by=maker)
+    users = {role: User.objects.create_user(f"a-{role}", is_superuser=role == "admin") for role in ROLES}
+    for role in ROLES[1:4]:
+        grant_role(repository="shop", user=users[role], role=role, by=None)
+    world = World(
+        users=users,
+        values={
+            "repo": "shop", "branch": "master", "sha": commit.sha, "path": "pipeline.toml", "username": "a-reader",
+            "number": pull.number, "webhook": webhook.pk, "dataset_id": dataset.pk, "build_id": build.pk,
+            "job_id": Job.objects.filter(build=build).values_list("pk", flat=True).get(),
+            "transaction": opened.pk, "token_id": 0, "name": "shop", "comment_id": 0,
+            "rest": "master/pipeline.toml", "own_branch": "fix",
+        },
+    )  # fmt: skip
+    for role, scope in itertools.product(ROLES, ("", *SCOPES)):
+        world.secrets[role, scope] = create_token(user=users[role], name="matrix", scopes=[scope] if scope else [])[1]
+    for role, scope in itertools.product(ROLES, ("", *SCOPES)):
+        repositories.a_branch(repository, f"of-{role}-{scope}")
+        world.own_token[role] = create_token(user=users[role], name="to be revoked")[0].pk
+    return world
+
+
+def list_operations() -> list[tuple[str, str]]:
+    """Every operation; what removes things last, since Git takes no part in the rollback of the database."""
+    return sorted(read_document().operations, key=lambda item: (item[0] == "DELETE", item[1], item[0]))
+
+
+def call(
+    client: Client, method: str, path: str, world: World, headers: dict[str, str] | None = None, body: Any = None
+) -> Any:
+    """Send a request and take back what it did to the database."""
+    content = encode_multipart(BOUNDARY, body) if isinstance(body, Upload) else json.dumps(body or {}).encode()
+    kind = MULTIPART_CONTENT if isinstance(body, Upload) else "application/json"
+    with transaction.atomic():
+        address = world.address(path) + QUERIES.get(path, "")
+        answer = client.generic(method, address, content, kind, headers=headers)
+        transaction.set_rollback(True)
+    return answer
+
+
+def is_enough(operation: str, method: str, role: str, scope: str) -> bool:
+    """Whether somebody with a role and a token of a scope may call an operation."""
+    by_method = "reader" if method in READING_METHODS else "writer"
+    needed = NEEDED_ROLE.get(operation, by_method)
+    implied = {"nobody": by_method, "reader": by_method, "admin": "maintainer"}.get(needed, needed)
+    scope_needed = NEEDED_SCOPE.get(operation) or next(key for key, value in ROLE_OF_SCOPE.items() if value == implied)
+    has_scope = not scope or SCOPES.index(scope) >= SCOPES.index(scope_needed)
+    return has_scope and ROLES.index(role) >= ROLES.index(needed)
+
+
+def is_not_compared(answer: Any) -> bool:
+    """Whether somebody who may see a row diff is told that there is none."""
+    return answer.status_code == 404 and answer.json()["code"] in ("not_compared", "not_ready")
+
+
+def test_rest_obeys_role_and_scope(world: World) -> None:
+    client, wrong = Client(), []
+    for (method, path), role, scope in itertools.product(list_operations(), ROLES, ("", *SCOPES)):
+        operation = f"{method} {path}"
+        if operation in BY_PASSWORD_OR_SESSION:
+            continue
+        world.values |= {"token_id": world.own_token[role], "own_branch": f"of-{role}-{scope}"}
+        answer = call(client, method, path, world, world.bearer(role, scope), BODIES.get(operation))
+        is_allowed = answer.status_code not in (401, 403, 404) or is_not_compared(answer)
+        if is_allowed != is_enough(operation, method, role, scope):
+            wrong.append(f"{operation} as {role} with scope {scope or 'of everything'}: {answer.status_code}")
+        if scope == "read" and method not in READING_METHODS and answer.json()["code"] != "scope_missing":
+            wrong.append(f"{operation} as {role}: {answer.json()}")
+    assert wrong == [], "\n".join(wrong)
+
+
+def test_rest_is_closed_to_nobody_to_jobs_and_to_pages_of_others(world: World) -> None:
+    job = JobScope(job_id="abc", branch="_job/abc", base_branch="fix", chain=("fix", "master"))
+    secret = create_token(user=world.users["admin"], name="job", job_scope=job)[1]
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(world.users["admin"])
+    for method, path in list_operations():
+        assert call(Client(), method, path, world).status_code == 401, (method, path)
+        by_job = call(Client(), method, path, world, {"Authorization": f"Bearer {secret}"})
+        assert (by_job.status_code, by_job.json()["code"]) == (403, "job_token"), (method, path)
+        if method not in READING_METHODS:
+            assert call(browser, method, path, world).status_code == 403, (method, path)
+
+
+def list_pages(found: Any = None, prefix: str = "") -> Iterator[str]:
+    """Every address of a page, as Django writes it."""
+    for pattern in (found or get_resolver()).url_patterns:
+        address = prefix + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            yield from list_pages(pattern, address)
+        elif isinstance(pattern, URLPattern) and not address.startswith(NO_PAGES):
+            yield "/" + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", address)
+
+
+def test_pages_are_closed_to_nobody_to_tokens_and_to_forms_of_others(world: World) -> None:
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(world.users["admin"])
+    pages = list(list_pages())
+    assert len(pages) > 70
+    for path in pages:
+        for role, scope in (("admin", ""), ("admin", "maintain")):
+            answer = call(Client(), "GET", path, world, world.bearer(role, scope))
+            assert path in PUBLIC or answer.status_code == 405 or is_sign_in(answer), (path, answer.status_code)
+        if path not in ("/healthz", "/readyz"):
+            answer = call(browser, "POST", path, world)
+            assert answer.status_code == 403, (path, answer.status_code)
+
+
+def is_sign_in(answer: Any) -> bool:
+    """Whether an answer sends to the page for signing in."""
+    return answer.status_code == 302 and answer["Location"].startswith("/login")
+
+
+def test_pages_of_a_repository_are_not_there_for_strangers_and_not_writable_for_readers(world: World) -> None:
+    stranger, reader = Client(raise_request_exception=False), Client(raise_request_exception=False)
+    stranger.force_login(world.users["nobody"])
+    reader.force_login(world.users["reader"])
+    for path in list_pages():
+        if "{" not in path or path.startswith("/settings"):
+            continue
+        for method in ("GET", "POST"):
+            answer = call(stranger, method, path, world)
+            assert answer.status_code in (404, 405), (method, path, answer.status_code)
+        with CaptureQueriesContext(connection) as queries:
+            answer = call(reader, "POST", path, world)
+        writes = [query["sql"] for query in queries if query["sql"].startswith(WRITING)]
+        assert answer.status_code < 500, (path, answer.status_code)
+        assert writes == [] or path in WRITTEN_BY_READERS, (path, answer.status_code, writes)
+
+
+def test_the_catalog_obeys_scope_and_role(world: World) -> None:
+    values = {"namespace": "shop", "table": "raw", "view": "v", "plan-id": "p"}
+    for endpoint, role, scope in itertools.product(ENDPOINTS, ROLES, ("", *SCOPES)):
+        if endpoint.operation == "getToken":
+            continue
+        path = re.sub(r"\{([\w-]+)\}", lambda match: values[match.group(1)], endpoint.path.replace("/{prefix}", ""))
+        with transaction.atomic():
+            answer = Catalog(world.secrets[role, scope]).call(endpoint.method, path.removeprefix("/v1/"), {})
+            transaction.set_rollback(True)
+        case = (endpoint.operation, role, scope, answer.status)
+        if scope and SCOPES.index(scope) < SCOPES.index(endpoint.scope):
+            assert answer.status == 403, case
+        elif role == "nobody" and "{namespace}" in endpoint.path:
+            assert answer.status in (400, 404), case
+        elif endpoint.scope == "read":
+            assert answer.status not in (401, 403), case
+        elif ROLES.index(role) < ROLES.index("writer"):
+            assert answer.status in (400, 403, 404), case
+    for endpoint in ENDPOINTS:
+        for token in ("", "trb_none"):
+            path = re.sub(r"\{([\w-]+)\}", "shop", endpoint.path.replace("/{prefix}", "")).removeprefix("/v1/")
+            expected = 400 if endpoint.operation == "getToken" else 401
+            assert Catalog(token).call(endpoint.method, path, {}).status == expected, endpoint.operation
+
+
+def test_reading_is_said_of_just_the_operations_that_change_nothing() -> None:
+    assert {endpoint.operation for endpoint in ENDPOINTS if endpoint.scope == "read"} == {
+        "getConfig", "listNamespaces", "loadNamespaceMetadata", "namespaceExists", "listTables", "loadTable",
+        "tableExists", "loadCredentials", "planTableScan", "fetchPlanningResult", "cancelPlanning", "fetchScanTasks",
+        "reportMetrics", "listViews", "loadView", "viewExists",
+    }  # fmt: skip
+
+
+def test_git_obeys_scope_and_role(world: World) -> None:
+    services = ("git-upload-pack", "git-receive-pack")
+    for service, role, scope in itertools.product(services, ROLES, ("", *SCOPES)):
+        secret = world.secrets[role, scope]
+        token = base64.b64encode(f"a-{role}:{secret}".encode()).decode()
+        route = f"/git/shop.git/info/refs?service={service}"
+        answer = async_to_sync(AsyncClient().get)(route, headers={"Authorization": f"Basic {token}"})
+        needed = "reader" if service == "git-upload-pack" else "writer"
+        has_scope = not scope or ROLES.index(ROLE_OF_SCOPE[scope]) >= ROLES.index(needed)
+        expected = {200} if has_scope and ROLES.index(role) >= ROLES.index(needed) else {403, 404}
+        assert answer.status_code in expected, (service, role, scope, answer.status_code)
+    for service in services:
+        assert async_to_sync(AsyncClient().get)(f"/git/shop.git/info/refs?service={service}").status_code == 401
