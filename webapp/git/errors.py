@@ -29,6 +29,18 @@ class HeadMoved(GitError):
         self.head = head
 
 
+class RefLocked(GitError):
+    """Another writer has locked the ref at this moment, or died while it had."""
+
+    def __init__(self, lock: str) -> None:
+        """Name the lock."""
+        super().__init__(
+            f"{lock} is held by another writer, or was left by one that died. It goes away by itself within seconds: "
+            "try again."
+        )
+        self.lock = lock
+
+
 class BadChange(GitError):
     """One requested change of a file cannot be made."""
 

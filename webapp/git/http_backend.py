@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from webapp.git.errors import GitError
+from webapp.git.locks import Lease
 from webapp.git.repository import GIT_ENVIRONMENT
 from webapp.git.values import RefUpdate
 
@@ -98,6 +99,7 @@ class _Run:
     request: BackendRequest
     hooks: Hooks | None
     process: asyncio.subprocess.Process = field(init=False)
+    lease: Lease | None = None
     server: asyncio.Server | None = None
     folder: str = ""
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
@@ -109,6 +111,8 @@ class _Run:
             self.server = await asyncio.start_unix_server(
                 self._answer_hook, path=f"{self.folder}/hook", limit=_MAX_HOOK_LINE
             )
+            # A slow push arrives for long before it locks anything.
+            self.lease = Lease(self.request.repository, is_writing=False)
         self.process = await asyncio.create_subprocess_exec(
             "git",
             "http-backend",
@@ -118,6 +122,8 @@ class _Run:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
+            # Git and its hooks hold the lease beyond the death of this process.
+            pass_fds=() if self.lease is None else (self.lease.descriptor,),
         )
         self.tasks = [asyncio.create_task(self._feed(read_body)), asyncio.create_task(self._log_errors())]
 
@@ -238,6 +244,9 @@ class _Run:
             task.cancel()
         if self.server is not None:
             self.server.close()
+        if self.lease is not None:
+            self.lease.release()
+            self.lease = None
         if self.folder:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -256,6 +265,8 @@ class _Run:
             if question["hook"] == "pre-receive":
                 lines = await self.hooks.check(updates)
                 accepted = not lines
+                if accepted and self.lease is not None:
+                    self.lease.begin()
             else:
                 lines, accepted = await self.hooks.done(updates), True
             writer.write(json.dumps({"accepted": accepted, "lines": lines}).encode() + b"\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import time
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -20,15 +21,17 @@ from webapp.git.errors import (
     HeadMoved,
     MergeConflict,
     NothingChanged,
+    RefLocked,
     TooBig,
     UnknownPath,
     UnknownRef,
 )
+from webapp.git.locks import UNCHANGED_SECONDS, Lease, find_locks, hold_lease, remove_leftovers, remove_stale_locks
 from webapp.git.paths import check_path
 from webapp.git.values import Blob, Change, CommitInfo, Entry, EntryKind, MergeMethod, MergeState, Person
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
 __all__ = ["GIT_ENVIRONMENT", "GitRepository", "is_full_sha"]
@@ -58,6 +61,8 @@ MAX_MESSAGE = 65_536
 MAX_DIFF_FILES = 3000
 MERGE_SECONDS = 60
 FSCK_SECONDS = 1800
+# Longer than it takes to be sure that a lock is a dead writer's.
+LOCK_SECONDS = UNCHANGED_SECONDS + 1.5
 # A page shows the last commit of each entry of a folder; beyond this many commits it shows none.
 LAST_COMMIT_DEPTH = 3000
 
@@ -84,6 +89,7 @@ _KINDS: Mapping[int, EntryKind] = {
     FileMode.COMMIT: "submodule",
     FileMode.TREE: "folder",
 }
+_LOCK = re.compile(r"(?:failed to lock file|Unable to create) '([^']*\.lock)'")
 _SHA = re.compile(r"[0-9a-f]{40}\Z")
 _SHORT_SHA = re.compile(r"[0-9a-f]{7,40}\Z")
 
@@ -195,37 +201,90 @@ class GitRepository:
 
     def create_branch(self, name: str, sha: str) -> None:
         """Make a branch that points to a commit."""
-        try:
-            self._repo.references.create(f"refs/heads/{name}", self._commit(sha).id, force=False)
-        except (pygit2.AlreadyExistsError, ValueError, OSError, pygit2.GitError) as error:
-            msg = f"A branch {name} cannot be made: a branch of that name, or one that is a folder of it, exists."
-            raise BranchExists(msg) from error
+        commit = self._commit(sha)
+
+        def create(_lease: Lease) -> None:
+            try:
+                self._repo.references.create(f"refs/heads/{name}", commit.id, force=False)
+            except (pygit2.AlreadyExistsError, ValueError, OSError, pygit2.GitError) as error:
+                self._check_lock(str(error))
+                msg = f"A branch {name} cannot be made: a branch of that name, or one that is a folder of it, exists."
+                raise BranchExists(msg) from error
+
+        self._move(create)
 
     def delete_branch(self, name: str, *, expected: str) -> None:
         """Delete a branch that still points to the expected commit."""
-        result = self._git("update-ref", "-d", "--end-of-options", f"refs/heads/{name}", expected, accept=(0, 1, 128))
-        if result.returncode:
+
+        def delete(lease: Lease) -> None:
+            result = self._git(
+                "update-ref", "-d", "--end-of-options", f"refs/heads/{name}", expected, accept=(0, 1, 128), lease=lease
+            )
+            if not result.returncode:
+                return
             head = self.find_head(name)
             if head is None:
                 msg = f"There is no branch {name}."
                 raise UnknownRef(msg)
+            self._check_lock(result.stderr.decode("utf-8", "replace"))
             raise HeadMoved(branch=name, head=head)
+
+        self._move(delete)
 
     def move_branch(self, name: str, *, expected: str, sha: str) -> None:
         """Point a branch to another commit if it still points to the expected one."""
         full = f"refs/heads/{name}"
-        try:
-            reference = self._repo.lookup_reference(full)
-        except KeyError as error:
-            msg = f"There is no branch {name}."
-            raise UnknownRef(msg) from error
-        if str(reference.target) != expected:
-            raise HeadMoved(branch=name, head=str(reference.target))
-        try:
-            # libgit2 compares with the value loaded above while it holds the lock of the ref.
-            reference.set_target(self._commit(sha).id)
-        except (pygit2.GitError, ValueError, OSError) as error:
-            raise HeadMoved(branch=name, head=self.find_head(name) or "") from error
+        commit = self._commit(sha)
+
+        def move(_lease: Lease) -> None:
+            try:
+                reference = self._repo.lookup_reference(full)
+            except KeyError as error:
+                msg = f"There is no branch {name}."
+                raise UnknownRef(msg) from error
+            if str(reference.target) != expected:
+                raise HeadMoved(branch=name, head=str(reference.target))
+            try:
+                # libgit2 compares with the value loaded above while it holds the lock of the ref.
+                reference.set_target(commit.id)
+            except (pygit2.GitError, ValueError, OSError) as error:
+                self._check_lock(str(error))
+                raise HeadMoved(branch=name, head=self.find_head(name) or "") from error
+
+        self._move(move)
+
+    def _move(self, act: Callable[[Lease], None]) -> None:
+        """Move a ref; who finds it locked waits a little, and does not wait for the dead."""
+        deadline: float | None = None
+        while True:
+            try:
+                with hold_lease(self.path) as lease:
+                    return act(lease)
+            except RefLocked:
+                # Outside the lease: it would be one of the living.
+                has_removed = bool(self.remove_stale_locks())
+                deadline = deadline or time.monotonic() + LOCK_SECONDS
+                if not has_removed and time.monotonic() > deadline:
+                    raise
+            time.sleep(0.05)
+
+    def _check_lock(self, refusal: str) -> None:
+        """Tell a lock from what else makes Git and libgit2 refuse to move a ref."""
+        lock = _LOCK.search(refusal)
+        if lock is not None:
+            raise RefLocked(lock[1].removeprefix(f"{self.path}/"))
+
+    def find_locks(self) -> list[str]:
+        """Return the names of all locks there are at this moment, of the living and the dead."""
+        return find_locks(self.path)
+
+    def remove_stale_locks(self) -> list[str]:
+        """Remove the locks that dead writers left; return their names."""
+        return remove_stale_locks(self.path)
+
+    def remove_leftovers(self) -> int:
+        """Remove unfinished objects that dead writers left; return how many."""
+        return remove_leftovers(self.path)
 
     # Commits
 
@@ -560,7 +619,11 @@ class GitRepository:
         )
 
     def _git(
-        self, *arguments: str, accept: tuple[int, ...] | None = (0,), seconds: int = MERGE_SECONDS
+        self,
+        *arguments: str,
+        accept: tuple[int, ...] | None = (0,),
+        seconds: int = MERGE_SECONDS,
+        lease: Lease | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
         """Run the program; `accept` = exit codes that are no error, None for all of them."""
         try:
@@ -570,6 +633,7 @@ class GitRepository:
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=seconds,
+                pass_fds=() if lease is None else (lease.descriptor,),
                 check=False,
             )
         except subprocess.TimeoutExpired as error:

@@ -14,11 +14,19 @@ class RepositoriesConfig(AppConfig):
         from webapp.core.fsck import register_check
         from webapp.core.sweeps import register_sweep
         from webapp.repositories import signals
-        from webapp.repositories.services import check_repositories, sweep_deliveries, sweep_settled_heads
+        from webapp.repositories.services import (
+            check_repositories,
+            sweep_deliveries,
+            sweep_leftovers,
+            sweep_locks,
+            sweep_settled_heads,
+        )
         from webapp.repositories.services.webhooks import follow_commit
 
         signals.commit_created.connect(follow_commit, dispatch_uid="repositories.follow_commit")
         register_sweep(name="repository heads", every_seconds=3, run=sweep_settled_heads)
+        register_sweep(name="repository locks", every_seconds=3, run=sweep_locks)
+        register_sweep(name="unfinished objects", every_seconds=3600, run=sweep_leftovers)
         register_sweep(name="webhooks", every_seconds=5, run=sweep_deliveries)
         register_check(
             name="repositories",

@@ -22,6 +22,8 @@ def git_refusals() -> Iterator[None]:
         raise NotFound(str(error), code=code) from error
     except git.HeadMoved as error:
         raise Conflict(str(error), code="head_moved", head=error.head, branch=error.branch) from error
+    except git.RefLocked as error:
+        raise Unavailable(str(error), code="repository_locked", lock=error.lock) from error
     except git.BranchExists as error:
         raise Conflict(str(error), code="branch_exists") from error
     except git.MergeConflict as error:

@@ -23,6 +23,7 @@ from webapp.catalog.storage.local_files import local_path
 from webapp.catalog.storage.references import list_references
 from webapp.core import clock
 from webapp.datasets.models import Dataset, DatasetBranch, Transaction
+from webapp.git import locks
 from webapp.git.errors import GitError
 from webapp.git.values import Person
 from webapp.pulls.models import Comparison, Merge, PullRequest
@@ -244,6 +245,13 @@ def test_a_damaged_git_object_is_named(repository: Repository) -> None:
     path.write_bytes(b"damaged")
     [(code, about)] = find("repositories")
     assert (code, about) == ("repository_damaged", "shopcode")
+
+
+def test_a_lock_of_a_dead_writer_is_removed(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "UNCHANGED_SECONDS", 0.0)
+    (repository.path / "refs/heads/master.lock").touch()
+    assert find("repositories") == [("ref_locked", "shopcode:refs/heads/master.lock")]
+    assert look("repositories", "--repair")["clean"]
 
 
 def test_a_missing_repository_is_named(repository: Repository) -> None:

@@ -11,7 +11,8 @@ import pytest
 from tests.factories import repositories as make
 from webapp.builds.models import Build, PublishedOutput, PublishedSpec
 from webapp.core import clock
-from webapp.core.errors import Conflict
+from webapp.core.errors import Conflict, Unavailable
+from webapp.git import locks
 from webapp.pulls.models import Merge, PullDataset, PullRequest
 from webapp.pulls.rules import states
 from webapp.pulls.services import merging, pulls
@@ -115,6 +116,26 @@ def test_a_cut_before_the_build_row_is_kept_leaves_no_half(pull: PullRequest, mo
     let_time_pass()
     merging.sweep_merges()
     assert Build.objects.filter(trigger="merge").count() == 1
+
+
+def test_a_merge_that_meets_a_lock_waits_for_it_and_lands_by_itself(
+    pull: PullRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "UNCHANGED_SECONDS", 0.2)
+    monkeypatch.setattr("webapp.git.repository.LOCK_SECONDS", 0.5)
+    before = heads(pull)
+    writer = locks.Lease(pull.repository.path)
+    (pull.repository.path / "refs/heads/master.lock").touch()
+    with pytest.raises(Unavailable, match=r"refs/heads/master\.lock") as refused:
+        merge(pull)
+    assert (refused.value.code, heads(pull)) == ("repository_locked", before)
+    assert Merge.objects.get(pull=pull).state == states.PREPARED
+    writer.release()
+    let_time_pass()
+    merging.sweep_merges()
+    pull.refresh_from_db()
+    assert pull.state == states.MERGED
+    assert heads(pull) == Merge.objects.get(pull=pull).merge_commit
 
 
 def raise_crash(**_: Any) -> None:

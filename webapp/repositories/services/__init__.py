@@ -11,6 +11,7 @@ from webapp.repositories.services.announcements import (
 from webapp.repositories.services.branches import check_branch_name_is_free, create_branch, delete_branch
 from webapp.repositories.services.checking import check_repositories
 from webapp.repositories.services.commits import commit_files, commit_to_new_branch, land_merge, merge, prepare_merge
+from webapp.repositories.services.locks import sweep_leftovers, sweep_locks
 from webapp.repositories.services.protections import remove_protection, set_protection
 from webapp.repositories.services.pushes import PushRules, check_push
 from webapp.repositories.services.repositories import (
@@ -57,6 +58,8 @@ __all__ = [
     "set_publication",
     "sweep_deliveries",
     "sweep_heads",
+    "sweep_leftovers",
+    "sweep_locks",
     "sweep_settled_heads",
     "update_repository",
 ]

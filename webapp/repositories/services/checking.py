@@ -28,6 +28,14 @@ def check_repositories() -> Iterator[Finding | Note]:
         except GitError as error:
             yield Finding(code="repository_missing", object=repository.name, problem=str(error), way_out=RESTORE)
             continue
+        for lock in git.find_locks():
+            yield Finding(
+                code="ref_locked",
+                object=f"{repository.name}:{lock}",
+                problem="The lock lies there for longer than any writer takes.",
+                way_out="The sweeper removes locks of dead writers within seconds: look whether it runs.",
+                repair=git.remove_stale_locks,
+            )
         yield from _check_objects(repository, git)
         yield from _check_branches(repository, git)
     yield Note(what="repositories", count=count)
