@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import ipaddress
 import os
+import select
 import signal
 import socket
 import stat
@@ -14,6 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from threading import Semaphore, Thread
 from typing import NoReturn
+
+from jobs.entrypoints.disk_quota import EXCEEDED, DiskQuota
 
 MOST_FILES = 65_536
 """More descriptors than the callers ever hold open."""
@@ -26,7 +29,7 @@ _NAMED = "127.66.0.{}"
 MOST_HOSTS = 250
 
 
-def keep(child: int, *, alive: int, sealed: Iterable[str], uid: int | None) -> NoReturn:
+def keep(child: int, *, alive: int, sealed: Iterable[str], uid: int | None, quota: DiskQuota | None = None) -> NoReturn:
     """Wait for the confined process and end as it ended.
 
     Args:
@@ -34,14 +37,30 @@ def keep(child: int, *, alive: int, sealed: Iterable[str], uid: int | None) -> N
         alive: a pipe's end that says that this process lives; it stays open.
         sealed: folders in which the files that the user made are taken over at the end.
         uid: that user; None takes nothing over.
+        quota: what it may write; when it has written more it is killed, and the exit code is `EXCEEDED`.
 
     """
     _stand_by(alive)
+    if quota is not None and _is_stopped(child, quota):
+        os.waitpid(child, 0)
+        if uid is not None:
+            quota.remove(uid)
+        os._exit(EXCEEDED)
     status = os.waitpid(child, 0)[1]
     if uid is not None:
         for folder in sealed:
             seal(folder, uid)
     os._exit(128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
+
+
+def _is_stopped(child: int, quota: DiskQuota) -> bool:
+    """Wait for the child's end; kill it, and with it its namespace, when it writes too much."""
+    process = os.pidfd_open(child)
+    while not select.select([process], [], [], quota.pause_s)[0]:
+        if quota.is_exceeded(child):
+            signal.pidfd_send_signal(process, signal.SIGKILL)
+            return True
+    return False
 
 
 def _stand_by(kept: int) -> None:

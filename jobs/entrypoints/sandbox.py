@@ -47,6 +47,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NoReturn
 
+from jobs.entrypoints.disk_quota import DiskQuota
 from jobs.entrypoints.keeper import Door, keep, list_doors, open_doors, relay, write_hosts
 from jobs.entrypoints.seccomp import refuse_calls
 
@@ -122,6 +123,8 @@ class Limits:
     nproc: int | None = 512
     nofile: int | None = 1024
     fsize: int | None = 4 * _GIB
+    disk_bytes: int | None = None
+    """What it may add to its writable folders, all files together; the keeper watches it."""
 
 
 def detect_mode() -> Mode:
@@ -159,9 +162,11 @@ def confine(
             _call("unshare", _libc.unshare(_CLONE_NEWPID | _CLONE_NEWIPC))
         alive_read, alive_write = os.pipe()
         uid, gid = _choose_user(confinement, mode)
+        quota = None if limits.disk_bytes is None else DiskQuota(confinement.writable, limits.disk_bytes)
         child = os.fork()
         if child:
-            keep(child, alive=alive_read, sealed=confinement.writable, uid=uid if mode == "full" and seals else None)
+            sealer = uid if mode == "full" and seals else None
+            keep(child, alive=alive_read, sealed=confinement.writable, uid=sealer, quota=quota)
         os.close(alive_read)
         _become_confined(confinement, limits, mode=mode, uid=uid, gid=gid, channel=channel)
         _die_with_keeper(alive_write)

@@ -37,6 +37,8 @@ TRIBUTARY_S3_KEYS = {
 }
 # Files in tables' folders that nothing refers to are removed when they are so old; 0: never.
 TRIBUTARY_ORPHAN_HOURS = float(os.environ.get("TRIBUTARY_ORPHAN_HOURS") or 72)
+# Room that is kept on the disks of home and warehouse for small writes; work that writes much waits below it.
+TRIBUTARY_RESERVE_BYTES = int(os.environ.get("TRIBUTARY_RESERVE_BYTES") or 1024**3)
 TRIBUTARY_DEMO = os.environ.get("TRIBUTARY_DEMO", "1") != "0"
 SPARK_REMOTE = os.environ.get("SPARK_REMOTE", "")
 # What the embedded Spark server sees of this machine's folders; the supervisor says so, and nobody else.
@@ -45,6 +47,8 @@ TRIBUTARY_SPARK_FOLDER = os.environ.get("TRIBUTARY_SPARK_FOLDER", "")
 TRIBUTARY_CATALOG_URI = os.environ.get("TRIBUTARY_CATALOG_URI") or f"{TRIBUTARY_URL}/iceberg"
 # How long any job may run, instead of its size's own limit.
 TRIBUTARY_JOB_SECONDS = int(os.environ.get("TRIBUTARY_JOB_SECONDS") or 0) or None
+# How much any job may write in all, instead of its size's own limit.
+TRIBUTARY_JOB_DISK_BYTES = int(os.environ.get("TRIBUTARY_JOB_DISK_BYTES") or 0) or None
 # Who compares rows: embedded, spark, or auto, which asks Spark for what is larger than so many decoded bytes.
 TRIBUTARY_EXECUTOR = os.environ.get("TRIBUTARY_EXECUTOR") or "auto"
 TRIBUTARY_EMBEDDED_BYTES = int(os.environ.get("TRIBUTARY_EMBEDDED_BYTES") or 256 * 1024 * 1024)

@@ -15,6 +15,7 @@ from webapp.core import clock, doorbell, object_store
 from webapp.core.errors import Unavailable
 from webapp.core.models import Heartbeat
 from webapp.core.probes import answers_tcp, ask_fork_server
+from webapp.core.room import list_disks
 
 STALE_AFTER = timedelta(seconds=20)
 BROKER_PORTS = {"redis": 6379, "rediss": 6379, "amqp": 5672, "amqps": 5671, "pyamqp": 5672}
@@ -28,13 +29,13 @@ class PartHealth:
     name: str
     works: bool
     state: str
-    """ok, starting, off or down."""
+    """ok, starting, off, low or down."""
     detail: str
 
 
 def check_parts() -> list[PartHealth]:
-    """Every part: database, broker, worker, spark, warehouse, sandbox."""
-    return [_database(), _broker(), _worker(), check_spark(), _warehouse(), _sandbox()]
+    """Every part: database, broker, worker, spark, warehouse, disk, sandbox."""
+    return [_database(), _broker(), _worker(), check_spark(), _warehouse(), _disk(), _sandbox()]
 
 
 def _database() -> PartHealth:
@@ -100,6 +101,16 @@ def _warehouse() -> PartHealth:
     except OSError as error:
         return PartHealth("warehouse", works=False, state="down", detail=f"{folder}: {error.strerror}")
     return PartHealth("warehouse", works=True, state="ok", detail="file")
+
+
+def _disk() -> PartHealth:
+    try:
+        disks = list_disks()
+    except OSError as error:
+        return PartHealth("disk", works=False, state="down", detail=str(error))
+    low = [f"{disk.describe()}: work that writes waits" for disk in disks if disk.is_low]
+    detail = ". ".join(low) or ", ".join(f"{disk.holds} {disk.free // 1024**2:,} MiB free" for disk in disks)
+    return PartHealth("disk", works=not low, state="low" if low else "ok", detail=detail)
 
 
 def _bucket(location: str) -> PartHealth:

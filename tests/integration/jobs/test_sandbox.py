@@ -170,6 +170,44 @@ def test_too_large_a_file_fails(home: Home) -> None:
     assert (home.job / "large").stat().st_size <= 1_000_000
 
 
+GREEDY = {
+    "many files": "open(f'{folder}/{n}', 'wb').write(bytes(1_000_000))",
+    "room without content": "os.posix_fallocate(os.open(f'{folder}/{n}', os.O_CREAT | os.O_RDWR), 0, 1_000_000)",
+    "files without a name": "kept.append(take(f'{folder}/{n}'))",
+    "names alone": "[os.mkdir(f'{folder}/{n}-{m}') for m in range(300)]",
+}
+
+
+@pytest.mark.parametrize("way", GREEDY)
+@needs_sandbox
+def test_what_writes_more_than_it_may_is_ended_and_its_files_are_gone(home: Home, way: str) -> None:
+    source = f"""
+import os, time
+folder, kept = {str(home.job)!r}, []
+def take(path):
+    file = os.open(path, os.O_CREAT | os.O_RDWR)
+    os.posix_fallocate(file, 0, 1_000_000)
+    os.unlink(path)
+    return file
+for n in range(60):
+    {GREEDY[way]}
+time.sleep(60)
+"""
+    (home.job / "before").write_bytes(bytes(30_000_000))
+    ended, _ = home.run(source, limits={"disk_bytes": 20_000_000})
+    assert ended.code == 122, ended.log
+    assert count_processes(home.uid) == 0
+    if os.geteuid() == 0:
+        assert {path.name for path in home.job.iterdir()} == {"before", "manifest.json"}
+
+
+def test_what_writes_as_much_as_it_may_is_left_alone(home: Home) -> None:
+    source = f"open({str(home.job / 'large')!r}, 'wb').write(bytes(10_000_000)); import time; time.sleep(0.7)"
+    ended, result = home.run(source, limits={"disk_bytes": 20_000_000})
+    assert ended.code == 0, ended.log
+    assert result is not None
+
+
 def test_endless_computing_is_ended(home: Home) -> None:
     ended, result = home.run("while True: pass", limits={"cpu_s": 1})
     assert ended.code in (128 + 9, 128 + 24)

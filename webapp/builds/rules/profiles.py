@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 GIB = 1024**3
 MINUTE = 60
+FILE_BYTES = 4 * GIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +15,8 @@ class Allowance:
     wall_s: int
     cpu_s: int
     nproc: int = 512
-    fsize: int = 4 * GIB
+    disk_bytes: int = GIB
+    """All that it may write, in all files; `FILE_BYTES` in one."""
 
     def as_limits(self) -> dict[str, int]:
         """Return what the fork server is told."""
@@ -22,12 +24,14 @@ class Allowance:
             "memory_bytes": self.memory_bytes,
             "cpu_s": self.cpu_s,
             "nproc": self.nproc,
-            "fsize": self.fsize,
+            "fsize": min(FILE_BYTES, self.disk_bytes),
+            "disk_bytes": self.disk_bytes,
         }
 
 
 # Address space, not resident memory: Arrow, DuckDB and gRPC map far more than they touch.
 _MEMORY = {"small": 6 * GIB, "medium": 12 * GIB, "large": 24 * GIB}
+_DISK = {"small": 10 * GIB, "medium": 50 * GIB, "large": 200 * GIB}
 _WALL = {"small": 15 * MINUTE, "medium": 60 * MINUTE, "large": 240 * MINUTE}
 PUBLISH = Allowance(memory_bytes=6 * GIB, wall_s=60, cpu_s=60)
 """Importing a repository's modules."""
@@ -35,7 +39,12 @@ INTERRUPT = Allowance(memory_bytes=6 * GIB, wall_s=20, cpu_s=20)
 """Telling the Spark server to drop a cancelled session."""
 
 
-def allow(*, size: str, wall_s: int | None = None) -> Allowance:
-    """Return the limits of a size; `wall_s` overrides the time, for operators and tests."""
+def allow(*, size: str, wall_s: int | None = None, disk_bytes: int | None = None) -> Allowance:
+    """Return the limits of a size; `wall_s` and `disk_bytes` override its own, for operators and tests."""
     wall = wall_s or _WALL.get(size, _WALL["small"])
-    return Allowance(memory_bytes=_MEMORY.get(size, _MEMORY["small"]), wall_s=wall, cpu_s=2 * wall)
+    return Allowance(
+        memory_bytes=_MEMORY.get(size, _MEMORY["small"]),
+        wall_s=wall,
+        cpu_s=2 * wall,
+        disk_bytes=disk_bytes or _DISK.get(size, _DISK["small"]),
+    )

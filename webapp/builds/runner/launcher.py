@@ -19,6 +19,8 @@ from webapp.core.errors import Unavailable
 
 LOST = -1
 """Exit code of a job whose fork server died, and the job with it."""
+OVER_QUOTA = 122
+"""Exit code of a job that wrote more than its limit `disk_bytes`, and was ended."""
 SETUP_FAILED = 125
 CONNECT_SECONDS = 5
 START_SECONDS = 12

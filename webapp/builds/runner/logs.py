@@ -8,6 +8,7 @@ from threading import Lock
 from webapp.builds.rules import log_lines
 from webapp.builds.rules.log_lines import LogEnd, LogLine
 from webapp.core import clock
+from webapp.core.failures import FULL
 
 
 class LogWriter:
@@ -18,6 +19,8 @@ class LogWriter:
         self._file = path.open("ab", buffering=0)
         self._written = self._file.tell()
         self._lock = Lock()
+        self._is_torn = False
+        """Whether the last line lacks its end: the disk filled up in it."""
 
     def write(self, text: str, *, is_runner: bool = False) -> None:
         """Append one line."""
@@ -44,8 +47,16 @@ class LogWriter:
         self._file.close()
 
     def _append(self, line: bytes) -> None:
-        self._file.write(line)
-        self._written += len(line)
+        """Write one line; a full disk costs the line, not the job."""
+        try:
+            data = b"\n" + line if self._is_torn else line
+            written = self._file.write(data) or 0
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            return
+        self._is_torn = written < len(data)
+        self._written += written
 
 
 class LogReader:

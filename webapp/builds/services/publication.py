@@ -26,6 +26,7 @@ from webapp.builds.runner.launcher import SETUP_FAILED, Sandbox, launch
 from webapp.builds.services import trees
 from webapp.core import doorbell, names
 from webapp.core.errors import AppError
+from webapp.core.room import wait_for_room
 from webapp.repositories import services as repository_services
 from webapp.repositories.models import Publication, Repository
 
@@ -79,6 +80,7 @@ def unpublish(*, repository: Repository, branch: str) -> None:
 
 def import_commit(*, repository: Repository, sha: str) -> PublishResult:
     """Import the modules of a commit in a process of its own and return what they declare."""
+    wait_for_room()
     root = trees.export(repository=repository, sha=sha)
     folder = paths.work_folder(f"publish-{repository.name}-{sha[:12]}", trees.next_number())
     trees.make_open_folder(folder)

@@ -27,7 +27,7 @@ from webapp.builds.queries import planning
 from webapp.builds.rules import profiles
 from webapp.builds.rules.states import JobState
 from webapp.builds.runner import manifests, paths
-from webapp.builds.runner.launcher import LOST, Handle, launch, read_status
+from webapp.builds.runner.launcher import LOST, OVER_QUOTA, Handle, launch, read_status
 from webapp.builds.runner.logs import LogWriter
 from webapp.builds.runner.manifests import Place
 from webapp.builds.services import builds, interrupts, trees, uploads
@@ -35,8 +35,10 @@ from webapp.catalog import queries as catalog
 from webapp.catalog import services as catalog_services
 from webapp.core import clock
 from webapp.core.errors import AppError, Conflict, InvalidInput, Unavailable
+from webapp.core.failures import FULL
 from webapp.core.object_store import is_object_location
 from webapp.core.probes import answers_tcp
+from webapp.core.room import wait_for_room
 from webapp.core.spark_folders import find_spark_folder, open_spark_folder, remove_spark_folder
 from webapp.datasets import services as dataset_services
 from webapp.datasets.models import Transaction
@@ -63,6 +65,8 @@ class Fenced(Conflict):
 
 def run_job(*, job_id: str, worker: str) -> None:
     """Run a job that is ready; do nothing when it is not, or when another worker has it."""
+    if not _has_room(job_id):
+        return
     waited_for = Job.objects.filter(pk=job_id).values_list("reason", flat=True).first() or ""
     job = _claim(job_id, worker)
     if job is None:
@@ -73,6 +77,16 @@ def run_job(*, job_id: str, worker: str) -> None:
             _Attempt(job=job, build=job.build, log=log, waited_for=waited_for).run()
         except Fenced:
             log.write(f"attempt {job.attempt} gave up: the job is another worker's now", is_runner=True)
+
+
+def _has_room(job_id: str) -> bool:
+    """Whether a job may begin; else it says why it waits, and the sweep rings again."""
+    try:
+        wait_for_room()
+    except Unavailable as error:
+        Job.objects.filter(pk=job_id, state=JobState.RUN_PENDING).update(reason=error.detail, rung_at=clock.now())
+        return False
+    return True
 
 
 def _claim(job_id: str, worker: str) -> Job | None:
@@ -105,6 +119,11 @@ class _Attempt:
             self._put_back(error.detail, lost=0)
         except Fenced:
             raise
+        except OSError as error:
+            # Before its process runs: the disk filled up in between.
+            if error.errno not in FULL:
+                raise
+            self._put_back(f"The disk is full: {error}. The job begins when there is room.", lost=0)
         except AppError as error:
             self._fail(error.detail, code=error.code)
         finally:
@@ -122,7 +141,11 @@ class _Attempt:
         trees.make_open_folder(place.folder)
         if self.job.attempt > 1:
             self._drop_staging()
-        allowance = profiles.allow(size=self.job.size, wall_s=settings.TRIBUTARY_JOB_SECONDS)
+        allowance = profiles.allow(
+            size=self.job.size,
+            wall_s=settings.TRIBUTARY_JOB_SECONDS,
+            disk_bytes=settings.TRIBUTARY_JOB_DISK_BYTES,
+        )
         handle = self._start(place, allowance)
         try:
             outcome = self._watch(handle, allowance, place)
@@ -132,6 +155,9 @@ class _Attempt:
             return
         if outcome == LOST and self.job.lost < MAX_LOST:
             self._put_back("The job runner died, and the job with it. It is tried once more.", lost=1)
+            return
+        if outcome == OVER_QUOTA:
+            self._fail(_explain_quota(allowance.disk_bytes, self.job.size), code="disk_quota", exit_code=outcome)
             return
         self._finish(manifests.read_result(place=place, code=outcome), outcome)
 
@@ -464,6 +490,14 @@ class _Attempt:
 def _locate(table: str) -> str:
     location: str = catalog.get_metadata(table=table)["location"]
     return location
+
+
+def _explain_quota(disk_bytes: int, size: str) -> str:
+    return (
+        f"The job wrote more than the {disk_bytes:,} bytes that a job of size {size} may write, and was ended; its files "
+        "are removed. Write less, ask for a larger size with @configure(profile=...), or have an administrator raise "
+        "TRIBUTARY_JOB_DISK_BYTES."
+    )
 
 
 def _name_place(error: Mapping[str, Any]) -> str:

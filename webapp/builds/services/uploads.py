@@ -19,6 +19,7 @@ from webapp.builds.runner import paths
 from webapp.builds.services.builds import ring_job
 from webapp.core import clock, ids, names
 from webapp.core.errors import Conflict, InvalidInput, StorageFull
+from webapp.core.room import check_room
 from webapp.datasets import queries as datasets
 from webapp.datasets import services as dataset_services
 from webapp.datasets.rules import transactions as rules
@@ -63,6 +64,7 @@ def start_upload(
         into: id of an open transaction to write into, which stays open.
 
     """
+    check_room()
     if mode not in MODES:
         raise InvalidInput(f"An upload's mode is snapshot or append, not {mode!r}.", errors={"mode": ["Unknown mode."]})
     file_format = find_format(filename)

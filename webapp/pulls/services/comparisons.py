@@ -18,11 +18,12 @@ from django.db.models import Q
 
 from jobs.protocol import DiffResult, ProtocolError, read_message, write_message
 from webapp.accounts.permissions import check_repository
-from webapp.builds.runner.launcher import LOST, SETUP_FAILED, Handle, Sandbox, launch
+from webapp.builds.runner.launcher import LOST, OVER_QUOTA, SETUP_FAILED, Handle, Sandbox, launch
 from webapp.builds.runner.manifests import find_hosts
 from webapp.catalog import queries as catalog
 from webapp.core import clock, doorbell
 from webapp.core.errors import Unavailable
+from webapp.core.room import wait_for_room
 from webapp.core.spark_folders import open_spark_folder
 from webapp.pulls.diffs.schema import diff_artifact
 from webapp.pulls.models import Comparison, PullDataset
@@ -41,7 +42,7 @@ COMPARE_TASK = "webapp.pulls.tasks.compare"
 LEASE = timedelta(seconds=15)
 RING_AGAIN = timedelta(seconds=10)
 TRIES = 2
-LIMITS = {"memory_bytes": 6 * 1024**3, "cpu_s": 1800, "nproc": 256, "fsize": 8 * 1024**3}
+LIMITS = {"memory_bytes": 6 * 1024**3, "cpu_s": 1800, "nproc": 256, "fsize": 8 * 1024**3, "disk_bytes": 64 * 1024**3}
 ANSWER = "result.json"
 POLL_S = 0.25
 VERSION = 2
@@ -202,11 +203,12 @@ def run_comparison(*, comparison_id: int) -> None:
     try:
         _run(comparison, held)
     except Unavailable:
-        # The job runner is starting; nothing was begun, so this try does not count.
+        # The job runner is starting, or there is no room; nothing was begun, so this try does not count.
         held.update(state=states.QUEUED, attempt=attempt - 1, created_at=clock.now())
 
 
 def _run(comparison: Comparison, held: Any) -> None:
+    wait_for_room()
     folder = artifact_folder(comparison)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -283,6 +285,10 @@ def _finish(answer: Path, code: int | None, held: Any, folder: Path) -> None:
     now = clock.now()
     if code == LOST and held.filter(attempt__lt=TRIES).update(state=states.QUEUED, created_at=now - RING_AGAIN):
         return  # the job runner died, not the comparison: the sweep rings for it again
+    if code == OVER_QUOTA:
+        message = f"The comparison wrote more than {LIMITS['disk_bytes']:,} bytes and was ended."
+        held.update(state=states.FAILED, code="disk_limit", error=message, finished_at=now)
+        return
     try:
         result = read_message(DiffResult, answer)
     except ProtocolError as error:

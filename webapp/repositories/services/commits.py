@@ -8,6 +8,7 @@ from django.contrib.auth import get_user_model
 
 from webapp.accounts import services as accounts
 from webapp.core.errors import AppError
+from webapp.core.room import check_room
 from webapp.git.values import Person
 from webapp.repositories import permissions
 from webapp.repositories.errors import git_refusals
@@ -42,6 +43,7 @@ def commit_files(
 ) -> CommitInfo:
     """Commit changes of files to a branch, in one piece or not at all."""
     past_protection = permissions.check_move_branch(by, repository, branch)
+    check_room()
     committer = person_of(by)
     with git_refusals():
         commit = repository.git.commit_changes(

@@ -17,6 +17,7 @@ from webapp.accounts.queries import authenticate_person
 from webapp.core.basic_auth import is_basic, read_basic
 from webapp.core.errors import AppError, Unauthenticated
 from webapp.core.numbers import read_count
+from webapp.core.room import check_room
 from webapp.git.errors import GitError
 from webapp.git.http_backend import MAX_PUSH_BYTES, ROUTES, BackendRequest, Hooks, is_push, run_backend
 from webapp.repositories import permissions, queries, services
@@ -109,6 +110,7 @@ def _open(principal: Principal, name: str, *, pushes: bool) -> Repository:
     repository = queries.get_repository(principal, name)
     if pushes:
         permissions.check_write(principal, repository)
+        check_room()
     return repository
 
 

@@ -1,0 +1,99 @@
+"""How much a confined process has written in its folders, all files together: a limit of the kernel is per file only."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+EXCEEDED = 122
+"""The exit code (the number of EDQUOT) of what wrote more than it may."""
+LEAST_PAUSE_S = 0.2
+_SHARE = 10
+"""A look may take this part of the time: a tenth."""
+_ENTRY_BYTES = 4096
+"""What an empty file or folder counts: names cost a disk, too."""
+
+
+class DiskQuota:
+    """Bytes that may be added to folders. Made before the process starts; what is there by then does not count."""
+
+    def __init__(self, folders: Sequence[str], allowed: int) -> None:
+        self._folders = folders
+        self._allowed = allowed
+        self._devices = {os.stat(folder).st_dev for folder in folders if os.path.exists(folder)}
+        self._before = self._measure()
+        self.pause_s = LEAST_PAUSE_S
+        """So long to wait before the next look."""
+
+    def is_exceeded(self, child: int) -> bool:
+        """Whether more was written than is allowed, by `child` and all in its process namespace."""
+        started = time.monotonic()
+        written = self._measure() - self._before + self._measure_unlinked(child)
+        self.pause_s = max(LEAST_PAUSE_S, (time.monotonic() - started) * _SHARE)
+        return written > self._allowed
+
+    def remove(self, uid: int) -> None:
+        """Remove what a user left that was stopped, so that the room is back at once."""
+        left = [(path, stat.S_ISDIR(found.st_mode)) for path, found in _walk(self._folders) if found.st_uid == uid]
+        for path, is_folder in reversed(left):
+            with suppress(OSError):
+                (os.rmdir if is_folder else os.unlink)(path)
+
+    def _measure(self) -> int:
+        """Blocks, not lengths: a file may have room without content, and length without room."""
+        seen: set[tuple[int, int]] = set()
+        total = 0
+        for _, found in _walk(self._folders):
+            if (found.st_dev, found.st_ino) not in seen:
+                if found.st_nlink > 1:
+                    seen.add((found.st_dev, found.st_ino))
+                total += max(found.st_blocks * 512, _ENTRY_BYTES)
+        return total
+
+    def _measure_unlinked(self, child: int) -> int:
+        """Files that have no name any more and are open still."""
+        found = {
+            (file.st_dev, file.st_ino): file.st_blocks * 512
+            for process in _list_namespace(child)
+            for file in _list_open_files(process)
+            if stat.S_ISREG(file.st_mode) and file.st_nlink == 0 and file.st_dev in self._devices
+        }
+        return sum(found.values())
+
+
+def _walk(folders: Sequence[str]) -> Iterator[tuple[str, os.stat_result]]:
+    waiting = list(folders)
+    while waiting:
+        # It changes meanwhile: what is gone by now needs no room.
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    found = entry.stat(follow_symlinks=False)
+                    yield entry.path, found
+                    if stat.S_ISDIR(found.st_mode):
+                        waiting.append(entry.path)
+
+
+def _list_namespace(child: int) -> list[str]:
+    """Return the processes of the child's own process namespace; only itself where it has none of its own."""
+    space = _read_namespace(str(child))
+    if not space or space == _read_namespace("self"):
+        return [str(child)]
+    return [name for name in os.listdir("/proc") if name.isdigit() and _read_namespace(name) == space]
+
+
+def _read_namespace(process: str) -> str:
+    with suppress(OSError):
+        return os.readlink(f"/proc/{process}/ns/pid")
+    return ""
+
+
+def _list_open_files(process: str) -> Iterator[os.stat_result]:
+    with suppress(OSError):
+        for descriptor in Path(f"/proc/{process}/fd").iterdir():
+            with suppress(OSError):
+                yield descriptor.stat()

@@ -1,0 +1,155 @@
+"""A full disk under everything: who is refused, what waits, what goes on, and that all of it is back by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.factories.builds import HEAD, make_transform, wait_until
+from tests.factories.disks import filled, small_disk
+from tests.factories.supervised import SupervisedStack, supervised_stack
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+PARTS = ("web", "fork-server", "worker-quick", "worker-builds", "sweep")
+MIB = 1024**2
+GREEDY = """import os
+folder = {folder!r}
+for n in range(400):
+    os.posix_fallocate(os.open(f"{{folder}}/{{n}}", os.O_CREAT | os.O_RDWR), 0, 4 * 1024**2)
+"""
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SupervisedStack]:
+    """An installation on a disk of its own, whose jobs may write 40 MiB each; the reserve is a twentieth of the disk."""
+    home: Path = tmp_path_factory.mktemp("full") / "home"
+    home.mkdir(mode=0o700)
+    with small_disk(home, size="400m"), supervised_stack(home, TRIBUTARY_JOB_DISK_BYTES=str(40 * MIB)) as running:
+        running.make_repository()
+        assert running.upload("/shop/raw", "a,b\n1,x\n").status_code == 201
+        source = make_transform("out", inputs=["/shop/raw"], output="/shop/out", body="out.write_table(i0.arrow())")
+        running.commit({"pipelines/out.py": HEAD + source})
+        assert running.build("/shop/out")["state"] == "COMPLETED"
+        yield running
+
+
+def git(*arguments: str, cwd: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+    who = ["-c", "user.name=Olek", "-c", "user.email=olek@example.org"]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(cwd), "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    return subprocess.run(
+        ["git", *who, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=check
+    )
+
+
+def free_bytes(folder: Path) -> int:
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize
+
+
+@contextlib.contextmanager
+def leaving(folder: Path, room: int) -> Iterator[None]:
+    """Take the disk's room but for so many bytes."""
+    ballast = folder / ".ballast"
+    with ballast.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, free_bytes(folder) - room)
+    try:
+        yield
+    finally:
+        ballast.unlink()
+
+
+def test_full_disk_ends_nothing_and_everything_goes_on_when_there_is_room(stack: SupervisedStack) -> None:
+    with filled(stack.home):
+        assert stack.request("GET", "/builds").status_code == 200
+        assert stack.rows("/shop/out") == [{"a": 1, "b": "x"}]
+        for refused in (
+            stack.upload("/shop/raw", "a,b\n2,x\n"),
+            stack.request("POST", "/builds", json={"branch": "master", "targets": ["/shop/out"], "force": True}),
+        ):
+            assert (refused.status_code, refused.json()["code"]) == (507, "storage_full"), refused.text
+        killed = {part: stack.process_of(part) for part in PARTS}
+        for process in killed.values():
+            process.kill()
+        # The supervisor cannot write what it sees; its children are there all the same.
+        wait_until(lambda: len(stack.processes()) >= len(PARTS), seconds=60)
+        wait_until(stack.is_up, seconds=60)
+        assert stack.readiness()["disk"] == "low"
+        assert stack.parts["supervisor"].poll() is None
+
+        os.kill(stack.parts["supervisor"].pid, signal.SIGKILL)
+        stack.parts.pop("supervisor").wait()
+        stack.parts["supervisor"] = stack.spawn()
+        wait_until(stack.is_up, seconds=60)
+
+    wait_until(lambda: stack.works("worker") and stack.works("disk") and stack.is_warm(), seconds=60)
+    assert stack.upload("/shop/raw", "a,b\n2,x\n").status_code == 201
+    assert stack.build("/shop/out")["state"] == "COMPLETED"
+    assert stack.rows("/shop/out") == [{"a": 2, "b": "x"}]
+    status = stack.status()
+    assert {part: status[part]["restarts"] for part in PARTS} == dict.fromkeys(PARTS, 0)
+
+
+def test_below_the_reserve_work_waits_or_is_refused_and_small_writes_go_on(stack: SupervisedStack) -> None:
+    with leaving(stack.home, 8 * MIB):
+        refused = [
+            stack.upload("/shop/raw", "a,b\n3,x\n"),
+            stack.request(
+                "POST",
+                "/repositories/shop/commits",
+                json={"branch": "master", "message": "m", "changes": [{"path": "a.txt", "content": "a"}]},
+            ),
+        ]
+        for answer in refused:
+            assert (answer.status_code, answer.json()["code"]) == (507, "storage_full"), answer.text
+            assert "TRIBUTARY_RESERVE_BYTES" in answer.json()["detail"]
+        stack.load("/shop/raw").append(pa.table({"a": [4], "b": ["y"]}))  # the client's file and our metadata are small
+        build = stack.start_build("/shop/out", force=True)
+        wait_until(lambda: "begins when there is room" in str(stack.call("GET", f"/builds/{build['id']}")), seconds=30)
+        assert stack.readiness()["disk"] == "low"
+
+    assert stack.wait_for_build(build["id"], seconds=60)["state"] == "COMPLETED"
+    assert stack.upload("/shop/raw", "a,b\n5,x\n").status_code == 201
+
+
+def test_push_is_refused_below_the_reserve_before_it_is_sent(stack: SupervisedStack, tmp_path: Path) -> None:
+    url = f"http://admin:{stack.token}@127.0.0.1:{stack.port}/git/shop.git"
+    git("clone", "-q", url, str(tmp_path / "clone"), cwd=tmp_path)
+    (tmp_path / "clone" / "b.txt").write_text("b")
+    git("add", "-A", cwd=tmp_path / "clone")
+    git("commit", "-qm", "b", cwd=tmp_path / "clone")
+    with leaving(stack.home, 8 * MIB):
+        refused = git("push", "origin", "HEAD:refs/heads/b", cwd=tmp_path / "clone", check=False)
+        assert refused.returncode != 0
+        assert "in reserve" in refused.stderr
+    assert git("push", "origin", "HEAD:refs/heads/b", cwd=tmp_path / "clone", check=False).returncode == 0
+
+
+def test_job_that_fills_the_disk_is_ended_by_name_and_leaves_nothing(stack: SupervisedStack) -> None:
+    greedy = make_transform(
+        "greedy",
+        inputs=["/shop/raw"],
+        output="/shop/greedy",
+        body=GREEDY.format(folder=f"{stack.home}/warehouse/shop") + "out.write_table(i0.arrow())",
+    ).replace(repr(f"{stack.home}/warehouse/shop"), "find_folder()")
+    finder = (
+        "import glob, os\ndef find_folder():\n"
+        f"    return [path for path, _, _ in os.walk({str(stack.home)!r}) if os.access(path, os.W_OK)][-1]\n\n\n"
+    )
+    stack.commit({"pipelines/greedy.py": HEAD + finder + greedy})
+    before = free_bytes(stack.home)
+
+    failed = stack.build("/shop/greedy", seconds=120)
+
+    assert failed["state"] == "FAILED", failed
+    job = failed["jobs"][0]
+    assert job["error"]["code"] == "disk_quota", job
+    assert "TRIBUTARY_JOB_DISK_BYTES" in job["reason"]
+    wait_until(lambda: free_bytes(stack.home) > before - 20 * MIB, seconds=10)
+    assert stack.open_transactions() == []

@@ -1,0 +1,88 @@
+"""Room on the installation's own disks. Below a reserve no work begins that writes much; small writes go on in it.
+
+The database, the catalog's pointers and metadata, and what people decide (reviews, merges, cancellations) are small, and
+the reserve is theirs. Jobs, comparisons and publications wait; uploads, pushes and commits are refused.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+from django.template.defaultfilters import filesizeformat
+
+from webapp.core.errors import StorageFull, Unavailable
+from webapp.core.object_store import is_object_location
+
+SMALL_DISK_SHARE = 20
+"""On a small disk the reserve is no more than this part of it: a twentieth."""
+
+
+@dataclass(frozen=True)
+class Disk:
+    """How much room a folder's disk has, in bytes."""
+
+    holds: str
+    folder: Path
+    free: int
+    reserve: int
+
+    @property
+    def is_low(self) -> bool:
+        """Whether less than the reserve is left."""
+        return self.free < self.reserve
+
+    def describe(self) -> str:
+        """Say how much is left of what."""
+        return (
+            f"The disk of the {self.holds} ({self.folder}) has {_words(self.free)} left, "
+            f"and keeps {_words(self.reserve)} in reserve"
+        )
+
+
+def list_disks() -> list[Disk]:
+    """Return the disks of the home and, where its tables are files, of the warehouse. Raises OSError."""
+    places = {"installation": Path(settings.TRIBUTARY_HOME)}
+    if not is_object_location(settings.TRIBUTARY_WAREHOUSE):
+        warehouse = Path(settings.TRIBUTARY_WAREHOUSE.removeprefix("file://"))
+        places["warehouse"] = next(path for path in (warehouse, *warehouse.parents) if path.exists())
+    return [_measure(holds, folder) for holds, folder in places.items()]
+
+
+def _measure(holds: str, folder: Path) -> Disk:
+    found = os.statvfs(folder)
+    size, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+    return Disk(holds, folder, free, min(settings.TRIBUTARY_RESERVE_BYTES, size // SMALL_DISK_SHARE))
+
+
+def check_room() -> None:
+    """Refuse work that writes while a disk has less room than its reserve.
+
+    Raises:
+        StorageFull: it names the disk and the way out.
+
+    """
+    for disk in list_disks():
+        if disk.is_low:
+            raise StorageFull(
+                f"{disk.describe()}: free some space, or have an administrator lower TRIBUTARY_RESERVE_BYTES."
+            )
+
+
+def wait_for_room() -> None:
+    """Put work off, as for a part that is away, while a disk has less room than its reserve.
+
+    Raises:
+        Unavailable: it names the disk; what is put off begins by itself when there is room.
+
+    """
+    try:
+        check_room()
+    except StorageFull as error:
+        raise Unavailable(f"{error.detail} The work begins when there is room.", code=error.code) from None
+
+
+def _words(number: int) -> str:
+    return str(filesizeformat(number)).replace("\xa0", " ")
