@@ -21,13 +21,15 @@ One connection (SOCK_STREAM) is one request. Lines of JSON, each ended by a newl
       "limits": {"memory_bytes": 4294967296, "cpu_s": 3600, "nproc": 512, "nofile": 1024, "fsize": 4294967296,
                 "disk_bytes": 10737418240},    # all that it may add to its writable folders
       "sandbox": {"readonly": ["/abs", ...], "writable": ["/abs", ...], "uid": 200123, "gid": 200123,
-                  "tmp_bytes": 1073741824, "ports": [8000], "hosts": ["store.example:443"], "hide": ["/home"]}}
+                  "sealed": ["/abs", ...], "seal": "/abs/seal.json", "tmp_bytes": 1073741824, "ports": [8000],
+                  "hosts": ["store.example:443"], "hide": ["/home"]}}
 
    Every key of `limits` and `sandbox` may be left out (the defaults of sandbox.Limits and sandbox.Confinement); null
    in `limits` means no limit. Without `uid` the job gets one of its own. `ports` are the TCP ports of 127.0.0.1 that it
    can reach, [] none at all, and `hosts` the others, by the names that this machine resolves; with neither, or null and
    none, it has this machine's network. `hide` is accepted for the reader's sake:
-   everything that is not listed is hidden. The folder of the manifest must be in `writable` (mode 0777 when the server
+   everything that is not listed is hidden. `sealed` folders are writable, and what is in them at the end is written down
+   in the file `seal` before the exit is told. The folder of the manifest must be in `writable` (mode 0777 when the server
    is root, since the job has another user), `cwd` and the code's folder in `readonly`. A listed path that does not
    exist fails the job with exit code 125 and a line in its log.
 2. The server answers ``{"pid": 4711, "sandbox": "full"}``: the process group to signal. Or ``{"error": "..."}`` and
@@ -332,7 +334,7 @@ class _Order:
         if not isinstance(env, dict) or not all(isinstance(text, str) for pair in env.items() for text in pair):
             raise RequestError("'env' must map names to texts")
         wishes = {name: value for name, value in _object(request, "sandbox").items() if name != "hide"}
-        for name in ("readonly", "writable", "hosts"):
+        for name in ("readonly", "writable", "sealed", "hosts"):
             wishes[name] = tuple(wishes.get(name, ()))
         if wishes.get("ports") is not None:
             wishes["ports"] = tuple(wishes["ports"])

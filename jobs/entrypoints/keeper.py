@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from threading import Semaphore, Thread
 from typing import NoReturn
 
+from jobs.entrypoints import sealing
 from jobs.entrypoints.disk_quota import EXCEEDED, DiskQuota
 
 MOST_FILES = 65_536
@@ -29,27 +30,42 @@ _NAMED = "127.66.0.{}"
 MOST_HOSTS = 250
 
 
-def keep(child: int, *, alive: int, sealed: Iterable[str], uid: int | None, quota: DiskQuota | None = None) -> NoReturn:
+@dataclass(frozen=True)
+class Handover:
+    """What becomes of the files of a confined process at its end."""
+
+    writable: Sequence[str] = ()
+    """Folders in which the files that its user made are taken over."""
+    sealed: Sequence[str] = ()
+    """Folders that are its own and that others read afterwards: every file in them is taken over and checked."""
+    seal: str = ""
+    """Where to write what was found in the sealed folders; outside of its reach."""
+    uid: int | None = None
+    """Its user; None where it runs as this process's."""
+
+
+def keep(child: int, *, alive: int, handover: Handover, quota: DiskQuota | None = None) -> NoReturn:
     """Wait for the confined process and end as it ended.
 
     Args:
         child: the confined process.
         alive: a pipe's end that says that this process lives; it stays open.
-        sealed: folders in which the files that the user made are taken over at the end.
-        uid: that user; None takes nothing over.
+        handover: what to do with its files then.
         quota: what it may write; when it has written more it is killed, and the exit code is `EXCEEDED`.
 
     """
     _stand_by(alive)
     if quota is not None and _is_stopped(child, quota):
         os.waitpid(child, 0)
-        if uid is not None:
-            quota.remove(uid)
+        if handover.uid is not None:
+            quota.remove(handover.uid)
         os._exit(EXCEEDED)
     status = os.waitpid(child, 0)[1]
-    if uid is not None:
-        for folder in sealed:
-            seal(folder, uid)
+    if handover.uid is not None:
+        for folder in handover.writable:
+            take_over(folder, handover.uid)
+    if handover.seal:
+        sealing.seal(handover.sealed, record=handover.seal)
     os._exit(128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
 
 
@@ -77,16 +93,13 @@ def _stand_by(kept: int) -> None:
 # --- files ----------------------------------------------------------------------------------------
 
 
-def seal(folder: str, uid: int) -> None:
-    """Take over what a user left in a folder: files nobody else can change, folders in which others may still write.
-
-    Jobs of other users write into the same table on other branches; they read these files and cannot touch them.
-    """
+def take_over(folder: str, uid: int) -> None:
+    """Take over what a user left in a folder: nobody else can change it afterwards."""
     with suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
             found = entry.stat(follow_symlinks=False)
             if stat.S_ISDIR(found.st_mode):
-                seal(entry.path, uid)
+                take_over(entry.path, uid)
             if found.st_uid == uid and (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
                 _take_over(entry.path, is_folder=stat.S_ISDIR(found.st_mode))
 
@@ -96,7 +109,7 @@ def _take_over(path: str, *, is_folder: bool) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             os.fchown(descriptor, os.geteuid(), os.getegid())
-            os.fchmod(descriptor, 0o1777 if is_folder else 0o644)
+            os.fchmod(descriptor, 0o755 if is_folder else 0o644)
         finally:
             os.close(descriptor)
 

@@ -15,7 +15,8 @@ and `writable` folders at their usual paths. Everything else, the program's home
 the kernel refuses it what could change the machine or look into other processes (seccomp.py). With `ports`
 or `hosts` it has a network of its own, in which those ports lead to the same ports of this machine's loopback and those
 hosts, by their names, to the hosts that this machine knows by them; nothing else exists there, and no DNS.
-At its end the files that it made in the writable folders change hands (mode full; see keeper.py).
+At its end the files that it made in the writable folders change hands (mode full; see keeper.py), and those in the
+`sealed` ones, which it alone may write and others read afterwards, are checked and recorded too (see sealing.py).
 
 Process tree: caller -> keeper -> confined process (number 1 of its process namespace), and a relay beside it where
 there are ports. The keeper has the caller's
@@ -48,7 +49,7 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 from jobs.entrypoints.disk_quota import DiskQuota
-from jobs.entrypoints.keeper import Door, keep, list_doors, open_doors, relay, write_hosts
+from jobs.entrypoints.keeper import Door, Handover, keep, list_doors, open_doors, relay, write_hosts
 from jobs.entrypoints.seccomp import refuse_calls
 
 Mode = Literal["full", "user", "off"]
@@ -100,6 +101,10 @@ class Confinement:
 
     readonly: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
+    sealed: tuple[str, ...] = ()
+    """Folders that may be written, and whose files are taken over, checked and recorded at the end; see sealing.py."""
+    seal: str = ""
+    """Where that record is written; it must lie where the process sees nothing."""
     uid: int | None = None
     gid: int | None = None
     tmp_bytes: int = _GIB
@@ -162,17 +167,25 @@ def confine(
             _call("unshare", _libc.unshare(_CLONE_NEWPID | _CLONE_NEWIPC))
         alive_read, alive_write = os.pipe()
         uid, gid = _choose_user(confinement, mode)
-        quota = None if limits.disk_bytes is None else DiskQuota(confinement.writable, limits.disk_bytes)
+        quota = (
+            None
+            if limits.disk_bytes is None
+            else DiskQuota((*confinement.writable, *confinement.sealed), limits.disk_bytes)
+        )
         child = os.fork()
         if child:
-            sealer = uid if mode == "full" and seals else None
-            keep(child, alive=alive_read, sealed=confinement.writable, uid=sealer, quota=quota)
+            handover = _hand_over(confinement, uid if mode == "full" and seals else None)
+            keep(child, alive=alive_read, handover=handover, quota=quota)
         os.close(alive_read)
         _become_confined(confinement, limits, mode=mode, uid=uid, gid=gid, channel=channel)
         _die_with_keeper(alive_write)
     except BaseException as error:
         _refuse(error)
     os._exit(_run(body))
+
+
+def _hand_over(confinement: Confinement, uid: int | None) -> Handover:
+    return Handover(confinement.writable, confinement.sealed, confinement.seal, uid)
 
 
 def _run(body: Callable[[], int]) -> int:
@@ -321,7 +334,7 @@ def _visible(confinement: Confinement) -> list[tuple[str, bool]]:
     paths |= {f"/etc/{name}": False for name in shared if os.path.exists(f"/old/etc/{name}")}
     paths |= {str(path): False for path in _python_folders() | {here}}
     paths |= {os.path.abspath(path): False for path in confinement.readonly}
-    paths |= {os.path.abspath(path): True for path in confinement.writable}
+    paths |= {os.path.abspath(path): True for path in (*confinement.writable, *confinement.sealed)}
     return sorted(paths.items(), key=lambda item: item[0].count("/"))
 
 

@@ -71,7 +71,7 @@ class Connections:
         folder = self.manifest.spark_folder
         if not folder:
             target = self.manifest.outputs[0]
-            folder = f"{self.load(target.table, target.path).location()}/metadata"
+            folder = self.load(target.table, target.path).properties["write.metadata.path"]
         listing = Listing(plan.table, schema_id=plan.schema.id, folder=folder, io=plan.table.io)
         self._listings.append(listing)
         return listing

@@ -515,8 +515,8 @@ def test_folders_are_open_for_writers_of_other_users_and_closed_above(catalog: C
     [table] = (home / "warehouse" / "shop").glob("orders-*")
     assert (home / "warehouse").stat().st_mode & 0o7777 == 0o755
     assert [file.stat().st_mode & 0o7777 for file in table.glob("metadata/*.json")] == [0o644]
-    assert (table / "data").stat().st_mode & 0o7777 == 0o777
-    assert (table / "metadata").stat().st_mode & 0o7777 == 0o1777
+    assert (table / "data").stat().st_mode & 0o7777 == 0o755
+    assert (table / "metadata").stat().st_mode & 0o7777 == 0o755
     assert table.stat().st_mode & 0o022 == 0
 
 

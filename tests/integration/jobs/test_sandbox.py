@@ -526,10 +526,10 @@ os.symlink("/etc/shadow", {str(home.job / "data" / "link")!r})
 """)
     file = home.job / "data" / "part" / "file"
     assert (file.stat().st_uid, file.stat().st_mode & 0o7777) == (0, 0o644)
-    assert (file.parent.stat().st_uid, file.parent.stat().st_mode & 0o7777) == (0, 0o1777)
+    assert (file.parent.stat().st_uid, file.parent.stat().st_mode & 0o7777) == (0, 0o755)
     assert Path("/etc/shadow").stat().st_mode & 0o007 == 0
     home.uid += 1
     for attempted in (f"open({str(file)!r}, 'a')", f"os.remove({str(file)!r})", f"os.rename({str(file)!r}, '/tmp/x')"):
         assert "REFUSED" in attempt(home, attempted)
     assert "GOT rows" in attempt(home, f"open({str(file)!r}).read()")
-    assert "GOT" in attempt(home, f"open({str(file.parent / 'another')!r}, 'w').write('mine')")
+    assert "REFUSED" in attempt(home, f"open({str(file.parent / 'another')!r}, 'w').write('mine')")

@@ -98,7 +98,7 @@ def test_spark_computes_and_applies_a_changelog_that_is_too_large_for_the_job(sp
     assert "changelog of /shop/followed is computed by Spark because about" in log
     assert "applied 4 changes to /shop/spark/current on the staging branch by Spark" in log
     # what Spark was given to read is gone
-    assert [path for path in spark_stack.home.glob("warehouse/**/metadata/*") if path.is_dir()] == []
+    assert [path for path in spark_stack.home.glob("warehouse/**/metadata/*/*") if path.is_dir()] == []
 
 
 def test_cancelled_spark_job_ends_and_its_query_too(spark_stack: Stack) -> None:
@@ -203,4 +203,4 @@ def test_rows_that_are_too_many_for_the_process_are_compared_by_spark_and_the_pa
     (log,) = spark_stack.home.glob("diffs/*/*/log")
     assert "computed by Spark because about" in log.read_text()
     # what Spark was given to read is gone
-    assert [path for path in spark_stack.home.glob("warehouse/**/metadata/*") if path.is_dir()] == []
+    assert [path for path in spark_stack.home.glob("warehouse/**/metadata/*/*") if path.is_dir()] == []

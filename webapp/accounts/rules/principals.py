@@ -22,6 +22,13 @@ class JobScope:
     """Table → the pinned pointer: branch, snapshot_id, schema_id, spec_id, order_id."""
     outputs: tuple[str, ...] = ()
     """Tables that it writes."""
+    attempt: int = 1
+    """Which try of the job it is: each one writes into folders of its own."""
+
+    @property
+    def folder(self) -> str:
+        """The name of the folders below its tables' `data` and `metadata` that it alone may write."""
+        return f"job-{self.job_id}-{self.attempt}"
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain JSON, as tokens store it."""
@@ -32,6 +39,7 @@ class JobScope:
             "chain": list(self.chain),
             "inputs": {table: dict(pin) for table, pin in self.inputs.items()},
             "outputs": list(self.outputs),
+            "attempt": self.attempt,
         }
 
     @classmethod
@@ -44,6 +52,7 @@ class JobScope:
             chain=tuple(data["chain"]),
             inputs=data["inputs"],
             outputs=tuple(data["outputs"]),
+            attempt=data.get("attempt", 1),  # tokens of an older version have none
         )
 
 

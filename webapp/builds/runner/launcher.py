@@ -36,6 +36,10 @@ class Sandbox:
     readonly: Sequence[str] = ()
     writable: Sequence[str] = ()
     hosts: Sequence[str] = ()
+    sealed: Sequence[str] = ()
+    """Folders to write whose files stay; they are frozen and checked when the process has ended."""
+    seal: str = ""
+    """Where it is then written what they hold; see jobs/entrypoints/sealing.py."""
 
     def as_request(self) -> dict[str, Any]:
         """Return what the fork server is told: always a network of its own, in which only the hosts are."""
@@ -44,6 +48,8 @@ class Sandbox:
             "writable": list(self.writable),
             "ports": [],
             "hosts": list(self.hosts),
+            "sealed": list(self.sealed),
+            "seal": self.seal,
         }
 
 

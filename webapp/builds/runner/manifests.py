@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from jobs.protocol import (
 )
 from webapp.builds.runner.launcher import LOST, SETUP_FAILED, Sandbox
 from webapp.core import object_store
+from webapp.core.errors import InvalidInput
 from webapp.core.object_store import is_object_location
 
 if TYPE_CHECKING:
@@ -53,6 +55,11 @@ class Place:
     def result(self) -> Path:
         """The answer, written by the job."""
         return self.folder / "result.json"
+
+    @property
+    def seal(self) -> Path:
+        """What files it left in its tables, written by its keeper where the job cannot reach."""
+        return self.folder.with_name(f"{self.folder.name}.seal.json")
 
     @property
     def progress(self) -> Path:
@@ -123,16 +130,28 @@ def build_sandbox(
     place: Place,
     readable: Iterable[str | Path],
     locations: Iterable[str],
-    written: Iterable[str | Path],
+    own: Iterable[Path],
+    shared: Iterable[Path],
     addresses: Iterable[str],
 ) -> Sandbox:
-    """Return what the process may see: its code or file, the folders of its inputs and outputs, the parts it talks to."""
-    writable = [str(place.folder), *_folders(written)]
-    readonly = [str(path) for path in readable] + [each for each in _folders(locations) if each not in writable]
+    """Return what the process may see.
+
+    Args:
+        place: its messages.
+        readable: its code or file.
+        locations: of the tables that it reads or writes.
+        own: its own folders in the tables that it writes, and all that it may write there.
+        shared: folders that it shares with the Spark server.
+        addresses: the parts that it talks to.
+
+    """
+    readonly = [*(str(path) for path in readable), *_folders(locations)]
     return Sandbox(
         readonly=list(dict.fromkeys(readonly)),
-        writable=list(dict.fromkeys(writable)),
+        writable=[str(place.folder), *(str(path) for path in shared)],
         hosts=find_hosts(addresses),
+        sealed=[str(path) for path in own],
+        seal=str(place.seal),
     )
 
 
@@ -151,9 +170,9 @@ def name_host(address: str) -> str:
     return f"{f'[{name}]' if ':' in name else name}:{parts.port or PORTS[parts.scheme]}"
 
 
-def _folders(locations: Iterable[str | Path]) -> list[str]:
+def _folders(locations: Iterable[str]) -> list[str]:
     """Return the local folders among table locations; tables in an object store need none."""
-    split = [urlsplit(str(location)) for location in locations]
+    split = [urlsplit(location) for location in locations]
     return [unquote(each.path) for each in split if each.scheme in {"", "file"}]
 
 
@@ -167,6 +186,25 @@ def read_result(*, place: Place, code: int) -> JobResult:
         message = f"The process reported success but ended with exit code {code}."
         return JobResult(status="failed", error=JobError(message=message, code="exit_code"))
     return result
+
+
+def read_seal(*, place: Place) -> dict[str, dict[str, Any]]:
+    """Return the files that the job left in its own folders, by path; the keeper has frozen them.
+
+    Raises:
+        InvalidInput: something there is no plain file, or nobody could look.
+
+    """
+    try:
+        record = json.loads(place.seal.read_bytes())
+    except (OSError, ValueError) as error:
+        message = "What the job wrote was not checked when its process ended, so none of it is used: run it again."
+        raise InvalidInput(message, code="not_sealed") from error
+    if record["problems"]:
+        message = f"The job left what cannot be committed: {'; '.join(record['problems'])}."
+        raise InvalidInput(message, code="not_sealed")
+    files: dict[str, dict[str, Any]] = record["files"]
+    return files
 
 
 def read_progress(*, place: Place) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -33,6 +33,8 @@ from webapp.builds.runner.manifests import Place
 from webapp.builds.services import builds, interrupts, trees, uploads
 from webapp.catalog import queries as catalog
 from webapp.catalog import services as catalog_services
+from webapp.catalog.rules.errors import NoSuchTable
+from webapp.catalog.rules.pointers import Pointer
 from webapp.core import clock
 from webapp.core.errors import AppError, Conflict, InvalidInput, Unavailable
 from webapp.core.failures import FULL
@@ -129,8 +131,10 @@ class _Attempt:
         finally:
             account_services.revoke_job_tokens(job_id=self.job.pk)
             shutil.rmtree(place.folder, ignore_errors=True)
+            place.seal.unlink(missing_ok=True)
             for folder in self._spark_folders():
                 remove_spark_folder(folder)
+            self._close_own_folders()
 
     def _run_at(self, place: Place) -> None:
         self._check_parts()
@@ -159,7 +163,7 @@ class _Attempt:
         if outcome == OVER_QUOTA:
             self._fail(_explain_quota(allowance.disk_bytes, self.job.size), code="disk_quota", exit_code=outcome)
             return
-        self._finish(manifests.read_result(place=place, code=outcome), outcome)
+        self._finish(manifests.read_result(place=place, code=outcome), outcome, place)
 
     # --- start ------------------------------------------------------------------------------------
 
@@ -236,8 +240,12 @@ class _Attempt:
             sandbox=manifests.build_sandbox(
                 place=place,
                 readable=[str(each) for each in readable],
-                locations=[_locate(each) for each in self._list_input_tables()],
-                written=[*(_locate(each.table) for each in self._list_targets()), *self._spark_folders()],
+                locations=[
+                    *(_locate(table) for table in self._list_input_tables()),
+                    *(_locate(target.table) for target in self._list_targets()),
+                ],
+                own=self._open_own_folders(),
+                shared=self._spark_folders(),
                 addresses=[
                     settings.TRIBUTARY_CATALOG_URI,
                     *([settings.SPARK_REMOTE] if self.job.profile == "spark" else []),
@@ -247,6 +255,19 @@ class _Attempt:
             log_path=paths.log_path(self.job.pk),
             cwd=str(cwd),
         )
+
+    def _open_own_folders(self) -> list[Path]:
+        """Make the folders in which this attempt, and nobody else, writes files of its outputs."""
+        return [
+            folder
+            for target in self._list_targets()
+            for folder in catalog_services.open_job_folders(table=target.table, folder=self._scope.folder)
+        ]
+
+    def _close_own_folders(self) -> None:
+        for target in self._list_targets():
+            with suppress(NoSuchTable):  # dropped meanwhile, and its folders with it
+                catalog_services.close_job_folders(table=target.table, folder=self._scope.folder)
 
     def _spark_folders(self) -> list[Path]:
         """The folder in which a job lists files of an object store for Spark, where it can."""
@@ -260,6 +281,17 @@ class _Attempt:
         Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt).update(spark_session=self.job.spark_session)
 
     def _create_token(self, allowance: Allowance) -> str:
+        _, secret = account_services.create_token(
+            user=self.build.by,
+            name=f"job {self.job.pk}",
+            expires_at=clock.now() + timedelta(seconds=allowance.wall_s) + TOKEN_MARGIN,
+            job_scope=self._scope,
+        )
+        return secret
+
+    @property
+    def _scope(self) -> JobScope:
+        """What this attempt may see and write."""
         inputs = {
             transaction_.dataset.table: {
                 "branch": each.branch,
@@ -270,21 +302,15 @@ class _Attempt:
             }
             for each, transaction_ in self._pinned()
         }
-        scope = JobScope(
+        return JobScope(
             job_id=self.job.pk,
             branch=self._staging_branch(),
             base_branch=self.build.branch,
             chain=tuple(self.build.chain),
             inputs=inputs,
             outputs=tuple(each.table for each in self._list_targets()),
+            attempt=self.job.attempt,
         )
-        _, secret = account_services.create_token(
-            user=self.build.by,
-            name=f"job {self.job.pk}",
-            expires_at=clock.now() + timedelta(seconds=allowance.wall_s) + TOKEN_MARGIN,
-            job_scope=scope,
-        )
-        return secret
 
     def _staging_branch(self) -> str:
         """An upload into somebody's open transaction writes where that transaction is staged."""
@@ -377,18 +403,54 @@ class _Attempt:
 
     # --- end --------------------------------------------------------------------------------------
 
-    def _finish(self, result: JobResult, code: int) -> None:
+    def _finish(self, result: JobResult, code: int, place: Place) -> None:
         for check in result.checks:
             verdict = "holds" if check.passed else "failed"
             self._say(f'expectation "{check.name}" on {check.dataset} {verdict}. {check.message}'.rstrip())
         if result.status == "ok":
-            self._complete(result)
+            self._complete(result, staged=self._check_staged(place))
             return
         error = asdict(result.error) if result.error else {"message": "The job failed without saying why."}
         error["traceback"] = str(error.get("traceback", ""))[-RESULT_TRACEBACK:]
         self._fail(_name_place(error), code=str(error.get("code") or "failed"), error=error, exit_code=code)
 
-    def _complete(self, result: JobResult) -> None:
+    def _check_staged(self, place: Place) -> dict[str, Pointer | None]:
+        """Return what was staged on each table: snapshots of frozen files of this attempt and of what was there before."""
+        # Whoever else has the token, a query that Spark still runs for instance, commits nothing from here on.
+        account_services.revoke_job_tokens(job_id=self.job.pk)
+        sealed = manifests.read_seal(place=place)
+        staged: dict[str, Pointer | None] = {}
+        for output in self.job.outputs.select_related("dataset", "transaction__parent"):
+            opened = output.transaction
+            if output.dataset is None or opened is None:
+                continue
+            table = output.dataset.table
+            try:
+                staged[table] = catalog_services.check_staged(
+                    table=table,
+                    staging=self._staging_branch(),
+                    folder=self._scope.folder,
+                    sealed=sealed,
+                    stands_on=None if self._is_into_open_transaction else self._list_heads(table, opened),
+                )
+            except AppError as problem:
+                if self._is_into_open_transaction:
+                    dataset_services.abort_transaction(transaction=opened, reason=problem.detail)
+                raise
+        return staged
+
+    def _list_heads(self, table: str, opened: Transaction) -> set[int | None]:
+        """The heads that an output may go on from: what its transaction stands on, and what its branch reads by fallback."""
+        pointers = [catalog.branch_pointer(table=table, branch=branch) for branch in self.build.chain]
+        heads = {pointer.snapshot_id for pointer in pointers if pointer is not None}
+        return heads | ({opened.parent.snapshot_id} if opened.parent is not None else set())
+
+    @property
+    def _is_into_open_transaction(self) -> bool:
+        """Whether this is an upload into somebody's open transaction, in which they and others stage too."""
+        return (self.job.upload or {}).get("transaction") is not None
+
+    def _complete(self, result: JobResult, *, staged: Mapping[str, Pointer | None]) -> None:
         """Make the outputs visible, mark the job and ready the next ones in one step, unless it was taken away."""
         with transaction.atomic():
             builds.lock_build(build=self.build)
@@ -399,7 +461,7 @@ class _Attempt:
                 # Cancelled between its last line and here: the cancellation wins, nothing is visible.
                 self._give_way()
                 return
-            self._commit_outputs(result)
+            self._commit_outputs(result, staged)
             self.job.refresh_from_db()
             signals.job_finished.send(sender=Job, job=self.job)
             builds.advance_build(build=self.build)
@@ -407,16 +469,21 @@ class _Attempt:
             self._say(f"committed {output.rows:,} rows of {path} on {self.build.branch}")
         self._end("completed", 0)
 
-    def _commit_outputs(self, result: JobResult) -> None:
+    def _commit_outputs(self, result: JobResult, staged: Mapping[str, Pointer | None]) -> None:
         outputs = list(self.job.outputs.select_related("transaction", "transaction__dataset"))
         opened = [each.transaction for each in outputs if each.transaction is not None]
-        if opened and (self.job.upload or {}).get("transaction") is None:
-            dataset_services.commit_transactions(
+        if opened and not self._is_into_open_transaction:
+            committed = dataset_services.commit_transactions(
                 transactions=opened,
                 branch=self.build.branch,
                 staging=self.job.staging_branch,
                 by=accounts.principal_for_user(self.build.by),
             )
+            for row in committed:
+                checked = staged[row.dataset.table] or row.parent
+                if row.snapshot_id != (None if checked is None else checked.snapshot_id):
+                    message = f"What was staged for {row.dataset.path} has changed after it was checked."
+                    raise Conflict(message, code="foreign_files")
         for each in outputs:
             written = result.outputs.get(each.path)
             if written is not None:
@@ -475,7 +542,7 @@ class _Attempt:
 
     def _drop_staging(self) -> None:
         """Forget what an earlier attempt staged; an upload into somebody's transaction starts from what they staged."""
-        if (self.job.upload or {}).get("transaction") is None:
+        if not self._is_into_open_transaction:
             tables = [each.table for each in self._list_targets()]
             catalog_services.drop_staging(tables=tables, staging=self.job.staging_branch)
 

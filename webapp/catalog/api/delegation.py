@@ -45,9 +45,12 @@ NONE = Delegation()
 
 
 def delegate(call: Call, ref: TableRef, location: str) -> Delegation:
-    """What the caller needs for the files of a table at this location; nothing for files of this machine."""
+    """What the caller needs for the files of a table at this location: for files of this machine only where to write them.
+
+    There the file system decides who may write: jobs, which are confined, write into folders of their own.
+    """
     if not is_object_location(location):
-        return NONE
+        return _delegate_locally(call, ref, location)
     access = _access(call, _find(ref, by=call.by)[0])
     paths = own_paths(location, _who(call)) if access == Access.WRITE else {}
     keys = _give_keys(call, location, access) if _wants_keys(call) else None
@@ -55,9 +58,16 @@ def delegate(call: Call, ref: TableRef, location: str) -> Delegation:
     return Delegation(_as_config(ref, keys), _as_credentials(location, ref, keys), paths, key)
 
 
+def _delegate_locally(call: Call, ref: TableRef, location: str) -> Delegation:
+    if call.by.job is None or permissions.storage_access(call.by, ref) != Access.WRITE:
+        return NONE
+    paths = own_paths(location, _who(call))
+    return Delegation(properties=paths, key=str(sorted(paths.items())))
+
+
 def without_shown(call: Call, request: CommitRequest) -> CommitRequest:
     """A commit without the properties that its sender was only shown; engines send them back when they make a table."""
-    if not is_object_location(settings.TRIBUTARY_WAREHOUSE):
+    if call.by.job is None and not is_object_location(settings.TRIBUTARY_WAREHOUSE):
         return request  # asking where the table is would cost every commit a query
     _, row = _find(call.table, by=call.by)
     if row is None:
@@ -65,7 +75,7 @@ def without_shown(call: Call, request: CommitRequest) -> CommitRequest:
         location = str(named[-1]).rstrip("/") if named else ""
     else:
         location = row.location
-    if not is_object_location(location):
+    if call.by.job is None and not is_object_location(location):
         return request
     paths = own_paths(location, _who(call))
     updates = [kept for update in request.updates if (kept := drop_own_paths(update, paths)) is not None]
@@ -120,7 +130,7 @@ def _access(call: Call, ref: TableRef) -> Access:
 
 
 def _who(call: Call) -> str:
-    return f"job-{call.by.job.job_id}" if call.by.job is not None else f"user-{call.by.user_id}"
+    return call.by.job.folder if call.by.job is not None else f"user-{call.by.user_id}"
 
 
 def _wants_keys(call: Call) -> bool:

@@ -1,21 +1,28 @@
-"""What a client may do with a table's files in an object store: how much, where, and the policy that says so to the store.
+"""What a client may do with a table's files: how much, where, and the policy that says so to an object store.
 
 A catalog cannot look over a client's shoulder while it writes files, and a key to a table's files is a key to those of all
 branches. So whoever may write a branch, but does not maintain the table, writes into folders of its own below the table's
-`data` and `metadata` and can change no file that is there: not another branch's, not the catalog's.
+`data` and `metadata` and can change no file that is there: not another branch's, not the catalog's. In a `file:` warehouse
+this holds for jobs, whose sandbox has those folders writable and no others.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
-from webapp.catalog.rules.errors import Malformed
+from webapp.catalog.rules.errors import Malformed, Refused
+from webapp.catalog.rules.locations import is_inside
 
 DATA_PATH = "write.data.path"
 METADATA_PATH = "write.metadata.path"
 # A wildcard, a variable or a quote in a location would say something else in a policy than in a request.
 _PLAIN = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_.=@+-]+)+")
+_NAMED = {
+    "add-snapshot": (("snapshot", "manifest-list"),),
+    "set-statistics": (("statistics", "statistics-path"),),
+    "set-partition-statistics": (("partition-statistics", "statistics-path"),),
+}
 _WRITE = ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"]
 
 
@@ -40,6 +47,20 @@ def drop_own_paths(update: Mapping[str, Any], paths: Mapping[str, str]) -> dict[
         return dict(update)
     kept = {key: value for key, value in update["updates"].items() if key not in paths or paths[key] != value}
     return {**update, "updates": kept} if kept or not update["updates"] else None
+
+
+def check_own_files(updates: Iterable[Mapping[str, Any]], *, location: str, who: str) -> None:
+    """Refuse a commit of a job that adds what it has not written into its own folder.
+
+    This is what is seen without opening a file; what the manifests name is checked before it is published.
+    """
+    folder = own_paths(location, who)[METADATA_PATH]
+    for update in updates:
+        for member, key in _NAMED.get(str(update.get("action")), ()):
+            named = (update.get(member) or {}).get(key) if isinstance(update.get(member), dict) else None
+            if not isinstance(named, str) or not is_inside(named, folder):
+                message = f"A job commits files of its own folder {folder} only, and {update['action']} names {named}"
+                raise Refused(message)
 
 
 def session_policy(location: str, access: Access, *, who: str, partition: str = "aws") -> dict[str, Any]:

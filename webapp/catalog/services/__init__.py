@@ -2,6 +2,7 @@
 
 from webapp.catalog.services.branches import create_branch, drop_branch, drop_staging, publish_staging
 from webapp.catalog.services.namespaces import create_namespace, drop_namespace, ensure_namespace, update_properties
+from webapp.catalog.services.staged_files import check_staged, close_job_folders, open_job_folders
 from webapp.catalog.services.tables import (
     commit_table,
     commit_tables,
@@ -15,6 +16,8 @@ from webapp.catalog.services.tables import (
 from webapp.catalog.services.views import commit_view, drop_view, make_view, register_view, rename_view
 
 __all__ = [
+    "check_staged",
+    "close_job_folders",
     "commit_table",
     "commit_tables",
     "commit_view",
@@ -30,6 +33,7 @@ __all__ = [
     "drop_view",
     "ensure_namespace",
     "make_view",
+    "open_job_folders",
     "publish_staging",
     "register_table",
     "register_view",

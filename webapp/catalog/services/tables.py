@@ -11,6 +11,7 @@ from webapp.catalog import permissions, signals
 from webapp.catalog.models import Namespace, Table, View
 from webapp.catalog.queries import TableRow, TableView, find_table, get_chain, load_table, locate, view_of
 from webapp.catalog.rules import commits, lens
+from webapp.catalog.rules.access import check_own_files
 from webapp.catalog.rules.branch_properties import MASTER
 from webapp.catalog.rules.commits import CommitRequest, CreateRequest
 from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, DamagedTable, Malformed, NoSuchNamespace, Refused
@@ -177,6 +178,8 @@ def commit_tables(
 def _prepare(ref: TableRef, row: TableRow, request: CommitRequest, *, by: Principal | None) -> Move | None:
     """Apply a commit and write its file; None when it changes nothing."""
     base = metadata_files.read(row.metadata_location).metadata
+    if by is not None and by.job is not None:
+        check_own_files(request.updates, location=base["location"], who=by.job.folder)
     chain = _chain_for_write(ref, base, by=by)
     request = request.with_chain(chain)
     touched = commits.touched_branches(base, request)
@@ -206,6 +209,9 @@ def _create_by_commit(
 ) -> TableView:
     check_name(ref.name, what="table")
     _check_create(ref, by=by)
+    if by is not None and by.job is not None:
+        message = f"{ref.table} is gone: a job writes tables that were there when it began"
+        raise Refused(message)
     stated = next((update for update in request.updates if update.get("action") == "set-location"), None)
     location = new_location(ref) if stated is None else str(stated.get("location")).rstrip("/")
     if not is_given_location(location, warehouse=warehouse(), levels=ref.namespace, name=ref.name):

@@ -1,4 +1,4 @@
-"""Files of a `file:` warehouse: durable before anything points to them, open for the job processes of other users.
+"""Files of a `file:` warehouse: durable before anything points to them, readable for the job processes of other users.
 
 A file is written under a temporary name, synchronised, renamed and its folder synchronised; only then may the database's
 pointer move.
@@ -21,9 +21,10 @@ from webapp.core.object_store import Absent, Found
 
 FOLDER_MODE = 0o755
 FILE_MODE = 0o644
-DATA_MODE = 0o777
-# Jobs of other users put manifests here; the sticky bit keeps them from removing the catalog's files.
-METADATA_MODE = 0o1777
+# A job's sandbox shows the job these folders, and no other job's for writing; until the job has ended, when its keeper
+# takes them over, they belong to nobody in particular, since its user is chosen late.
+OWN_MODE = 0o777
+_PARTS = ("data", "metadata")
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -164,17 +165,36 @@ def walk(location: str) -> Iterator[Found]:
 
 
 def make_table_folders(location: str) -> None:
-    """The folders of a table; job processes of other users write into them, so the modes do not depend on the umask."""
+    """The folders of a table; job processes of other users read in them, so the modes do not depend on the umask."""
     root = local_path(location)
     with _explained():
         _make_passable(root)
-        for name, mode in (("data", DATA_MODE), ("metadata", METADATA_MODE)):
-            folder = root / name
-            if not folder.is_dir():
-                folder.mkdir(exist_ok=True)
-                folder.chmod(mode)
+        for name in _PARTS:
+            _make_passable(root / name)
         _sync_folder(root)
         _sync_folder(root.parent)
+
+
+def make_own_folders(location: str, name: str) -> list[Path]:
+    """Make the folders of one job below a table's `data` and `metadata`; it alone writes there, and nowhere else."""
+    made = []
+    with _explained():
+        for part in _PARTS:
+            above = local_path(location) / part
+            _make_passable(above)
+            above.chmod(FOLDER_MODE)  # earlier versions let every job write here
+            folder = above / name
+            folder.mkdir(exist_ok=True)
+            folder.chmod(OWN_MODE)
+            made.append(folder)
+    return made
+
+
+def remove_empty_own_folders(location: str, name: str) -> None:
+    """Remove those of a job's folders in which it has left nothing."""
+    for part in _PARTS:
+        with suppress(OSError):
+            (local_path(location) / part / name).rmdir()
 
 
 def local_path(location: str) -> Path:

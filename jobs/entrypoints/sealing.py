@@ -1,0 +1,144 @@
+"""Takes the files of a process that has ended out of everybody's reach, and records what they are. Standard library only.
+
+Who may have written the files may still run: Spark's server writes for many jobs, under a user of its own. So folders are
+frozen from the top, each before what is in it is looked at: from then on nobody can put, rename or remove anything there.
+A file is frozen too, and then it must be a plain one that nobody holds open for writing.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import signal
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+PATIENCE_S = 5.0
+"""Writers that were told to end may take as long to close their files."""
+MOST_PROBLEMS = 20
+DEEPEST = 64
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_KINDS = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+_NO_LEASES = {errno.EINVAL, errno.EACCES, errno.EPERM, errno.ENOLCK, errno.EOPNOTSUPP}
+
+
+@dataclass
+class _Seal:
+    """What was found, as it is written down."""
+
+    files: dict[str, dict[str, Any]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    deadline: float = field(default_factory=lambda: time.monotonic() + PATIENCE_S)
+
+
+def seal(folders: Sequence[str], *, record: str) -> None:
+    """Freeze folders and write down what is in them.
+
+    Args:
+        folders: each lies in a folder that nobody but its owner writes, who gets everything in it.
+        record: the file to write, JSON: `files` from the path to `size` in bytes and `sha256`, and `problems`, texts that
+            name what is no plain file or could not be frozen.
+
+    """
+    signal.signal(signal.SIGIO, signal.SIG_IGN)  # somebody opens a file while it is looked at
+    found = _Seal()
+    for folder in folders:
+        try:
+            owner = os.stat(os.path.dirname(folder))
+            with _opened(folder, _FOLDER) as descriptor:
+                _seal_folder(descriptor, folder, owner, found, depth=0)
+        except OSError as error:
+            found.problems.append(f"{folder} could not be sealed: {error.strerror}")
+    _write(record, {"files": found.files, "problems": found.problems[:MOST_PROBLEMS]})
+
+
+def _seal_folder(descriptor: int, path: str, owner: os.stat_result, found: _Seal, *, depth: int) -> None:
+    if depth > DEEPEST:
+        found.problems.append(f"{path} lies deeper than {DEEPEST} folders")
+        return
+    _freeze(descriptor, owner, 0o755)
+    for name in sorted(os.listdir(descriptor)):
+        below = f"{path}/{name}"
+        kind = stat.S_IFMT(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode)
+        if kind == stat.S_IFDIR:
+            with _opened(name, _FOLDER, dir_fd=descriptor) as inner:
+                _seal_folder(inner, below, owner, found, depth=depth + 1)
+        elif kind == stat.S_IFREG:
+            with _opened(name, _FILE, dir_fd=descriptor) as inner:
+                _seal_file(inner, below, owner, found)
+        else:
+            found.problems.append(f"{below} is {_KINDS.get(kind, 'no file')}: only plain files can be committed")
+
+
+def _seal_file(descriptor: int, path: str, owner: os.stat_result, found: _Seal) -> None:
+    _freeze(descriptor, owner, 0o644)
+    about = os.fstat(descriptor)
+    if not stat.S_ISREG(about.st_mode):
+        found.problems.append(f"{path} was exchanged while it was sealed")
+    elif about.st_nlink > 1:
+        found.problems.append(f"{path} has {about.st_nlink} names (hard links): only plain files can be committed")
+    elif _is_written(descriptor, until=found.deadline):
+        found.problems.append(f"{path} is still held open for writing by another process")
+    else:
+        with os.fdopen(os.dup(descriptor), "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        found.files[path] = {"size": about.st_size, "sha256": digest}
+
+
+def _freeze(descriptor: int, owner: os.stat_result, mode: int) -> None:
+    os.fchown(descriptor, owner.st_uid, owner.st_gid)
+    os.fchmod(descriptor, mode)
+
+
+def _is_written(descriptor: int, *, until: float) -> bool:
+    """Whether any process can still write a frozen file, because it had opened it before: the kernel then grants no lease."""
+    while True:
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        except OSError as error:
+            if error.errno in _NO_LEASES:  # a file system of a network: who writes there is not known here
+                return False
+            if error.errno != errno.EAGAIN:
+                raise
+            if time.monotonic() > until:
+                return True
+            time.sleep(0.05)
+        else:
+            fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+            return False
+
+
+@contextmanager
+def _opened(path: str, flags: int, *, dir_fd: int | None = None) -> Iterator[int]:
+    descriptor = os.open(path, flags, dir_fd=dir_fd)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _write(record: str, content: dict[str, Any]) -> None:
+    """Write a file, for the owner of its folder, whole or not at all; without it nothing of the job can be committed."""
+    temporary = f"{record}.tmp"
+    with suppress(OSError):
+        owner = os.stat(os.path.dirname(record))
+        with open(temporary, "x", encoding="utf-8") as file:
+            _freeze(file.fileno(), owner, 0o600)
+            json.dump(content, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(temporary, record)

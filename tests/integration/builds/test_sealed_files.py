@@ -1,0 +1,183 @@
+"""Jobs that go for files: of master, of other transactions, and their own after they were committed. None gets anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.factories.builds import HEAD, Stack, make_transform
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+VICTIM = "/shop/held/victim"
+BRANCH = "attack"
+PLACES = """
+import os, pathlib
+from urllib.parse import urlsplit
+def local(location):
+    return pathlib.Path(urlsplit(location).path)
+table = out.load()
+root = local(table.location())
+own = local(table.properties["write.data.path"])
+"""
+UNLINK = f"""{PLACES}
+refused = []
+files = [path for path in root.glob("data/**/*") if path.is_file()]
+folders = [root, root / "data", root / "metadata", *[path.parent for path in files]]
+assert files
+for act in (
+    *[path.unlink for path in files],
+    *[lambda path=path: path.write_bytes(b"") for path in files],
+    *[lambda path=path: path.chmod(0o666) for path in files],
+    *[lambda path=path: path.rename(path.with_name("gone")) for path in folders],
+    *[lambda path=path: (path / "new").write_bytes(b"") for path in folders],
+    *[lambda path=path: os.link(path, own / path.name) for path in files],
+    *[lambda path=path: path.unlink() for path in root.glob("metadata/*.json")],
+):
+    try:
+        act()
+    except OSError as error:
+        refused.append(error.strerror)
+    else:
+        print("GOT THROUGH")
+print("refused", sorted(set(refused)))
+files[0].unlink()
+"""
+FORGE = f"""{PLACES}
+import pyarrow.parquet as pq
+file = next(path for path in root.glob("data/**/*.parquet"))
+forged = pq.read_table(file).to_pandas()
+forged["b"] = "forged"
+new = own / file.name
+pq.write_table(pa.Table.from_pandas(forged), new)
+new.rename(file)
+"""
+WRITE = "out.write_table(i0.arrow())"
+LEFT = """
+import socket
+os.chdir(own)
+path.rename("kept")
+path.symlink_to("/etc/passwd")
+os.mkfifo("pipe")
+socket.socket(socket.AF_UNIX).bind("listener")
+os.link("kept", "second")
+(own / "deep").mkdir()
+(own / "deep" / "link").symlink_to(own.parent, target_is_directory=True)
+"""
+CHANGED = {
+    "not there as a plain file": "path.unlink()",
+    "bytes long and not": "path.write_bytes(path.read_bytes() * 2)",
+    "is damaged": "[p.write_bytes(b'no manifest') for p in local(table.properties['write.metadata.path']).glob('*-m0.avro')]",
+}
+
+
+def attack(name: str, body: str, output: str = VICTIM) -> str:
+    return make_transform(name, inputs=["/shop/raw"], output=output, body=body)
+
+
+@pytest.fixture(scope="module")
+def held(stack: Stack) -> Iterator[Stack]:
+    """An installation with rows of a victim on master, and a branch to attack them from."""
+    stack.commit({"pipelines/held.py": HEAD + attack("victim", WRITE)})
+    assert stack.build(VICTIM)["state"] == "COMPLETED"
+    stack.call("POST", "/repositories/shop/branches", json={"name": BRANCH, "start_point": "master"}, expect=201)
+    yield stack
+    stack.call("DELETE", f"/repositories/shop/branches/{BRANCH}")
+
+
+def run_attack(stack: Stack, body: str, output: str = VICTIM) -> tuple[dict[str, Any], str]:
+    """Build on the branch what does harm; return its job and log. Whatever it did, master has the rows it had."""
+    before = stack.rows(VICTIM)
+    stack.commit({"pipelines/held.py": HEAD + attack("victim", body, output)}, branch=BRANCH)
+    build = stack.build(output, branch=BRANCH, force=True)
+    (job,) = build["jobs"]
+    assert build["state"] == "FAILED", (build, stack.log(job["id"]))
+    assert stack.rows(VICTIM) == before == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
+    assert stack.open_transactions() == []
+    return job, stack.log(job["id"])
+
+
+def test_files_of_master_are_out_of_reach_from_a_branch(held: Stack) -> None:
+    job, log = run_attack(held, UNLINK)
+    assert "GOT THROUGH" not in log
+    assert "refused ['Invalid cross-device link', 'Read-only file system'" in log
+    assert "Read-only file system" in job["reason"]
+
+
+def test_a_file_of_master_is_not_exchanged_for_a_forged_one(held: Stack) -> None:
+    job, _ = run_attack(held, FORGE)
+    assert "Invalid cross-device link" in job["reason"] or "Read-only file system" in job["reason"]
+
+
+def test_what_a_job_leaves_is_sealed_if_it_is_a_plain_file_and_fails_the_job_by_name_if_not(held: Stack) -> None:
+    job, _ = run_attack(held, "\n".join([WRITE, PLACES, "path = next(own.glob('*.parquet'))", LEFT]))
+    for what in ("a symbolic link", "a named pipe", "a socket", "(hard links)", "deep/link is a symbolic link"):
+        assert what in job["reason"], job
+    kept = [path for path in held.home.glob(f"warehouse/**/job-{job['id']}-*/**/*") if not path.is_symlink()]
+    assert {path.stat().st_mode & 0o022 for path in kept if path.is_file() or path.is_dir()} == {0}
+
+
+@pytest.mark.parametrize("what", CHANGED)
+def test_what_a_job_has_changed_after_it_was_committed_is_not_published(held: Stack, what: str) -> None:
+    job, _ = run_attack(held, "\n".join([WRITE, PLACES, "path = next(own.glob('*.parquet'))", CHANGED[what]]))
+    assert what in job["reason"], job
+    assert f"/job-{job['id']}-1/" in job["reason"]
+
+
+COMMIT = """
+from pyiceberg.manifest import DataFile
+from jobs.engine.writer import _commit_files, _write_files
+"""
+
+
+def test_a_commit_names_no_file_of_another_transaction(held: Stack) -> None:
+    """Not by its manifest, not by its manifest list, not by its snapshot."""
+    found = held.call("GET", f"/datasets?path={VICTIM}")["results"][0]
+    opened = held.call(
+        "POST", f"/datasets/{found['id']}/transactions", json={"branch": "other", "type": "SNAPSHOT"}, expect=201
+    )
+    assert held.upload(VICTIM, "a,b\n7,secret\n", branch="other", transaction=opened["id"]).status_code == 201
+    files = [path for path in held.home.glob("warehouse/shop/held/victim-*/data/job-*/*.parquet")]
+    theirs = max(files, key=lambda path: path.stat().st_mtime)
+    lists = held.home.glob("warehouse/shop/held/victim-*/metadata/job-*/snap-*.avro")
+    their_list = max(lists, key=lambda path: path.stat().st_mtime)
+    named = f"""{WRITE}{PLACES}{COMMIT}
+(file,) = _write_files(table, iter(i0.arrow().to_batches()))
+file._data[1] = "file://{theirs}"
+assert file.file_path == "file://{theirs}"
+_commit_files(table, [file], is_append=True, job_id="")
+"""
+    try:
+        for body, why in (
+            (named, "neither its own nor a file that the table had"),
+            (
+                f"""{PLACES}
+from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import Operation, Summary
+snapshot = Snapshot(snapshot_id=77, parent_snapshot_id=table.metadata.current_snapshot_id, sequence_number=1000,
+    manifest_list="file://{their_list}", summary=Summary(Operation.APPEND), schema_id=table.metadata.current_schema_id)
+with table.transaction() as act:
+    act._apply((AddSnapshotUpdate(snapshot=snapshot), SetSnapshotRefUpdate(
+        ref_name="main", type="branch", snapshot_id=77)), ())
+""",
+                "files of its own folder",
+            ),
+            (
+                f"""{PLACES}
+(theirs,) = [snap for snap in table.metadata.snapshots if snap.manifest_list.endswith("{their_list.name}")]
+with table.transaction() as act:
+    act._apply(*act._set_ref_snapshot(theirs.snapshot_id, "main", "branch"))
+""",
+                "no part of what it started from",
+            ),
+        ):
+            held.commit({"pipelines/held.py": HEAD + attack("victim", body)}, branch=BRANCH)
+            build = held.build(VICTIM, branch=BRANCH, force=True)
+            (job,) = build["jobs"]
+            assert build["state"] == "FAILED", (build, held.log(job["id"]))
+            assert why in job["reason"], (job, held.log(job["id"]))
+    finally:
+        held.call("POST", f"/datasets/{found['id']}/transactions/{opened['id']}/abort")
+    assert held.rows(VICTIM) == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]

@@ -1,0 +1,156 @@
+"""The folders that a job writes in its tables, and the check of what it staged before anybody else sees it.
+
+While a job runs nothing that it wrote is certain: it may exchange files that it has committed. When its process has ended and
+its files are frozen, every manifest and file that its snapshots name is either one of those or one that the table had before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from webapp.catalog import queries
+from webapp.catalog.rules import lens
+from webapp.catalog.rules.access import METADATA_PATH, own_paths
+from webapp.catalog.rules.errors import DamagedTable, Invalid
+from webapp.catalog.rules.locations import is_inside
+from webapp.catalog.rules.metadata import Metadata, ancestry, walk_back
+from webapp.catalog.rules.pointers import Pointer
+from webapp.catalog.storage import local_files
+from webapp.core.object_store import is_object_location
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import ManifestFile
+
+Sealed = Mapping[str, Mapping[str, Any]]
+"""What is known of each frozen file, by its path; see jobs/entrypoints/sealing.py."""
+
+
+def open_job_folders(*, table: str, folder: str) -> list[Path]:
+    """Make the folders of that name below a table's `data` and `metadata`; none where its files are in an object store."""
+    location = queries.get_metadata(table=table)["location"]
+    return [] if is_object_location(location) else local_files.make_own_folders(location, folder)
+
+
+def close_job_folders(*, table: str, folder: str) -> None:
+    """Remove those of a job's folders that it has left empty."""
+    location = queries.get_metadata(table=table)["location"]
+    if not is_object_location(location):
+        local_files.remove_empty_own_folders(location, folder)
+
+
+def check_staged(
+    *, table: str, staging: str, folder: str, sealed: Sealed, stands_on: Collection[int | None] | None
+) -> Pointer | None:
+    """Check what a job has staged on a table; return where its staging branch points, None where it staged nothing.
+
+    Args:
+        table: the table.
+        staging: the branch that it wrote.
+        folder: the name of its folders.
+        sealed: the files in them; those of an object store are not frozen, so only their names are checked.
+        stands_on: heads of branches, from whose history its own snapshots may go on; None where others stage there too.
+
+    Raises:
+        Invalid: something is named that the job may not name, or that is not there.
+
+    """
+    metadata = queries.get_metadata(table=table)
+    pointer = lens.pointer(metadata, staging)
+    if pointer is None:
+        return None
+    check = _Check(table, metadata["location"], folder, sealed)
+    own: list[dict[str, Any]] = []
+    base: dict[str, Any] | None = None
+    for snapshot in walk_back(metadata["snapshots"], pointer.snapshot_id):
+        if not check.is_own_snapshot(snapshot):
+            base = snapshot
+            break
+        own.append(snapshot)
+    if base is not None and stands_on is not None and base["snapshot-id"] not in _list_histories(metadata, stands_on):
+        message = f"The job staged snapshot {base['snapshot-id']} of {table}, which is no part of what it started from"
+        raise Invalid(message, code="foreign_files")
+    try:
+        check.run(own, base)
+    except DamagedTable as error:
+        # Not a state of the table that may pass: the job itself wrote this.
+        raise Invalid(error.detail, code="foreign_files") from error
+    return pointer
+
+
+def _list_histories(metadata: Metadata, heads: Collection[int | None]) -> set[int]:
+    return {snapshot["snapshot-id"] for head in heads for snapshot in ancestry(metadata, head)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """What one job may name in one table."""
+
+    table: str
+    location: str
+    folder: str
+    sealed: Sealed
+
+    def is_own_snapshot(self, snapshot: Mapping[str, Any]) -> bool:
+        """Whether the job has committed a snapshot: the catalog takes none from it that lies elsewhere."""
+        return is_inside(str(snapshot.get("manifest-list")), own_paths(self.location, self.folder)[METADATA_PATH])
+
+    def run(self, own: list[dict[str, Any]], base: Mapping[str, Any] | None) -> None:
+        """Check the job's snapshots, which go on from `base`."""
+        # Late: PyIceberg takes a second to import.
+        from webapp.catalog.storage.manifests import read_entries, read_manifest_list
+
+        before = {} if base is None else self._index(read_manifest_list(base["manifest-list"], table=self.location))
+        manifests: dict[str, ManifestFile] = {}
+        replaced: dict[str, ManifestFile] = {}
+        for snapshot in own:
+            self._check_own(snapshot["manifest-list"], "manifest list")
+            listed = self._index(read_manifest_list(snapshot["manifest-list"], table=self.location))
+            replaced |= {path: manifest for path, manifest in before.items() if path not in listed}
+            manifests |= listed
+        taken_over: list[str] = []
+        for path in manifests.keys() - before.keys():
+            self._check_own(path, "manifest")
+            for entry in read_entries(manifests[path], table=self.location):
+                named = entry.data_file.file_path
+                if self._is_own(named):
+                    self._check_own(named, "file", size=entry.data_file.file_size_in_bytes)
+                else:
+                    taken_over.append(named)
+        if taken_over:
+            # Whoever replaces a manifest repeats the files in it that stay.
+            kept = {entry.data_file.file_path for entry in self._list_entries(replaced)}
+            foreign = next((path for path in taken_over if path not in kept), None)
+            if foreign is not None:
+                raise self._refuse(foreign, "file", "neither its own nor a file that the table had")
+
+    def _list_entries(self, manifests: Mapping[str, ManifestFile]) -> Iterator[Any]:
+        from webapp.catalog.storage.manifests import read_entries
+
+        for manifest in manifests.values():
+            yield from read_entries(manifest, table=self.location)
+
+    @staticmethod
+    def _index(manifests: list[ManifestFile]) -> dict[str, ManifestFile]:
+        return {manifest.manifest_path: manifest for manifest in manifests}
+
+    def _is_own(self, path: str) -> bool:
+        return any(is_inside(path, own) for own in own_paths(self.location, self.folder).values())
+
+    def _check_own(self, path: str, what: str, *, size: int | None = None) -> None:
+        if not self._is_own(path):
+            raise self._refuse(path, what, "neither its own nor one that the table had")
+        if is_object_location(self.location):
+            return
+        from webapp.catalog.storage.references import spellings
+
+        found = next((self.sealed[name] for name in spellings(path) if name in self.sealed), None)
+        if found is None:
+            raise self._refuse(path, what, "not there as a plain file")
+        if size is not None and found["size"] != size:
+            raise self._refuse(path, what, f"{found['size']} bytes long and not {size}")
+
+    def _refuse(self, path: str, what: str, why: str) -> Invalid:
+        return Invalid(f"The job staged the {what} {path} of {self.table}, which is {why}", code="foreign_files")
