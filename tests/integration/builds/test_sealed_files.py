@@ -101,7 +101,7 @@ def run_attack(stack: Stack, body: str, output: str = VICTIM) -> tuple[dict[str,
 def test_files_of_master_are_out_of_reach_from_a_branch(held: Stack) -> None:
     job, log = run_attack(held, UNLINK)
     assert "GOT THROUGH" not in log
-    assert "refused ['Invalid cross-device link', 'Read-only file system'" in log
+    assert "refused [" in log, log
     assert "Read-only file system" in job["reason"]
 
 
