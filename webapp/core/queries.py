@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -34,8 +35,18 @@ class PartHealth:
 
 
 def check_parts() -> list[PartHealth]:
-    """Every part: database, broker, worker, spark, warehouse, disk, sandbox."""
-    return [_database(), _broker(), _worker(), check_spark(), _warehouse(), _disk(), _sandbox()]
+    """Every part: database, broker, worker, spark, warehouse, disk, sandbox, and those that the apps above have told of."""
+    own = [_database(), _broker(), _worker(), check_spark(), _warehouse(), _disk(), _sandbox()]
+    return [*own, *(check() for check in _registered)]
+
+
+def register_part(check: Callable[[], PartHealth]) -> None:
+    """Add a part that an app above looks after; call it from `AppConfig.ready`."""
+    if check not in _registered:
+        _registered.append(check)
+
+
+_registered: list[Callable[[], PartHealth]] = []
 
 
 def _database() -> PartHealth:

@@ -26,6 +26,7 @@ from webapp.git.errors import (
     UnknownPath,
     UnknownRef,
 )
+from webapp.git.identity import Identity, advance_identity, read_identity
 from webapp.git.locks import UNCHANGED_SECONDS, Lease, find_locks, hold_lease, remove_leftovers, remove_stale_locks
 from webapp.git.paths import check_path
 from webapp.git.values import Blob, Change, CommitInfo, Entry, EntryKind, MergeMethod, MergeState, Person
@@ -131,6 +132,14 @@ class GitRepository:
     def remove(self) -> None:
         """Delete the repository from the disk."""
         shutil.rmtree(self.path)
+
+    def read_identity(self) -> Identity | None:
+        """Return what this copy says of itself: whose it is and how new."""
+        return read_identity(self.path)
+
+    def advance(self, *, uid: str, at_least: int) -> int:
+        """Count a move in this copy, from now on one of the repository `uid`; return the number."""
+        return advance_identity(self.path, uid=uid, at_least=at_least)
 
     def find_damage(self) -> str:
         """Have Git look at every object; return what it complains of, or nothing."""

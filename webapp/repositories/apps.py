@@ -12,10 +12,13 @@ class RepositoriesConfig(AppConfig):
     def ready(self) -> None:
         """Register the sweeps, for what a crash lost and what is due again, and tell webhooks of pushes."""
         from webapp.core.fsck import register_check
+        from webapp.core.queries import register_part
         from webapp.core.sweeps import register_sweep
         from webapp.repositories import signals
         from webapp.repositories.services import (
             check_repositories,
+            check_repositories_part,
+            sweep_deletions,
             sweep_deliveries,
             sweep_leftovers,
             sweep_locks,
@@ -27,7 +30,9 @@ class RepositoriesConfig(AppConfig):
         register_sweep(name="repository heads", every_seconds=3, run=sweep_settled_heads)
         register_sweep(name="repository locks", every_seconds=3, run=sweep_locks)
         register_sweep(name="unfinished objects", every_seconds=3600, run=sweep_leftovers)
+        register_sweep(name="branch deletions", every_seconds=5, run=sweep_deletions)
         register_sweep(name="webhooks", every_seconds=5, run=sweep_deliveries)
+        register_part(check_repositories_part)
         register_check(
             name="repositories",
             promise="Git finds every object whole, and every branch where it was announced",

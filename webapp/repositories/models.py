@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
+from uuid import uuid4
 
 from django.conf import settings
 from django.contrib.auth.models import Group
@@ -33,6 +34,10 @@ class Repository(models.Model):
     default_branch = models.CharField(max_length=200, default=MASTER)
     created_at = models.DateTimeField(default=clock.now)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    uid = models.UUIDField(default=uuid4, editable=False)
+    """In the bare repository too: a copy that names another one is of another repository or installation."""
+    generation = models.PositiveBigIntegerField(default=0)
+    """Counts announced moves, in the bare repository first: a copy that counts less is an older one. 0: never said."""
 
     class Meta(TypedModelMeta):
         verbose_name_plural = "repositories"
@@ -72,6 +77,46 @@ class BranchRecord(models.Model):
 
     def __str__(self) -> str:
         return f"{self.repository_id}:{self.name}"
+
+
+class BranchDeletion(models.Model):
+    """Somebody's act of deleting a branch, kept before its ref goes and until all that follows is done.
+
+    A branch that Git lacks is deleted only where this row says so; else the copy is not what it should be.
+    """
+
+    repository = models.ForeignKey(Repository, on_delete=models.CASCADE, related_name="deletions")
+    branch = models.CharField(max_length=200)
+    head = models.CharField(max_length=40)
+    data = models.CharField(max_length=10, default="delete", choices=[("delete", "goes too"), ("keep", "stays")])
+    is_push = models.BooleanField(default=False)
+    """Git itself removes the ref then, or does not; nobody does it for the pusher."""
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    created_at = models.DateTimeField(default=clock.now)
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["repository", "branch"], name="branch_deletion_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.repository_id}: delete {self.branch}"
+
+
+class CopyDamage(models.Model):
+    """A copy of a repository on some machine that is not what the database knows: nothing writes it, nothing follows it."""
+
+    repository = models.ForeignKey(Repository, on_delete=models.CASCADE, related_name="damages")
+    place = models.CharField(max_length=500)
+    """The machine and the folder."""
+    problem = models.TextField()
+    seen_at = models.DateTimeField(default=clock.now)
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [models.UniqueConstraint(fields=["repository", "place"], name="copy_damage_once")]
+
+    def __str__(self) -> str:
+        return f"{self.repository_id} at {self.place}"
 
 
 class Publication(models.Model):

@@ -53,6 +53,7 @@ def publish(*, repository: Repository, branch: str, sha: str) -> None:
     """Publish one commit on one branch. Does nothing when the branch has moved on: its new head has its own turn."""
     if find_head_sha(repository=repository, branch=branch) != sha:
         return
+    repository_services.check_copy(repository=repository)
     publication = Publication.objects.filter(repository=repository, branch=branch, sha=sha).first()
     if publication is not None and publication.finished_at is not None:
         return

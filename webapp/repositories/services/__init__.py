@@ -1,6 +1,7 @@
 """Everything that changes a repository; keyword-only, `by` is the actor."""
 
 from webapp.git.values import Change, Person
+from webapp.repositories.services.accepting import accept_copy
 from webapp.repositories.services.announcements import (
     announce,
     announce_pushed,
@@ -11,6 +12,8 @@ from webapp.repositories.services.announcements import (
 from webapp.repositories.services.branches import check_branch_name_is_free, create_branch, delete_branch
 from webapp.repositories.services.checking import check_repositories
 from webapp.repositories.services.commits import commit_files, commit_to_new_branch, land_merge, merge, prepare_merge
+from webapp.repositories.services.copies import check_copy, check_repositories_part
+from webapp.repositories.services.deletions import sweep_deletions
 from webapp.repositories.services.locks import sweep_leftovers, sweep_locks
 from webapp.repositories.services.protections import remove_protection, set_protection
 from webapp.repositories.services.pushes import PushRules, check_push
@@ -33,13 +36,16 @@ __all__ = [
     "Change",
     "Person",
     "PushRules",
+    "accept_copy",
     "add_webhook",
     "announce",
     "announce_event",
     "announce_pushed",
     "check_branch_name_is_free",
+    "check_copy",
     "check_push",
     "check_repositories",
+    "check_repositories_part",
     "commit_files",
     "commit_to_new_branch",
     "create_branch",
@@ -56,6 +62,7 @@ __all__ = [
     "set_member",
     "set_protection",
     "set_publication",
+    "sweep_deletions",
     "sweep_deliveries",
     "sweep_heads",
     "sweep_leftovers",

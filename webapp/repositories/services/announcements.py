@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from django.db import transaction
@@ -17,9 +18,10 @@ from webapp.repositories import signals
 from webapp.repositories.models import FAILED, PUBLISHED, BranchRecord, Publication, Repository
 from webapp.repositories.rules.ancestry import Candidate, choose_parent
 from webapp.repositories.rules.pipeline import read_folders
+from webapp.repositories.services.copies import count_move, find_copy_problem, note_damages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from webapp.accounts.rules.principals import Principal
     from webapp.git.repository import GitRepository
@@ -63,46 +65,97 @@ def announce_pushed(*, repository: Repository, updates: Iterable[RefUpdate], by:
 
 def sweep_heads() -> int:
     """Announce again what a crash between Git and the database lost; return how many branches that were."""
+    looks = _look_at_all()
     repeated = 0
-    for repository, name, before, after in _find_unannounced():
-        announce(repository=repository, branch=name, before=before, after=after, by=None)
-        repeated += 1
+    for look in looks:
+        for name, (before, after) in look.moved.items():
+            announce(repository=look.repository, branch=name, before=before, after=after, by=None)
+            repeated += 1
     return repeated
 
 
 def sweep_settled_heads() -> dict[str, int]:
-    """Announce what was found unannounced by the call before as well: a move that is just being announced is left."""
+    """Announce what was found unannounced by the call before as well: a move that is just being announced is left.
+
+    What is wrong with a copy is told in the same way, once two looks have seen it.
+    """
     global _seen_before  # noqa: PLW0603 - what this process saw last time, worthless to any other
-    found = {
-        (repository.pk, name, after): (repository, before) for repository, name, before, after in _find_unannounced()
-    }
+    looks = _look_at_all()
+    seen: set[tuple[int, str, str]] = set()
+    damaged: list[tuple[Repository, str]] = []
     repeated = 0
-    for (_, name, after), (repository, before) in found.items():
-        if (repository.pk, name, after) in _seen_before:
-            announce(repository=repository, branch=name, before=before, after=after, by=None)
-            repeated += 1
-    _seen_before = set(found)
+    for look in looks:
+        pk = look.repository.pk
+        if look.problem:
+            # What is wrong may be told in other numbers by now.
+            seen.add((pk, "", "problem"))
+            if (pk, "", "problem") in _seen_before:
+                damaged.append((look.repository, look.problem))
+        for name, (before, after) in look.moved.items():
+            seen.add((pk, name, after))
+            if (pk, name, after) in _seen_before:
+                announce(repository=look.repository, branch=name, before=before, after=after, by=None)
+                repeated += 1
+    _seen_before = seen
+    note_damages(problems=damaged)
     return {"heads announced again": repeated} if repeated else {}
 
 
 _seen_before: set[tuple[int, str, str]] = set()
 
 
-def _find_unannounced() -> Iterator[tuple[Repository, str, str, str]]:
-    """Yield repository, branch, announced head and present head ("" for a deleted branch) where they differ."""
-    for repository in Repository.objects.all():
-        try:
-            heads = repository.git.list_heads()
-        except GitError:
-            # One broken repository must not keep the others from being swept; readiness reports it.
-            continue
-        known = dict(repository.branches.values_list("name", "announced_head"))
-        moved = [name for name in {*heads, *known} if heads.get(name, "") != known.get(name, "")]
-        for name in sorted(moved, key=lambda item: (item not in heads, item != repository.default_branch, item)):
-            before, after = known.get(name, ""), heads.get(name, "")
-            if after and _clashes(known, heads, name):
-                continue
-            yield repository, name, before, after
+@dataclass(slots=True)
+class _Look:
+    """What a copy has that was not announced."""
+
+    repository: Repository
+    problem: str = ""
+    """Why nothing of this copy is followed, or what it lacks."""
+    moved: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Branch → announced and present head."""
+
+
+def _look_at_all() -> list[_Look]:
+    return [_look_at(repository) for repository in Repository.objects.order_by("pk")]
+
+
+def _look_at(repository: Repository) -> _Look:
+    look = _Look(repository)
+    try:
+        git = repository.git
+        heads = git.list_heads()
+    except GitError as error:
+        # One broken repository must not keep the others from being swept.
+        look.problem = str(error)
+        return look
+    look.problem = find_copy_problem(repository, git)
+    if look.problem:
+        return look
+    known = dict(repository.branches.values_list("name", "announced_head"))
+    moved = [name for name in heads if heads[name] != known.get(name, "")]
+    for name in sorted(moved, key=lambda item: (item != repository.default_branch, item)):
+        if not _clashes(known, heads, name):
+            look.moved[name] = (known.get(name, ""), heads[name])
+    look.problem = describe_absence(repository, list_absent(repository, heads))
+    return look
+
+
+def list_absent(repository: Repository, heads: Mapping[str, str]) -> list[str]:
+    """Return the branches that Git lacks although nobody has deleted them."""
+    meant = set(repository.deletions.values_list("branch", flat=True))
+    known = set(repository.branches.values_list("name", flat=True))
+    return sorted(known - meant - set(heads))
+
+
+def describe_absence(repository: Repository, absent: Sequence[str]) -> str:
+    """Say which branches are missing, and what to do; nothing where none is."""
+    if not absent:
+        return ""
+    shown = ", ".join(absent[:5]) + (f" and {len(absent) - 5} more" if len(absent) > 5 else "")
+    return (
+        f"Git lacks {shown}, which nobody deleted; their data is untouched. Bring the folder {repository.path} back "
+        f"from a newer backup, or run `manage.py accept_repository {repository.name}` to go on without."
+    )
 
 
 def set_publication(
@@ -159,6 +212,7 @@ def _announce_head(
         record.announced_head = after
     record.name = branch
     record.save()
+    count_move(repository, git)
     set_publication(repository=repository, branch=branch, sha=after, status="pending")
     Publication.objects.filter(repository=repository, branch=branch, sha=after).update(created_at=clock.now())
     if is_new:
@@ -177,6 +231,8 @@ def _announce_deletion(
     if record is not None:
         repository.branches.filter(parent=branch).update(parent=record.parent)
         record.delete()
+        count_move(repository, repository.git)
+    repository.deletions.filter(branch=branch).delete()
     Publication.objects.filter(repository=repository, branch=branch).delete()
     _send_commit(repository, branch, before=before, after="", by=by)
     signals.branch_deleted.send(sender=Repository, repository=repository, branch=branch, data=data, by=by)

@@ -12,6 +12,8 @@ from webapp.repositories import permissions
 from webapp.repositories.errors import git_refusals
 from webapp.repositories.rules.names import check_new_branch_name
 from webapp.repositories.services.announcements import announce
+from webapp.repositories.services.copies import check_copy
+from webapp.repositories.services.deletions import carry_out, intend_deletion
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
@@ -39,6 +41,7 @@ def create_branch(*, repository: Repository, name: str, start_point: str = "", p
     The parent is the branch of the start point; for a commit it may be named, else the nearest branch is found.
     """
     permissions.check_write(by, repository)
+    check_copy(repository=repository)
     check_branch_name_is_free(repository=repository, name=name)
     git = repository.git
     start = start_point or repository.default_branch
@@ -64,12 +67,11 @@ def delete_branch(
     if permissions.find_protection(repository, name) is not None:
         message = f"Branch {name} is protected; remove its protection first."
         raise Conflict(message, code="branch_protected")
-    git = repository.git
+    check_copy(repository=repository)
     with git_refusals():
-        head = git.get_head(name)
-        with transaction.atomic():
-            announce(repository=repository, branch=name, before=head, after="", by=by, data=data)
-            git.delete_branch(name, expected=head)
+        head = repository.git.get_head(name)
+        deletion = intend_deletion(repository=repository, branch=name, head=head, data=data, by=by)
+        carry_out(deletion=deletion, by=by)
     accounts.record_audit(
         by=by, verb="delete_branch", object=f"{repository.name}:{name}", detail={"head": head, "data": data}
     )

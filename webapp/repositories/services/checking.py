@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
+from webapp.core import clock
 from webapp.core.fsck import Finding, Note
 from webapp.git.errors import GitError
-from webapp.repositories.models import BranchRecord, Repository
-from webapp.repositories.services.announcements import announce
+from webapp.git.http_backend import PUSH_SECONDS
+from webapp.repositories.models import Repository
+from webapp.repositories.services.announcements import announce, describe_absence, list_absent
+from webapp.repositories.services.copies import find_copy_problem
+from webapp.repositories.services.deletions import sweep_deletions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from webapp.git.repository import GitRepository
 
+LATE = timedelta(seconds=2 * PUSH_SECONDS)
 RESTORE = "Bring the folder back from a backup."
 
 
@@ -48,33 +54,42 @@ def _check_objects(repository: Repository, git: GitRepository) -> Iterator[Findi
 
 
 def _check_branches(repository: Repository, git: GitRepository) -> Iterator[Finding]:
+    problem = find_copy_problem(repository, git)
+    if problem:
+        yield Finding(
+            code="copy_refused",
+            object=repository.name,
+            problem=problem,
+            way_out="Until then it can be read, and nothing is written to it.",
+        )
+        return
     heads = git.list_heads()
-    for record in BranchRecord.objects.filter(repository=repository).order_by("name"):
-        head = heads.pop(record.name, "")
-        about = f"{repository.name}:{record.name}"
-        if not head:
-            yield Finding(
-                code="branch_missing",
-                object=about,
-                problem=f"It was at {record.announced_head[:7]}, and Git has no such branch.",
-                way_out=RESTORE,
-            )
-        elif head != record.announced_head:
+    for name in list_absent(repository, heads):
+        yield Finding(
+            code="branch_missing",
+            object=f"{repository.name}:{name}",
+            problem="Git has no such branch, and nobody deleted it.",
+            way_out=describe_absence(repository, [name]),
+        )
+    for deletion in repository.deletions.filter(created_at__lt=clock.now() - LATE):
+        yield Finding(
+            code="deletion_unfinished",
+            object=f"{repository.name}:{deletion.branch}",
+            problem=f"Its deletion began at {deletion.created_at:%Y-%m-%d %H:%M} and has not ended.",
+            way_out="The sweeper takes it on: look whether it runs.",
+            repair=sweep_deletions,
+        )
+    known = dict(repository.branches.values_list("name", "announced_head"))
+    for name, head in heads.items():
+        if head != known.get(name):
+            before = known.get(name, "")
             yield Finding(
                 code="branch_unannounced",
-                object=about,
-                problem=f"Git has {head[:7]}, and {record.announced_head[:7]} was announced.",
+                object=f"{repository.name}:{name}",
+                problem=f"Git has it at {head[:7]}; announced is {before[:7] or 'nothing'}.",
                 way_out="Announce the head.",
-                repair=partial(_announce, repository, record.name, record.announced_head, head),
+                repair=partial(_announce, repository, name, before, head),
             )
-    for name, head in heads.items():
-        yield Finding(
-            code="branch_unannounced",
-            object=f"{repository.name}:{name}",
-            problem=f"Git has it at {head[:7]}, and it was never announced.",
-            way_out="Announce the head.",
-            repair=partial(_announce, repository, name, "", head),
-        )
 
 
 def _announce(repository: Repository, branch: str, before: str, after: str) -> None:

@@ -14,6 +14,7 @@ from webapp.repositories import permissions
 from webapp.repositories.errors import git_refusals
 from webapp.repositories.services.announcements import announce
 from webapp.repositories.services.branches import create_branch, delete_branch
+from webapp.repositories.services.copies import check_copy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +45,7 @@ def commit_files(
     """Commit changes of files to a branch, in one piece or not at all."""
     past_protection = permissions.check_move_branch(by, repository, branch)
     check_room()
+    check_copy(repository=repository)
     committer = person_of(by)
     with git_refusals():
         commit = repository.git.commit_changes(
@@ -104,6 +106,7 @@ def merge(
     The caller has decided that the merge is allowed: approvals and protections are its business.
     """
     permissions.check_write(by, repository)
+    check_copy(repository=repository)
     committer = person_of(by)
     with git_refusals():
         commit = repository.git.merge(
@@ -131,6 +134,7 @@ def prepare_merge(
 ) -> str:
     """Make a merge commit that no branch points to yet, so that its hash can be kept before it lands."""
     permissions.check_write(by, repository)
+    check_copy(repository=repository)
     committer = person_of(by)
     with git_refusals():
         return repository.git.prepare_merge(
@@ -145,6 +149,7 @@ def prepare_merge(
 
 def land_merge(*, repository: Repository, branch: str, expected_head: str, sha: str, by: Principal) -> None:
     """Move a branch to a prepared merge commit, if the branch still points where the merge was made for."""
+    check_copy(repository=repository)
     with git_refusals():
         repository.git.move_branch(branch, expected=expected_head, sha=sha)
     announce(repository=repository, branch=branch, before=expected_head, after=sha, by=by)

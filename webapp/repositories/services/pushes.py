@@ -9,6 +9,8 @@ from webapp.accounts import services as accounts
 from webapp.core.errors import AppError
 from webapp.repositories import permissions
 from webapp.repositories.rules.names import check_new_branch_name
+from webapp.repositories.services.copies import check_copy
+from webapp.repositories.services.deletions import intend_deletion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,6 +34,10 @@ class PushRules:
 def check_push(*, repository: Repository, updates: Iterable[RefUpdate], by: Principal) -> list[str]:
     """Return why a push is refused, one line each; an empty list lets it in."""
     wanted = list(updates)
+    try:
+        check_copy(repository=repository)
+    except AppError as error:
+        return [error.detail]
     if len(wanted) > MAX_REFS:
         return [f"a push moves at most {MAX_REFS} refs"]
     rules = PushRules(
@@ -47,7 +53,13 @@ def check_push(*, repository: Repository, updates: Iterable[RefUpdate], by: Prin
         accounts.record_audit(
             by=by, verb="push", object=repository.name, outcome="refused", detail={"reasons": reasons[:10]}
         )
-    return reasons
+        return reasons
+    for update in wanted:
+        if update.ref.startswith("refs/heads/") and not update.after:
+            # Before Git removes it, so that whoever misses it then knows why it is gone.
+            branch = update.ref.removeprefix("refs/heads/")
+            intend_deletion(repository=repository, branch=branch, head=update.before, by=by, is_push=True)
+    return []
 
 
 def _refusal(repository: Repository, rules: PushRules, update: RefUpdate, *, by: Principal) -> str:

@@ -1,0 +1,62 @@
+"""Whose copy a bare repository is, and how new: a line in a file of it that names the repository and counts its moves.
+
+The count is written here before the database has it, so a copy that counts less than the database is an older one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["Identity", "advance_identity", "read_identity"]
+
+_FILE = "tributary"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a copy says of itself."""
+
+    uid: str
+    generation: int
+
+
+def read_identity(repository: Path) -> Identity | None:
+    """Return what the copy says of itself; None where it says nothing that can be read."""
+    try:
+        uid, generation = (repository / _FILE).read_text().split()
+        return Identity(uid, int(generation))
+    except (OSError, ValueError):
+        return None
+
+
+def advance_identity(repository: Path, *, uid: str, at_least: int) -> int:
+    """Count one move more and return the number; when this returns, it survives a power cut."""
+    with _locked(repository) as folder:
+        before = read_identity(repository)
+        generation = 1 + max(at_least, before.generation if before is not None and before.uid == uid else 0)
+        temporary = repository / f"{_FILE}.new"
+        with temporary.open("w") as file:
+            file.write(f"{uid} {generation}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(repository / _FILE)
+        os.fsync(folder)
+    return generation
+
+
+@contextmanager
+def _locked(repository: Path) -> Iterator[int]:
+    folder = os.open(repository, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield folder
+    finally:
+        os.close(folder)

@@ -1,0 +1,99 @@
+"""Deleting a branch, in three steps that a crash may part: the act is written down, the ref goes, all else follows."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal
+
+from webapp.accounts import queries as accounts
+from webapp.core import clock
+from webapp.core.errors import AppError
+from webapp.git.errors import GitError, HeadMoved, UnknownRef
+from webapp.git.http_backend import PUSH_SECONDS
+from webapp.repositories.errors import git_refusals
+from webapp.repositories.models import BranchDeletion
+from webapp.repositories.services.announcements import announce
+from webapp.repositories.services.copies import find_copy_problem
+
+if TYPE_CHECKING:
+    from webapp.accounts.rules.principals import Principal
+    from webapp.repositories.models import Repository
+
+RESUME_AFTER = timedelta(seconds=30)
+"""Longer than a request takes from the first step to the last."""
+
+
+def intend_deletion(
+    *,
+    repository: Repository,
+    branch: str,
+    head: str,
+    by: Principal,
+    data: Literal["delete", "keep"] = "delete",
+    is_push: bool = False,
+) -> BranchDeletion:
+    """Write down that somebody deletes a branch; until it is done, its absence from Git means just that."""
+    deletion, _ = BranchDeletion.objects.update_or_create(
+        repository=repository,
+        branch=branch,
+        defaults={"head": head, "data": data, "is_push": is_push, "by_id": by.user_id, "created_at": clock.now()},
+    )
+    return deletion
+
+
+def carry_out(*, deletion: BranchDeletion, by: Principal | None) -> None:
+    """Delete the ref, then everything that hangs on it."""
+    git = deletion.repository.git
+    try:
+        git.delete_branch(deletion.branch, expected=deletion.head)
+    except (UnknownRef, HeadMoved):
+        # Somebody else moved it: this act has come too late.
+        deletion.delete()
+        raise
+    _finish(deletion, by=by)
+
+
+def sweep_deletions() -> dict[str, int]:
+    """Take deletions on from where a crash left them."""
+    done = 0
+    for deletion in BranchDeletion.objects.select_related("repository", "by").order_by("pk"):
+        try:
+            with git_refusals():
+                done += _resume(deletion)
+        except AppError:
+            # Locked, or a damaged copy: it is tried again.
+            continue
+    return {"deletions finished": done}
+
+
+def _resume(deletion: BranchDeletion) -> bool:
+    git = deletion.repository.git
+    age = clock.now() - deletion.created_at
+    if find_copy_problem(deletion.repository, git) or age < RESUME_AFTER:
+        return False
+    by = None if deletion.by is None else accounts.principal_for_user(deletion.by)
+    head = git.find_head(deletion.branch)
+    if head is None:
+        _finish(deletion, by=by)
+        return True
+    if deletion.is_push:
+        if age > timedelta(seconds=PUSH_SECONDS):
+            # The push was refused or died before Git removed the ref; nobody heard that it did.
+            deletion.delete()
+        return False
+    try:
+        carry_out(deletion=deletion, by=by)
+    except GitError:
+        return False
+    return True
+
+
+def _finish(deletion: BranchDeletion, *, by: Principal | None) -> None:
+    announce(
+        repository=deletion.repository,
+        branch=deletion.branch,
+        before=deletion.head,
+        after="",
+        by=by,
+        data="keep" if deletion.data == "keep" else "delete",
+    )
