@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from datetime import datetime, timedelta
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from django.conf import settings
+from django.contrib.auth import get_user as get_signed_in
 from django.contrib.auth.models import Group
+from django.http import HttpRequest
 
 from webapp.accounts.models import AuditEntry, Folder, Token, User
 from webapp.accounts.rules.principals import JobScope, Principal
@@ -97,6 +101,24 @@ def authenticate_person(secret: str) -> Principal:
     if principal.job:
         raise PermissionDenied("The token of a job opens the catalog only.", code="job_token")
     return principal
+
+
+def check_sender(*, authorization: str, session_key: str) -> None:
+    """Check that a request shows a token or a session, before its body is read.
+
+    Raises:
+        Unauthenticated: neither, or one that holds no longer.
+        PermissionDenied: the token of a job.
+
+    """
+    scheme, _, secret = authorization.partition(" ")
+    if scheme.lower() == "bearer":
+        authenticate_person(secret.strip())
+        return
+    request = HttpRequest()
+    request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key or None)
+    if not get_signed_in(request).is_authenticated:
+        raise Unauthenticated("Sign in, or send a token as 'Authorization: Bearer …', before sending so much.")
 
 
 def get_user(username: str) -> User:

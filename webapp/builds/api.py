@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
@@ -185,6 +186,7 @@ class DatasetUpload(ApiView):
     """POST `/datasets/{id}/upload`."""
 
     parser_classes = (MultiPartParser,)
+    max_body_bytes = settings.TRIBUTARY_UPLOAD_BYTES
 
     @extend_schema(
         operation_id="uploadFile",

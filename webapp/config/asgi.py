@@ -1,53 +1,111 @@
-"""One port, three halves: event streams and Git under Django's ASGI, the catalog beside Django, the rest under WSGI.
-
-Django's ordinary views are many times slower under ASGI than in WSGI threads; streams would hold a thread each.
+"""One port. The event loop takes every request in, and hands it on when it is complete: the catalog and Git beside Django,
+event streams to Django's ASGI, pages and the REST API to its WSGI, whose ordinary views are many times faster there.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+import re
 
-from a2wsgi import WSGIMiddleware
 from django.core.asgi import get_asgi_application
 from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.config.settings")
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-STREAMED = ("/events/", "/git/")
-CATALOG = "/iceberg"
-
 streams = get_asgi_application()
-pages = WSGIMiddleware(get_wsgi_application(), workers=8)
+wsgi = get_wsgi_application()
 
-from webapp.catalog.api.asgi import application as catalog  # noqa: E402 - after the apps are ready
+from django.conf import settings  # noqa: E402 - after the apps are ready, as all below
+from django.db import close_old_connections  # noqa: E402
+from django.http import parse_cookie  # noqa: E402
+
+from webapp.accounts.queries import check_sender  # noqa: E402
+from webapp.catalog.api.asgi import application as catalog  # noqa: E402
+from webapp.core.errors import AppError  # noqa: E402
+from webapp.core.web import bodies  # noqa: E402
+from webapp.core.web.answers import TEXT, Scope, Send, send_answer, send_refusal  # noqa: E402
+from webapp.core.web.bodies import Incoming, Receive, refuse_body  # noqa: E402
+from webapp.core.web.bridge import WsgiBridge  # noqa: E402
+from webapp.core.web.gates import Gate, Overloaded  # noqa: E402
+from webapp.core.web.limits import find_body_limit  # noqa: E402
+from webapp.core.web.pages import Pages  # noqa: E402
+from webapp.core.web.proxies import Proxies  # noqa: E402
+from webapp.repositories.views.git_http import application as git  # noqa: E402
+
+CATALOG = "/iceberg"
+STREAMS = 400
+"""Event streams of one process; each keeps a thread that sleeps."""
+_UPLOAD = re.compile(r"/datasets/\d+/upload\Z")
+
+
+def _find_limit(headers: list[tuple[bytes, bytes]], path: str) -> int:
+    """How much who sends these headers may send to a path; refuse who is nobody known."""
+    close_old_connections()
+    fields = {name: value.decode("latin-1") for name, value in headers if name in (b"authorization", b"cookie")}
+    session_key = parse_cookie(fields.get(b"cookie", "")).get(settings.SESSION_COOKIE_NAME, "")
+    check_sender(authorization=fields.get(b"authorization", ""), session_key=session_key)
+    return find_body_limit(path)
+
+
+def _find_gate(path: str) -> Gate:
+    """The threads that answer a path: what waits for others, and what tells of our health, has its own."""
+    if path == "/readyz":
+        return _readiness
+    return _uploads if _UPLOAD.search(path) else _ordinary
+
+
+_ordinary = Gate("pages", threads=8, waiting=128)
+_uploads = Gate("uploads", threads=4, waiting=64, patience_s=300)
+_readiness = Gate("readiness", threads=1, waiting=8)
+proxies = Proxies(settings.TRIBUTARY_PROXIES)
+pages = Pages(
+    WsgiBridge(wsgi, _find_gate),
+    gate=Gate("senders", threads=2, waiting=256),
+    buffers=bodies.memory,
+    folder=settings.FILE_UPLOAD_TEMP_DIR,
+    find_limit=_find_limit,
+)
+_streaming: set[int] = set()
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
-    """Hand a connection to the half that serves it."""
+    """Hand a request to what serves it."""
     if scope["type"] == "lifespan":
         await _answer_lifespan(receive, send)
-    elif scope["type"] != "http":
+        return
+    if scope["type"] != "http":
         await send({"type": "websocket.close"})
-    elif scope["path"].startswith(STREAMED):
-        await streams(dict(scope), receive, send)  # type: ignore[arg-type]  # its Send is narrower than ASGI's
-    elif scope["path"] == CATALOG or scope["path"].startswith(CATALOG + "/"):
+        return
+    scope = proxies.unwrap(scope)
+    path = scope["path"]
+    if path == "/healthz":
+        # By the loop alone: a busy process is no dead one.
+        await send_answer(send, status=200, body=b"ok\n", kind=TEXT)
+    elif path == CATALOG or path.startswith(CATALOG + "/"):
         await catalog(scope, receive, send)
+    elif path.startswith("/git/"):
+        await git(scope, receive, send)
+    elif path.startswith("/events/"):
+        await _stream(scope, receive, send)
     else:
-        await pages(scope, _receive_as_coroutine(receive), send)
+        await pages(scope, receive, send)
 
 
-def _receive_as_coroutine(receive: Receive) -> Receive:
-    """Granian answers with a future; the WSGI bridge hands it to another thread, which takes coroutines only."""
-
-    async def wrapped() -> MutableMapping[str, Any]:
-        return await receive()
-
-    return wrapped
+async def _stream(scope: Scope, receive: Receive, send: Send) -> None:
+    incoming = Incoming(receive, method=scope["method"], headers=scope["headers"])
+    try:
+        refuse_body(incoming, what="An event stream")
+        if len(_streaming) >= STREAMS:
+            raise Overloaded
+    except AppError as error:
+        await send_refusal(scope, send, error)
+        await incoming.drop()
+        return
+    _streaming.add(id(scope))
+    try:
+        await streams(dict(scope), receive, send)  # type: ignore[arg-type]  # its Send is narrower than ASGI's
+    finally:
+        _streaming.discard(id(scope))
 
 
 async def _answer_lifespan(receive: Receive, send: Send) -> None:

@@ -39,6 +39,10 @@ TRIBUTARY_S3_KEYS = {
 TRIBUTARY_ORPHAN_HOURS = float(os.environ.get("TRIBUTARY_ORPHAN_HOURS") or 72)
 # Room that is kept on the disks of home and warehouse for small writes; work that writes much waits below it.
 TRIBUTARY_RESERVE_BYTES = int(os.environ.get("TRIBUTARY_RESERVE_BYTES") or 1024**3)
+# Proxies whose word about the client's address and scheme is taken: addresses and networks.
+TRIBUTARY_PROXIES = os.environ.get("TRIBUTARY_PROXIES", "").replace(",", " ").split()
+# The largest file that is uploaded in one request; while it is taken in it needs twice that in the home.
+TRIBUTARY_UPLOAD_BYTES = int(os.environ.get("TRIBUTARY_UPLOAD_BYTES") or 8 * 1024**3)
 TRIBUTARY_DEMO = os.environ.get("TRIBUTARY_DEMO", "1") != "0"
 SPARK_REMOTE = os.environ.get("SPARK_REMOTE", "")
 # What the embedded Spark server sees of this machine's folders; the supervisor says so, and nobody else.

@@ -17,13 +17,18 @@ from typing import Any
 
 import django
 from granian._granian import SocketHolder
-from granian.constants import Interfaces
+from granian.constants import HTTPModes, Interfaces
+from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server import MPServer
 
 from webapp.core.lifelines import die_with
 
 BACKLOG = 1024
+CONNECTIONS = 4096
+"""Of one worker, idle ones included: more wait until one ends."""
+BUFFER = 64 * 1024
+"""Of one connection, and so of the head of a request."""
 TARGET = "webapp.config.asgi:application"
 
 
@@ -36,6 +41,10 @@ class WebServer(MPServer):
             interface=Interfaces.ASGINL,
             workers=workers,
             websockets=False,
+            # Connections of HTTP/2 have no deadline for their first bytes.
+            http=HTTPModes.http1,
+            http1_settings=HTTP1Settings(max_buffer_size=BUFFER),
+            backpressure=CONNECTIONS,
             log_level=LogLevels.warning,
             backlog=BACKLOG,
             respawn_failed_workers=True,

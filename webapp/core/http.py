@@ -18,6 +18,7 @@ from webapp.core.problems import problem_response
 
 logger = logging.getLogger(__name__)
 API_PREFIX = "/api/"
+NOTHING_HERE = "There is nothing here, or you may not see it."
 HEALTH_PATHS = ("/healthz", "/readyz")
 """Asked by machines, also while the database is away: nobody is looked up for them."""
 
@@ -55,7 +56,7 @@ def _as_app_error(exception: Exception) -> AppError | None:
     if isinstance(exception, AppError):
         return exception
     if isinstance(exception, Http404):
-        return NotFound("There is nothing here, or you may not see it.")
+        return NotFound(NOTHING_HERE)
     if isinstance(exception, RequestDataTooBig):
         return TooLarge("The request is larger than this address takes.")
     if isinstance(exception, SuspiciousOperation):
@@ -81,7 +82,7 @@ def error_page(request: HttpRequest, error: AppError) -> HttpResponse:
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:  # noqa: ARG001 - Django's signature
     """The 404 of addresses that no view has."""
-    error = NotFound("There is nothing here, or you may not see it.")
+    error = NotFound(NOTHING_HERE)
     return problem_response(error) if request.path.startswith(API_PREFIX) else error_page(request, error)
 
 

@@ -33,7 +33,14 @@ def problem_response(error: AppError) -> JsonResponse:
 
 def add_headers(response: HttpResponseBase, error: AppError) -> None:
     """Tell a client how to sign in, or when to come back."""
+    for name, value in list_headers(error):
+        response[name] = value
+
+
+def list_headers(error: AppError) -> list[tuple[str, str]]:
+    """The headers that go with an error: how to sign in, or when to come back."""
     if error.status == 401:
-        response["WWW-Authenticate"] = 'Bearer realm="tributary"'
+        return [("WWW-Authenticate", 'Bearer realm="tributary"')]
     if error.status in (429, 503):
-        response["Retry-After"] = "2"
+        return [("Retry-After", "2")]
+    return []

@@ -22,7 +22,7 @@ from webapp.git.repository import GIT_ENVIRONMENT
 from webapp.git.values import RefUpdate
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
 __all__ = ["ROUTES", "BackendRequest", "BackendResponse", "Hooks", "is_push", "run_backend"]
 
@@ -34,6 +34,9 @@ SERVICES = {"git-upload-pack", "git-receive-pack"}
 MAX_PUSH_BYTES = 1024 * 1024 * 1024
 PUSH_SECONDS = 900
 _CHUNK = 64 * 1024
+_MAX_EARLY_ANSWER = 1024 * 1024
+"""What Git may say while its request is still being sent; more holds it up until then."""
+_REFUSAL_SECONDS = 10
 _MAX_HOOK_LINE = 1024 * 1024
 _PROTOCOL = re.compile(r"version=[0-2]\Z")
 # Pushes whose client has gone away still run to their end; tasks without a reference may be collected.
@@ -62,7 +65,7 @@ class BackendResponse:
 
     status: int
     headers: list[tuple[str, str]]
-    body: AsyncIterator[bytes]
+    body: AsyncGenerator[bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,12 +84,22 @@ def is_push(*, route: str, service: str) -> bool:
 
 
 async def run_backend(
-    request: BackendRequest, *, read_body: Callable[[int], bytes], hooks: Hooks | None
+    request: BackendRequest, *, read_body: Callable[[], Awaitable[bytes]], hooks: Hooks | None
 ) -> BackendResponse:
-    """Start Git on a request and return as soon as its headers are known."""
+    """Start Git on a request, hand it the body while that arrives, and return when its headers are known.
+
+    Args:
+        request: what is asked.
+        read_body: gives the next piece, empty at the end. What it raises is raised here when Git has ended: a push that
+            lacks its end changes nothing.
+        hooks: of a push.
+
+    """
     run = _Run(request=request, hooks=hooks)
     try:
-        await run.start(read_body)
+        await run.start()
+        # Git's headers come at once, but not before the end of the body may an answer begin: clients stop sending.
+        await run.feed(read_body)
         status, headers = await run.read_headers()
     except BaseException:
         await run.stop()
@@ -104,7 +117,7 @@ class _Run:
     folder: str = ""
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
-    async def start(self, read_body: Callable[[int], bytes]) -> None:
+    async def start(self) -> None:
         if self.hooks is not None:
             # A path in the state folder could be longer than a socket's name may be.
             self.folder = tempfile.mkdtemp(prefix="tributary-push-")
@@ -124,8 +137,9 @@ class _Run:
             start_new_session=True,
             # Git and its hooks hold the lease beyond the death of this process.
             pass_fds=() if self.lease is None else (self.lease.descriptor,),
+            limit=_MAX_EARLY_ANSWER,
         )
-        self.tasks = [asyncio.create_task(self._feed(read_body)), asyncio.create_task(self._log_errors())]
+        self.tasks = [asyncio.create_task(self._log_errors())]
 
     def _environment(self) -> dict[str, str]:
         request = self.request
@@ -166,14 +180,24 @@ class _Run:
             environment["TRIBUTARY_HOOK_SOCKET"] = f"{self.folder}/hook"
         return environment
 
-    async def _feed(self, read_body: Callable[[int], bytes]) -> None:
+    async def feed(self, read_body: Callable[[], Awaitable[bytes]]) -> None:
+        """Write the body to Git; one that has ended early does not read it, and gets none of the rest."""
         stdin = self.process.stdin
         if stdin is None:
             return
-        with suppress(BrokenPipeError, ConnectionResetError):
-            while chunk := read_body(_CHUNK):
-                stdin.write(chunk)
-                await stdin.drain()
+        try:
+            while chunk := await read_body():
+                if stdin.is_closing():
+                    continue
+                with suppress(BrokenPipeError, ConnectionResetError):
+                    stdin.write(chunk)
+                    await stdin.drain()
+        except BaseException:
+            # Git sees a request that ends in its middle, refuses it, and removes what it had taken in.
+            stdin.close()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.process.wait(), _REFUSAL_SECONDS)
+            raise
         with suppress(BrokenPipeError, ConnectionResetError):
             stdin.close()
             await stdin.wait_closed()
@@ -206,7 +230,7 @@ class _Run:
             else:
                 headers.append((name, value.strip()))
 
-    async def stream(self) -> AsyncIterator[bytes]:
+    async def stream(self) -> AsyncGenerator[bytes]:
         stdout = self._stdout()
         try:
             while chunk := await stdout.read(_CHUNK):

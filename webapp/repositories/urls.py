@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from django.urls import path, re_path
 
 from webapp.repositories import api
-from webapp.repositories.views import files, git_http, history, manage
+from webapp.repositories.views import files, history, manage
 
 if TYPE_CHECKING:
     from django.urls import URLPattern, URLResolver
@@ -36,7 +36,6 @@ page_urls: list[URLPattern | URLResolver] = [
     path("r/<str:repo>/settings/webhooks/remove", manage.remove_webhook, name="repository-webhook-remove"),
     path("r/<str:repo>/settings/protections/remove", manage.remove_protection, name="repository-protection-remove"),
     path("r/<str:repo>/settings/delete", manage.delete, name="repository-delete"),
-    path("git/<str:name>.git/<path:route>", git_http.serve_git, name="git"),
 ]
 api_urls: list[URLPattern | URLResolver] = [
     path("repositories", api.RepositoriesView.as_view(), name="api-repositories"),

@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import FileResponse, HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -16,6 +17,7 @@ from webapp.builds.queries import pages as contexts
 from webapp.builds.queries.new import read_new_build_page
 from webapp.core import names, pages
 from webapp.core.errors import AppError, NotFound, Unauthenticated
+from webapp.core.web.limits import takes_body
 from webapp.datasets import queries as datasets
 from webapp.repositories import queries as repositories
 
@@ -160,6 +162,7 @@ def show_lineage(request: HttpRequest, dataset_id: int) -> HttpResponse:
 
 
 @require_POST
+@takes_body(settings.TRIBUTARY_UPLOAD_BYTES)
 def upload(request: HttpRequest, dataset_id: int) -> HttpResponse:
     """Load a file into a dataset from its page; the build shows what becomes of it."""
     principal = who(request)

@@ -1,20 +1,26 @@
 """The catalog beside Django's request cycle: an ASGI application over the same handlers, in a pool of threads."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
-from django.db import close_old_connections
+from django.db import DatabaseError, close_old_connections
 
-from webapp.catalog.api.handlers import handle
+from webapp.catalog.api.handlers import authenticate, explain, handle, read_token, refuse
 from webapp.catalog.api.http import MAX_BODY, CatalogRequest, CatalogResponse
+from webapp.catalog.rules import endpoints
+from webapp.catalog.rules.refs import split_path
+from webapp.core.errors import AppError
+from webapp.core.web import bodies
+from webapp.core.web.bodies import WITHOUT_BODY, Incoming, SenderGone, refuse_body
+from webapp.core.web.gates import Gate
 
 Message = MutableMapping[str, Any]
 BASE = "/iceberg"
 THREADS = 8
+WAITING = 256
 
-_pool = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="catalog")
+gate = Gate("catalog", threads=THREADS, waiting=WAITING)
 
 
 async def application(
@@ -26,15 +32,29 @@ async def application(
         raw_path=raw_path(scope),
         raw_query=scope["query_string"].decode("latin-1"),
         headers=[(key.decode("latin-1").lower(), value.decode("latin-1")) for key, value in scope["headers"]],
-        body=await _body(receive),
     )
-    response = await asyncio.get_running_loop().run_in_executor(_pool, _handle, request)
+    incoming = Incoming(receive, method=request.method, headers=scope["headers"])
+    held = 0
+    try:
+        if not incoming.is_over:
+            body = await _read(request, incoming)
+            held = len(body)
+            request = replace(request, body=body)
+        response = await gate.run(_handle, request)
+    except SenderGone:
+        return
+    except AppError as error:
+        response = refuse(error)
+    finally:
+        bodies.memory.give_back(held)
     headers = [(key.encode("latin-1"), value.encode("latin-1")) for key, value in response.headers]
     # The length of an answer without a body is no secret, except where the status forbids the header.
     if response.status not in (204, 304):
         headers.append((b"content-length", str(len(response.body)).encode()))
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     await send({"type": "http.response.body", "body": response.body})
+    if not incoming.is_over:
+        await incoming.drop()
 
 
 def raw_path(scope: Message) -> str:
@@ -44,14 +64,37 @@ def raw_path(scope: Message) -> str:
     return path.removeprefix(BASE)
 
 
-async def _body(receive: Callable[[], Awaitable[Message]]) -> bytes:
+async def _read(request: CatalogRequest, incoming: Incoming) -> bytes:
+    """The body, counted in the memory of all bodies; the token comes first."""
+    if request.method in WITHOUT_BODY:
+        refuse_body(incoming, what=request.method)
+    endpoint, _ = endpoints.match(request.method, split_path(request.raw_path))
+    if endpoint.operation != "getToken":
+        read_token(request)
+    head = await incoming.read_head()
+    if not incoming.is_over:
+        await gate.run(_authenticate, request)
+        incoming.limit = MAX_BODY
+        incoming.check_size()
     body = bytearray()
-    while True:
-        message = await receive()
-        # One byte more than allowed is enough for the handler to refuse; the rest is read and dropped.
-        body += message.get("body", b"")[: MAX_BODY + 1 - len(body)]
-        if not message.get("more_body") or message["type"] == "http.disconnect":
-            return bytes(body)
+    try:
+        piece = head
+        while piece:
+            bodies.memory.take(len(piece))
+            body += piece
+            piece = await incoming.read()
+    except BaseException:
+        bodies.memory.give_back(len(body))
+        raise
+    return bytes(body)
+
+
+def _authenticate(request: CatalogRequest) -> None:
+    close_old_connections()
+    try:
+        authenticate(request)
+    except (DatabaseError, UnicodeEncodeError) as error:
+        raise explain(error, request) from error
 
 
 def _handle(request: CatalogRequest) -> CatalogResponse:

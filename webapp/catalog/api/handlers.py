@@ -75,16 +75,20 @@ def handle(request: CatalogRequest) -> CatalogResponse:
     try:
         response = _dispatch(request)
     except AppError as error:
-        response = _refuse(error)
+        response = refuse(error)
     except (DatabaseError, UnicodeEncodeError) as error:
-        # Commits settle their own outcome; whatever arrives here happened outside one, so nothing was changed.
-        known = explain_failure(error)
-        if known is None or known.status != BadRequest.status:
-            logger.exception("database error: %s %s", request.method, request.raw_path)
-        response = _refuse(known or Unavailable(BUSY_OR_AWAY))
+        response = refuse(explain(error, request))
     if request.method == "HEAD":
         return empty(status=204 if response.status == 200 else response.status)
     return response
+
+
+def explain(error: DatabaseError | UnicodeEncodeError, request: CatalogRequest) -> AppError:
+    """What a failure outside of a commit's swap means: nothing was changed, since commits settle their own outcome."""
+    known = explain_failure(error)
+    if known is None or known.status != BadRequest.status:
+        logger.error("database error: %s %s", request.method, request.raw_path, exc_info=error)
+    return known or Unavailable(BUSY_OR_AWAY)
 
 
 def _dispatch(request: CatalogRequest) -> CatalogResponse:
@@ -104,21 +108,27 @@ def _dispatch(request: CatalogRequest) -> CatalogResponse:
     handler = HANDLERS[endpoint.operation]
     changes = request.method in ("POST", "DELETE") and endpoint.operation not in READING
     if changes and request.header("idempotency-key") is not None:
-        return run_once(call, handler, again=REPLAYS.get(endpoint.operation), refuse=_refuse)
+        return run_once(call, handler, again=REPLAYS.get(endpoint.operation), refuse=refuse)
     return handler(call)
 
 
 def authenticate(request: CatalogRequest) -> Principal:
     """The principal behind the bearer token; a session does not count here."""
+    return authenticate_token(read_token(request))
+
+
+def read_token(request: CatalogRequest) -> str:
+    """The bearer token as it was sent."""
     values = request.header_values("authorization")
     scheme, _, secret = (values[0] if len(values) == 1 else "").partition(" ")
     if scheme.lower() != "bearer" or not secret.strip():
         message = "Not authorized: send a token as 'Authorization: Bearer <token>'"
         raise NotAuthorized(message)
-    return authenticate_token(secret.strip())
+    return secret.strip()
 
 
-def _refuse(error: AppError) -> CatalogResponse:
+def refuse(error: AppError) -> CatalogResponse:
+    """An error as the specification's answer."""
     headers = []
     if error.status in (429, 503):
         headers.append(RETRY_AFTER)

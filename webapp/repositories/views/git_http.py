@@ -1,95 +1,193 @@
-"""Clone, fetch and push over HTTP. Served by the ASGI half: requests and answers are streams."""
+"""Clone, fetch and push over HTTP: an ASGI application of its own, because requests and answers are streams."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote
 
-from asgiref.sync import sync_to_async
-from django.db import close_old_connections
-from django.http import HttpResponse, StreamingHttpResponse
-from django.views.decorators.csrf import csrf_exempt
+from django.db import DatabaseError, close_old_connections
 
 from webapp.accounts.permissions import check_scope
 from webapp.accounts.queries import authenticate_person
 from webapp.core.basic_auth import is_basic, read_basic
-from webapp.core.errors import AppError, Unauthenticated
-from webapp.core.numbers import read_count
+from webapp.core.errors import AppError, NotFound, PermissionDenied, Unauthenticated, Unavailable
+from webapp.core.failures import explain_failure
+from webapp.core.problems import list_headers
 from webapp.core.room import check_room
+from webapp.core.web.answers import TEXT, Scope, Send, send_answer
+from webapp.core.web.bodies import WITHOUT_BODY, Incoming, Receive, SenderGone, refuse_body, wait_until_gone
+from webapp.core.web.gates import Gate, Overloaded
+from webapp.core.web.proxies import read_base
 from webapp.git.errors import GitError
-from webapp.git.http_backend import MAX_PUSH_BYTES, ROUTES, BackendRequest, Hooks, is_push, run_backend
+from webapp.git.http_backend import (
+    MAX_PUSH_BYTES,
+    ROUTES,
+    BackendRequest,
+    BackendResponse,
+    Hooks,
+    is_push,
+    run_backend,
+)
 from webapp.repositories import permissions, queries, services
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from django.http import HttpRequest
-    from django.http.response import HttpResponseBase
+    from collections.abc import Callable, Mapping
 
     from webapp.accounts.rules.principals import Principal
     from webapp.git.values import RefUpdate
     from webapp.repositories.models import Repository
 
 _threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="git-hooks")
+_doors = Gate("git", threads=4, waiting=64)
+_PATH = re.compile(r"/git/(?P<name>[^/]+)\.git/(?P<route>.+)\Z")
 _REALM = 'Basic realm="Tributary: user name and token", charset="UTF-8"'
+MAX_FETCH_BYTES = 32 * 1024 * 1024
+"""What a client may say of the commits that it has."""
+PROCESSES = 32
+"""Of Git, at a time."""
+READ_SECONDS = 60
+_running: set[object] = set()
 
 
-@csrf_exempt
-async def serve_git(request: HttpRequest, name: str, route: str) -> HttpResponseBase:
-    """Answer one request of Git's smart HTTP protocol."""
-    method = request.method or ""
-    if (method, route) not in ROUTES:
-        return _refuse(404, "There is nothing here. Clone /git/<repository>.git with Git 1.6.6 or newer.")
-    service = request.GET.get("service", "")
-    if route == "info/refs" and service not in {"git-upload-pack", "git-receive-pack"}:
-        return _refuse(403, "Only Git's smart HTTP protocol is spoken here.")
-    if read_count(request.META.get("CONTENT_LENGTH") or "0", most=MAX_PUSH_BYTES) is None:
-        return _refuse(413, f"A push has at most {MAX_PUSH_BYTES // 1024 // 1024} MB.")
-    pushes = is_push(route=route, service=service)
+async def application(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer one request of Git's smart HTTP protocol; who asks is known before any of its body is read."""
+    call = _Call.of(scope)
+    incoming = Incoming(receive, method=call.method, headers=scope["headers"])
     try:
-        principal = await sync_to_async(_authenticate)(request)
-        repository = await sync_to_async(_open)(principal, name, pushes=pushes)
-    except AppError as error:
-        return _refuse(error.status, error.detail)
-    hooks = _hooks(request, repository, principal) if pushes else None
+        await _serve(call, incoming, receive, send)
+    except SenderGone:
+        return
+    except (AppError, GitError, DatabaseError, OSError) as error:
+        await _refuse(send, _explain(error))
+        await incoming.drop()
+
+
+async def _serve(call: _Call, incoming: Incoming, receive: Receive, send: Send) -> None:
+    if call.method in WITHOUT_BODY:
+        refuse_body(incoming, what=call.method)
+    call.check_route()
+    principal, repository = await _doors.run(_enter, call)
+    incoming.limit = MAX_PUSH_BYTES if call.route == "git-receive-pack" else MAX_FETCH_BYTES
+    incoming.check_size()
+    if len(_running) >= PROCESSES:
+        raise Overloaded
+    _running.add(call)
     try:
         answer = await run_backend(
-            BackendRequest(
-                repository=repository.path,
-                route=route,
-                method=method,
-                query=f"service={service}" if route == "info/refs" else "",
-                content_type=request.META.get("CONTENT_TYPE", ""),
-                content_length=request.META.get("CONTENT_LENGTH", ""),
-                content_encoding=request.META.get("HTTP_CONTENT_ENCODING", ""),
-                protocol=request.META.get("HTTP_GIT_PROTOCOL", ""),
-                remote_user=principal.username,
-                remote_addr=request.META.get("REMOTE_ADDR", ""),
-            ),
-            read_body=request.read,
-            hooks=hooks,
+            call.for_git(repository, principal),
+            read_body=incoming.read,
+            hooks=_hooks(call, repository, principal) if call.pushes else None,
         )
-    except GitError as error:
-        return _refuse(503, str(error))
-    response = StreamingHttpResponse(answer.body, status=answer.status)
-    for header, value in answer.headers:
-        response[header] = value
-    response["X-Accel-Buffering"] = "no"
-    return response
+        await _send(answer, receive, send)
+    finally:
+        _running.discard(call)
 
 
-def _refuse(status: int, detail: str) -> HttpResponse:
+async def _send(answer: BackendResponse, receive: Receive, send: Send) -> None:
+    headers = [*answer.headers, ("X-Accel-Buffering", "no")]
+    lines = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+    await send({"type": "http.response.start", "status": answer.status, "headers": lines})
+    gone = asyncio.ensure_future(wait_until_gone(receive))
+    async with aclosing(answer.body) as chunks:
+        try:
+            async for chunk in chunks:
+                async with asyncio.timeout(READ_SECONDS):
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                if gone.done():
+                    return
+        except TimeoutError:
+            return
+        finally:
+            gone.cancel()
+    await send({"type": "http.response.body", "body": b""})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Call:
+    """One request, before anything is known of who makes it."""
+
+    method: str
+    name: str
+    route: str
+    service: str
+    headers: Mapping[str, str]
+    address: str
+    base: str
+
+    @classmethod
+    def of(cls, scope: Scope) -> _Call:
+        match = _PATH.match(scope["path"])
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        query = parse_qs(scope["query_string"].decode("latin-1"))
+        return cls(
+            method=scope["method"],
+            name=match["name"] if match else "",
+            route=match["route"] if match else "",
+            service=query.get("service", [""])[-1],
+            headers=headers,
+            address=(scope.get("client") or ("", 0))[0],
+            base=read_base(headers),
+        )
+
+    @property
+    def pushes(self) -> bool:
+        return is_push(route=self.route, service=self.service)
+
+    def check_route(self) -> None:
+        if (self.method, self.route) not in ROUTES:
+            message = "There is nothing here. Clone /git/<repository>.git with Git 1.6.6 or newer."
+            raise NotFound(message)
+        if self.route == "info/refs" and self.service not in {"git-upload-pack", "git-receive-pack"}:
+            message = "Only Git's smart HTTP protocol is spoken here."
+            raise PermissionDenied(message)
+
+    def for_git(self, repository: Repository, principal: Principal) -> BackendRequest:
+        return BackendRequest(
+            repository=repository.path,
+            route=self.route,
+            method=self.method,
+            query=f"service={self.service}" if self.route == "info/refs" else "",
+            content_type=self.headers.get("content-type", ""),
+            content_length=self.headers.get("content-length", ""),
+            content_encoding=self.headers.get("content-encoding", ""),
+            protocol=self.headers.get("git-protocol", ""),
+            remote_user=principal.username,
+            remote_addr=self.address,
+        )
+
+
+def _explain(error: Exception) -> AppError:
+    if isinstance(error, AppError):
+        return error
+    if isinstance(error, GitError):
+        return Unavailable(str(error))
+    known = explain_failure(error)
+    if known is None:
+        raise error
+    return known
+
+
+async def _refuse(send: Send, error: AppError) -> None:
     """Answer in words that Git shows to its user."""
-    response = HttpResponse(f"{detail}\n", status=status, content_type="text/plain; charset=utf-8")
-    if status == Unauthenticated.status:
-        response["WWW-Authenticate"] = _REALM
-    return response
+    headers = [header for header in list_headers(error) if header[0] != "WWW-Authenticate"]
+    if error.status == Unauthenticated.status:
+        headers.append(("WWW-Authenticate", _REALM))
+    await send_answer(send, status=error.status, body=f"{error.detail}\n".encode(), kind=TEXT, headers=headers)
 
 
-def _authenticate(request: HttpRequest) -> Principal:
-    header = request.META.get("HTTP_AUTHORIZATION", "")
+def _enter(call: _Call) -> tuple[Principal, Repository]:
+    """Find out who asks, and what of; in a thread."""
+    close_old_connections()
+    principal = _authenticate(call.headers.get("authorization", ""))
+    return principal, _open(principal, call.name, pushes=call.pushes)
+
+
+def _authenticate(header: str) -> Principal:
     if not is_basic(header):
         message = "Sign in with your user name and a token as password."
         raise Unauthenticated(message)
@@ -114,8 +212,8 @@ def _open(principal: Principal, name: str, *, pushes: bool) -> Repository:
     return repository
 
 
-def _hooks(request: HttpRequest, repository: Repository, principal: Principal) -> Hooks:
-    base = request.build_absolute_uri(f"/r/{repository.name}")
+def _hooks(call: _Call, repository: Repository, principal: Principal) -> Hooks:
+    base = f"{call.base}/r/{repository.name}"
 
     def check(updates: list[RefUpdate]) -> list[str]:
         try:

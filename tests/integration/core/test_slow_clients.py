@@ -1,0 +1,192 @@
+"""A real server against who sends slowly, much, or without end, and nobody knows them; and against a crowd."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.integration.repositories.live import LiveServer
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+SETUP = """
+from tests.factories import repositories as make
+ines = make.a_person("ines")
+make.a_repository("nyc", by=ines)
+result = make.a_token(ines)
+"""
+SLOW = 40
+"""Clients of each kind: two hundred in all."""
+ENDLESS = b"10000\r\n" + b"x" * 65536 + b"\r\n"
+GIT = "/git/nyc.git/git-receive-pack"
+WRITES = ("/login", "/api/v1/tokens", "/iceberg/v1/namespaces", GIT, "/events/builds/1")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    """One web process with a home of its own."""
+    server = LiveServer.start(tmp_path_factory.mktemp("home"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def token(server: LiveServer) -> str:
+    """A person's token."""
+    return str(server.run(SETUP))
+
+
+def bearer(token: str) -> str:
+    """The header that shows a token."""
+    return f"Authorization: Bearer {token}\r\n"
+
+
+def basic(token: str) -> str:
+    """The header that shows a token to Git."""
+    return f"Authorization: Basic {base64.b64encode(f'ines:{token}'.encode()).decode()}\r\n"
+
+
+def connect(server: LiveServer, sent: str, *, more: bytes = b"") -> socket.socket:
+    """Open a connection and send the start of a request."""
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+    connection.sendall(sent.encode() + more)
+    return connection
+
+
+def head(method: str, path: str, *lines: str) -> str:
+    """A request's head."""
+    return f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n{''.join(lines)}\r\n"
+
+
+def read_answer(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body of an answer, where its connection ends behind it."""
+    with connection, connection.makefile("rb") as file:
+        status = int(file.readline().split()[1])
+        headers = {}
+        while line := file.readline().strip().decode():
+            name, _, value = line.partition(": ")
+            headers[name.lower()] = value
+        return status, headers, file.read(int(headers.get("content-length", 0)))
+
+
+def resident(server: LiveServer) -> int:
+    """The memory of the web process and its workers, in bytes."""
+    assert server.process is not None
+    pids = [server.process.pid]
+    for pid in pids:
+        for task in Path(f"/proc/{pid}/task").glob("*/children"):
+            pids += [int(child) for child in task.read_text().split()]
+    pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_slow_senders_hold_no_thread_and_are_cut_off(server: LiveServer, token: str) -> None:
+    form = ("Content-Type: application/x-www-form-urlencoded\r\n", "Content-Length: 200\r\n")
+    kinds = {
+        "head": ("GET /login HTTP/1.1\r\nHost: loc", b""),
+        "login": (head("POST", "/login", *form), b"username=i"),
+        "api": (head("POST", "/api/v1/tokens", "Content-Length: 100\r\n"), b"{"),
+        "catalog": (head("POST", "/iceberg/v1/namespaces", "Content-Length: 9000\r\n", bearer(token)), b"{"),
+        "git": (head("POST", GIT, "Transfer-Encoding: chunked\r\n", basic(token)), b"4\r\n0000\r\n"),
+    }
+    with ExitStack() as stack:
+        slow = {
+            kind: [stack.enter_context(connect(server, sent, more=more)) for _ in range(SLOW)]
+            for kind, (sent, more) in kinds.items()
+        }
+        known = {"Authorization": f"Bearer {token}"}
+        for path in ("/healthz", "/login", "/api/v1/repositories", "/iceberg/v1/namespaces"):
+            for _ in range(5):
+                answer = requests.get(f"http://127.0.0.1:{server.port}{path}", headers=known, timeout=8)
+                assert answer.status_code == 200, path
+        statuses = {kind: {read_answer(c)[0] for c in slow[kind]} for kind in ("login", "api", "catalog", "git")}
+    # Git's own limit of processes answers the last of them before their time is over.
+    assert statuses == {"login": {408}, "api": {408}, "catalog": {408}, "git": {408, 503}}
+    assert requests.get(f"http://127.0.0.1:{server.port}/login", timeout=8).status_code == 200
+
+
+@pytest.mark.parametrize("path", WRITES)
+def test_long_bodies_of_nobody_are_refused_unread(server: LiveServer, path: str) -> None:
+    before = resident(server)
+    with ExitStack() as stack:
+        announced = head("POST", path, "Content-Length: 64000000\r\n")
+        waiting = [stack.enter_context(connect(server, announced)) for _ in range(16)]
+        statuses = {read_answer(connection)[0] for connection in waiting}
+    assert statuses <= {400, 401, 413}, statuses
+    with connect(server, head("POST", path, "Transfer-Encoding: chunked\r\n"), more=ENDLESS) as endless:
+        assert read_answer(endless)[0] in (400, 401, 413)
+    assert list((server.home / "uploads").iterdir()) == []
+    assert resident(server) < before + 64_000_000
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+@pytest.mark.parametrize(
+    "path",
+    ["/repositories", "/api/v1/repositories", "/iceberg/v1/config", "/git/nyc.git/info/refs", "/events/jobs/1/log"],
+)
+def test_a_body_where_there_is_none_is_refused(server: LiveServer, method: str, path: str) -> None:
+    for line in ("Content-Length: 5000000\r\n", "Transfer-Encoding: chunked\r\n"):
+        with connect(server, head(method, path, line)) as connection:
+            status = read_answer(connection)[0]
+        assert status == 400, path
+
+
+def test_a_body_without_a_length_arrives_whole(server: LiveServer, token: str) -> None:
+    document = json.dumps({"name": "chunked", "description": "x" * 300}).encode()
+
+    def pieces() -> Iterator[bytes]:
+        for start in range(0, len(document), 100):
+            yield document[start : start + 100]
+
+    known = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    url = f"http://127.0.0.1:{server.port}/api/v1/repositories"
+    answer = requests.post(url, data=pieces(), headers=known, timeout=30)
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["name"] == "chunked"
+
+
+def test_a_long_body_of_somebody_known_has_the_limit_of_its_address(server: LiveServer, token: str) -> None:
+    url = f"http://127.0.0.1:{server.port}"
+    known = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    spaces = b'{"name": "long"' + b" " * 3_000_000 + b"}"
+    assert requests.post(f"{url}/api/v1/repositories", data=spaces, headers=known, timeout=30).status_code == 201
+    refused = requests.post(f"{url}/api/v1/repositories", data=b" " * 10_000_001, headers=known, timeout=30)
+    assert (refused.status_code, refused.json()["code"]) == (413, "too_large")
+    nowhere = requests.post(f"{url}/api/v1/nowhere", data=b" " * 100_000, headers=known, timeout=30)
+    assert (nowhere.status_code, nowhere.headers["Content-Type"]) == (404, "application/problem+json")
+
+
+def test_a_crowd_is_told_to_come_back_and_health_answers(server: LiveServer) -> None:
+    answers: list[tuple[int, dict[str, str], bytes]] = []
+    over = threading.Event()
+    health: list[int] = []
+
+    def look() -> None:
+        while not over.is_set():
+            health.append(requests.get(f"http://127.0.0.1:{server.port}/healthz", timeout=8).status_code)
+            time.sleep(0.05)
+
+    with ThreadPoolExecutor(1) as pool, ExitStack() as stack:
+        looking = pool.submit(look)
+        crowd = [connect(server, head("GET", "/login")) for _ in range(600)]
+        for connection in crowd:
+            stack.callback(connection.close)
+        answers = [read_answer(connection) for connection in crowd]
+        over.set()
+        looking.result()
+    assert {status for status, _headers, _body in answers} == {200, 503}
+    refused = [(headers, body) for status, headers, body in answers if status == 503]
+    assert all(headers["retry-after"] for headers, _body in refused)
+    assert b"try again" in refused[0][1]
+    assert set(health) == {200}
+    assert requests.get(f"http://127.0.0.1:{server.port}/login", timeout=8).status_code == 200
