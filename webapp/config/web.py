@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import resource
 import socket
 from typing import Any
 
@@ -78,6 +79,8 @@ def main() -> None:
         if options.socket_fd is None
         else socket.socket(fileno=options.socket_fd)
     )
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # every connection is one, and the usual limit is 1,024
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.config.settings")
     django.setup()
     importlib.import_module("webapp.config.urls")

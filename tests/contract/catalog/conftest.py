@@ -73,11 +73,7 @@ def environment_of(home: Path, port: int, more: Mapping[str, str] | None = None)
 
 def serve(home: Path, port: int, more: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
     """Start the web server of an installation that is set up."""
-    command = [
-        str(Path(sys.executable).with_name("granian")),
-        *("--interface", "asginl", "--workers", "1", "--host", "127.0.0.1", "--port", str(port)),
-        "webapp.config.asgi:application",
-    ]
+    command = [sys.executable, "-m", "webapp.config.web", "--port", str(port)]
     with (home / "server.log").open("ab") as log:
         return subprocess.Popen(command, cwd=ROOT, env=environment_of(home, port, more), stdout=log, stderr=log)
 

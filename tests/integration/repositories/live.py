@@ -38,10 +38,11 @@ class LiveServer:
     home: Path
     port: int
     environment: dict[str, str]
+    workers: int = 1
     process: subprocess.Popen[bytes] | None = None
 
     @classmethod
-    def start(cls, home: Path) -> LiveServer:
+    def start(cls, home: Path, *, workers: int = 1, **more: str) -> LiveServer:
         """Migrate an empty home and serve it."""
         port = _free_port()
         environment = {
@@ -50,8 +51,9 @@ class LiveServer:
             "TRIBUTARY_PORT": str(port),
             "TRIBUTARY_DEMO": "0",
             "DJANGO_SETTINGS_MODULE": os.environ.get("DJANGO_SETTINGS_MODULE", "webapp.config.settings"),
+            **more,
         }
-        server = cls(home=home, port=port, environment=environment)
+        server = cls(home=home, port=port, environment=environment, workers=workers)
         migrate(home, environment)
         server.boot()
         return server
@@ -60,11 +62,7 @@ class LiveServer:
         """Start the web process and wait until it answers."""
         log = (self.home / "web.log").open("ab")
         self.process = subprocess.Popen(
-            [
-                str(Path(sys.executable).parent / "granian"),
-                *("--interface", "asginl", "--host", "127.0.0.1", "--port", str(self.port), "--workers", "1"),
-                os.environ.get("TRIBUTARY_TEST_ASGI", "webapp.config.asgi:application"),
-            ],
+            [sys.executable, "-m", "webapp.config.web", "--port", str(self.port), "--workers", str(self.workers)],
             cwd=ROOT,
             env=self.environment,
             stdout=log,
