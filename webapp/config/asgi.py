@@ -22,6 +22,7 @@ from django.http import parse_cookie  # noqa: E402
 from webapp.accounts.queries import check_sender  # noqa: E402
 from webapp.catalog.api.asgi import application as catalog  # noqa: E402
 from webapp.core.errors import AppError  # noqa: E402
+from webapp.core.room import check_room  # noqa: E402
 from webapp.core.web import bodies  # noqa: E402
 from webapp.core.web.answers import TEXT, Scope, Send, send_answer, send_refusal  # noqa: E402
 from webapp.core.web.bodies import Incoming, Receive, refuse_body  # noqa: E402
@@ -44,7 +45,10 @@ def _find_limit(headers: list[tuple[bytes, bytes]], path: str) -> int:
     fields = {name: value.decode("latin-1") for name, value in headers if name in (b"authorization", b"cookie")}
     session_key = parse_cookie(fields.get(b"cookie", "")).get(settings.SESSION_COOKIE_NAME, "")
     check_sender(authorization=fields.get(b"authorization", ""), session_key=session_key)
-    return find_body_limit(path)
+    limit = find_body_limit(path)
+    if limit > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
+        check_room()
+    return limit
 
 
 def _find_gate(path: str) -> Gate:
