@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from django.conf import settings
 from django.contrib.auth import get_user as get_signed_in
 from django.contrib.auth.models import Group
+from django.db.models import Q, Value
+from django.db.models.functions import Concat, Lower
 from django.http import HttpRequest
 
 from webapp.accounts.models import AuditEntry, Folder, Token, User
@@ -44,6 +47,8 @@ def _select_token(digest: str) -> QuerySet[Token, Any]:
 
 
 _TOKENS = Prepared(_select_token, str)
+COMMIT_HOST = "localhost"
+"""Users without an address sign commits as `<user name>@localhost`."""
 USE_RECORDED_EVERY = timedelta(minutes=10)
 """A write per request would make every read of the catalog take the write lock."""
 
@@ -132,6 +137,22 @@ def get_user(username: str) -> User:
     if user is None:
         raise NotFound(f"There is no user {username}.")
     return user
+
+
+def find_people(*, emails: Collection[str], names: Collection[str]) -> list[User]:
+    """Users that commits may name: by their address, user name or full name, without case."""
+    local = f"@{COMMIT_HOST}"
+    usernames = {*names, *(email.removesuffix(local) for email in emails if email.endswith(local))}
+    people = User.objects.annotate(
+        email_lower=Lower("email"),
+        username_lower=Lower("username"),
+        full_name_lower=Lower(Concat("first_name", Value(" "), "last_name")),
+    )
+    return list(
+        people.filter(
+            Q(email_lower__in=set(emails) - {""}) | Q(username_lower__in=usernames) | Q(full_name_lower__in=set(names))
+        )
+    )
 
 
 def list_tokens(*, user_id: int) -> QuerySet[Token]:

@@ -55,6 +55,7 @@ class ReviewForm(forms.Form):
 
     verdict = forms.ChoiceField(choices=states.VERDICT_CHOICES)
     body = forms.CharField(required=False, widget=forms.Textarea)
+    expected_head = forms.CharField(required=False)
 
 
 class MergeForm(forms.Form):

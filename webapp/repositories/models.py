@@ -119,6 +119,28 @@ class CopyDamage(models.Model):
         return f"{self.repository_id} at {self.place}"
 
 
+class HeadMove(models.Model):
+    """Who moved a branch to a commit: what Git's own author and committer, whom a pusher writes, do not prove."""
+
+    repository = models.ForeignKey(Repository, on_delete=models.CASCADE, related_name="moves")
+    branch = models.CharField(max_length=200)
+    before = models.CharField(max_length=40, blank=True)
+    """Empty for a new branch."""
+    after = models.CharField(max_length=40)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    at = models.DateTimeField(default=clock.now)
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["repository", "branch", "before", "after", "by"], name="head_move_once"),
+        ]
+        indexes: ClassVar = [models.Index(fields=["repository", "after"])]
+        ordering: ClassVar = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.branch} to {self.after[:7]} by {self.by_id}"
+
+
 class Publication(models.Model):
     """The import of one commit's modules on one branch, and what came of it."""
 

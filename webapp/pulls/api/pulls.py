@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django.http import StreamingHttpResponse
@@ -282,21 +283,25 @@ class PullReviews(PullEndpoint):
     @extend_schema(operation_id="listPullReviews", responses=described.ReviewSerializer(many=True))
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List reviews, oldest first."""
-        reviews = self.find(repo, number).reviews.select_related("reviewer")
-        return Response(paginate(request._request, reviews, serializers.shape_review))
+        pull = self.find(repo, number)
+        shape = partial(serializers.shape_review, ineligible=queries.explain_reviewers(pull))
+        return Response(paginate(request._request, pull.reviews.select_related("reviewer"), shape))
 
     @extend_schema(
         operation_id="addPullReview", request=described.NewReviewSerializer, responses={201: described.ReviewSerializer}
     )
     def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
         """Approve, reject or comment."""
+        pull = self.find(repo, number)
         review = services.add_review(
-            pull=self.find(repo, number),
+            pull=pull,
             verdict=self.text("verdict"),
             body=self.text("body", default=""),
+            expected_head=self.text("expected_head", default="") or None,
             by=self.principal,
         )
-        return Response(serializers.shape_review(review), status=201)
+        shaped = serializers.shape_review(review, ineligible=queries.explain_reviewers(pull))
+        return Response(shaped, status=201)
 
 
 class PullBuilds(PullEndpoint):

@@ -235,7 +235,7 @@ def _list_entries(loaded: Loaded) -> list[Entry]:
     ]
     entries += _describe_beginning(loaded, shas)
     entries += [_describe_comment(loaded, one) for one in pull.comments.select_related("author")]
-    entries += [_describe_review(one) for one in pull.reviews.select_related("reviewer")]
+    entries += [_describe_review(loaded, one) for one in pull.reviews.select_related("reviewer")]
     return sorted(entries, key=lambda one: (one.at, _FIRST.get(one.id, len(_FIRST))))
 
 
@@ -299,8 +299,12 @@ def _describe_anchor(loaded: Loaded, anchor: dict[str, Any]) -> Anchor | None:
     return None
 
 
-def _describe_review(review: Review) -> Entry:
+def _describe_review(loaded: Loaded, review: Review) -> Entry:
     labels = (Mark("Void now", "bad"),) if review.voided_at else ()
+    reason = loaded.facts.ineligible.get(review.reviewer.username)
+    is_uncounted = bool(reason) and review.verdict == states.APPROVE and not review.voided_at
+    if is_uncounted:
+        labels = (Mark("Does not count", "bad"),)
     words = {states.APPROVE: "approved", states.REJECT: "asked for changes to", states.COMMENT: "reviewed"}
     badge = {states.APPROVE: "ok", states.REJECT: "bad"}.get(review.verdict, "") if not review.voided_at else ""
     seen = review.seen or {}
@@ -309,6 +313,8 @@ def _describe_review(review: Review) -> Entry:
     if count:
         text += f" with {count} transaction{'s' if count != 1 else ''}"
     note = f"Void: {review.void_reason}." if review.voided_at and review.void_reason else ""
+    if is_uncounted:
+        note = f"Does not count: {review.reviewer.username} {reason}."
     if review.body:
         return Entry(
             id=f"review-{review.pk}", at=review.created_at, actor=review.reviewer.username, text=text, card="review",
@@ -634,6 +640,8 @@ def _list_reviewers(loaded: Loaded) -> list[Reviewer]:
     for fact in loaded.facts.reviews:
         if fact.void:
             found[fact.reviewer] = Reviewer(fact.reviewer, "void", "approval void")
+        elif fact.verdict == states.APPROVE and fact.reviewer in loaded.facts.ineligible:
+            found[fact.reviewer] = Reviewer(fact.reviewer, "void", "does not count")
         elif fact.verdict != states.COMMENT or fact.reviewer not in found:
             kind, word = words.get(fact.verdict, ("open", fact.verdict))
             found[fact.reviewer] = Reviewer(fact.reviewer, kind, word)

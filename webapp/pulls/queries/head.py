@@ -69,6 +69,8 @@ class PullHead:
     may_write: bool
     may_maintain: bool
     may_approve: bool
+    approve_note: str
+    """Why the reader's approval would not count; empty where it does."""
     is_stale: bool
     edit_url: str
     merged_by: str = ""
@@ -135,6 +137,7 @@ def read_head(principal: Principal, loaded: Loaded) -> PullHead:
     stale = queries.is_stale(pull)
     commits = len(queries.list_own_commits(pull))
     may_write = can_repository(principal, name, "write")
+    approve_note = _explain_approval(principal, pull)
     may_maintain = can_repository(principal, name, "maintain")
     return PullHead(
         repository=name,
@@ -157,11 +160,21 @@ def read_head(principal: Principal, loaded: Loaded) -> PullHead:
         may_edit=may_maintain or principal.user_id == pull.author_id,
         may_write=may_write,
         may_maintain=may_maintain,
-        may_approve=may_write and principal.user_id != pull.author_id,
+        may_approve=not approve_note,
+        approve_note=approve_note,
         is_stale=stale,
         edit_url=reverse("pull-edit", args=[name, pull.number]),
         merged_by=pull.merge.merged_by.username if pull.state == states.MERGED else "",
     )
+
+
+def _explain_approval(principal: Principal, pull: PullRequest) -> str:
+    if not can_repository(principal, pull.repository.name, "write"):
+        return "Needs the role writer."
+    if principal.user_id == pull.author_id:
+        return "Nobody approves their own pull request."
+    reason = queries.explain_reader(principal, pull)
+    return f"Yours would not count: you {reason}." if reason else ""
 
 
 def _list_tabs(loaded: Loaded, diff: counts.DiffSum, commits: int) -> list[Tab]:
@@ -253,7 +266,7 @@ def _judge_build(loaded: Loaded) -> VerdictItem:
 def _judge_reviews(loaded: Loaded) -> VerdictItem:
     facts = loaded.facts
     standing = approvals.list_standing(facts.reviews)
-    approved = sum(verdict == states.APPROVE and who != facts.author for who, verdict in standing.items())
+    approved = len(approvals.list_approving(facts))
     rejecting = [who for who, verdict in standing.items() if verdict == states.REJECT]
     void = sum(one.void and one.verdict == states.APPROVE for one in facts.reviews)
     wanted = facts.protection.approvals

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,8 @@ from django.urls import reverse
 from webapp.builds.models import Build
 from webapp.pulls.models import Review
 from webapp.pulls.queries import counts
+from webapp.pulls.queries.approvers import list_ineligible
+from webapp.pulls.queries.pulls import find_base
 from webapp.pulls.rules import approvals, states
 from webapp.repositories.models import Protection
 
@@ -147,8 +149,13 @@ def _describe(
         build=build,
         build_kind=kind,
         build_text=f"{build.pk} {word}" if build else "not built",
-        approved=sum(verdict == states.APPROVE and who != pull.author.username for who, verdict in standing.items()),
+        approved=_count_approvals(pull, reviews, standing),
         wanted=wanted,
         void=sum(fact.void and fact.verdict == states.APPROVE for fact in facts),
         rejected=sum(verdict == states.REJECT for verdict in standing.values()),
     )
+
+
+def _count_approvals(pull: PullRequest, reviews: Sequence[Review], standing: Mapping[str, str]) -> int:
+    approvers = {review.reviewer for review in reviews if standing.get(review.reviewer.username) == states.APPROVE}
+    return len(approvers) - len(list_ineligible(pull, reviewers=approvers, base=find_base(pull)))

@@ -11,10 +11,12 @@ from django.contrib.auth.models import Group
 from django.db.models import F, QuerySet
 
 from webapp.accounts.permissions import visible_repositories
+from webapp.accounts.queries import get_signed_in_user
 from webapp.builds import queries as builds
 from webapp.builds.models import Build
-from webapp.core.errors import NotFound
+from webapp.core.errors import Conflict, NotFound
 from webapp.pulls.models import Comment, Comparison, Merge, PullDataset, PullRequest, SpecRecord
+from webapp.pulls.queries.approvers import list_ineligible
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.dataset_rules import DatasetRules, read_dataset_rules
 from webapp.repositories import queries as repositories
@@ -88,6 +90,18 @@ def list_pulls(principal: Principal, *, repository: Repository | None = None, st
 def find_head(repository: Repository, branch: str) -> str | None:
     """The commit of a branch, None when there is no such branch."""
     return repository.git.find_head(branch)
+
+
+def check_head(pull: PullRequest, expected: str | None) -> None:
+    """Refuse where the head is another than the one that somebody looked at.
+
+    Raises:
+        Conflict: somebody pushed.
+
+    """
+    if expected and pull.head_sha != expected:
+        message = f"The head is {pull.head_sha[:7]}, not {expected[:7]}: somebody pushed. Look again."
+        raise Conflict(message, code="head_moved", head=pull.head_sha)
 
 
 def list_own_commits(pull: PullRequest) -> list[CommitInfo]:
@@ -192,6 +206,8 @@ def collect_facts(pull: PullRequest) -> approvals.MergeFacts:
     publication = repositories.get_publication(repository, pull.source, pull.head_sha)
     build = find_latest_build(pull)
     rows = list(pull.datasets.all())
+    reviews = list(pull.reviews.select_related("reviewer"))
+    approvers = {review.reviewer for review in reviews if review.verdict == states.APPROVE and not review.voided_at}
     return approvals.MergeFacts(
         state=pull.state,
         draft=pull.draft,
@@ -208,12 +224,24 @@ def collect_facts(pull: PullRequest) -> approvals.MergeFacts:
         build_id=build.pk if build else None,
         datasets=[approvals.DatasetFact(row.path, row.change, row.current) for row in rows],
         reviews=[
-            approvals.ReviewFact(one.reviewer.username, one.verdict, one.voided_at is not None)
-            for one in pull.reviews.select_related("reviewer")
+            approvals.ReviewFact(one.reviewer.username, one.verdict, one.voided_at is not None) for one in reviews
         ],
+        ineligible=list_ineligible(pull, reviewers=approvers, base=find_base(pull)),
         protection=_describe_protection(pull, rows),
         failed_checks=list_failed_checks(pull),
     )
+
+
+def explain_reviewers(pull: PullRequest) -> dict[str, str]:
+    """Reviewer → why an approval by them does not count, for those whose does not."""
+    reviewers = {review.reviewer for review in pull.reviews.select_related("reviewer")}
+    return list_ineligible(pull, reviewers=reviewers, base=find_base(pull))
+
+
+def explain_reader(principal: Principal, pull: PullRequest) -> str:
+    """Why an approval by the reader does not count; empty where it does."""
+    reader = get_signed_in_user(principal)
+    return list_ineligible(pull, reviewers=[reader], base=find_base(pull)).get(reader.username, "")
 
 
 def _describe_protection(pull: PullRequest, rows: list[PullDataset]) -> approvals.ProtectionFact:

@@ -96,6 +96,8 @@ class MergeFacts:
     reviews: Sequence[ReviewFact]
     protection: ProtectionFact
     failed_checks: Sequence[str] = ()
+    ineligible: Mapping[str, str] = field(default_factory=dict)
+    """Reviewer → why their approval does not count: they opened it, wrote or pushed some of it, or lost the right."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,16 @@ def list_standing(reviews: Sequence[ReviewFact]) -> dict[str, str]:
         else:
             standing[review.reviewer] = review.verdict
     return standing
+
+
+def list_approving(facts: MergeFacts) -> set[str]:
+    """Whose approval stands and counts."""
+    standing = list_standing(facts.reviews)
+    return {
+        who
+        for who, verdict in standing.items()
+        if verdict == states.APPROVE and who != facts.author and who not in facts.ineligible
+    }
 
 
 def list_blockers(facts: MergeFacts) -> list[Blocker]:
@@ -205,26 +217,27 @@ def _list_build_blockers(facts: MergeFacts) -> list[Blocker]:
 
 def _list_review_blockers(facts: MergeFacts) -> list[Blocker]:
     standing = list_standing(facts.reviews)
-    approving = {who for who, verdict in standing.items() if verdict == states.APPROVE and who != facts.author}
+    approving = list_approving(facts)
+    note = _explain_uncounted(facts, standing)
     blockers = []
     missing = facts.protection.approvals - len(approving)
     if missing > 0:
         void = sum(1 for one in facts.reviews if one.void and one.verdict == states.APPROVE)
-        note = f" {void} became void." if void else ""
+        voided = f" {void} became void." if void else ""
         blockers.append(
             Blocker(
                 "approval_missing",
                 f"The rules of {facts.target} ask for {counted(facts.protection.approvals, 'approval')} by somebody"
-                f" other than {facts.author}; {len(approving) or 'none'} so far.{note}",
+                f" other than {facts.author}; {len(approving) or 'none'} so far.{voided}{note}",
             )
         )
     blockers.extend(
-        Blocker("group_approval_missing", f"Nobody of the group {group} has approved.")
+        Blocker("group_approval_missing", f"Nobody of the group {group} has approved.{note}")
         for group, members in sorted(facts.protection.groups.items())
         if not approving & members
     )
     blockers.extend(
-        Blocker("path_approval_missing", f"Nobody of those responsible for {path} has approved.")
+        Blocker("path_approval_missing", f"Nobody of those responsible for {path} has approved.{note}")
         for path, members in sorted(facts.protection.paths.items())
         if not approving & members
     )
@@ -234,3 +247,11 @@ def _list_review_blockers(facts: MergeFacts) -> list[Blocker]:
         if verdict == states.REJECT
     )
     return blockers
+
+
+def _explain_uncounted(facts: MergeFacts, standing: Mapping[str, str]) -> str:
+    return "".join(
+        f" The approval by {who} does not count: {who} {reason}."
+        for who, reason in sorted(facts.ineligible.items())
+        if standing.get(who) == states.APPROVE
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from webapp.datasets.serializers import shape_transaction
@@ -42,12 +43,13 @@ def shape_pull_detail(pull: PullRequest) -> dict[str, Any]:
     """Return a pull request with everything that decides its merge."""
     blockers = queries.list_blockers(pull)
     merge = Merge.objects.filter(pull=pull).exclude(state=states.ABANDONED).first()
+    ineligible = queries.explain_reviewers(pull)
     return {
         **shape_pull(pull),
         "mergeable": not blockers,
         "blocked_by": [one.as_json() for one in blockers] if pull.state == states.OPEN else [],
         "stale": queries.is_stale(pull),
-        "reviews": [shape_review(one) for one in pull.reviews.select_related("reviewer")],
+        "reviews": [shape_review(review, ineligible=ineligible) for review in pull.reviews.select_related("reviewer")],
         "merge": shape_merge(merge) if merge else None,
     }
 
@@ -118,8 +120,8 @@ def shape_between(between: Between) -> dict[str, Any]:
     }
 
 
-def shape_review(review: Review) -> dict[str, Any]:
-    """Return a review with what it is bound to."""
+def shape_review(review: Review, *, ineligible: Mapping[str, str]) -> dict[str, Any]:
+    """Return a review with what it is bound to, and whether its author is one whose approval counts."""
     return {
         "id": review.pk,
         "reviewer": review.reviewer.username,
@@ -128,6 +130,7 @@ def shape_review(review: Review) -> dict[str, Any]:
         "head": review.seen.get("head"),
         "void": review.voided_at is not None,
         "void_reason": review.void_reason or None,
+        "ineligible_reason": ineligible.get(review.reviewer.username),
         "created_at": review.created_at,
     }
 
@@ -151,9 +154,15 @@ def shape_event(event: TimelineEvent) -> dict[str, Any]:
 def shape_timeline(pull: PullRequest) -> list[dict[str, Any]]:
     """Return events, reviews and comments in the order in which they happened."""
     entries = [shape_event(one) for one in pull.events.all()]
+    ineligible = queries.explain_reviewers(pull)
     entries += [
-        {"kind": "review", "actor": one.reviewer.username, "at": one.created_at, "data": shape_review(one)}
-        for one in pull.reviews.select_related("reviewer")
+        {
+            "kind": "review",
+            "actor": review.reviewer.username,
+            "at": review.created_at,
+            "data": shape_review(review, ineligible=ineligible),
+        }
+        for review in pull.reviews.select_related("reviewer")
     ]
     entries += [
         {"kind": "comment", "actor": one.author.username, "at": one.created_at, "data": shape_comment(one)}

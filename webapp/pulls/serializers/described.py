@@ -60,6 +60,7 @@ class NewReviewSerializer(serializers.Serializer[Any]):
 
     verdict = serializers.ChoiceField(choices=words(states.VERDICT_CHOICES))
     body = serializers.CharField(required=False, allow_blank=True)
+    expected_head = serializers.CharField(required=False, help_text="the head that was reviewed: 409 if it has moved")
 
 
 class NewPullBuildSerializer(serializers.Serializer[Any]):
@@ -118,6 +119,9 @@ class ReviewSerializer(serializers.Serializer[Any]):
     head = serializers.CharField(allow_null=True)
     void = serializers.BooleanField()
     void_reason = serializers.CharField(allow_null=True)
+    ineligible_reason = serializers.CharField(
+        allow_null=True, help_text="why an approval by this reviewer does not count, such as: pushed 1a2b3c4"
+    )
     created_at = serializers.DateTimeField()
 
 

@@ -57,12 +57,7 @@ def merge_pull(
     _check_arguments(method, rebuild)
     check_repository(by, pull.repository.name, "write")
     refresh_pull(pull=pull)
-    if expected_head and pull.head_sha != expected_head:
-        raise Conflict(
-            f"The head is {pull.head_sha[:7]}, not {expected_head[:7]}: somebody pushed. Look again, then merge.",
-            code="head_moved",
-            head=pull.head_sha,
-        )
+    queries.check_head(pull, expected_head)
     bypassed = _check_blockers(pull, by, bypass=bypass)
     merge = _prepare(pull, by, method=method, rebuild=rebuild, bypassed=bypassed)
     _land(merge, by)

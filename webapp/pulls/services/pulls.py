@@ -76,7 +76,8 @@ def _record_commits(pull: PullRequest, *, before: str, after: str) -> None:
     record_event(
         pull=pull,
         kind="pushed",
-        actor=commits[0].author.name if commits else "",
+        actor=repositories.find_mover(pull.repository, branch=pull.source, after=after)
+        or (commits[0].author.name if commits else ""),
         data={
             "before": before,
             "after": after,
@@ -261,12 +262,14 @@ def _fresh_state(pull: PullRequest) -> str:
     return PullRequest.objects.values_list("state", flat=True).get(pk=pull.pk)
 
 
-def add_review(*, pull: PullRequest, verdict: str, by: Principal, body: str = "") -> Review:
+def add_review(
+    *, pull: PullRequest, verdict: str, by: Principal, body: str = "", expected_head: str | None = None
+) -> Review:
     """Give a verdict on exactly what the pull request shows now.
 
     Raises:
         PermissionDenied: approving one's own pull request.
-        Conflict: the pull request is not open.
+        Conflict: the pull request is not open, or its head is not the expected one.
         InvalidInput: an unknown verdict, or a comment without text.
 
     """
@@ -283,6 +286,7 @@ def add_review(*, pull: PullRequest, verdict: str, by: Principal, body: str = ""
     refresh_pull(pull=pull)
     if pull.state != states.OPEN:
         raise Conflict(f"The pull request is {pull.state}; it takes no more reviews.", code="not_open")
+    queries.check_head(pull, expected_head)
     seen = queries.describe_seen(pull=pull).as_json()
     with transaction.atomic():
         review = Review.objects.create(pull=pull, reviewer_id=by.user_id, verdict=verdict, body=body, seen=seen)

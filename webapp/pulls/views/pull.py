@@ -190,7 +190,13 @@ def _place_url(repo: str, number: int, anchor: Mapping[str, Any]) -> str:
 def review(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
     """Give a verdict."""
     given = _read(ReviewForm(request.POST))
-    services.add_review(pull=pull, verdict=given["verdict"] or "", body=given["body"], by=by)
+    services.add_review(
+        pull=pull,
+        verdict=given["verdict"] or "",
+        body=given["body"],
+        expected_head=given["expected_head"] or None,
+        by=by,
+    )
     return "Your review is recorded. It holds for exactly this code and these transactions."
 
 

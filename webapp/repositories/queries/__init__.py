@@ -31,6 +31,7 @@ from webapp.repositories.queries.code import (
     read_blob,
     read_file,
 )
+from webapp.repositories.queries.moves import find_mover, list_pushers
 from webapp.repositories.queries.repositories import (
     find_repository,
     get_repository,
@@ -52,6 +53,7 @@ __all__ = [
     "export_tree",
     "find_kind",
     "find_merge_base",
+    "find_mover",
     "find_repository",
     "get_branch",
     "get_commit",
@@ -70,6 +72,7 @@ __all__ = [
     "list_members",
     "list_protections",
     "list_publications",
+    "list_pushers",
     "list_repositories",
     "list_webhooks",
     "merge_state",

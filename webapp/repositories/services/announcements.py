@@ -15,7 +15,7 @@ from webapp.core import clock
 from webapp.core.errors import AppError, PermissionDenied
 from webapp.git.errors import GitError
 from webapp.repositories import signals
-from webapp.repositories.models import FAILED, PUBLISHED, BranchRecord, Publication, Repository
+from webapp.repositories.models import FAILED, PUBLISHED, BranchRecord, HeadMove, Publication, Repository
 from webapp.repositories.rules.ancestry import Candidate, choose_parent
 from webapp.repositories.rules.pipeline import read_folders
 from webapp.repositories.services.copies import count_move, find_copy_problem, note_damages
@@ -44,9 +44,18 @@ def announce(
     """Record that a branch moved in Git and tell the apps above, in one atomic block."""
     with transaction.atomic():
         if after:
+            record_move(repository=repository, branch=branch, before=before, after=after, by=by)
             _announce_head(repository, branch, before=before, after=after, by=by, parent=parent)
         else:
             _announce_deletion(repository, branch, before=before, by=by, data=data)
+
+
+def record_move(*, repository: Repository, branch: str, before: str, after: str, by: Principal | None) -> None:
+    """Keep who moves a branch; a push says so before its refs move, so that no crash loses it. Safe to repeat."""
+    if by is not None:
+        HeadMove.objects.get_or_create(
+            repository=repository, branch=branch, before=before, after=after, by_id=by.user_id
+        )
 
 
 def announce_pushed(*, repository: Repository, updates: Iterable[RefUpdate], by: Principal) -> None:

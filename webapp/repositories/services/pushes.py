@@ -9,6 +9,7 @@ from webapp.accounts import services as accounts
 from webapp.core.errors import AppError
 from webapp.repositories import permissions
 from webapp.repositories.rules.names import check_new_branch_name
+from webapp.repositories.services.announcements import record_move
 from webapp.repositories.services.copies import check_copy
 from webapp.repositories.services.deletions import intend_deletion
 
@@ -54,10 +55,14 @@ def check_push(*, repository: Repository, updates: Iterable[RefUpdate], by: Prin
             by=by, verb="push", object=repository.name, outcome="refused", detail={"reasons": reasons[:10]}
         )
         return reasons
+    # Before Git acts, so that no crash loses who it was, and whoever misses a branch then knows why it is gone.
     for update in wanted:
-        if update.ref.startswith("refs/heads/") and not update.after:
-            # Before Git removes it, so that whoever misses it then knows why it is gone.
-            branch = update.ref.removeprefix("refs/heads/")
+        branch = update.ref.removeprefix("refs/heads/")
+        if branch == update.ref:
+            continue
+        if update.after:
+            record_move(repository=repository, branch=branch, before=update.before, after=update.after, by=by)
+        else:
             intend_deletion(repository=repository, branch=branch, head=update.before, by=by, is_push=True)
     return []
 

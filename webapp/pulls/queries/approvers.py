@@ -1,0 +1,68 @@
+"""Whose approval of a pull request does not count, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from webapp.accounts.models import User
+from webapp.accounts.permissions import can_repository
+from webapp.accounts.queries import COMMIT_HOST, find_people, principal_for_user
+from webapp.repositories import queries as repositories
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from webapp.git.values import CommitInfo
+    from webapp.pulls.models import PullRequest
+
+MOST_COMMITS = 10_000
+
+
+def list_ineligible(pull: PullRequest, *, reviewers: Iterable[User], base: str) -> dict[str, str]:
+    """Return user name → why an approval by them does not count, as the end of a sentence about them.
+
+    Two people stand behind whatever is merged: who opened the pull request, wrote one of its commits or brought one
+    to its branch is on the one side, and so no approver. Names and addresses in commits are whatever their writer
+    says; a forged one can only take an approval away.
+    """
+    people = {user.pk: user for user in reviewers}
+    if not people:
+        return {}
+    reasons = {user.username: reason for user in people.values() if (reason := _explain_rights(pull, user))}
+    if pull.author_id in people:
+        reasons[people[pull.author_id].username] = "opened it"
+    commits = repositories.list_commits(pull.repository, pull.head_sha, not_in=base, limit=MOST_COMMITS)
+    pushers = repositories.list_pushers(pull.repository, branch=pull.source, commits=[commit.sha for commit in commits])
+    for user_id, sha in pushers.items():
+        if user_id in people:
+            reasons.setdefault(people[user_id].username, f"pushed {sha[:7]}")
+    for user, commit in _list_authors(commits):
+        if user.pk in people:
+            reasons.setdefault(user.username, f"wrote {commit.short}")
+    return reasons
+
+
+def _explain_rights(pull: PullRequest, user: User) -> str | None:
+    if not user.is_active:
+        return "is no longer active"
+    if not can_repository(principal_for_user(user), pull.repository.name, "write"):
+        return "may no longer write here"
+    return None
+
+
+def _list_authors(commits: Sequence[CommitInfo]) -> list[tuple[User, CommitInfo]]:
+    by_email: dict[str, CommitInfo] = {}
+    by_name: dict[str, CommitInfo] = {}
+    for commit in commits:
+        for person in (commit.author, commit.committer):
+            by_email.setdefault(person.email.strip().lower(), commit)
+            by_name.setdefault(person.name.strip().lower(), commit)
+    pairs = []
+    for user in find_people(emails=by_email.keys(), names=by_name.keys()):
+        addresses = (user.email.lower(), f"{user.username.lower()}@{COMMIT_HOST}")
+        names = (user.username.lower(), user.get_full_name().lower())
+        named = [by_email.get(address) for address in addresses if address] + [
+            by_name.get(name) for name in names if name
+        ]
+        pairs += [(user, commit) for commit in named if commit is not None][:1]
+    return pairs
