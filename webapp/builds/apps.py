@@ -11,15 +11,17 @@ class BuildsConfig(AppConfig):
 
     def ready(self) -> None:
         """Connect the receivers, the sweeps and the checks."""
-        from webapp.builds.services import checking, receivers, sweeping
+        from webapp.builds.services import checking, queue, receivers, sweeping
         from webapp.core.fsck import register_check
         from webapp.core.sweeps import register_sweep
-        from webapp.datasets.signals import git_chain_requested
+        from webapp.datasets.signals import git_chain_requested, transaction_aborted, transaction_committed
         from webapp.repositories.signals import branch_deleted, commit_created
 
         commit_created.connect(receivers.publish_commit, dispatch_uid="builds.publish_commit")
         branch_deleted.connect(receivers.delete_data, dispatch_uid="builds.delete_data")
         git_chain_requested.connect(receivers.answer_git_chain, dispatch_uid="builds.answer_git_chain")
+        for closed in (transaction_committed, transaction_aborted):
+            closed.connect(queue.follow_closed_transaction, dispatch_uid="builds.follow_closed_transaction")
         register_sweep(name="builds", every_seconds=2, run=sweeping.sweep_builds)
         register_sweep(name="build folders", every_seconds=3600, run=sweeping.sweep_folders)
         register_check(

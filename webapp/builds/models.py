@@ -101,21 +101,23 @@ class Build(models.Model):
     trigger = models.CharField(max_length=40, default="user")
     retry_of = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="retries")
     cancel_requested = models.BooleanField(default=False)
+    turn = models.PositiveBigIntegerField(default=0)
+    """Its place in the order in which users take turns; 0 once it is over without having taken a worker."""
+    has_begun = models.BooleanField(default=False)
+    """Whether a worker took a job of it."""
     created_at = models.DateTimeField(default=clock.now)
     rung_at = models.DateTimeField(default=clock.now)
-    """When its doorbell last rang; the sweep rings again what waits too long."""
+    """When its doorbell last rang by the sweep, which rings again what waits too long."""
     started_at = models.DateTimeField(null=True)
-    finished_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True, db_index=True)
 
     class Meta(TypedModelMeta):
         ordering: ClassVar = ["-id"]
         indexes: ClassVar = [
             models.Index(fields=["repository", "branch", "-id"]),
-            models.Index(
-                fields=["state"],
-                name="build_unfinished",
-                condition=models.Q(state__in=["RESOLVING", "RUNNING"]),
-            ),
+            models.Index(fields=["state", "turn"], name="build_by_turn"),
+            models.Index(fields=["by", "turn"], name="build_last_turn"),
+            models.Index(fields=["has_begun", "turn"], name="build_served_turn"),
         ]
 
     def __str__(self) -> str:
@@ -125,6 +127,23 @@ class Build(models.Model):
     def is_over(self) -> bool:
         """Whether nothing of it moves any more."""
         return self.state in BUILD_ENDS
+
+
+class QueuedOutput(models.Model):
+    """One dataset that a build waits to write: all its outputs' places in their queues, until it runs or is over."""
+
+    build = models.ForeignKey(Build, on_delete=models.CASCADE, related_name="queued")
+    dataset = models.ForeignKey("datasets.Dataset", on_delete=models.CASCADE, related_name="+")
+    branch = models.CharField(max_length=BRANCH_LENGTH)
+    turn = models.PositiveBigIntegerField()
+    """The build's."""
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [models.UniqueConstraint(fields=["build", "dataset"], name="queued_output_once")]
+        indexes: ClassVar = [models.Index(fields=["dataset", "branch", "turn", "build"], name="queued_output_order")]
+
+    def __str__(self) -> str:
+        return f"build {self.build_id} waits for dataset {self.dataset_id} on {self.branch}"
 
 
 class Job(models.Model):
@@ -161,9 +180,13 @@ class Job(models.Model):
     spark_session = models.CharField(max_length=36, blank=True)
     progress = models.JSONField(default=dict)
     error = models.JSONField(null=True)
+    turn = models.PositiveBigIntegerField(default=0)
+    """Its build's: workers take the job whose turn it is, not the one that a message names."""
+    due_at = models.DateTimeField(null=True)
+    """Not taken before: what it needs was not there when it was put back."""
     created_at = models.DateTimeField(default=clock.now)
     rung_at = models.DateTimeField(null=True)
-    started_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(null=True, db_index=True)
     finished_at = models.DateTimeField(null=True)
 
     class Meta(TypedModelMeta):
@@ -177,11 +200,7 @@ class Job(models.Model):
             ),
         ]
         indexes: ClassVar = [
-            models.Index(
-                fields=["state"],
-                name="job_unfinished",
-                condition=models.Q(state__in=["WAITING", "RUN_PENDING", "RUNNING", "ABORT_PENDING"]),
-            ),
+            models.Index(fields=["state", "turn", "build", "number"], name="job_by_turn"),
         ]
 
     def __str__(self) -> str:

@@ -34,6 +34,6 @@ def resolve_build(*, id: int, **_: Any) -> None:
 
 
 @shared_task(name="webapp.builds.tasks.run_job", ignore_result=True)
-def run_job(*, id: str, **_: Any) -> None:
-    """Run one job of a build."""
-    services.run_job(job_id=id, worker=f"{socket.gethostname()}-{os.getpid()}")
+def run_job(**_: Any) -> None:
+    """Run the job whose turn it is: the message's own, or one that comes before it and has a message, too."""
+    services.run_job(worker=f"{socket.gethostname()}-{os.getpid()}")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from webapp.builds.models import RUN, UPLOAD, Build, Job, JobInput, PublishedSpec
+from webapp.builds.models import RUN, UPLOAD, Build, Job, JobInput, PublishedOutput, PublishedSpec
 from webapp.builds.rules import plan as rules
 from webapp.builds.rules.values import (
     BuildPlan,
@@ -56,16 +56,66 @@ def read_spec(row: PublishedSpec) -> Spec:
     )
 
 
+@dataclass(frozen=True)
+class Version:
+    """The rows that a plan was read from; while they are the same, so is the plan."""
+
+    chain: tuple[str, ...]
+    made: frozenset[str]
+    """Paths whose makers were looked up."""
+    makers: frozenset[tuple[Any, ...]]
+    involved: frozenset[str]
+    """Paths whose branches were looked up."""
+    branches: frozenset[tuple[Any, ...]]
+
+    def is_current(self) -> bool:
+        """Whether nothing of it has moved, in two queries."""
+        return (
+            _list_makers(self.made, self.chain) == self.makers
+            and _list_branches(self.involved, self.chain) == self.branches
+        )
+
+
 def make_plan(*, build: Build) -> BuildPlan:
     """Plan a build on what is published and committed at this moment."""
+    return make_versioned_plan(build=build)[0]
+
+
+def make_versioned_plan(*, build: Build) -> tuple[BuildPlan, Version]:
+    """Plan a build, and say what the plan was read from."""
     request = read_request(build)
-    specs = load_specs(branches=request.chain)
+    specs, made, makers = _load_specs_above(request.targets, request.chain)
     involved = rules.list_involved_paths(specs=specs, request=request)
-    return rules.make_plan(
-        specs=specs,
-        request=request,
-        datasets=load_datasets(paths=involved, branches=request.chain),
-    )
+    branches = _list_branches(involved, request.chain)
+    plan = rules.make_plan(specs=specs, request=request, datasets=_describe_datasets(branches))
+    return plan, Version(request.chain, made, makers, involved, branches)
+
+
+def _load_specs_above(
+    paths: Collection[str], chain: Collection[str]
+) -> tuple[tuple[Spec, ...], frozenset[str], frozenset[tuple[Any, ...]]]:
+    """Return the JobSpecs that make these datasets or anything they are made from, step by step upwards.
+
+    With them the paths whose makers were looked up, and the rows that say who makes them: what a plan depends on.
+    """
+    specs: dict[int, Spec] = {}
+    makers: set[tuple[Any, ...]] = set()
+    reached: set[str] = set()
+    wanted = set(paths)
+    while wanted:
+        reached |= wanted
+        found = _list_makers(wanted, chain)
+        makers |= found
+        new = {spec for _path, _branch, spec in found} - specs.keys()
+        rows = PublishedSpec.objects.filter(pk__in=new).select_related("repository")
+        specs.update({row.pk: read_spec(row) for row in rows})
+        wanted = {path for pk in new if pk in specs for path in specs[pk].paths} - reached
+    return tuple(specs[pk] for pk in sorted(specs)), frozenset(reached), frozenset(makers)
+
+
+def _list_makers(paths: Collection[str], chain: Collection[str]) -> frozenset[tuple[Any, ...]]:
+    rows = PublishedOutput.objects.filter(path__in=paths, branch__in=chain)
+    return frozenset(rows.values_list("path", "branch", "spec_id"))
 
 
 def read_request(build: Build) -> Request:
@@ -89,8 +139,11 @@ def read_request(build: Build) -> Request:
 
 def load_datasets(*, paths: Collection[str], branches: Collection[str]) -> dict[str, DatasetState]:
     """Return branches and, for the branches of the chain, what they show and from what it was made."""
-    parents: dict[str, dict[str, str | None]] = {}
-    shown: dict[str, dict[str, str]] = {}
+    return _describe_datasets(_list_branches(paths, branches))
+
+
+def _list_branches(paths: Collection[str], chain: Collection[str]) -> frozenset[tuple[Any, ...]]:
+    """Return every branch of these datasets with its parent and, on the chain, the transaction that readers see."""
     rows = DatasetBranch.objects.filter(dataset__path__in=paths).values_list(
         "dataset__path",
         "name",
@@ -99,11 +152,19 @@ def load_datasets(*, paths: Collection[str], branches: Collection[str]) -> dict[
         "transaction__state",
         "transaction__parent_id",
     )
-    for path, name, parent, transaction_id, state, before_id in rows:
-        parents.setdefault(path, {})[name] = parent
+    return frozenset(
         # What is open is not visible: readers see the transaction that it stands on.
-        visible = transaction_id if state == COMMITTED else before_id
-        if visible is not None and name in branches:
+        (path, name, parent, (transaction_id if state == COMMITTED else before_id) if name in chain else None)
+        for path, name, parent, transaction_id, state, before_id in rows
+    )
+
+
+def _describe_datasets(branches: Iterable[tuple[Any, ...]]) -> dict[str, DatasetState]:
+    parents: dict[str, dict[str, str | None]] = {}
+    shown: dict[str, dict[str, str]] = {}
+    for path, name, parent, visible in branches:
+        parents.setdefault(path, {})[name] = parent
+        if visible is not None:
             shown.setdefault(path, {})[name] = visible
     made = describe_transactions({each for by_branch in shown.values() for each in by_branch.values()})
     return {

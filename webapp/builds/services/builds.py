@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from django.db import transaction
+from django.db.models import Case, F, When
 
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
@@ -13,24 +14,25 @@ from webapp.builds import permissions as rights
 from webapp.builds import signals
 from webapp.builds.models import Build, Job, JobInput, JobOutput
 from webapp.builds.queries import chains, planning
+from webapp.builds.queries import queue as waiting
 from webapp.builds.rules import fallback, states
 from webapp.builds.rules.plan import join_words
 from webapp.builds.rules.states import BUILD_ENDS, BuildState, JobState
 from webapp.builds.rules.values import BuildPlan, PlannedJob
-from webapp.core import clock, doorbell, names
+from webapp.builds.services import queue
+from webapp.core import clock, names
 from webapp.core.errors import AppError, Conflict, InvalidInput, Unavailable
-from webapp.datasets import queries as datasets
 from webapp.datasets import services as dataset_services
-from webapp.datasets.models import Transaction
+from webapp.datasets.models import Dataset, Transaction
 from webapp.datasets.rules import transactions as transaction_rules
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
     from webapp.repositories.models import Repository
 
-RESOLVE_TASK = "webapp.builds.tasks.resolve_build"
-RUN_TASK = "webapp.builds.tasks.run_job"
 MAX_TARGETS = 200
+PLANS_OUTSIDE = 3
+"""So often a plan is made before the atomic block that carries it out; if what it was read from moved each time, it is made inside."""
 
 
 def start_build(
@@ -68,10 +70,15 @@ def start_build(
     )
     build.upstream, build.force, build.pins = upstream, force, dict(pins or {})
     build.title, build.trigger = title or build.title, trigger
-    with transaction.atomic():
-        build.save()
-        ring_resolution(build)
+    _save_new(build)
     return build
+
+
+def _save_new(build: Build) -> None:
+    with transaction.atomic():
+        queue.take_turn(build)
+        build.save()
+        queue.ring_resolution(build)
 
 
 def plan_build(
@@ -135,18 +142,6 @@ def _describe_build(
     )
 
 
-def ring_resolution(build: Build) -> None:
-    """Ring for the resolution of a build once the atomic block is committed."""
-    Build.objects.filter(pk=build.pk).update(rung_at=clock.now())
-    transaction.on_commit(lambda: doorbell.ring(RESOLVE_TASK, queue="quick", id=build.pk))
-
-
-def ring_job(job: Job) -> None:
-    """Ring for a job that is ready to run."""
-    Job.objects.filter(pk=job.pk).update(rung_at=clock.now())
-    transaction.on_commit(lambda: doorbell.ring(RUN_TASK, queue="builds", id=job.pk))
-
-
 # --- resolution -----------------------------------------------------------------------------------
 
 
@@ -157,18 +152,18 @@ def resolve_build(*, build: Build) -> None:
     if build.cancel_requested:
         end_build(build=build, state=BuildState.ABORTED, code="cancelled", reason="Cancelled before it was planned.")
         return
+    blocker = waiting.find_blocker(build=build, datasets=waiting.list_queued(build=build))
+    if blocker is not None:
+        _wait(build, blocker.detail)
+        return
     waits_for = chains.find_unpublished(build=build)
     if waits_for:
         _wait(build, f"Waits for the JobSpecs of {waits_for} to be published.")
         return
     try:
-        plan = planning.make_plan(build=build)
-        if not build.is_trusted:
-            rights.check_plan(accounts.principal_for_user(build.by), plan)
-        # Kept while it waits: builds behind it in the queue look at what it will write.
-        Build.objects.filter(pk=build.pk, state=BuildState.RESOLVING).update(plan=plan.to_json())
-        _make_datasets(plan, build)
-        _resolve(build)
+        for is_last in (*(PLANS_OUTSIDE - 1) * (False,), True):
+            if _resolve(build, may_plan_inside=is_last):
+                return
     except (Conflict, Unavailable) as error:
         _wait(build, error.detail)
     except AppError as error:
@@ -176,53 +171,81 @@ def resolve_build(*, build: Build) -> None:
 
 
 def _wait(build: Build, reason: str) -> None:
-    Build.objects.filter(pk=build.pk, state=BuildState.RESOLVING).update(reason=reason)
+    Build.objects.filter(pk=build.pk, state=BuildState.RESOLVING).exclude(reason=reason).update(reason=reason)
 
 
-def _make_datasets(plan: BuildPlan, build: Build) -> None:
-    """Bring new outputs into being before the atomic block: their tables are files, too."""
+def _resolve(build: Build, *, may_plan_inside: bool) -> bool:
+    """Plan, and begin the build or let it stand in its queues; False where what was planned from has moved.
+
+    Planning reads a lot, so it is done before the atomic block, which looks only whether the plan still holds.
+    """
+    plan, version = _plan(build)
+    datasets = _make_datasets(plan, build)
+    notes = chains.list_notes(build=build)
+    try:
+        with transaction.atomic():
+            if not version.is_current():
+                if not may_plan_inside:
+                    return False
+                plan, _ = _plan(build)
+            _begin(build, plan, notes)
+    except Conflict as error:
+        queue.enter_queue(build=build, plan=plan, datasets=datasets)
+        # What was in the way may have gone just before it stood in the queue, and then nobody rings.
+        blocker = waiting.find_blocker(build=build, datasets=datasets)
+        if blocker is None and not may_plan_inside:
+            return False
+        _wait(build, (blocker or error).detail)
+    return True
+
+
+def _plan(build: Build) -> tuple[BuildPlan, planning.Version]:
+    plan, version = planning.make_versioned_plan(build=build)
+    if not build.is_trusted:
+        rights.check_plan(accounts.principal_for_user(build.by), plan)
+    return plan, version
+
+
+def _make_datasets(plan: BuildPlan, build: Build) -> dict[int, str]:
+    """Bring new outputs into being before the atomic block, since their tables are files, too; return all of them, id → path."""
     by = accounts.principal_for_user(build.by)
-    for path in plan.written_paths:
-        dataset_services.get_or_create_dataset(path=path, by=by)
+    return {dataset_services.get_or_create_dataset(path=path, by=by).pk: path for path in plan.written_paths}
 
 
-def _resolve(build: Build) -> None:
+def _begin(build: Build, plan: BuildPlan, notes: list[str]) -> None:
     """Open every output's transaction in one order and write down the jobs.
 
-    The plan is made again inside the block: what was read before it may have moved. All transactions or none are
-    taken, and an older build that waits for one of them goes first, so builds queue and cannot wait for each other.
+    All transactions or none are taken, and a build whose turn is earlier goes first where it waits for one of them, so
+    builds queue and cannot wait for each other.
     """
-    with transaction.atomic():
-        plan = planning.make_plan(build=build)
-        _let_older_builds_pass(build, plan)
-        taken = Build.objects.filter(pk=build.pk, state=BuildState.RESOLVING, cancel_requested=False).update(
-            state=BuildState.RUNNING,
-            started_at=clock.now(),
-            reason="",
-            plan=plan.to_json(),
-            notes=chains.list_notes(build=build),
-        )
-        if not taken:
-            return
-        build.refresh_from_db()
-        jobs = _create_jobs(build, plan)
-        opened = _open_transactions(build, plan, jobs)
-        _create_inputs_and_outputs(plan, jobs, opened)
-        for job in jobs.values():
-            if job.state == JobState.RUN_PENDING:
-                ring_job(job)
-        if not plan.running_jobs:
-            end_build(build=build, state=BuildState.COMPLETED, reason="Everything was fresh.")
+    datasets = _find_datasets(plan)
+    blocker = waiting.find_blocker(build=build, datasets={row.pk: path for path, row in datasets.items()})
+    if blocker is not None:
+        raise blocker
+    taken = Build.objects.filter(pk=build.pk, state=BuildState.RESOLVING, cancel_requested=False).update(
+        state=BuildState.RUNNING, started_at=clock.now(), reason="", plan=plan.to_json(), notes=notes
+    )
+    if not taken:
+        return
+    build.refresh_from_db()
+    queue.leave_queue(build=build, taken=[row.pk for row in datasets.values()])
+    jobs = _create_jobs(build, plan)
+    opened = _open_transactions(build, plan, jobs, datasets)
+    _create_inputs_and_outputs(plan, jobs, opened)
+    for job in jobs.values():
+        if job.state == JobState.RUN_PENDING:
+            queue.ring_job(job)
+    if not plan.running_jobs:
+        end_build(build=build, state=BuildState.COMPLETED, reason="Everything was fresh.")
 
 
-def _let_older_builds_pass(build: Build, plan: BuildPlan) -> None:
-    paths = set(plan.written_paths)
-    older = Build.objects.filter(state=BuildState.RESOLVING, branch=build.branch, pk__lt=build.pk, plan__isnull=False)
-    for other in older.order_by("pk"):
-        wanted = paths & set(BuildPlan.from_json(other.plan or {}).written_paths)
-        if wanted:
-            message = f"Waits for build {other.pk}, which is before it in the queue for {join_words(sorted(wanted))}."
-            raise Conflict(message, code="queued", build=other.pk)
+def _find_datasets(plan: BuildPlan) -> dict[str, Dataset]:
+    rows = {row.path: row for row in Dataset.objects.filter(path__in=plan.written_paths)}
+    for path in plan.written_paths:
+        if path not in rows:
+            # Removed since the plan was made; the next try makes it again.
+            raise Conflict(f"{path} is being removed.", code="dataset_removed")
+    return rows
 
 
 def _create_jobs(build: Build, plan: BuildPlan) -> dict[int, Job]:
@@ -252,25 +275,23 @@ def _describe_job(build: Build, planned: PlannedJob) -> Job:
         digest=planned.digest,
         is_incremental=planned.is_incremental and not build.force,
         state=state,
+        turn=build.turn,
+        rung_at=clock.now() if state == JobState.RUN_PENDING else None,
         skipped=planned.is_fresh,
         why=planned.why[:500],
         reason=planned.why if planned.is_fresh else "",
     )
 
 
-def _open_transactions(build: Build, plan: BuildPlan, jobs: Mapping[int, Job]) -> dict[str, Transaction]:
+def _open_transactions(
+    build: Build, plan: BuildPlan, jobs: Mapping[int, Job], datasets: Mapping[str, Dataset]
+) -> dict[str, Transaction]:
     """Open the transactions of all outputs, in the order of their paths."""
     maker = {output.path: jobs[job.number] for job in plan.running_jobs for output in job.outputs}
     by = accounts.principal_for_user(build.by)
-    opened: dict[str, Transaction] = {}
-    for path in plan.written_paths:
-        dataset = datasets.find_dataset(path)
-        if dataset is None:
-            # Removed between the two plans; the next try makes it again.
-            raise Conflict(f"{path} is being removed.", code="dataset_removed")
-        _check_not_open(dataset_id=dataset.pk, path=path, branch=plan.branch)
-        opened[path] = dataset_services.open_transaction(
-            dataset=dataset,
+    return {
+        path: dataset_services.open_transaction(
+            dataset=datasets[path],
             branch=plan.branch,
             chain=plan.chain,
             type=transaction_rules.SNAPSHOT,
@@ -279,16 +300,8 @@ def _open_transactions(build: Build, plan: BuildPlan, jobs: Mapping[int, Job]) -
             job_id=maker[path].pk,
             staging_branch=maker[path].staging_branch,
         )
-    return opened
-
-
-def _check_not_open(*, dataset_id: int, path: str, branch: str) -> None:
-    """Say who is in the way better than the constraint can."""
-    other = Transaction.objects.filter(dataset_id=dataset_id, branch_name=branch, state=transaction_rules.OPEN).first()
-    if other is not None:
-        holder = f"build {other.build_id}" if other.build_id else f"transaction {other.pk} of {other.by}"
-        message = f"Waits for {holder}, which is writing {path} on {branch}."
-        raise Conflict(message, code="queued", build=other.build_id)
+        for path in plan.written_paths
+    }
 
 
 def _create_inputs_and_outputs(plan: BuildPlan, jobs: Mapping[int, Job], opened: Mapping[str, Transaction]) -> None:
@@ -322,20 +335,26 @@ def _create_inputs_and_outputs(plan: BuildPlan, jobs: Mapping[int, Job], opened:
 
 
 def end_build(*, build: Build, state: BuildState, reason: str, code: str = "") -> bool:
-    """Bring a build to its end, once; close what it still holds open and wake builds that waited for it."""
+    """Bring a build to its end, once; close what it still holds open, which wakes the builds that are next for it."""
     with transaction.atomic():
         ended = (
             Build.objects.filter(pk=build.pk)
             .exclude(state__in=BUILD_ENDS)
-            .update(state=state, reason=reason, code=code, finished_at=clock.now())
+            .update(
+                state=state,
+                reason=reason,
+                code=code,
+                finished_at=clock.now(),
+                # A build that took no worker leaves its user's next turn as it was.
+                turn=Case(When(has_begun=True, then=F("turn")), default=0),
+            )
         )
         if not ended:
             return False
         build.refresh_from_db()
         abort_transactions(build_id=build.pk, reason=reason or f"Build {build.pk} ended.")
+        queue.leave_queue(build=build)
         signals.build_finished.send(sender=Build, build=build)
-        for other in Build.objects.filter(state=BuildState.RESOLVING, branch=build.branch).exclude(pk=build.pk):
-            ring_resolution(other)
     return True
 
 
@@ -401,9 +420,7 @@ def retry_build(*, build: Build, by: Principal, is_trusted: bool = False) -> Bui
     )
     head = chains.find_head(repository=build.repository, branch=build.branch)
     again.sha = head.sha if head else build.sha
-    with transaction.atomic():
-        again.save()
-        ring_resolution(again)
+    _save_new(again)
     return again
 
 
@@ -448,9 +465,11 @@ def advance_build(*, build: Build) -> None:
         waiting = build.jobs.filter(state=JobState.WAITING)
         for job in waiting.prefetch_related("inputs__from_job"):
             if all(each.from_job is None or each.from_job.state == JobState.COMPLETED for each in job.inputs.all()):
-                moved = Job.objects.filter(pk=job.pk, state=JobState.WAITING).update(state=JobState.RUN_PENDING)
+                moved = Job.objects.filter(pk=job.pk, state=JobState.WAITING).update(
+                    state=JobState.RUN_PENDING, rung_at=clock.now()
+                )
                 if moved:
-                    ring_job(job)
+                    queue.ring_job(job)
         build.refresh_from_db()
         ended = states.summarise_build(_list_states(build), cancelled=build.cancel_requested)
         if ended is not None and build.state == BuildState.RUNNING:

@@ -53,6 +53,8 @@ LEASE = timedelta(seconds=20)
 """Longer than any wait between two heartbeats: starting the process waits at most launcher.START_SECONDS."""
 BEAT_SECONDS = 3.0
 LOOK_SECONDS = 0.5
+PAUSE = timedelta(seconds=8)
+"""So long a job that was put back is not tried again; a little shorter than the sweep waits before it rings for it."""
 MAX_LOST = 1
 """So many times a job whose worker or runner died under it is tried once more."""
 TOKEN_MARGIN = timedelta(minutes=10)
@@ -65,14 +67,17 @@ class Fenced(Conflict):
     """Somebody else has this job now: whatever this worker still does about it must have no effect."""
 
 
-def run_job(*, job_id: str, worker: str) -> None:
-    """Run a job that is ready; do nothing when it is not, or when another worker has it."""
-    if not _has_room(job_id):
+def run_job(*, worker: str) -> None:
+    """Run the job whose turn it is; do nothing when none is ready.
+
+    A message says that a job is ready; which one is run is decided here, by the turns of their users.
+    """
+    if not _has_room():
         return
-    waited_for = Job.objects.filter(pk=job_id).values_list("reason", flat=True).first() or ""
-    job = _claim(job_id, worker)
-    if job is None:
+    claimed = _claim(worker)
+    if claimed is None:
         return
+    job, waited_for = claimed
     log = LogWriter(paths.log_path(job.pk))
     with closing(log):
         try:
@@ -81,26 +86,35 @@ def run_job(*, job_id: str, worker: str) -> None:
             log.write(f"attempt {job.attempt} gave up: the job is another worker's now", is_runner=True)
 
 
-def _has_room(job_id: str) -> bool:
-    """Whether a job may begin; else it says why it waits, and the sweep rings again."""
+def _has_room() -> bool:
+    """Whether jobs may begin; else those that are ready say why they wait, and the sweep rings again."""
     try:
         wait_for_room()
     except Unavailable as error:
-        Job.objects.filter(pk=job_id, state=JobState.RUN_PENDING).update(reason=error.detail, rung_at=clock.now())
+        ready = Job.objects.filter(state=JobState.RUN_PENDING).exclude(reason=error.detail)
+        ready.update(reason=error.detail, rung_at=clock.now())
         return False
     return True
 
 
-def _claim(job_id: str, worker: str) -> Job | None:
-    claimed = Job.objects.filter(pk=job_id, state=JobState.RUN_PENDING).update(
-        state=JobState.RUNNING,
-        attempt=F("attempt") + 1,
-        lease_until=clock.now() + LEASE,
-        worker=worker[:200],
-        reason="",
-        started_at=clock.now(),
-    )
-    return Job.objects.select_related("build", "build__by").get(pk=job_id) if claimed else None
+def _claim(worker: str) -> tuple[Job, str] | None:
+    """Take the ready job whose turn is earliest; return it, and why it was put back before."""
+    ready = Job.objects.filter(state=JobState.RUN_PENDING).exclude(due_at__gt=clock.now())
+    while (candidate := ready.order_by("turn", "build_id", "number").first()) is not None:
+        with transaction.atomic():
+            claimed = Job.objects.filter(pk=candidate.pk, state=JobState.RUN_PENDING).update(
+                state=JobState.RUNNING,
+                attempt=F("attempt") + 1,
+                lease_until=clock.now() + LEASE,
+                worker=worker[:200],
+                reason="",
+                started_at=clock.now(),
+            )
+            Build.objects.filter(pk=candidate.build_id, has_begun=False).update(has_begun=True)
+        if claimed:
+            return Job.objects.select_related("build", "build__by").get(pk=candidate.pk), candidate.reason
+        # Another worker was faster.
+    return None
 
 
 @dataclass
@@ -533,6 +547,7 @@ class _Attempt:
             reason=reason,
             lease_until=None,
             rung_at=clock.now(),
+            due_at=clock.now() + PAUSE,
             lost=F("lost") + lost,
         )
         if not moved:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import Exists, F, OuterRef
 
 from webapp.accounts import services as accounts
 from webapp.builds.models import Build, Job
+from webapp.builds.queries import queue as waiting
 from webapp.builds.rules.states import BUILD_ENDS, BuildState, JobState
 from webapp.builds.runner import paths
 from webapp.builds.runner.logs import LogWriter
-from webapp.builds.services import builds, interrupts, publication, trees, uploads
+from webapp.builds.services import builds, interrupts, publication, queue, trees, uploads
 from webapp.builds.services.running import MAX_LOST
-from webapp.core import clock
+from webapp.core import clock, doorbell
 from webapp.core.errors import AppError
 from webapp.datasets import services as datasets
 from webapp.datasets.models import Transaction
@@ -22,6 +23,7 @@ from webapp.datasets.rules.transactions import OPEN
 from webapp.repositories.models import PENDING, Publication
 
 RING_AGAIN = timedelta(seconds=10)
+MOVING = (JobState.RUN_PENDING, JobState.RUNNING, JobState.ABORT_PENDING)
 KEEP_UPLOADS = timedelta(days=1)
 _publications_rung: dict[int, datetime] = {}
 """When this loop last rang for a publication, whose row does not say; one loop runs per installation."""
@@ -82,13 +84,14 @@ def _take_over(job: Job) -> int:
                 # The next attempt has another number, so a worker that only seemed dead can no longer finish.
                 state=JobState.RUN_PENDING,
                 lease_until=None,
+                rung_at=clock.now(),
                 lost=F("lost") + 1,
                 reason=f"{reason} It is tried once more.",
             )
         )
         note = ""
         if ended:
-            builds.ring_job(job)
+            queue.ring_job(job)
     if ended:
         transaction.on_commit(lambda: _note(job, reason, note))
         builds.advance_build(build=job.build)
@@ -106,30 +109,26 @@ def _note(job: Job, reason: str, end: str) -> None:
 
 def ring_waiting_jobs() -> int:
     """Ring again for jobs that are ready and that nobody took: the message was lost, or a part was down."""
-    due = Job.objects.filter(state=JobState.RUN_PENDING, rung_at__lt=clock.now() - RING_AGAIN)
-    count = 0
-    for job in due:
-        with transaction.atomic():
-            builds.ring_job(job)
-        count += 1
-    return count
+    late = Job.objects.filter(state=JobState.RUN_PENDING, rung_at__lt=clock.now() - RING_AGAIN)
+    due = list(
+        late.order_by("turn", "build_id", "number").values_list("pk", flat=True)[: doorbell.count_room("builds")]
+    )
+    queue.ring_again(jobs=due)
+    return len(due)
 
 
 def ring_resolving_builds() -> int:
-    """Ring again for builds that wait for a publication, for another build, or for a lost message."""
-    due = Build.objects.filter(state=BuildState.RESOLVING, rung_at__lt=clock.now() - RING_AGAIN)
-    count = 0
-    for build in due:
-        with transaction.atomic():
-            builds.ring_resolution(build)
-        count += 1
-    return count
+    """Ring again for builds that nothing stands before: they wait for a publication, or a message was lost."""
+    due = waiting.list_due(before=clock.now() - RING_AGAIN, limit=doorbell.count_room("quick"))
+    queue.ring_again(builds=due)
+    return len(due)
 
 
 def advance_running_builds() -> int:
-    """Carry on builds whose last step was cut off between a job's end and its consequences."""
+    """Carry on builds whose last step was cut off between a job's end and its consequences: no job of theirs moves."""
+    moving = Job.objects.filter(build=OuterRef("pk"), state__in=MOVING)
     count = 0
-    for build in Build.objects.filter(state=BuildState.RUNNING):
+    for build in Build.objects.filter(~Exists(moving), state=BuildState.RUNNING):
         before = set(build.jobs.values_list("pk", "state"))
         builds.advance_build(build=build)
         build.refresh_from_db()
@@ -139,17 +138,12 @@ def advance_running_builds() -> int:
 
 def abort_orphaned_transactions() -> int:
     """Abort what builds that are over, or gone, still hold open."""
-    held = Transaction.objects.filter(state=OPEN, build_id__isnull=False).select_related("dataset")
-    alive = set(
-        Build.objects.filter(pk__in=[each.build_id for each in held])
-        .exclude(state__in=BUILD_ENDS)
-        .values_list("pk", flat=True)
-    )
+    alive = Build.objects.filter(pk=OuterRef("build_id")).exclude(state__in=BUILD_ENDS)
+    held = Transaction.objects.filter(~Exists(alive), state=OPEN, build_id__isnull=False)
     count = 0
-    for each in held:
-        if each.build_id not in alive:
-            datasets.abort_transaction(transaction=each, reason=f"Build {each.build_id} is over.")
-            count += 1
+    for transaction_ in held.select_related("dataset"):
+        datasets.abort_transaction(transaction=transaction_, reason=f"Build {transaction_.build_id} is over.")
+        count += 1
     return count
 
 

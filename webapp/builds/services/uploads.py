@@ -16,7 +16,7 @@ from webapp.builds.models import UPLOAD, Build, Job, JobOutput
 from webapp.builds.queries import chains
 from webapp.builds.rules.states import BuildState, JobState
 from webapp.builds.runner import paths
-from webapp.builds.services.builds import ring_job
+from webapp.builds.services import queue
 from webapp.core import clock, ids, names
 from webapp.core.errors import Conflict, InvalidInput, StorageFull
 from webapp.core.room import check_room
@@ -144,7 +144,7 @@ def _create_upload(
 ) -> Build:
     repository = chains.find_repository(paths=[dataset.path], branch=branch)
     chain = chains.default_chain(repository=repository, branch=branch)
-    build = Build.objects.create(
+    build = Build(
         kind=UPLOAD,
         branch=branch,
         chain=list(chain),
@@ -156,6 +156,8 @@ def _create_upload(
         trigger="upload",
         started_at=clock.now(),
     )
+    queue.take_turn(build)
+    build.save()
     job = Job.objects.create(
         id=job_id,
         build=build,
@@ -163,6 +165,8 @@ def _create_upload(
         kind=UPLOAD,
         file=filename[:1000],
         state=JobState.RUN_PENDING,
+        turn=build.turn,
+        rung_at=clock.now(),
         size="large",
         why=f"{mode} of {filename}"[:500],
         upload={
@@ -183,7 +187,7 @@ def _create_upload(
         staging_branch=job.staging_branch,
     )
     JobOutput.objects.create(job=job, name="file", path=dataset.path, dataset=dataset, transaction=opened)
-    ring_job(job)
+    queue.ring_job(job)
     return build
 
 

@@ -1,0 +1,135 @@
+"""Many builds of many people on a real installation: all end, the last as fast as the first, and nothing is rung in vain."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pytest
+import requests
+
+from tests.factories.builds import HEAD, Stack, make_transform
+from webapp.core.doorbell import QUEUES
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(3600)]
+PASSWORD = "a-password-of-a-crowd-1"
+OUTPUTS = 6
+
+
+@dataclass(frozen=True)
+class Order:
+    """One build to ask for."""
+
+    token: str
+    branch: str
+    target: str
+    force: bool
+
+
+def make_people(stack: Stack, number: int, prefix: str) -> list[str]:
+    """Make people who may build on every branch; return their tokens."""
+    tokens = []
+    for each in range(number):
+        name = f"{prefix}{each}"
+        stack.call("POST", "/users", json={"username": name, "password": PASSWORD}, expect=201)
+        stack.call("POST", "/repositories/shop/members", json={"user": name, "role": "maintainer"})
+        answer = requests.post(f"{stack.url}/tokens", json={"name": "crowd"}, auth=(name, PASSWORD), timeout=60)
+        tokens.append(answer.json()["token"])
+    return tokens
+
+
+def make_outputs(stack: Stack, folder: str) -> list[str]:
+    """Publish light transforms that copy the raw rows; return what they make."""
+    paths = [f"/shop/{folder}/t{n}" for n in range(OUTPUTS)]
+    body = "out.write_table(i0.arrow())"
+    source = HEAD + "".join(
+        make_transform(f"{folder}_{n}", inputs=["/shop/raw"], output=path, body=body) for n, path in enumerate(paths)
+    )
+    stack.commit({f"pipelines/{folder}.py": source})
+    return paths
+
+
+def ask(stack: Stack, orders: Sequence[Order]) -> list[int]:
+    """Ask for all of it, eight at a time; return the builds."""
+
+    def post(order: Order) -> int:
+        answer = requests.post(
+            f"{stack.url}/builds",
+            json={"branch": order.branch, "targets": [order.target], "force": order.force},
+            headers={"Authorization": f"Bearer {order.token}"},
+            timeout=120,
+        )
+        assert answer.status_code == 202, answer.text
+        build: int = answer.json()["id"]
+        return build
+
+    with ThreadPoolExecutor(8) as pool:
+        return list(pool.map(post, orders))
+
+
+def wait_for_all(stack: Stack, builds: Sequence[int], *, seconds: float) -> list[tuple[float, int]]:
+    """Wait until all are over; return how many were when."""
+    chosen = f"id BETWEEN {min(builds)} AND {max(builds)}"
+    history: list[tuple[float, int]] = []
+    started = time.monotonic()
+
+    def are_over() -> bool:
+        over = stack.query(f"SELECT count(*) FROM builds_build WHERE {chosen} AND finished_at IS NOT NULL")[0]
+        history.append((time.monotonic() - started, int(over)))
+        time.sleep(0.5)
+        return bool(over == len(builds))
+
+    stack.wait(are_over, seconds=seconds)
+    states = set(stack.query(f"SELECT DISTINCT state FROM builds_build WHERE {chosen}"))
+    assert states == {"COMPLETED"}
+    assert stack.open_transactions() == []
+    return history
+
+
+def check_silence(stack: Stack) -> None:
+    """With nothing to do nothing is rung."""
+    from webapp.core.broker import MessageFile
+
+    messages = MessageFile(stack.home / "broker" / "messages.sqlite3")
+    stack.wait(lambda: not any(messages.count(queue) for queue in QUEUES), seconds=30)
+    messages.close()
+
+
+@pytest.mark.parametrize("branches", [1, 3])
+def test_sixty_builds_of_six_people_end(stack: Stack, branches: int) -> None:
+    folder = f"crowd{branches}"
+    paths = make_outputs(stack, folder)
+    people = make_people(stack, 6, folder)
+    names = ["master", *(f"{folder}-{n}" for n in range(1, branches))]
+    for name in names[1:]:
+        stack.call("POST", "/repositories/shop/branches", json={"name": name}, expect=201)
+    orders = [
+        Order(people[n % 6], names[n % branches], paths[(n // 6) % (OUTPUTS if branches > 1 else 2)], force=n % 10 == 0)
+        for n in range(60 if branches == 1 else 30)
+    ]
+    builds = ask(stack, orders)
+    wait_for_all(stack, builds, seconds=240)
+    check_silence(stack)
+
+
+@pytest.mark.soak
+def test_a_thousand_builds_of_fifty_people_end_and_the_last_as_fast_as_the_first(stack: Stack) -> None:
+    number = int(os.environ.get("SOAK_BUILDS", "1000"))
+    paths = make_outputs(stack, "thousand")
+    people = make_people(stack, 50, "thousand")
+    names = ["master", *(f"thousand-{n}" for n in range(1, 5))]
+    for name in names[1:]:
+        stack.call("POST", "/repositories/shop/branches", json={"name": name}, expect=201)
+    orders = [Order(people[n % 50], names[n % 5], paths[(n // 5) % OUTPUTS], force=n % 2 == 0) for n in range(number)]
+    started = time.monotonic()
+    builds = ask(stack, orders)
+    print(f"{number} builds accepted in {time.monotonic() - started:.0f} s")
+    history = wait_for_all(stack, builds, seconds=3000)
+    reached = {share: next(at for at, over in history if over >= share * number) for share in (0.25, 0.5, 0.75, 1)}
+    print({f"{share:.0%}": f"{at:.0f} s" for share, at in reached.items()})
+    # After the asking is over: the last quarter takes no longer than the second, give or take what a busy machine does.
+    assert reached[1] - reached[0.75] < 3 * max(5, reached[0.5] - reached[0.25])
+    check_silence(stack)

@@ -1,0 +1,216 @@
+"""What the queue of builds costs and whom it serves: counted, not timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import TestCase
+from django.test.utils import CaptureQueriesContext
+
+from tests.factories import repositories
+from tests.factories.build_rows import World, a_jobspec, a_world
+from webapp.builds import services
+from webapp.builds.models import Build, Job
+from webapp.builds.queries import planning, queue
+from webapp.builds.services import running, sweeping
+from webapp.core import clock
+from webapp.core.doorbell import ROOM
+from webapp.datasets.models import Dataset, Transaction
+from webapp.datasets.services import abort_transaction
+
+pytestmark = [pytest.mark.integration, pytest.mark.django_db]
+
+
+@pytest.fixture
+def rung(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    """What was rung for: the queue and the id."""
+    rings: list[tuple[str, Any]] = []
+    monkeypatch.setattr("webapp.core.doorbell.ring", lambda _task, *, queue, id: rings.append((queue, id)))
+    monkeypatch.setattr("webapp.core.doorbell.count_room", lambda _queue: ROOM)
+    return rings
+
+
+@pytest.fixture
+def world(home: Any) -> World:
+    """Two transforms over /shop/raw, and many that no build of these tests needs."""
+    made = a_world()
+    made.publish(
+        a_jobspec("one", inputs=["/shop/raw"], outputs=["/shop/one"]),
+        a_jobspec("two", inputs=["/shop/one"], outputs=["/shop/two"]),
+        *(a_jobspec(f"other{n}", inputs=["/shop/raw"], outputs=[f"/shop/other{n}"]) for n in range(60)),
+    )
+    return made
+
+
+def count(rung: list[tuple[str, Any]], act: Callable[[], object]) -> tuple[int, list[tuple[str, Any]]]:
+    """Do something with all that follows its commit; return how many queries that took, and the rings."""
+    rung.clear()
+    with (
+        CaptureQueriesContext(
+            connection,
+        ) as queries,
+        TestCase.captureOnCommitCallbacks(execute=True),
+    ):
+        act()
+    return len(queries), list(rung)
+
+
+def queue_up(world: World, number: int) -> list[Build]:
+    return [world.start("/shop/one", force=True) for _ in range(number)]
+
+
+def resolve(build: Build) -> None:
+    fresh = Build.objects.select_related("repository", "by").get(pk=build.pk)
+    services.resolve_build(build=fresh)
+
+
+def test_the_end_of_a_build_costs_the_same_with_many_builds_behind_it(
+    world: World, rung: list[tuple[str, Any]]
+) -> None:
+    costs = []
+    for waiting in (2, 30):
+        first, *others = queue_up(world, 1 + waiting)
+        costs.append(
+            (
+                count(rung, lambda first=first: services.cancel_build(build=first, by=world.maker)),
+                count(rung, lambda others=others: resolve(others[1])),
+                count(rung, lambda others=others: resolve(others[0])),
+                count(rung, sweeping.sweep_builds),
+            )
+        )
+        ended, blocked, resolved, swept = costs[-1]
+        assert ended[1] == [("quick", others[0].pk)], "the next one alone is rung"
+        assert blocked[1] == []
+        assert [name for name, _ in resolved[1]] == ["builds"]
+        assert swept[1] == []
+        for build in others:
+            services.cancel_build(build=build, by=world.maker)
+    assert [queries for queries, _ in costs[0]] == [queries for queries, _ in costs[1]]
+
+
+def test_a_build_that_stands_behind_another_is_not_planned_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, second = queue_up(world, 2)
+    monkeypatch.setattr(planning, "make_versioned_plan", None)
+    resolve(second)
+    second.refresh_from_db()
+    assert second.state == "RESOLVING"
+    assert queue.read_places(builds=[second]) == {second.pk: "1st of 1 for /shop/one"}
+
+
+def test_the_sweep_rings_for_a_full_queue_only_as_far_as_there_is_room(
+    world: World, rung: list[tuple[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builds = [world.start(f"/shop/other{n}", resolve=False) for n in range(5)]
+    Build.objects.update(rung_at=clock.now().replace(year=2020))
+    monkeypatch.setattr("webapp.core.doorbell.count_room", lambda _queue: 3)
+    assert sweeping.ring_resolving_builds() == 3
+    assert rung == [("quick", build.pk) for build in builds[:3]]
+    assert sweeping.ring_resolving_builds() == 2
+
+
+def test_planning_reads_what_is_above_the_targets_and_outside_the_lock(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    depths: list[int] = []
+    original = planning.read_spec
+
+    def read_spec(row: Any) -> Any:
+        read.append(row.function)
+        depths.append(len(connection.savepoint_ids))
+        return original(row)
+
+    monkeypatch.setattr(planning, "read_spec", read_spec)
+    world.start("/shop/one")
+    world.start("/shop/two", upstream=True, branch="master", resolve=False)
+    assert set(read) == {"pipelines.m:one"}
+    assert set(depths) == {len(connection.savepoint_ids)}, "no atomic block was open"
+
+
+def test_what_moves_between_planning_and_the_block_is_planned_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.start("/shop/one")
+    build = services.start_build(branch="master", targets=["/shop/two"], by=world.maker)
+    Transaction.objects.filter(state="OPEN").update(state="ABORTED", closed_at=clock.now())
+    original = planning.make_versioned_plan
+    plans: list[int] = []
+
+    def move(**arguments: Any) -> Any:
+        plan = original(**arguments)
+        plans.append(len(connection.savepoint_ids))
+        if len(plans) < 10:
+            world.publish(
+                a_jobspec("two", inputs=["/shop/raw"], outputs=["/shop/two"], digest=f"moved{len(plans)}"),
+            )
+        return plan
+
+    world.publish(a_jobspec("two", inputs=["/shop/raw"], outputs=["/shop/two"]))
+    monkeypatch.setattr(planning, "make_versioned_plan", move)
+    resolve(build)
+    build.refresh_from_db()
+    assert build.state == "RUNNING", build.reason
+    # Each plan was overtaken; the last one was made where nothing can overtake it, and is the one that counts.
+    assert plans[-1] > plans[0]
+    assert len(plans) == 4
+    assert build.jobs.get().digest == "moved3"
+
+
+def test_users_take_turns_however_many_builds_each_asks_for(world: World) -> None:
+    other = repositories.a_member(world.repository, "maintainer")
+    mine = [world.start(f"/shop/other{n}") for n in range(6)]
+    assert [claim() for _ in range(2)] == [mine[0].pk, mine[1].pk]
+    theirs = [services.start_build(branch="master", targets=[f"/shop/other{n}"], by=other) for n in (10, 11)]
+    for build in theirs:
+        resolve(build)
+    assert [claim() for _ in range(6)] == [theirs[0].pk, mine[2].pk, theirs[1].pk, mine[3].pk, mine[4].pk, mine[5].pk]
+    assert running._claim("w") is None
+
+
+def claim() -> int:
+    claimed = running._claim("w")
+    assert claimed is not None
+    return claimed[0].build_id
+
+
+def test_whoever_asks_again_and_again_does_not_pass_who_waits(world: World) -> None:
+    """Two people who each ask for one output again as soon as they have it; a third one waits for it."""
+    busy = [repositories.a_member(world.repository, "maintainer") for _ in range(2)]
+    patient = services.start_build(branch="master", targets=["/shop/one"], by=world.maker, force=True)
+    for turn in range(6):
+        build = services.start_build(branch="master", targets=["/shop/one"], by=busy[turn % 2], force=True)
+        resolve(build)
+        resolve(patient)
+        patient.refresh_from_db()
+        if patient.state == "RUNNING":
+            break
+        claim()
+        services.cancel_build(build=build, by=world.maker)
+        Job.objects.filter(build=build).update(state="ABORTED")
+        for opened in Transaction.objects.filter(build_id=build.pk, state="OPEN"):
+            abort_transaction(transaction=opened, reason="over")
+    assert patient.state == "RUNNING"
+    assert turn <= 2
+
+
+def test_a_job_that_was_put_back_lets_others_pass_until_it_is_due(world: World, rung: list[tuple[str, Any]]) -> None:
+    first, second = (world.start(f"/shop/other{n}") for n in range(2))
+    Job.objects.filter(build=first).update(due_at=clock.now().replace(year=2100))
+    assert claim() == second.pk
+    assert running._claim("w") is None
+    Job.objects.filter(build=first).update(due_at=clock.now().replace(year=2020))
+    assert claim() == first.pk
+
+
+def test_a_transaction_that_a_person_closes_rings_for_who_waits(world: World, rung: list[tuple[str, Any]]) -> None:
+    first = world.start("/shop/one")
+    waiting = world.start("/shop/one", force=True)
+    opened = Transaction.objects.get(state="OPEN")
+    Transaction.objects.filter(pk=opened.pk).update(build_id=None, job_id="")
+    _, rings = count(rung, lambda: abort_transaction(transaction=opened, reason="enough"))
+    assert rings == [("quick", waiting.pk)]
+    assert Dataset.objects.get(path="/shop/one").transactions.filter(state="OPEN").count() == 0
+    assert first.pk < waiting.pk
