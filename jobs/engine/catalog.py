@@ -6,15 +6,26 @@ from typing import Any
 
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table import Table
+from requests import Session
 
 from jobs.engine.file_io import EXPIRES_AT, RenewedFileIO
+from jobs.engine.retries import PatientAdapter
 
 BRANCH_HEADER = "X-PLTR-Branch"
 CATALOG = "tributary"
 
 
 class JobCatalog(RestCatalog):  # type: ignore[misc]
-    """The catalog, whose tables stay open for longer than the keys live that came with them."""
+    """The catalog, whose tables stay open for longer than the keys live that came with them.
+
+    It may be away for a moment: no request is given up before a new web process has had the time to start.
+    """
+
+    def _create_session(self) -> Session:
+        session: Session = super()._create_session()
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, PatientAdapter())
+        return session
 
     def _response_to_table(self, identifier_tuple: tuple[str, ...], table_response: Any) -> Table:
         table = super()._response_to_table(identifier_tuple, table_response)

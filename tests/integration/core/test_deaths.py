@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.factories.builds import ROOT, wait_until
+from tests.factories.builds import HEAD, ROOT, make_transform, wait_until
 from tests.factories.supervised import Process, SupervisedStack, list_descendants, supervised_stack
 from webapp.core.home_lock import hold_home
 
@@ -36,7 +36,7 @@ def workers_of(parent: Process) -> list[Process]:
 
 
 def is_healthy(stack: SupervisedStack) -> bool:
-    return requests.get(f"http://127.0.0.1:{stack.port}/healthz", timeout=20).status_code == 200
+    return requests.get(f"http://127.0.0.1:{stack.port}/healthz", timeout=60).status_code == 200
 
 
 def test_workers_of_web_die_with_their_parent_and_no_connection_is_refused(stack: SupervisedStack) -> None:
@@ -73,6 +73,34 @@ def test_each_part_comes_back_and_leaves_nothing(stack: SupervisedStack, part: s
 
     wait_until(lambda: not any(each.lives for each in [process, *below]), seconds=30)
     wait_until(lambda: stack.runs_again(part, since=process), seconds=60)
+
+
+def test_builds_outlive_the_death_of_web_and_have_their_effect_once(stack: SupervisedStack) -> None:
+    """Eight light builds, web killed twice while their jobs read and commit: its workers first, then all of it."""
+    names = [f"out{number}" for number in range(8)]
+    # Asks the catalog all the time, so that some request is under way whenever web dies.
+    body = "for _ in range(150):\n    i0._connections.load('shop.raw', '/shop/raw')\nout.write_table(i0.arrow())"
+    sources = [make_transform(name, inputs=["/shop/raw"], output=f"/shop/{name}", body=body) for name in names]
+    stack.make_repository()
+    assert stack.upload("/shop/raw", "a,b\n1,x\n").status_code == 201
+    stack.commit({"pipelines/outs.py": HEAD + "".join(sources)})
+    builds = [stack.start_build(f"/shop/{name}")["id"] for name in names]
+    stack.wait_for_job(builds[0], "RUNNING")
+
+    for kill_all in (False, True):
+        parent = stack.process_of("web")
+        killed = [parent] if kill_all else workers_of(parent)
+        for process in killed:
+            process.kill()
+        wait_until(lambda killed=killed: not any(process.lives for process in killed), seconds=30, every=0.01)
+        assert is_healthy(stack)
+
+    ended = [stack.wait_for_build(build, seconds=120) for build in builds]
+    assert [build["state"] for build in ended] == ["COMPLETED"] * 8, [build["jobs"][0]["reason"] for build in ended]
+    for name in names:
+        assert stack.rows(f"/shop/{name}") == [{"a": 1, "b": "x"}]
+        assert len(stack.history(f"/shop/{name}")) == 1
+    assert [job["lost"] for build in ended for job in build["jobs"] if job.get("lost")] == []
 
 
 def test_second_supervisor_on_a_home_is_refused_by_name(stack: SupervisedStack) -> None:
