@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from webapp.datasets.rules.encoding import encode_value
+from jobs.encoding import encode_value
 from webapp.pulls.diffs import reader
 from webapp.pulls.diffs.artifact import open_artifact
 
