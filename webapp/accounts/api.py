@@ -6,9 +6,11 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib.auth import authenticate
-from django.http import HttpRequest
+from django.db.models import QuerySet
+from django.http import HttpRequest, StreamingHttpResponse
 from django.utils.dateparse import parse_datetime
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -16,6 +18,7 @@ from webapp.accounts import permissions, queries, services
 from webapp.accounts.rules.principals import Principal
 from webapp.accounts.serializers import (
     AuditEntrySerializer,
+    AuditFilterSerializer,
     GroupSerializer,
     MadeTokenSerializer,
     NewGroupSerializer,
@@ -31,6 +34,7 @@ from webapp.core.inputs import read_input
 from webapp.core.openapi import refusals
 from webapp.core.pagination import paginate
 
+AUDIT_MEDIA = {"csv": "text/csv; charset=utf-8", "jsonl": "application/jsonl"}
 PASSWORD_OR_SESSION: list[Any] = [{"password": []}, {"session": []}]
 
 
@@ -158,8 +162,51 @@ class GroupsView(ApiView):
 class AuditView(ApiView):
     """The audit log; admins only."""
 
-    @extend_schema(responses=AuditEntrySerializer(many=True))
+    @extend_schema(parameters=[AuditFilterSerializer], responses=AuditEntrySerializer(many=True))
     def get(self, request: Request) -> Response:
         """List entries, newest first."""
-        permissions.check_admin(self.principal)
-        return Response(paginate(request, queries.list_audit(), lambda entry: AuditEntrySerializer(entry).data))
+        entries = _list_wanted(self, request)
+        return Response(paginate(request, entries, lambda entry: AuditEntrySerializer(entry).data))
+
+
+class AuditExportView(ApiView):
+    """The audit log as a file; admins only."""
+
+    kind = "csv"
+    pagination_class = None
+
+    def get(self, request: Request) -> StreamingHttpResponse:
+        """Write out the entries, newest first."""
+        entries = _list_wanted(self, request)
+        services.record_audit(by=self.principal, verb="export_audit", object="audit", detail=dict(request.GET.items()))
+        export = queries.export_csv if self.kind == "csv" else queries.export_jsonl
+        response = StreamingHttpResponse(export(entries), content_type=AUDIT_MEDIA[self.kind])
+        response["Content-Disposition"] = f'attachment; filename="audit.{self.kind}"'
+        return response
+
+
+@extend_schema_view(
+    get=extend_schema(
+        operation_id="auditCsv", parameters=[AuditFilterSerializer], responses={(200, "text/csv"): OpenApiTypes.STR}
+    )
+)
+class AuditCsvView(AuditExportView):
+    """The audit log as CSV, without formulas."""
+
+
+@extend_schema_view(
+    get=extend_schema(
+        operation_id="auditJsonl",
+        parameters=[AuditFilterSerializer],
+        responses={(200, "application/jsonl"): OpenApiTypes.STR},
+    )
+)
+class AuditJsonlView(AuditExportView):
+    """The audit log as lines of JSON."""
+
+    kind = "jsonl"
+
+
+def _list_wanted(view: ApiView, request: Request) -> QuerySet[Any]:
+    permissions.check_admin(view.principal)
+    return queries.list_audit(queries.AuditFilter(**read_input(AuditFilterSerializer, request.GET.dict())))

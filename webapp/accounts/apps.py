@@ -1,6 +1,21 @@
+"""The app of users, tokens, roles and the audit log."""
+
 from django.apps import AppConfig
 
 
 class AccountsConfig(AppConfig):
+    """Users, tokens, roles and the audit log."""
+
     name = "webapp.accounts"
     label = "accounts"
+
+    def ready(self) -> None:
+        """Register the sealing of the audit log, and what checks it."""
+        from webapp.accounts.queries import check_audit_chain
+        from webapp.accounts.services.audit import seal_audit
+        from webapp.core.fsck import register_check
+        from webapp.core.sweeps import register_sweep
+
+        promise = "no audit entry is changed or gone, and the chain ends where it was sealed"
+        register_check(name="audit", promise=promise, run=check_audit_chain)
+        register_sweep(name="audit", every_seconds=2, run=seal_audit)

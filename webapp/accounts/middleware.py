@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
-from webapp.accounts import permissions, queries
+from webapp.accounts import permissions, queries, services
 from webapp.core.errors import AppError
 from webapp.core.http import HEALTH_PATHS
 from webapp.core.problems import problem_response
@@ -22,6 +22,18 @@ class PrincipalMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self._answer(request)
+        refusal: AppError | None = getattr(response, "refusal", None)
+        if refusal is not None and refusal.is_for_want_of_rights:
+            services.note_refusal(
+                by=request.principal,  # type: ignore[attr-defined]
+                verb=f"request_{(request.method or '').lower()}",
+                object=request.path,
+                detail={"status": refusal.status, "code": refusal.code, "address": request.META.get("REMOTE_ADDR", "")},
+            )
+        return response
+
+    def _answer(self, request: HttpRequest) -> HttpResponse:
         request.principal = None  # type: ignore[attr-defined]
         request.principal_by_session = False  # type: ignore[attr-defined]
         if request.path in HEALTH_PATHS:
@@ -30,10 +42,10 @@ class PrincipalMiddleware:
         if request.path.startswith(TOKEN_PREFIXES) and scheme.lower() == "bearer":
             try:
                 principal = queries.authenticate_person(secret.strip())
+                request.principal = principal  # type: ignore[attr-defined]
                 permissions.check_method(principal, request.method or "")
             except AppError as error:
                 return problem_response(error)
-            request.principal = principal  # type: ignore[attr-defined]
         elif request.user.is_authenticated:
             request.principal = queries.principal_for_user(request.user)  # type: ignore[attr-defined]
             request.principal_by_session = True  # type: ignore[attr-defined]

@@ -9,6 +9,7 @@ from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models.functions import Lower
 
+from webapp.accounts.rules.audit import ALLOWED
 from webapp.accounts.rules.roles import ROLE_CHOICES
 from webapp.accounts.rules.themes import COLOR_MODES, DARK_THEMES, LIGHT_THEMES
 from webapp.core import clock
@@ -93,18 +94,45 @@ class LoginFailure(models.Model):
 
 
 class AuditEntry(models.Model):
-    """Who did or tried what. Rows are only ever added; each carries a digest over the one before it."""
+    """Who did or tried what. Rows are only ever added; sealing gives each its place in a chain of digests."""
 
     at = models.DateTimeField(default=clock.now, db_index=True)
     actor = models.CharField(max_length=150)
+    """The person, also behind a job."""
+    job_id = models.CharField(max_length=40, blank=True)
     verb = models.CharField(max_length=60)
     object = models.CharField(max_length=400)
-    outcome = models.CharField(max_length=20, default="allowed")
+    branch = models.CharField(max_length=200, blank=True)
+    outcome = models.CharField(max_length=20, default=ALLOWED)
     detail = models.JSONField(default=dict)
-    chain = models.CharField(max_length=64)
+    count = models.PositiveIntegerField(default=1)
+    """How often in the minute that begins at `at`, for reads and refusals; they are counted until they are sealed."""
+    batch = models.CharField(max_length=64, null=True)  # noqa: DJ001 - NULL: an act of its own, of which there may be many
+    """Names what is counted together."""
+    position = models.PositiveBigIntegerField(null=True, unique=True)
+    """Its place in the chain; NULL until it is sealed."""
+    chain = models.CharField(max_length=64, blank=True)
 
     class Meta(TypedModelMeta):
         ordering: ClassVar = ["-id"]
+        # No more than these: each commit to a table adds a row.
+        indexes: ClassVar = [models.Index(fields=["object", "id"], name="audit_by_object")]
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["batch"], condition=models.Q(position=None, batch__isnull=False), name="audit_batch_once"
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.actor} {self.verb} {self.object}: {self.outcome}"
+
+
+class AuditHead(models.Model):
+    """The end of the audit log's chain, one row; a copy is kept in the installation's home."""
+
+    position = models.PositiveBigIntegerField(default=0)
+    chain = models.CharField(max_length=64, blank=True)
+    mac = models.CharField(max_length=64, blank=True)
+
+    def __str__(self) -> str:
+        return f"{self.position} {self.chain}"

@@ -9,7 +9,7 @@ from webapp.accounts.models import Folder, RepositoryRole
 from webapp.accounts.rules.principals import Principal
 from webapp.accounts.rules.roles import Role, allows
 from webapp.accounts.rules.scopes import covers, needed_scope
-from webapp.core.errors import NotFound, PermissionDenied
+from webapp.core.errors import NotFound, PermissionDenied, hidden
 from webapp.core.names import MASTER, folder_of
 from webapp.core.prepared import Prepared
 
@@ -83,7 +83,7 @@ def check_repository(principal: Principal, repository: str, action: str) -> None
     """
     role = role_on_repository(principal, repository)
     if role is None:
-        raise NotFound(f"There is no repository {repository}, or you may not see it.")
+        raise hidden(NotFound(f"There is no repository {repository}, or you may not see it."))
     _check_role(principal, role, action, f"the repository {repository}")
 
 
@@ -97,7 +97,7 @@ def check_dataset(principal: Principal, path: str, action: str, branch: str | No
     """
     role = role_on_folder(principal, folder_of(path))
     if role is None:
-        raise NotFound(f"There is no dataset {path}, or you may not see it.")
+        raise hidden(NotFound(f"There is no dataset {path}, or you may not see it."))
     if action == "write" and branch == MASTER:
         if not allows(role, "maintain"):
             raise PermissionDenied(

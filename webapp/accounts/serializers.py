@@ -6,6 +6,8 @@ from django.contrib.auth.models import Group
 from rest_framework import serializers
 
 from webapp.accounts.models import AuditEntry, Token, User
+from webapp.accounts.queries import AuditFilter
+from webapp.accounts.rules.audit import OUTCOMES
 from webapp.accounts.rules.scopes import SCOPES
 from webapp.core.inputs import Text
 
@@ -82,8 +84,36 @@ class GroupSerializer(serializers.ModelSerializer[Group]):
 
 
 class AuditEntrySerializer(serializers.ModelSerializer[AuditEntry]):
-    """One entry of the audit log."""
+    """One entry of the audit log; reads and refusals are counted by the minute."""
+
+    job = serializers.CharField(source="job_id", read_only=True)
+    detail = serializers.DictField(read_only=True)
 
     class Meta:
         model = AuditEntry
-        fields = ("id", "at", "actor", "verb", "object", "outcome", "detail")
+        fields = (
+            "id",
+            "at",
+            "actor",
+            "job",
+            "verb",
+            "object",
+            "branch",
+            "outcome",
+            "count",
+            "detail",
+            "position",
+            "chain",
+        )
+
+
+class AuditFilterSerializer(serializers.Serializer[AuditFilter]):
+    """Which entries of the audit log are wanted; none of these: all."""
+
+    actor = Text(required=False, default="", allow_blank=True, max_length=150)
+    verb = Text(required=False, default="", allow_blank=True, max_length=60)
+    object = Text(required=False, default="", allow_blank=True, max_length=400, help_text="what the object begins with")
+    branch = Text(required=False, default="", allow_blank=True, max_length=200)
+    outcome = serializers.ChoiceField(required=False, default="", allow_blank=True, choices=OUTCOMES)
+    since = serializers.DateTimeField(required=False, allow_null=True, default=None)
+    until = serializers.DateTimeField(required=False, allow_null=True, default=None, help_text="before this time")

@@ -9,6 +9,7 @@ page_urls = [
     path("logout", views.logout, name="logout"),
     path("settings", views.settings, name="settings"),
     path("settings/tokens", views.tokens, name="tokens"),
+    path("settings/audit", views.audit, name="audit"),
     path("settings/tokens/<int:token_id>/revoke", views.revoke_token, name="token-revoke"),
 ]
 api_urls = [
@@ -16,5 +17,7 @@ api_urls = [
     path("tokens/<int:token_id>", api.TokenView.as_view()),
     path("users", api.UsersView.as_view()),
     path("groups", api.GroupsView.as_view()),
-    path("audit", api.AuditView.as_view()),
+    path("audit", api.AuditView.as_view(), name="api-audit"),
+    path("audit.csv", api.AuditCsvView.as_view(), name="api-audit-csv"),
+    path("audit.jsonl", api.AuditJsonlView.as_view(), name="api-audit-jsonl"),
 ]

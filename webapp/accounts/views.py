@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from django.contrib import auth, messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_GET, require_POST
 
-from webapp.accounts import queries, services
+from webapp.accounts import permissions, queries, services
 from webapp.accounts.forms import LoginForm, SettingsForm, TokenForm
+from webapp.accounts.serializers import AuditFilterSerializer
 from webapp.core import clock, pages
-from webapp.core.errors import TooManyRequests
+from webapp.core.errors import InvalidInput, TooManyRequests, Unauthenticated
+from webapp.core.inputs import read_input
+from webapp.core.numbers import read_count
 
 
 def login(request: HttpRequest) -> HttpResponse:
@@ -44,6 +48,8 @@ def login(request: HttpRequest) -> HttpResponse:
 @require_POST
 def logout(request: HttpRequest) -> HttpResponse:
     """End the session."""
+    if request.principal is not None:  # type: ignore[attr-defined]
+        services.record_audit(by=request.principal, verb="sign_out", object=request.principal.username)  # type: ignore[attr-defined]
     auth.logout(request)
     return redirect("login")
 
@@ -58,6 +64,22 @@ def settings(request: HttpRequest) -> HttpResponse:
         messages.success(request, "Saved.")
         return redirect("settings")
     return pages.render(request, "accounts/settings.html", {"form": form})
+
+
+@require_GET
+def audit(request: HttpRequest) -> HttpResponse:
+    """Look through the audit log; admins only."""
+    if request.principal is None:  # type: ignore[attr-defined]
+        raise Unauthenticated("Sign in to see the audit log.")
+    permissions.check_admin(request.principal)  # type: ignore[attr-defined]
+    given = {name: value for name, value in request.GET.items() if value}
+    try:
+        wanted = queries.AuditFilter(**read_input(AuditFilterSerializer, given))
+    except InvalidInput as error:
+        page = replace(queries.read_audit_page(queries.AuditFilter()), entries=[], older=None, problem=error.detail)
+        return pages.render(request, "accounts/audit.html", page, status=error.status)
+    page = queries.read_audit_page(wanted, before=read_count(request.GET.get("before", "")))
+    return pages.render(request, "accounts/audit.html", page)
 
 
 def tokens(request: HttpRequest) -> HttpResponse:

@@ -9,7 +9,7 @@ from django.db.models import Q
 from webapp.accounts import permissions as accounts
 from webapp.builds.models import Build
 from webapp.core import names
-from webapp.core.errors import AppError, NotFound
+from webapp.core.errors import AppError, NotFound, hidden
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
@@ -26,7 +26,7 @@ def check_read(principal: Principal, build: Build) -> None:
                 accounts.check_dataset(principal, path, "read")
     except NotFound as error:
         message = f"There is no build {build.pk}, or you may not see it."
-        raise NotFound(message) from error
+        raise hidden(NotFound(message)) from error
 
 
 def check_plan(principal: Principal, plan: BuildPlan) -> None:

@@ -8,7 +8,7 @@ from webapp.catalog.rules.access import Access
 from webapp.catalog.rules.branch_properties import MASTER
 from webapp.catalog.rules.errors import NoSuchNamespace, NoSuchTable, NoSuchView, Refused
 from webapp.catalog.rules.refs import Levels, TableRef, is_internal
-from webapp.core.errors import NotFound, PermissionDenied
+from webapp.core.errors import NotFound, PermissionDenied, hidden
 
 _ANY_BRANCH = "any"
 """A branch that no rule names."""
@@ -21,7 +21,7 @@ def check_read(by: Principal | None, ref: TableRef) -> None:
     if by.job is not None:
         _check_job_branch(by, ref)
         if ref.table not in by.job.inputs and ref.table not in by.job.outputs:
-            raise no_such_table(ref)
+            raise hidden(no_such_table(ref))
         return
     _check(by, ref, "read", ref.branch or MASTER)
 
@@ -34,7 +34,7 @@ def check_write(by: Principal | None, ref: TableRef, branch: str, *, staged_for:
         _check_job_branch(by, ref)
         if ref.table not in by.job.outputs:
             if ref.table not in by.job.inputs:
-                raise no_such_table(ref)
+                raise hidden(no_such_table(ref))
             message = f"{ref.table} is an input of job {by.job.job_id}, which may only read it"
             raise Refused(message)
         if branch != by.job.branch:
@@ -70,11 +70,11 @@ def check_view(by: Principal | None, ref: TableRef, action: str) -> None:
     if by is None:
         return
     if by.job is not None:
-        raise no_such_view(ref)
+        raise hidden(no_such_view(ref))
     try:
         _check(by, ref, action, MASTER)
     except NoSuchTable:
-        raise no_such_view(ref) from None
+        raise hidden(no_such_view(ref)) from None
 
 
 def check_namespace(by: Principal | None, levels: Levels, action: str) -> None:
@@ -83,11 +83,11 @@ def check_namespace(by: Principal | None, levels: Levels, action: str) -> None:
         return
     if by.job is not None:
         if action != "read" or not any(_is_prefix(levels, table) for table in job_tables(by)):
-            raise no_such_namespace(levels)
+            raise hidden(no_such_namespace(levels))
         return
     role = role_on_folder(by, levels[0])
     if role is None:
-        raise no_such_namespace(levels)
+        raise hidden(no_such_namespace(levels))
     if not allows(role, action) or not covers(by.scopes, action):
         message = f"To {action} the namespace {'.'.join(levels)} your role, {role}, or your token is not enough"
         raise Refused(message)
@@ -133,13 +133,13 @@ def _check(by: Principal, ref: TableRef, action: str, branch: str) -> None:
         try:
             check_dataset(by, ref.path, action, branch)
         except NotFound:
-            raise no_such_table(ref) from None
+            raise hidden(no_such_table(ref)) from None
         return
     # A name that no dataset can have: there is no dataset to ask about, so the folder decides alone.
     needed = "maintain" if action == "write" and branch == MASTER else action
     role = role_on_folder(by, ref.namespace[0])
     if role is None:
-        raise no_such_table(ref)
+        raise hidden(no_such_table(ref))
     if not allows(role, needed) or not covers(by.scopes, action):
         message = f"To {action} {ref.table} on {branch} your role, {role}, or your token is not enough"
         raise Refused(message)

@@ -20,6 +20,7 @@ from django.db import close_old_connections  # noqa: E402
 from django.http import parse_cookie  # noqa: E402
 
 from webapp.accounts.queries import check_sender  # noqa: E402
+from webapp.accounts.services import start_flushing  # noqa: E402
 from webapp.catalog.api.asgi import application as catalog  # noqa: E402
 from webapp.core.errors import AppError  # noqa: E402
 from webapp.core.room import check_room  # noqa: E402
@@ -58,6 +59,7 @@ def _find_gate(path: str) -> Gate:
     return _uploads if _UPLOAD.search(path) else _ordinary
 
 
+start_flushing()
 _ordinary = Gate("pages", threads=8, waiting=128)
 _uploads = Gate("uploads", threads=4, waiting=64, patience_s=300)
 _readiness = Gate("readiness", threads=1, waiting=8)

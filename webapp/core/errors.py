@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 
 class AppError(Exception):
@@ -19,6 +19,8 @@ class AppError(Exception):
     status: int = 400
     title: str = "Bad request"
     default_code: str = "bad_request"
+    is_for_want_of_rights: bool = False
+    """Whether it says no to who asks, rather than to what is asked; the audit log keeps those."""
 
     def __init__(
         self, message: str, *, code: str | None = None, errors: dict[str, Any] | list[Any] | None = None, **extra: Any
@@ -39,6 +41,7 @@ class Unauthenticated(AppError):
 
     status = 401
     title = "Not signed in"
+    is_for_want_of_rights = True
     default_code = "unauthenticated"
 
 
@@ -47,6 +50,7 @@ class PermissionDenied(AppError):
 
     status = 403
     title = "Not allowed"
+    is_for_want_of_rights = True
     default_code = "permission_denied"
 
 
@@ -56,6 +60,15 @@ class NotFound(AppError):
     status = 404
     title = "Not found"
     default_code = "not_found"
+
+
+Hidden = TypeVar("Hidden", bound=NotFound)
+
+
+def hidden(error: Hidden) -> Hidden:
+    """Mark what is not found because who asks may not see it, if it is there at all."""
+    error.is_for_want_of_rights = True
+    return error
 
 
 class Conflict(AppError):

@@ -66,6 +66,12 @@ def _as_app_error(exception: Exception) -> AppError | None:
 
 def error_page(request: HttpRequest, error: AppError) -> HttpResponse:
     """The error as a page, or for htmx as the flash that replaces nothing but the message line."""
+    response = _render_error(request, error)
+    response.refusal = error  # type: ignore[attr-defined]
+    return response
+
+
+def _render_error(request: HttpRequest, error: AppError) -> HttpResponse:
     htmx = getattr(request, "htmx", None)
     if error.status == 401 and not htmx:
         return redirect(f"/login?{urlencode({'next': request.get_full_path()})}")

@@ -32,7 +32,8 @@ def problem_response(error: AppError) -> JsonResponse:
 
 
 def add_headers(response: HttpResponseBase, error: AppError) -> None:
-    """Tell a client how to sign in, or when to come back."""
+    """Tell a client how to sign in, or when to come back; and the middleware what was refused."""
+    response.refusal = error  # type: ignore[attr-defined]
     for name, value in list_headers(error):
         response[name] = value
 

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.response import Response
 
+from webapp.accounts import services as accounts
 from webapp.core.api import ApiView
 from webapp.core.errors import BadRequest
 from webapp.core.inputs import read_input
@@ -174,7 +175,9 @@ class TransactionAbortView(TransactionEndpoint):
     def post(self, request: Request, dataset_id: int, transaction: str) -> Response:  # noqa: ARG002 - DRF's signature
         """Drop what was written; the branch points to the last committed transaction again."""
         found = self.find_own(dataset_id, transaction)
-        aborted = services.abort_transaction(transaction=found, reason=f"Aborted by {self.principal.username}.")
+        aborted = services.abort_transaction(
+            transaction=found, reason=f"Aborted by {self.principal.username}.", by=self.principal
+        )
         return Response(shapes.shape_transaction(aborted))
 
 
@@ -224,6 +227,8 @@ class DatasetPreviewView(DatasetEndpoint):
             columns=[name for name in request.query_params.get("columns", "").split(",") if name],
         )
         page = read_preview(dataset, **self.view_of(request), wanted=wanted)
+        branch = request.query_params.get("branch", "")
+        accounts.note_reading(by=self.principal, verb="read_preview", object=dataset.path, branch=branch)
         following = start + limit if page.has_more else None
         return Response(
             {

@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from webapp.accounts import services as accounts
 from webapp.core import names, pages
 from webapp.core.errors import AppError, NotFound, Unauthenticated
 from webapp.datasets import forms, queries, services
@@ -132,6 +133,8 @@ def _show(
         host=request.build_absolute_uri("/").rstrip("/"),
     )
     page = contexts.read_dataset_page(principal, path=f"/{path.strip('/')}", asked=asked)
+    if page.preview is not None:
+        accounts.note_reading(by=principal, verb="read_preview", object=page.dataset.path, branch=page.branch)
     context: dict[str, Any] = {**vars(page), "page": page, "form": form or forms.NewBranchForm()}
     return render(request, "datasets/dataset.html", context, status=status)
 

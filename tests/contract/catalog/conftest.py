@@ -109,12 +109,9 @@ def wait_until_up(server: Server) -> None:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory, fork_server: Any) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One server for all contract tests of the catalog."""
-    home = tmp_path_factory.mktemp("server")
-    (home / "run").mkdir()
-    (home / "run" / "fork.sock").symlink_to(fork_server.path)
-    running = start_server(home)
+    running = start_server(tmp_path_factory.mktemp("server"))
     yield running
     running.process.terminate()
     running.process.wait(20)

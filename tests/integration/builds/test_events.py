@@ -122,3 +122,33 @@ def test_streams_are_for_those_who_may_see_the_build(stack: Stack, browser: requ
     assert follow(stack, requests.Session(), "/events/builds/1").status_code == 401
     assert follow(stack, browser, "/events/builds/999999").status_code == 404
     assert follow(stack, browser, "/events/jobs/nothing/log").status_code == 404
+
+
+@pytest.mark.parametrize("withdrawn", ["role", "token"])
+def test_the_stream_of_a_reader_whose_rights_are_withdrawn_ends(stack: Stack, withdrawn: str) -> None:
+    name = f"reader-{withdrawn}"
+    stack.call("POST", "/users", json={"username": name, "password": "a-password-of-readers-1"}, expect=201)
+    stack.call("POST", "/repositories/shop/members", json={"user": name, "role": "reader"}, expect=201)
+    auth = (name, "a-password-of-readers-1")
+    token = requests.post(f"{stack.url}/tokens", json={"name": "t"}, auth=auth, timeout=10).json()
+    body = "import time\nfor n in range(400):\n    print('step', n)\n    time.sleep(0.1)\nout.write_table(i0.arrow())"
+    source = HEAD + make_transform("secret", inputs=["/shop/raw"], output="/shop/secret", body=body)
+    stack.commit({f"pipelines/secret_{withdrawn}.py": source.replace("/shop/secret", f"/shop/secret_{withdrawn}")})
+    build = stack.start_build(f"/shop/secret_{withdrawn}")
+    job = stack.wait_for_job(build["id"], "RUNNING")
+    headers = {"Authorization": f"Bearer {token['token']}"}
+    address = f"{stack.url.removesuffix('/api/v1')}/events/jobs/{job['id']}/log"
+    events: list[tuple[str, Any]] = []
+    with requests.get(address, stream=True, timeout=30, headers=headers) as answer:
+        for event, _, data in read_events(answer):
+            if not events:
+                if withdrawn == "role":
+                    stack.call("DELETE", f"/repositories/shop/members/{name}", expect=204)
+                else:
+                    path = f"{stack.url}/tokens/{token['id']}"
+                    assert requests.delete(path, headers=headers, timeout=10).status_code == 204
+            events.append((event, data))
+    stack.call("POST", f"/builds/{build['id']}/cancel")
+    assert events[-1] == ("done", {"reason": "withdrawn", "code": 1})
+    assert len([event for event, _ in events if event == "line"]) < 200
+    assert requests.get(address, timeout=10, headers=headers).status_code in {401, 404}

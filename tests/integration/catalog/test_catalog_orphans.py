@@ -27,11 +27,7 @@ from webapp.catalog.services.collector import Collector, collect_table, collect_
 from webapp.catalog.storage import local_files, metadata_files, references
 from webapp.core import clock
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.usefixtures("readers"),
-]
+pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 ORDERS = "shop.orders"
 LONG_AGO = time.time() - 10 * 24 * 3600
 
@@ -191,17 +187,6 @@ def test_what_a_dropped_branch_and_expired_snapshots_leave_is_collected(
     assert 0 < len([location for location in found.locations if location.endswith(".parquet")]) < count
     assert (rows_of(written), rows_of(written, "feature/x")) == before
     assert collect_table(Table.objects.get(), older_than=three_days()).locations == ()
-
-
-def test_the_command_reads_manifests_while_all_parts_are_stopped(written: Callable[..., Any], home: Path) -> None:
-    (home / "run" / "fork.sock").unlink()
-    folder = folder_of(home)
-    (folder / "data" / "orphan.parquet").write_bytes(b"x")
-    age(folder)
-    said = StringIO()
-    call_command("collect_orphans", "--hours", "1", stdout=said)
-    assert "shop.orders: removed 1 files" in said.getvalue()
-    assert rows_of(written)
 
 
 @pytest.mark.parametrize("pattern", ["metadata/snap-*.avro", "metadata/*-m0.avro"])

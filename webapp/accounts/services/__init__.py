@@ -15,11 +15,14 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from webapp.accounts.models import Folder, LoginFailure, RepositoryRole, Token, User
-from webapp.accounts.queries import digest_secret, get_user
+from webapp.accounts.queries import digest_secret, get_user, principal_for_user
 from webapp.accounts.rules.principals import JobScope, Principal
 from webapp.accounts.rules.roles import Role
 from webapp.accounts.rules.scopes import SCOPES
 from webapp.accounts.services.audit import record_audit as record_audit
+from webapp.accounts.services.readings import note_reading as note_reading
+from webapp.accounts.services.readings import note_refusal as note_refusal
+from webapp.accounts.services.readings import start_flushing as start_flushing
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, NotFound, TooManyRequests
 
@@ -49,8 +52,9 @@ def create_user(*, username: str, password: str, by: Principal | None, is_admin:
     if User.objects.filter(username__iexact=username).exists():
         raise Conflict(f"The user name {username} is taken.", code="username_taken", errors={"username": ["Taken."]})
     user.set_password(password)
-    user.save()
-    record_audit(by=by, verb="create_user", object=username)
+    with transaction.atomic():
+        user.save()
+        record_audit(by=by, verb="create_user", object=username)
     return user
 
 
@@ -74,22 +78,29 @@ def create_token(
     if expires_at and expires_at <= clock.now():
         raise InvalidInput("The expiry lies in the past.", errors={"expires_at": ["Choose a later time."]})
     secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
-    token = Token.objects.create(
-        user=user,
-        name=name.strip()[:100],
-        digest=digest_secret(secret),
-        scopes=scopes,
-        job_scope=job_scope.as_json() if job_scope else None,
-        job_id=job_scope.job_id if job_scope else "",
-        expires_at=expires_at,
-    )
+    with transaction.atomic():
+        token = Token.objects.create(
+            user=user,
+            name=name.strip()[:100],
+            digest=digest_secret(secret),
+            scopes=scopes,
+            job_scope=job_scope.as_json() if job_scope else None,
+            job_id=job_scope.job_id if job_scope else "",
+            expires_at=expires_at,
+        )
+        if job_scope is None:  # a job's token begins and ends with the job, of which there are entries
+            detail = {"id": token.pk, "scopes": scopes, "expires_at": expires_at and expires_at.isoformat()}
+            record_audit(by=principal_for_user(user), verb="create_token", object=token.name, detail=detail)
     return token, secret
 
 
 def revoke_token(*, token_id: int, user: User) -> None:
     """End one of the user's own tokens at once."""
-    if not Token.objects.filter(pk=token_id, user=user, revoked_at=None, job_id="").update(revoked_at=clock.now()):
-        raise NotFound(f"You have no token {token_id}.")
+    with transaction.atomic():
+        if not Token.objects.filter(pk=token_id, user=user, revoked_at=None, job_id="").update(revoked_at=clock.now()):
+            raise NotFound(f"You have no token {token_id}.")
+        name = Token.objects.values_list("name", flat=True).get(pk=token_id)
+        record_audit(by=principal_for_user(user), verb="revoke_token", object=name, detail={"id": token_id})
 
 
 def revoke_job_tokens(*, job_id: str) -> None:
@@ -102,15 +113,18 @@ def set_group(*, name: str, usernames: Iterable[str], by: Principal) -> Group:
     if not name.strip():
         raise InvalidInput("A group needs a name.", errors={"name": ["Required."]})
     users = [get_user(username) for username in usernames]
-    group, _created = Group.objects.get_or_create(name=name.strip())
-    group.user_set.set(users)
-    record_audit(by=by, verb="set_group", object=group.name, detail={"users": [user.username for user in users]})
+    with transaction.atomic():
+        group, _created = Group.objects.get_or_create(name=name.strip())
+        group.user_set.set(users)
+        record_audit(by=by, verb="set_group", object=group.name, detail={"users": [user.username for user in users]})
     return group
 
 
 def set_preferences(*, user: User, **preferences: Any) -> None:
     """Keep how pages look for the user."""
-    User.objects.filter(pk=user.pk).update(**preferences)
+    with transaction.atomic():
+        User.objects.filter(pk=user.pk).update(**preferences)
+        record_audit(by=principal_for_user(user), verb="set_preferences", object=user.username)
 
 
 def check_may_try_login(*, username: str, address: str) -> None:
@@ -143,13 +157,14 @@ def record_login(*, username: str, address: str, user: AbstractBaseUser | None) 
 
 def grant_role(*, repository: str, user: User, role: str | None, by: Principal | None) -> None:
     """Give a role on a repository, or with None take it away."""
-    if role is None:
-        RepositoryRole.objects.filter(repository=repository, user=user).delete()
-    elif role not in set(Role):
+    if role is not None and role not in set(Role):
         raise InvalidInput(f"Unknown role {role!r}.", errors={"role": ["reader, writer or maintainer."]})
-    else:
-        RepositoryRole.objects.update_or_create(repository=repository, user=user, defaults={"role": role})
-    record_audit(by=by, verb="grant_role", object=repository, detail={"user": user.username, "role": role})
+    with transaction.atomic():
+        if role is None:
+            RepositoryRole.objects.filter(repository=repository, user=user).delete()
+        else:
+            RepositoryRole.objects.update_or_create(repository=repository, user=user, defaults={"role": role})
+        record_audit(by=by, verb="grant_role", object=repository, detail={"user": user.username, "role": role})
 
 
 def claim_folder(*, folder: str, repository: str = "", creator: Principal | None = None) -> Folder:

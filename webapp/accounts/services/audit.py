@@ -1,18 +1,32 @@
-"""The audit log: who did or tried what."""
+"""The audit log: acts are rows of their own transaction, one sealer chains them, and the chain's end is kept twice."""
 
 from __future__ import annotations
 
-import hashlib
 import json
+import logging
+import os
+import tempfile
 from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
+from django.db.models import Q, QuerySet
 
-from webapp.accounts.models import AuditEntry
+from webapp.accounts.models import AuditEntry, AuditHead
+from webapp.accounts.queries import audit as queries
+from webapp.accounts.rules.audit import ALLOWED, SYSTEM, Head, link, neutralize, neutralize_detail
 from webapp.accounts.rules.principals import Principal
 from webapp.core import clock
 from webapp.core.databases import AUDIT_LOCK, take_lock
+
+logger = logging.getLogger(__name__)
+SEALED_AT_ONCE = 1000
+BATCH_WINDOW = timedelta(minutes=1)
+BATCH_GRACE = timedelta(seconds=30)
+"""After its minute a count can still grow by what other processes have not written yet."""
 
 
 def record_audit(
@@ -20,22 +34,79 @@ def record_audit(
     by: Principal | None,
     verb: str,
     object: str,
-    outcome: str = "allowed",
+    branch: str = "",
+    job_id: str = "",
+    outcome: str = ALLOWED,
     detail: Mapping[str, Any] | None = None,
 ) -> AuditEntry:
-    """Append to the audit log, chained to the entry before it."""
-    actor = by.username if by else "system"
-    with transaction.atomic():
-        take_lock(AUDIT_LOCK)
-        before = AuditEntry.objects.order_by("-id").values_list("chain", flat=True).first() or ""
-        at = clock.now()
-        content = json.dumps([before, at.isoformat(), actor, verb, object, outcome, detail or {}], default=str)
-        return AuditEntry.objects.create(
-            at=at,
-            actor=actor,
-            verb=verb,
-            object=object[:400],
-            outcome=outcome,
-            detail=dict(detail or {}),
-            chain=hashlib.sha256(content.encode()).hexdigest(),
-        )
+    """Append to the audit log, in the transaction of the act.
+
+    Args:
+        by: who did it; the person behind a job. None: the installation itself.
+        verb: what was done, such as `start_build`.
+        object: to what: a dataset's path, a repository's name.
+        branch: on which branch of it.
+        job_id: the job that did it; the one of the actor's token where it is one.
+        outcome: `allowed` or `refused`.
+        detail: what else there is to say, as JSON.
+
+    """
+    job = by.job if by is not None else None
+    return AuditEntry.objects.create(
+        actor=neutralize(by.username if by else SYSTEM)[:150],
+        job_id=job.job_id if job else job_id,
+        verb=verb,
+        object=neutralize(object)[:400],
+        branch=neutralize(branch)[:200],
+        outcome=outcome,
+        detail=neutralize_detail(detail or {}),
+    )
+
+
+def seal_audit() -> None:
+    """Give every new entry its place in the chain, and move the chain's end.
+
+    One transaction after another does it, in order of the rows, so that those who write the rows never wait for each
+    other. An entry that becomes visible late is chained late.
+    """
+    while _list_unsealed().exists():
+        with transaction.atomic():
+            take_lock(AUDIT_LOCK)
+            head = AuditHead.objects.select_for_update().first() or AuditHead()
+            entries = list(_list_unsealed()[:SEALED_AT_ONCE])
+            for entry in entries:
+                head.position += 1
+                head.chain = link(head.chain, queries.describe_entry(entry))
+                entry.position, entry.chain = head.position, head.chain
+            AuditEntry.objects.bulk_update(entries, ["position", "chain"], batch_size=200)
+            head.mac = Head.of(head.position, head.chain, key=settings.SECRET_KEY).mac
+            head.save()
+    end = AuditHead.objects.first()
+    if end is not None:
+        _keep_head(Head(end.position, end.chain, end.mac))
+
+
+def _list_unsealed() -> QuerySet[AuditEntry]:
+    over = clock.now() - BATCH_WINDOW - BATCH_GRACE
+    return AuditEntry.objects.filter(Q(batch=None) | Q(at__lt=over), position=None).order_by("id")
+
+
+def _keep_head(head: Head) -> None:
+    """Copy the chain's end into the home, unless the copy there says that entries are missing."""
+    path = queries.head_path()
+    kept = queries.read_kept_head()
+    if kept == head:
+        return
+    if kept is not None and not queries.continues(kept):
+        logger.error("The audit log does not hold what %s says; run `manage.py fsck`. The file stays as it is.", path)
+        return
+    _write_whole(path, json.dumps({"position": head.position, "chain": head.chain, "mac": head.mac}))
+
+
+def _write_whole(path: Path, text: str) -> None:
+    descriptor, partial = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    Path(partial).replace(path)

@@ -10,6 +10,7 @@ from django.db.models import Case, F, When
 
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
+from webapp.accounts.services import record_audit
 from webapp.builds import permissions as rights
 from webapp.builds import signals
 from webapp.builds.models import Build, Job, JobInput, JobOutput
@@ -70,15 +71,27 @@ def start_build(
     )
     build.upstream, build.force, build.pins = upstream, force, dict(pins or {})
     build.title, build.trigger = title or build.title, trigger
-    _save_new(build)
+    _save_new(build, "start_build", by=by)
     return build
 
 
-def _save_new(build: Build) -> None:
+def _save_new(build: Build, verb: str, *, by: Principal) -> None:
     with transaction.atomic():
         queue.take_turn(build)
         build.save()
+        record_build_act(build, verb, by=by)
         queue.ring_resolution(build)
+
+
+def record_build_act(build: Build, verb: str, *, by: Principal | None) -> None:
+    """Write into the audit log what somebody did to a build; a part of a merge or review is the installation's."""
+    record_audit(
+        by=by if build.trigger not in ("merge", "demo") else None,
+        verb=verb,
+        object=f"build {build.pk}",
+        branch=build.branch,
+        detail={"targets": build.targets[:20], "trigger": build.trigger},
+    )
 
 
 def plan_build(
@@ -364,7 +377,7 @@ def abort_transactions(*, reason: str, build_id: int | None = None, job: Job | N
     held = held.filter(build_id=build_id) if job is None else held.filter(job_id=job.pk)
     count = 0
     for each in held.select_related("dataset").order_by("dataset__path"):
-        dataset_services.abort_transaction(transaction=each, reason=reason[:400])
+        dataset_services.abort_transaction(transaction=each, reason=reason[:400], by=None)
         count += 1
     return count
 
@@ -381,6 +394,7 @@ def cancel_build(*, build: Build, by: Principal) -> Build:
         for job in build.jobs.filter(state__in=[JobState.WAITING, JobState.RUN_PENDING]):
             end_job(job=job, state=JobState.ABORTED, reason=reason)
         build.jobs.filter(state=JobState.RUNNING).update(state=JobState.ABORT_PENDING, reason=reason)
+        record_build_act(build, "cancel_build", by=by)
         build.refresh_from_db()
         if build.state == BuildState.RESOLVING:
             end_build(build=build, state=BuildState.ABORTED, code="cancelled", reason=reason)
@@ -420,7 +434,7 @@ def retry_build(*, build: Build, by: Principal, is_trusted: bool = False) -> Bui
     )
     head = chains.find_head(repository=build.repository, branch=build.branch)
     again.sha = head.sha if head else build.sha
-    _save_new(again)
+    _save_new(again, "retry_build", by=by)
     return again
 
 

@@ -17,6 +17,7 @@ from webapp.builds.queries import chains
 from webapp.builds.rules.states import BuildState, JobState
 from webapp.builds.runner import paths
 from webapp.builds.services import queue
+from webapp.builds.services.builds import record_build_act
 from webapp.core import clock, ids, names
 from webapp.core.errors import Conflict, InvalidInput, StorageFull
 from webapp.core.room import check_room
@@ -187,6 +188,7 @@ def _create_upload(
         staging_branch=job.staging_branch,
     )
     JobOutput.objects.create(job=job, name="file", path=dataset.path, dataset=dataset, transaction=opened)
+    record_build_act(build, "upload", by=by)
     queue.ring_job(job)
     return build
 

@@ -12,9 +12,10 @@ from asgiref.sync import sync_to_async
 from django.db import close_old_connections
 from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
 
+from webapp.accounts.queries import authenticate_again
 from webapp.builds import queries
 from webapp.builds.runner.logs import LogReader
-from webapp.core.errors import AppError, Unauthenticated
+from webapp.core.errors import AppError, NotFound, PermissionDenied, Unauthenticated
 from webapp.core.numbers import read_count
 from webapp.core.problems import problem_response
 
@@ -27,6 +28,9 @@ LOOK_SECONDS = 0.25
 KEEPALIVE_SECONDS = 15
 RETRY_MS = 2000
 LINES_PER_LOOK = 500
+WITHDRAWN = {"reason": "withdrawn", "code": 1}
+RIGHTS_SECONDS = 2
+"""How long somebody may go on reading whose rights were taken away."""
 LOST_LOG_SECONDS = 5
 """A finished job without a closing line: its worker died before it could write one."""
 
@@ -39,7 +43,8 @@ async def job_log(request: HttpRequest, job_id: str) -> HttpResponseBase:
         return problem_response(error)
     offset = _read_number(request.headers.get("Last-Event-ID", ""))
     after = 0 if offset else _read_number(request.GET.get("after", ""))
-    return _stream(_follow_log(job, offset=offset, after=after))
+    rights = _Rights(request, lambda principal: queries.get_job(principal, job_id))
+    return _stream(_follow_log(job, offset=offset, after=after, rights=rights))
 
 
 async def build(request: HttpRequest, build_id: int) -> HttpResponseBase:
@@ -48,7 +53,30 @@ async def build(request: HttpRequest, build_id: int) -> HttpResponseBase:
         found = await _authorise(request, lambda principal: queries.get_build(principal, build_id))
     except AppError as error:
         return problem_response(error)
-    return _stream(_follow_build(found))
+    return _stream(_follow_build(found, _Rights(request, lambda principal: queries.get_build(principal, build_id))))
+
+
+class _Rights:
+    """Asks again and again, while a stream runs, what was asked before it began."""
+
+    def __init__(self, request: HttpRequest, get: Callable[[Principal], Any]) -> None:
+        self._request = request
+        self._get = get
+        self._asked_at = time.monotonic()
+
+    async def are_withdrawn(self) -> bool:
+        """Whether the session, the token or the role is gone."""
+        if time.monotonic() - self._asked_at < RIGHTS_SECONDS:
+            return False
+        self._asked_at = time.monotonic()
+        return not await _in_thread(self._ask)
+
+    def _ask(self) -> bool:
+        try:
+            self._get(authenticate_again(self._request))
+        except (NotFound, PermissionDenied, Unauthenticated):
+            return False
+        return True
 
 
 async def _authorise(request: HttpRequest, get: Callable[[Principal], Any]) -> Any:
@@ -84,12 +112,15 @@ def _event(name: str, data: object, *, event_id: object = None) -> str:
     return f"{head}event: {name}\ndata: {json.dumps(data, default=str)}\n\n"
 
 
-async def _follow_log(job: Job, *, offset: int, after: int) -> AsyncIterator[str]:
+async def _follow_log(job: Job, *, offset: int, after: int, rights: _Rights) -> AsyncIterator[str]:
     yield f"retry: {RETRY_MS}\n\n"
     reader = LogReader(queries.log_file(job), offset=offset)
     quiet = silent = time.monotonic()
     try:
         while True:
+            if await rights.are_withdrawn():
+                yield _event("done", WITHDRAWN)
+                return
             lines = await asyncio.to_thread(reader.read, limit=LINES_PER_LOOK)
             now = time.monotonic()
             if lines:
@@ -123,11 +154,14 @@ def _is_job_over(job_id: str) -> bool:
     return queries.is_job_over(job_id)
 
 
-async def _follow_build(found: Build) -> AsyncIterator[str]:
+async def _follow_build(found: Build, rights: _Rights) -> AsyncIterator[str]:
     yield f"retry: {RETRY_MS}\n\n"
     seen: dict[str, Any] = {}
     quiet = time.monotonic()
     while True:
+        if await rights.are_withdrawn():
+            yield _event("done", WITHDRAWN)
+            return
         now_seen: dict[str, Any] = await _in_thread(queries.read_progress, found.pk)
         if now_seen != seen:
             seen, quiet = now_seen, time.monotonic()

@@ -44,7 +44,7 @@ async def application(
     except SenderGone:
         return
     except AppError as error:
-        response = refuse(error)
+        response = refuse(error, request)
     finally:
         bodies.memory.give_back(held)
     headers = [(key.encode("latin-1"), value.encode("latin-1")) for key, value in response.headers]

@@ -2,12 +2,14 @@
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from django.db import DatabaseError
 
 from webapp.accounts.permissions import check_scope
 from webapp.accounts.queries import authenticate_token
 from webapp.accounts.rules.principals import Principal
+from webapp.accounts.services import note_reading, note_refusal
 from webapp.catalog.api import config, delegation, namespaces, scans, tables, views
 from webapp.catalog.api.http import MAX_BODY, Call, CatalogRequest, CatalogResponse, answer, empty
 from webapp.catalog.api.idempotency import run_once
@@ -66,6 +68,13 @@ REPLAYS: dict[str, Handler] = {
 }
 # Sent by POST for the size of their bodies: nothing is changed, so a repeated one is simply answered.
 READING = frozenset({"planTableScan", "fetchScanTasks"})
+# What opens a table's rows to a client: noted, and counted by the minute.
+READS = {
+    "loadTable": "load_table",
+    "loadCredentials": "load_credentials",
+    "planTableScan": "plan_scan",
+    "fetchScanTasks": "plan_scan",
+}
 RETRY_AFTER = ("retry-after", "1")
 CHALLENGE = ("www-authenticate", 'Bearer realm="tributary"')
 
@@ -75,9 +84,9 @@ def handle(request: CatalogRequest) -> CatalogResponse:
     try:
         response = _dispatch(request)
     except AppError as error:
-        response = refuse(error)
+        response = refuse(error, request)
     except (DatabaseError, UnicodeEncodeError) as error:
-        response = refuse(explain(error, request))
+        response = refuse(explain(error, request), request)
     if request.method == "HEAD":
         return empty(status=204 if response.status == 200 else response.status)
     return response
@@ -102,14 +111,21 @@ def _dispatch(request: CatalogRequest) -> CatalogResponse:
     if endpoint.operation == "getToken":
         return config.get_token(request)
     by = authenticate(request)
-    check_scope(by, endpoint.scope)
-    call = Call.of(request, by=by, variables=variables)
-    endpoint.check_branch(call.branch)
-    handler = HANDLERS[endpoint.operation]
-    changes = request.method in ("POST", "DELETE") and endpoint.operation not in READING
-    if changes and request.header("idempotency-key") is not None:
-        return run_once(call, handler, again=REPLAYS.get(endpoint.operation), refuse=refuse)
-    return handler(call)
+    try:
+        check_scope(by, endpoint.scope)
+        call = Call.of(request, by=by, variables=variables)
+        endpoint.check_branch(call.branch)
+        handler = HANDLERS[endpoint.operation]
+        changes = request.method in ("POST", "DELETE") and endpoint.operation not in READING
+        if changes and request.header("idempotency-key") is not None:
+            refuses = partial(refuse, request=request, by=by)
+            return run_once(call, handler, again=REPLAYS.get(endpoint.operation), refuse=refuses)
+        response = handler(call)
+    except AppError as error:
+        return refuse(error, request, by=by)
+    if endpoint.operation in READS and response.status == 200:
+        note_reading(by=by, verb=READS[endpoint.operation], object=call.table.path, branch=call.branch or "")
+    return response
 
 
 def authenticate(request: CatalogRequest) -> Principal:
@@ -127,9 +143,14 @@ def read_token(request: CatalogRequest) -> str:
     return secret.strip()
 
 
-def refuse(error: AppError) -> CatalogResponse:
-    """An error as the specification's answer."""
+def refuse(error: AppError, request: CatalogRequest | None = None, *, by: Principal | None = None) -> CatalogResponse:
+    """An error as the specification's answer; one for want of rights is noted."""
     headers = []
+    if request is not None and error.is_for_want_of_rights:
+        detail = {"status": error.status, "code": error.code}
+        note_refusal(
+            by=by, verb=f"request_{request.method.lower()}", object=f"/iceberg{request.raw_path}", detail=detail
+        )
     if error.status in (429, 503):
         headers.append(RETRY_AFTER)
     if error.status == 401:

@@ -6,7 +6,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 
 from webapp.accounts.rules.principals import Principal
-from webapp.accounts.services import claim_folder
+from webapp.accounts.services import claim_folder, record_audit
 from webapp.catalog import permissions
 from webapp.catalog.models import Namespace
 from webapp.catalog.queries import namespace_properties
@@ -33,7 +33,9 @@ def create_namespace(*, levels: Levels, properties: Mapping[str, str], by: Princ
         if by is not None and by.job is None:
             claim_folder(folder=levels[0], creator=by)
             permissions.check_namespace(by, levels, "write")
-        return _create(levels, properties)
+        namespace = _create(levels, properties)
+        record_audit(by=by, verb="create_namespace", object=".".join(levels))
+    return namespace
 
 
 def _create(levels: Levels, properties: Mapping[str, str]) -> Namespace:
@@ -74,6 +76,8 @@ def update_properties(
         known = namespace_properties(levels, by=by)
         kept = {key: value for key, value in known.items() if key not in removals}
         Namespace.objects.filter(path=SEPARATOR.join(levels)).update(properties={**kept, **updates})
+        changed = {"set": sorted(updates), "removed": sorted(removals)}
+        record_audit(by=by, verb="update_namespace", object=".".join(levels), detail=changed)
     return {
         "updated": sorted(updates),
         "removed": sorted(set(removals) & set(known)),
@@ -91,7 +95,9 @@ def drop_namespace(*, levels: Levels, by: Principal | None) -> None:
     namespace_properties(levels, by=by)
     permissions.check_namespace(by, levels, "maintain")
     try:
-        Namespace.objects.filter(path=SEPARATOR.join(levels)).delete()
+        with transaction.atomic():
+            Namespace.objects.filter(path=SEPARATOR.join(levels)).delete()
+            record_audit(by=by, verb="drop_namespace", object=".".join(levels))
     except (ProtectedError, IntegrityError):
         message = f"Namespace is not empty: {'.'.join(levels)}"
         raise NamespaceNotEmpty(message) from None

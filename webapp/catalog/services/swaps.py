@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from django.db import DatabaseError, DataError, IntegrityError, connection, transaction
 
 from webapp.accounts.rules.principals import Principal
+from webapp.accounts.services import record_audit
 from webapp.catalog import signals
 from webapp.catalog.models import Table
 from webapp.catalog.queries import TableRow
 from webapp.catalog.rules import lens
+from webapp.catalog.rules.branch_properties import MASTER
 from webapp.catalog.rules.metadata import Metadata, snapshot_of
 from webapp.catalog.rules.pointers import Pointer
 from webapp.catalog.rules.refs import TableRef
@@ -116,6 +118,8 @@ def swap(
             # In one order, so that two commits to the same tables never wait in a circle.
             for move in sorted(moves, key=lambda move: move.row.id):
                 _move(move, by=by, check=check)
+                if check:
+                    _record(move, by=by)
             if inside is not None:
                 inside()
             asked_to_commit = True
@@ -162,6 +166,23 @@ def _move(move: Move, *, by: Principal | None, check: bool) -> None:
                 operation=operation_of(move.base, move.file.metadata, before, after),
                 principal=by,
             )
+
+
+def _record(move: Move, *, by: Principal | None) -> None:
+    """Write a client's commit into the audit log: the branches that it moved and their snapshots."""
+    snapshots = {}
+    for branch in sorted(move.branches):
+        before, after = lens.pointer(move.base, branch), lens.pointer(move.file.metadata, branch)
+        if before != after:
+            # As text: programs that read JSON numbers as floats would make another snapshot of it.
+            snapshots[branch] = "" if after is None else str(after.snapshot_id or "")
+    record_audit(
+        by=by,
+        verb="commit_table",
+        object=move.ref.path,
+        branch=next(iter(snapshots), move.ref.branch or MASTER),
+        detail={"snapshots": snapshots, "version": move.row.version + 1},
+    )
 
 
 def operation_of(base: Metadata, metadata: Metadata, before: Pointer | None, after: Pointer) -> str:

@@ -7,6 +7,7 @@ from uuid import uuid4
 from django.db import IntegrityError, transaction
 
 from webapp.accounts.rules.principals import Principal
+from webapp.accounts.services import record_audit
 from webapp.catalog import permissions, signals
 from webapp.catalog.models import Namespace, Table, View
 from webapp.catalog.queries import TableRow, TableView, find_table, get_chain, load_table, locate, view_of
@@ -305,6 +306,7 @@ def rename_table(*, source: TableRef, target: TableRef, by: Principal | None, in
                 raise permissions.no_such_table(source)
             if source.is_dataset or target.is_dataset:
                 signals.table_renamed.send(sender=Table, table=source.table, new_table=target.table, principal=by)
+            record_audit(by=by, verb="rename_table", object=source.path, detail={"to": target.path})
             if inside is not None:
                 inside()
     except IntegrityError:
@@ -351,6 +353,7 @@ def _drop_row(ref: TableRef, row: TableRow, *, by: Principal | None, inside: Ins
         Table.objects.filter(pk=row.id).delete()
         if ref.is_dataset:
             signals.table_dropped.send(sender=Table, table=ref.table, principal=by)
+        record_audit(by=by, verb="drop_table", object=ref.path, detail={"location": row.location})
         if inside is not None:
             inside()
 
@@ -372,6 +375,14 @@ def _insert(ref: TableRef, metadata: Metadata, *, by: Principal | None, inside: 
                 namespace=namespace, name=ref.name, location=location, metadata_location=file.location, version=0
             )
             _announce_created(ref, metadata, by=by)
+            if by is not None:
+                record_audit(
+                    by=by,
+                    verb="create_table",
+                    object=ref.path,
+                    branch=ref.branch or MASTER,
+                    detail={"location": location, "uuid": metadata["table-uuid"]},
+                )
             if inside is not None:
                 inside()
     except IntegrityError:

@@ -7,6 +7,7 @@ from uuid import uuid4
 from django.db import IntegrityError, transaction
 
 from webapp.accounts.rules.principals import Principal
+from webapp.accounts.services import record_audit
 from webapp.catalog import permissions
 from webapp.catalog.models import Table, View
 from webapp.catalog.queries import ViewRow, ViewView, find_view, load_view_metadata
@@ -43,7 +44,7 @@ def make_view(
         message = "The catalog gives views their location; leave it out"
         raise Malformed(message)
     metadata = create_view(request, uuid=str(uuid4()), location=location, now_ms=now_ms())
-    return _insert(ref, metadata, inside=inside)
+    return _insert(ref, metadata, by=by, inside=inside)
 
 
 def register_view(
@@ -59,7 +60,7 @@ def register_view(
     check_register_source(metadata_location, by=by)
     metadata = normalise_view(metadata_files.read_foreign(metadata_location, root=warehouse()))
     check_register_folder(metadata["location"], metadata_location=metadata_location, of=View)
-    return _insert(ref, metadata, inside=inside)
+    return _insert(ref, metadata, by=by, inside=inside)
 
 
 def commit_view(
@@ -81,7 +82,7 @@ def commit_view(
         row = _get(ref)
         base = metadata_files.read(row.metadata_location).metadata
         after = replace_view(base, requirements=requirements, updates=updates, now_ms=now_ms())
-        if after is base or _swap(row, after, inside=inside):
+        if after is base or _swap(ref, row, after, by=by, inside=inside):
             return load_view_metadata(ref, by=by)
     message = f"View {ref.table} is being changed by too many writers and nothing was changed: try again"
     raise Unavailable(message)
@@ -103,6 +104,7 @@ def rename_view(*, source: TableRef, target: TableRef, by: Principal | None) -> 
     try:
         with transaction.atomic():
             View.objects.filter(pk=row.id).update(namespace=namespace, name=check_name(target.name, what="view"))
+            record_audit(by=by, verb="rename_view", object=source.path, detail={"to": target.path})
     except IntegrityError:
         raise cannot_rename(source, target, kind="View") from None
 
@@ -115,16 +117,20 @@ def drop_view(*, ref: TableRef, by: Principal | None) -> None:
 
     """
     permissions.check_view(by, ref, "write")
-    View.objects.filter(pk=_get(ref).id).delete()
+    with transaction.atomic():
+        View.objects.filter(pk=_get(ref).id).delete()
+        record_audit(by=by, verb="drop_view", object=ref.path)
 
 
-def _swap(row: ViewRow, after: dict[str, Any], *, inside: Inside | None) -> bool:
+def _swap(ref: TableRef, row: ViewRow, after: dict[str, Any], *, by: Principal | None, inside: Inside | None) -> bool:
     file = metadata_files.write(after, location=after["location"], version=row.version + 1)
     # When this raises, the outcome may be unknown: the file, a small one, stays for the collector.
     with transaction.atomic():
         moved = View.objects.filter(pk=row.id, version=row.version).update(
             metadata_location=file.location, version=row.version + 1, updated_at=clock.now()
         )
+        if moved:
+            record_audit(by=by, verb="commit_view", object=ref.path)
         if moved and inside is not None:
             inside()
     if not moved:
@@ -132,7 +138,7 @@ def _swap(row: ViewRow, after: dict[str, Any], *, inside: Inside | None) -> bool
     return bool(moved)
 
 
-def _insert(ref: TableRef, metadata: dict[str, Any], *, inside: Inside | None) -> ViewView:
+def _insert(ref: TableRef, metadata: dict[str, Any], *, by: Principal | None, inside: Inside | None) -> ViewView:
     namespace = get_namespace(ref)
     _check_free(ref)
     check_name(ref.name, what="view")
@@ -142,6 +148,7 @@ def _insert(ref: TableRef, metadata: dict[str, Any], *, inside: Inside | None) -
             View.objects.create(
                 namespace=namespace, name=ref.name, location=metadata["location"], metadata_location=file.location
             )
+            record_audit(by=by, verb="create_view", object=ref.path)
             if inside is not None:
                 inside()
     except IntegrityError:

@@ -162,7 +162,7 @@ def delete_branch(*, dataset: Dataset, name: str, by: Principal | None, abort_op
             raise Conflict(message, code="master_stays")
         opened = dataset.transactions.filter(dataset_branch=branch, state=rules.OPEN).first()
         if opened is not None and abort_open:
-            abort_transaction(transaction=opened, reason=f"Branch {name} was deleted.")
+            abort_transaction(transaction=opened, reason=f"Branch {name} was deleted.", by=None)
         elif opened is not None:
             message = f"Transaction {opened.pk} is open on {dataset.path}, branch {name}: commit or abort it first."
             raise Conflict(message, code="transaction_open", transaction=opened.pk)
@@ -220,7 +220,13 @@ def start_transaction(*, dataset: Dataset, branch: str, type: str, by: Principal
     chain = (branch, *queries.get_fallback_chain(path=dataset.path, branch=branch))
     with database.atomic():
         opened = open_transaction(dataset=dataset, branch=branch, chain=chain, type=type, by=by)
-        accounts.record_audit(by=by, verb="open_transaction", object=f"{dataset.path}@{branch}#{opened.pk}")
+        accounts.record_audit(
+            by=by,
+            verb="open_transaction",
+            object=dataset.path,
+            branch=branch,
+            detail={"transaction": opened.pk, "type": type},
+        )
     return opened
 
 
@@ -246,11 +252,19 @@ def commit_transactions(
             _mark_committed(rows[table], *_find_unchanged(rows[table]))
         for row in rows.values():
             _share_with_children(row)
+            accounts.record_audit(
+                by=by,
+                verb="commit_transaction",
+                object=row.dataset.path,
+                branch=row.branch_name,
+                job_id=row.job_id,
+                detail={"transaction": row.pk, "type": row.type, "snapshot": str(row.snapshot_id or "")},
+            )
             signals.transaction_committed.send(sender=Transaction, transaction=row)
     return list(rows.values())
 
 
-def abort_transaction(*, transaction: Transaction, reason: str) -> Transaction:
+def abort_transaction(*, transaction: Transaction, reason: str, by: Principal | None = None) -> Transaction:
     """End a transaction without effect: nothing of it is visible, and its branch points to the last committed one."""
     with database.atomic():
         _lock([transaction.dataset])
@@ -265,6 +279,14 @@ def abort_transaction(*, transaction: Transaction, reason: str) -> Transaction:
             if pointer.pk != row.dataset_branch_id:
                 _pin(pointer, row.parent)
         catalog.drop_staging(tables=[row.dataset.table], staging=row.staging_branch)
+        accounts.record_audit(
+            by=by,
+            verb="abort_transaction",
+            object=row.dataset.path,
+            branch=row.branch_name,
+            job_id=row.job_id,
+            detail={"transaction": row.pk, "reason": reason[:400]},
+        )
         signals.transaction_aborted.send(sender=Transaction, transaction=row, reason=reason)
     return row
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.response import Response
 
+from webapp.accounts.services import note_reading
 from webapp.core.api import ApiView
 from webapp.core.errors import Conflict, InvalidInput
 from webapp.core.openapi import refusals
@@ -95,6 +96,10 @@ class CompareEndpoint(ApiView):
         rules = ends.read_rules(dataset, branch=after.branch, keys=read_keys(request))
         return services.compare_ends(dataset=dataset, before=before, after=after, rules=rules)
 
+    def note(self, verb: str, found: Compared) -> None:
+        """Count a read of the dataset's rows."""
+        note_reading(by=self.principal, verb=verb, object=found.dataset.path, branch=found.after.branch or "")
+
 
 class DatasetCompare(CompareEndpoint):
     """GET `/datasets/{id}/compare`, and POST to run a failed one again."""
@@ -111,6 +116,7 @@ class DatasetCompare(CompareEndpoint):
         immutable.
         """
         found = self.compare(request, dataset_id)
+        self.note("read_rows", found)
         return Response({**_shape_ends(found), **shape_rows(request, found.comparison, reason=found.reason)})
 
     @extend_schema(
@@ -123,7 +129,7 @@ class DatasetCompare(CompareEndpoint):
         """Run a failed or cancelled comparison again."""
         found = self.compare(request, dataset_id)
         if found.comparison is not None:
-            services.rerun_comparison(comparison=found.comparison)
+            services.rerun_comparison(comparison=found.comparison, by=self.principal)
             found.comparison.refresh_from_db()
         shaped = {**_shape_ends(found), **shape_rows(request, found.comparison, reason=found.reason)}
         return Response(shaped, status=202)
@@ -160,6 +166,7 @@ class DatasetCompareExport(CompareEndpoint):
         """Return the whole diff as a file."""
         found = self.compare(request, dataset_id)
         folder = find_folder(found.comparison, path=found.dataset.path, reason=found.reason)
+        self.note("export_rows", found)
         return export(
             folder, kind=self.kind, name=f"{dataset_id}-{found.before.name}-{found.after.name}".replace("/", "-")
         )
@@ -189,6 +196,7 @@ class DatasetCompareStatistics(CompareEndpoint):
         """Return both sides' statistics per column."""
         found = self.compare(request, dataset_id)
         folder = find_folder(found.comparison, path=found.dataset.path, reason=found.reason)
+        self.note("read_statistics", found)
         return Response(shape_statistics(request, folder))
 
 
@@ -231,6 +239,7 @@ class DatasetChangelog(ApiView):
             state = states.FAILED if found.state == states.FAILED else states.RUNNING
             reason = {"reason": found.error, "code": found.code} if found.error else {}
             return Response({**shaped, "state": state, **reason, "columns": [], "rows": [], "next": None})
+        note_reading(by=self.principal, verb="read_changelog", object=dataset.path, branch=asked.branch)
         page = changelog.read_page(
             artifact_folder(found), cursor=request.GET.get("cursor") or None, limit=read_row_limit(request)
         )
@@ -245,7 +254,7 @@ class DatasetChangelog(ApiView):
     def post(self, request: Request, dataset_id: int) -> Response:
         """Compute a failed changelog again."""
         dataset, asked, found = self._find(request, dataset_id)
-        services.rerun_comparison(comparison=found)
+        services.rerun_comparison(comparison=found, by=self.principal)
         shaped = {"dataset": dataset.pk, "path": dataset.path, "branch": asked.branch, **asked.as_json()}
         return Response({**shaped, "state": states.RUNNING, "columns": [], "rows": [], "next": None}, status=202)
 
@@ -280,6 +289,7 @@ class DatasetBlame(ApiView):
         comparison = services.request_blame(walk=walk)
         if comparison.state == states.FAILED and comparison.code == "bad_rules":
             raise InvalidInput(comparison.error, code="bad_key", errors={"key": [comparison.error]})
+        note_reading(by=self.principal, verb="read_history", object=walk.dataset.path, branch=walk.branch)
         return Response(_shape_blame(walk, comparison))
 
     @extend_schema(
@@ -292,7 +302,7 @@ class DatasetBlame(ApiView):
         """Look again after a failure."""
         walk = self._walk(request, dataset_id)
         comparison = services.request_blame(walk=walk)
-        services.rerun_comparison(comparison=comparison)
+        services.rerun_comparison(comparison=comparison, by=self.principal)
         comparison.refresh_from_db()
         return Response(_shape_blame(walk, comparison), status=202)
 

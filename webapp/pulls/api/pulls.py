@@ -10,6 +10,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from webapp.accounts.services import note_reading
 from webapp.builds.serializers import shape_build
 from webapp.core.api import ApiView
 from webapp.core.errors import InvalidInput, NotFound
@@ -179,15 +180,16 @@ class PullDatasetEndpoint(PullEndpoint):
             NotFound: it has no such dataset.
 
         """
-        row = self.find(repo, number).datasets.select_related("comparison").filter(dataset_id=dataset_id).first()
+        row = (
+            self.find(repo, number).datasets.select_related("comparison", "pull").filter(dataset_id=dataset_id).first()
+        )
         if row is None:
             raise NotFound(f"Pull request #{number} of {repo} has no dataset {dataset_id}.")
         return row
 
-    def find_ready(self, repo: str, number: int, dataset_id: int) -> Any:
-        """The folder of the finished comparison."""
-        row = self.find_row(repo, number, dataset_id)
-        return find_folder(row.comparison, path=row.path, reason=row.reason)
+    def note(self, verb: str, row: Any) -> None:
+        """Count a read of the dataset's rows."""
+        note_reading(by=self.principal, verb=verb, object=row.path, branch=row.pull.source)
 
 
 class PullSchema(PullDatasetEndpoint):
@@ -213,6 +215,7 @@ class PullRows(PullDatasetEndpoint):
     def get(self, request: Request, repo: str, number: int, dataset_id: int) -> Response:
         """Return one page of the row diff from its stored artifact."""
         row = self.find_row(repo, number, dataset_id)
+        self.note("read_rows", row)
         return Response(shape_rows(request, row.comparison, reason=row.reason))
 
 
@@ -223,7 +226,9 @@ class PullRowsExport(PullDatasetEndpoint):
 
     def get(self, request: Request, repo: str, number: int, dataset_id: int) -> StreamingHttpResponse:  # noqa: ARG002
         """Return the whole diff as a file."""
-        folder = self.find_ready(repo, number, dataset_id)
+        row = self.find_row(repo, number, dataset_id)
+        folder = find_folder(row.comparison, path=row.path, reason=row.reason)
+        self.note("export_rows", row)
         return export(folder, kind=self.kind, name=f"{repo}-{number}-{dataset_id}")
 
 
@@ -249,7 +254,10 @@ class PullStatistics(PullDatasetEndpoint):
     )
     def get(self, request: Request, repo: str, number: int, dataset_id: int) -> Response:
         """Return both sides' statistics per column."""
-        return Response(shape_statistics(request, self.find_ready(repo, number, dataset_id)))
+        row = self.find_row(repo, number, dataset_id)
+        statistics = shape_statistics(request, find_folder(row.comparison, path=row.path, reason=row.reason))
+        self.note("read_statistics", row)
+        return Response(statistics)
 
 
 class PullComments(PullEndpoint):

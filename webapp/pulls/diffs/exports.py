@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from jobs.encoding import encode_value
+from webapp.core.formulas import escape_formula
+from webapp.datasets.rules.encoding import encode_value
 from webapp.pulls.diffs import reader
 from webapp.pulls.diffs.artifact import open_artifact
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 _EXPORT_BATCH = 2_000
 _CHUNK = 1 << 20
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 @dataclass(frozen=True)
@@ -105,9 +105,7 @@ def _csv_value(value: Any, *, is_text: bool) -> str:
 
 
 def _csv_text(text: str) -> str:
-    if text.startswith(_FORMULA):
-        text = f"'{text}"
-    return _csv_quote(text) if text else '""'
+    return _csv_quote(escape_formula(text)) if text else '""'
 
 
 def _csv_quote(text: str) -> str:

@@ -18,12 +18,12 @@ from django.db.models import Q
 
 from jobs.protocol import DiffResult, ProtocolError, read_message, write_message
 from webapp.accounts.permissions import check_repository
-from webapp.builds.runner.launcher import OVER_QUOTA, Handle, Sandbox, launch
+from webapp.accounts.services import record_audit
+from webapp.builds.runner.launcher import LOST, OVER_QUOTA, SETUP_FAILED, Handle, Sandbox, launch
 from webapp.builds.runner.manifests import find_hosts
 from webapp.catalog import queries as catalog
 from webapp.core import clock, doorbell
 from webapp.core.errors import Unavailable
-from webapp.core.fork_server import LOST, SETUP_FAILED
 from webapp.core.room import wait_for_room
 from webapp.core.spark_folders import open_spark_folder
 from webapp.pulls.diffs.schema import diff_artifact
@@ -138,9 +138,10 @@ def ring_comparison(comparison: Comparison) -> None:
     transaction.on_commit(lambda: doorbell.ring(COMPARE_TASK, queue="quick", id=comparison.pk))
 
 
-def rerun_comparison(*, comparison: Comparison, of: str = states.FAILED) -> None:
+def rerun_comparison(*, comparison: Comparison, by: Principal, of: str = states.FAILED) -> None:
     """Queue a failed comparison again, or one whose stored answer is lost (`of` READY)."""
     with transaction.atomic():
+        record_audit(by=by, verb="rerun_comparison", object=comparison.dataset.path)
         if Comparison.objects.filter(pk=comparison.pk, state=of).update(
             state=states.QUEUED, attempt=0, code="", error="", progress={}, created_at=clock.now()
         ):
@@ -149,12 +150,14 @@ def rerun_comparison(*, comparison: Comparison, of: str = states.FAILED) -> None
 
 def cancel_comparison(*, comparison: Comparison, by: Principal) -> None:
     """Stop a comparison that waits or runs; its worker notices within a moment."""
-    Comparison.objects.filter(pk=comparison.pk, state__in=(states.QUEUED, states.RUNNING)).update(
-        state=states.FAILED,
-        code="cancelled",
-        error=f"{by.username} cancelled the comparison.",
-        finished_at=clock.now(),
-    )
+    with transaction.atomic():
+        Comparison.objects.filter(pk=comparison.pk, state__in=(states.QUEUED, states.RUNNING)).update(
+            state=states.FAILED,
+            code="cancelled",
+            error=f"{by.username} cancelled the comparison.",
+            finished_at=clock.now(),
+        )
+        record_audit(by=by, verb="cancel_comparison", object=comparison.dataset.path)
 
 
 def cancel_pull_comparison(*, pull: PullRequest, path: str, by: Principal) -> None:

@@ -186,6 +186,13 @@ def _record_landed(merge: Merge) -> None:
             merge.refresh_from_db()
             return
         PullRequest.objects.filter(pk=merge.pull_id).update(state=states.MERGED, closed_at=now, updated_at=now)
+        record_audit(
+            by=accounts.principal_for_user(merge.merged_by),
+            verb="merge_pull",
+            object=f"{merge.pull.repository.name}#{merge.pull.number}",
+            branch=merge.pull.target,
+            detail={"commit": merge.merge_commit, "method": merge.method, "bypass": merge.bypass},
+        )
         record_event(
             pull=merge.pull,
             kind="merged",

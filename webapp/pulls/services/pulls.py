@@ -20,7 +20,7 @@ from webapp.pulls.queries.sides import find_before
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.datasets import classify_datasets
 from webapp.pulls.services import comparisons
-from webapp.pulls.services.remarks import announce_pull, check_body
+from webapp.pulls.services.remarks import announce_pull, check_body, record_pull_act
 from webapp.repositories import queries as repositories
 from webapp.repositories.rules import webhooks
 
@@ -55,18 +55,20 @@ def open_pull(
     title = _check_title(title)
     check_body(body)
     head, base = _find_heads(repository, source, target)
-    pull = _insert_pull(
-        repository=repository,
-        title=title,
-        body=body,
-        source=source,
-        target=target,
-        draft=draft,
-        author_id=by.user_id,
-        head_sha=head,
-        base_sha=base,
-    )
-    record_event(pull=pull, kind="opened", actor=by.username, data={"head": head, "base": base})
+    with transaction.atomic():
+        pull = _insert_pull(
+            repository=repository,
+            title=title,
+            body=body,
+            source=source,
+            target=target,
+            draft=draft,
+            author_id=by.user_id,
+            head_sha=head,
+            base_sha=base,
+        )
+        record_event(pull=pull, kind="opened", actor=by.username, data={"head": head, "base": base})
+        record_pull_act(pull, "open_pull", by=by, head=head, target=target)
     refresh_pull(pull=pull)
     return pull
 
@@ -188,6 +190,8 @@ def _apply_changes(pull: PullRequest, by: Principal, changes: Mapping[str, Any])
         _change_target(pull, changes["target"], by)
     pull.updated_at = clock.now()
     pull.save(update_fields=["title", "body", "draft", "target", "base_sha", "updated_at"])
+    if set(changes) - {"state"}:
+        record_pull_act(pull, "update_pull", by=by, fields=sorted(set(changes) - {"state"}))
 
 
 def _check_changes(pull: PullRequest, changes: Mapping[str, Any]) -> None:
@@ -226,12 +230,14 @@ def close_pull(*, pull: PullRequest, by: Principal) -> None:
     """Close without a merge. The branch and its data stay."""
     _check_may_edit(pull, by)
     now = clock.now()
-    if not PullRequest.objects.filter(pk=pull.pk, state=states.OPEN).update(
-        state=states.CLOSED, closed_at=now, updated_at=now
-    ):
-        raise Conflict(f"The pull request is {_fresh_state(pull)}, not open.", code="not_open")
-    pull.refresh_from_db()
-    record_event(pull=pull, kind="closed", actor=by.username)
+    with transaction.atomic():
+        if not PullRequest.objects.filter(pk=pull.pk, state=states.OPEN).update(
+            state=states.CLOSED, closed_at=now, updated_at=now
+        ):
+            raise Conflict(f"The pull request is {_fresh_state(pull)}, not open.", code="not_open")
+        pull.refresh_from_db()
+        record_event(pull=pull, kind="closed", actor=by.username)
+        record_pull_act(pull, "close_pull", by=by)
 
 
 def reopen_pull(*, pull: PullRequest, by: Principal) -> None:
@@ -245,12 +251,13 @@ def reopen_pull(*, pull: PullRequest, by: Principal) -> None:
             changed = PullRequest.objects.filter(pk=pull.pk, state=states.CLOSED).update(
                 state=states.OPEN, closed_at=None, updated_at=clock.now()
             )
+            if not changed:
+                raise Conflict(f"The pull request is {_fresh_state(pull)}, not closed.", code="not_closed")
+            record_event(pull=pull, kind="reopened", actor=by.username)
+            record_pull_act(pull, "reopen_pull", by=by)
     except IntegrityError:
         raise _other_is_open(pull) from None
-    if not changed:
-        raise Conflict(f"The pull request is {_fresh_state(pull)}, not closed.", code="not_closed")
     pull.refresh_from_db()
-    record_event(pull=pull, kind="reopened", actor=by.username)
     refresh_pull(pull=pull)
 
 
@@ -291,6 +298,7 @@ def add_review(
     with transaction.atomic():
         review = Review.objects.create(pull=pull, reviewer_id=by.user_id, verdict=verdict, body=body, seen=seen)
         announce_pull(pull, webhooks.REVIEW, action=verdict, by=by.username, body=body)
+        record_pull_act(pull, "review_pull", by=by, verdict=verdict, head=pull.head_sha)
         PullRequest.objects.filter(pk=pull.pk).update(updated_at=clock.now())
     return review
 

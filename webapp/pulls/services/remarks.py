@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import transaction
 
 from webapp.accounts.permissions import can_repository, check_repository
+from webapp.accounts.services import record_audit
 from webapp.core import clock
 from webapp.core.errors import InvalidInput, PermissionDenied
 from webapp.core.numbers import read_count
@@ -41,6 +42,7 @@ def add_comment(*, pull: PullRequest, body: str, by: Principal, anchor: Mapping[
         comment = Comment.objects.create(pull=pull, author_id=by.user_id, body=body, anchor=place, quoted=quoted)
         announce_pull(pull, webhooks.COMMENT, action="created", by=by.username, body=body, anchor=place)
         PullRequest.objects.filter(pk=pull.pk).update(updated_at=clock.now())
+        record_pull_act(pull, "comment", by=by, comment=comment.pk)
     return comment
 
 
@@ -57,7 +59,10 @@ def resolve_comment(*, comment: Comment, by: Principal, resolved: bool = True) -
         raise PermissionDenied("Only who wrote a comment and writers of the repository resolve it.")
     comment.resolved_at = clock.now() if resolved else None
     comment.resolved_by_id = by.user_id if resolved else None
-    comment.save(update_fields=["resolved_at", "resolved_by"])
+    with transaction.atomic():
+        comment.save(update_fields=["resolved_at", "resolved_by"])
+        verb = "resolve_comment" if resolved else "unresolve_comment"
+        record_pull_act(comment.pull, verb, by=by, comment=comment.pk)
 
 
 def mark_viewed(*, pull: PullRequest, place: str, content: str, by: Principal) -> None:
@@ -69,13 +74,22 @@ def mark_viewed(*, pull: PullRequest, place: str, content: str, by: Principal) -
     """
     check_repository(by, pull.repository.name, "read")
     if not content:
-        Viewed.objects.filter(pull=pull, user_id=by.user_id, place=place).delete()
+        with transaction.atomic():
+            Viewed.objects.filter(pull=pull, user_id=by.user_id, place=place).delete()
+            record_pull_act(pull, "unmark_viewed", by=by, place=place)
         return
     if not pull.datasets.filter(path=place).exists() and place not in _list_files(pull):
         raise InvalidInput(f"The pull request changes no {place}.", errors={"place": ["Unknown file or dataset."]})
-    Viewed.objects.update_or_create(
-        pull=pull, user_id=by.user_id, place=place, defaults={"content": content[:MAX_CONTENT]}
-    )
+    with transaction.atomic():
+        Viewed.objects.update_or_create(
+            pull=pull, user_id=by.user_id, place=place, defaults={"content": content[:MAX_CONTENT]}
+        )
+        record_pull_act(pull, "mark_viewed", by=by, place=place)
+
+
+def record_pull_act(pull: PullRequest, verb: str, *, by: Principal, **detail: Any) -> None:
+    """Write into the audit log what somebody did to a pull request."""
+    record_audit(by=by, verb=verb, object=f"{pull.repository.name}#{pull.number}", branch=pull.source, detail=detail)
 
 
 def announce_pull(pull: PullRequest, event: str, **details: Any) -> None:

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_POST
 
+from webapp.accounts.services import note_reading
 from webapp.core import pages
 from webapp.datasets import queries as datasets
 from webapp.pulls import services
@@ -34,6 +35,7 @@ def show_compare(request: HttpRequest, dataset_id: int) -> HttpResponse:
         return _compare(dataset, asked)
 
     page = compare.read_compare(principal, dataset, asked=asked, parameters=request.GET, find=find)
+    note_reading(by=principal, verb="read_rows", object=dataset.path)
     return pages.render(request, "pulls/_compare.html", page)
 
 
@@ -47,13 +49,14 @@ def _compare(dataset: Dataset, asked: compare.Asked) -> Compared:
 @require_POST
 def compare_again(request: HttpRequest, dataset_id: int) -> HttpResponse:
     """Run a failed or cancelled comparison again."""
-    dataset = datasets.get_dataset(signed_in(request), dataset_id)
+    principal = signed_in(request)
+    dataset = datasets.get_dataset(principal, dataset_id)
     asked = compare.Asked.parse(dataset, request.POST)
 
     def action() -> str:
         found = _compare(dataset, asked)
         if found.comparison is not None:
-            services.rerun_comparison(comparison=found.comparison)
+            services.rerun_comparison(comparison=found.comparison, by=principal)
         return ""
 
     return act(request, action, back=_page(dataset, asked.address))
@@ -78,7 +81,9 @@ def cancel_compare(request: HttpRequest, dataset_id: int) -> HttpResponse:
 @require_GET
 def show_blame(request: HttpRequest, dataset_id: int) -> HttpResponse:
     """Who changed one row, newest first. The first to look starts the walk, and the page follows it."""
-    dataset = datasets.get_dataset(signed_in(request), dataset_id)
+    principal = signed_in(request)
+    dataset = datasets.get_dataset(principal, dataset_id)
+    note_reading(by=principal, verb="read_history", object=dataset.path, branch=request.GET.get("branch", ""))
     page = blame_page.read_blame(
         dataset,
         branch=request.GET.get("branch", ""),
@@ -92,13 +97,14 @@ def show_blame(request: HttpRequest, dataset_id: int) -> HttpResponse:
 @require_POST
 def blame_again(request: HttpRequest, dataset_id: int) -> HttpResponse:
     """Look again after a failure."""
-    dataset = datasets.get_dataset(signed_in(request), dataset_id)
+    principal = signed_in(request)
+    dataset = datasets.get_dataset(principal, dataset_id)
     branch, key = request.POST.get("branch", ""), blames.read_key(request.POST)
     cursor = request.POST.get("cursor", "")
 
     def action() -> str:
         walk = blames.find_walk(dataset, branch=branch, key=key, cursor=cursor)
-        services.rerun_comparison(comparison=services.request_blame(walk=walk))
+        services.rerun_comparison(comparison=services.request_blame(walk=walk), by=principal)
         return ""
 
     return act(request, action, back=blames.blame_url(dataset.pk, branch=branch, key=key))

@@ -273,7 +273,7 @@ def compare_again(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     def action() -> str:
         comparison = queries.find_comparison(pull, path)
         if comparison is not None:
-            services.rerun_comparison(comparison=comparison)
+            services.rerun_comparison(comparison=comparison, by=principal)
         return ""
 
     return act(request, action, back=f"{_url(repo, number)}/data?dataset={path}")

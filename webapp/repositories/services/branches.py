@@ -40,6 +40,16 @@ def create_branch(*, repository: Repository, name: str, start_point: str = "", p
 
     The parent is the branch of the start point; for a commit it may be named, else the nearest branch is found.
     """
+    with transaction.atomic():
+        head = make_branch(repository=repository, name=name, start_point=start_point, parent=parent, by=by)
+        accounts.record_audit(
+            by=by, verb="create_branch", object=repository.name, branch=name, detail={"head": head, "from": start_point}
+        )
+    return head
+
+
+def make_branch(*, repository: Repository, name: str, start_point: str, parent: str, by: Principal) -> str:
+    """Make a branch as part of another act, which the audit log names."""
     permissions.check_write(by, repository)
     check_copy(repository=repository)
     check_branch_name_is_free(repository=repository, name=name)
@@ -72,6 +82,3 @@ def delete_branch(
         head = repository.git.get_head(name)
         deletion = intend_deletion(repository=repository, branch=name, head=head, data=data, by=by)
         carry_out(deletion=deletion, by=by)
-    accounts.record_audit(
-        by=by, verb="delete_branch", object=f"{repository.name}:{name}", detail={"head": head, "data": data}
-    )

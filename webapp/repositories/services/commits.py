@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from django.contrib.auth import get_user_model
+from django.db import transaction
 
 from webapp.accounts import services as accounts
 from webapp.core.errors import AppError
@@ -13,7 +14,7 @@ from webapp.git.values import Person
 from webapp.repositories import permissions
 from webapp.repositories.errors import git_refusals
 from webapp.repositories.services.announcements import announce
-from webapp.repositories.services.branches import create_branch, delete_branch
+from webapp.repositories.services.branches import delete_branch, make_branch
 from webapp.repositories.services.copies import check_copy
 
 if TYPE_CHECKING:
@@ -56,10 +57,14 @@ def commit_files(
             committer=committer,
             expected_head=expected_head,
         )
-    announce(repository=repository, branch=branch, before=commit.parents[0], after=commit.sha, by=by)
-    if past_protection:
+    with transaction.atomic():
+        announce(repository=repository, branch=branch, before=commit.parents[0], after=commit.sha, by=by)
         accounts.record_audit(
-            by=by, verb="commit_to_protected_branch", object=f"{repository.name}:{branch}", detail={"sha": commit.sha}
+            by=by,
+            verb="commit_to_protected_branch" if past_protection else "commit_files",
+            object=repository.name,
+            branch=branch,
+            detail={"sha": commit.sha, "files": len(changes)},
         )
     return commit
 
@@ -75,7 +80,7 @@ def commit_to_new_branch(
     by: Principal,
 ) -> CommitInfo:
     """Make a branch at the commit that the author looked at, and commit to it; without the commit no branch stays."""
-    create_branch(repository=repository, name=branch, start_point=expected_head, parent=parent, by=by)
+    make_branch(repository=repository, name=branch, start_point=expected_head, parent=parent, by=by)
     try:
         return commit_files(
             repository=repository,

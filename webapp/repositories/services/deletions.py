@@ -5,7 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
+from django.db import transaction
+
 from webapp.accounts import queries as accounts
+from webapp.accounts.services import record_audit
 from webapp.core import clock
 from webapp.core.errors import AppError
 from webapp.git.errors import GitError, HeadMoved, UnknownRef
@@ -89,11 +92,20 @@ def _resume(deletion: BranchDeletion) -> bool:
 
 
 def _finish(deletion: BranchDeletion, *, by: Principal | None) -> None:
-    announce(
-        repository=deletion.repository,
-        branch=deletion.branch,
-        before=deletion.head,
-        after="",
-        by=by,
-        data="keep" if deletion.data == "keep" else "delete",
-    )
+    with transaction.atomic():
+        announce(
+            repository=deletion.repository,
+            branch=deletion.branch,
+            before=deletion.head,
+            after="",
+            by=by,
+            data="keep" if deletion.data == "keep" else "delete",
+        )
+        if not deletion.is_push:  # the push has an entry of its own
+            record_audit(
+                by=by,
+                verb="delete_branch",
+                object=deletion.repository.name,
+                branch=deletion.branch,
+                detail={"head": deletion.head, "data": deletion.data},
+            )

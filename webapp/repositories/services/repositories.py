@@ -41,7 +41,7 @@ def create_repository(*, name: str, description: str = "", template: str = "empt
         repository = Repository.objects.create(name=name, description=description, created_by_id=by.user_id)
         Protection.objects.create(repository=repository, branch=MASTER, approvals=1)
         accounts.claim_folder(folder=name, repository=name)
-        accounts.grant_role(repository=name, user=get_user(by.username), role="maintainer", by=by)
+        accounts.grant_role(repository=name, user=get_user(by.username), role="maintainer", by=None)
         accounts.record_audit(by=by, verb="create_repository", object=name, detail={"template": template})
         signals.repository_created.send(sender=Repository, repository=repository, by=by)
         _make_on_disk(repository, files, by=by)
@@ -52,7 +52,9 @@ def update_repository(*, repository: Repository, description: str, by: Principal
     """Change the description."""
     permissions.check_maintain(by, repository)
     repository.description = description
-    repository.save(update_fields=["description"])
+    with transaction.atomic():
+        repository.save(update_fields=["description"])
+        accounts.record_audit(by=by, verb="update_repository", object=repository.name)
     return repository
 
 

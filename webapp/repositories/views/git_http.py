@@ -14,6 +14,7 @@ from django.db import DatabaseError, close_old_connections
 
 from webapp.accounts.permissions import check_scope
 from webapp.accounts.queries import authenticate_person
+from webapp.accounts.services import note_refusal
 from webapp.core.basic_auth import is_basic, read_basic
 from webapp.core.errors import AppError, NotFound, PermissionDenied, Unauthenticated, Unavailable
 from webapp.core.failures import explain_failure
@@ -183,8 +184,16 @@ async def _refuse(send: Send, error: AppError) -> None:
 def _enter(call: _Call) -> tuple[Principal, Repository]:
     """Find out who asks, and what of; in a thread."""
     close_old_connections()
-    principal = _authenticate(call.headers.get("authorization", ""))
-    return principal, _open(principal, call.name, pushes=call.pushes)
+    principal = None
+    try:
+        principal = _authenticate(call.headers.get("authorization", ""))
+        return principal, _open(principal, call.name, pushes=call.pushes)
+    except AppError as error:
+        if error.is_for_want_of_rights and "authorization" in call.headers:  # Git always asks once without
+            detail = {"status": error.status, "code": error.code, "address": call.address}
+            verb = "push" if call.pushes else "fetch"
+            note_refusal(by=principal, verb=verb, object=f"/git/{call.name}.git", detail=detail)
+        raise
 
 
 def _authenticate(header: str) -> Principal:

@@ -15,7 +15,13 @@ from django.db.models import Q, Value
 from django.db.models.functions import Concat, Lower
 from django.http import HttpRequest
 
-from webapp.accounts.models import AuditEntry, Folder, Token, User
+from webapp.accounts.models import Folder, Token, User
+from webapp.accounts.queries.audit import AuditFilter as AuditFilter
+from webapp.accounts.queries.audit import check_audit_chain as check_audit_chain
+from webapp.accounts.queries.audit import export_csv as export_csv
+from webapp.accounts.queries.audit import export_jsonl as export_jsonl
+from webapp.accounts.queries.audit import list_audit as list_audit
+from webapp.accounts.queries.audit import read_audit_page as read_audit_page
 from webapp.accounts.rules.principals import JobScope, Principal
 from webapp.core import clock
 from webapp.core.errors import NotFound, PermissionDenied, Unauthenticated
@@ -126,6 +132,23 @@ def check_sender(*, authorization: str, session_key: str) -> None:
         raise Unauthenticated("Sign in, or send a token as 'Authorization: Bearer …', before sending so much.")
 
 
+def authenticate_again(request: HttpRequest) -> Principal:
+    """The person behind a request that began a while ago: their session or token may have ended since.
+
+    Raises:
+        Unauthenticated: it has.
+
+    """
+    if not request.principal_by_session:  # type: ignore[attr-defined]
+        return authenticate_person(request.headers.get("Authorization", "").partition(" ")[2].strip())
+    anew = HttpRequest()
+    anew.session = type(request.session)(request.session.session_key)
+    user = get_signed_in(anew)
+    if not isinstance(user, User):
+        raise Unauthenticated("The session has ended.")
+    return principal_for_user(user)
+
+
 def get_user(username: str) -> User:
     """One user by name.
 
@@ -180,11 +203,6 @@ def list_users() -> QuerySet[User]:
 def list_groups() -> QuerySet[Group]:
     """Every group, by name."""
     return Group.objects.prefetch_related("user_set").order_by("name")
-
-
-def list_audit() -> QuerySet[AuditEntry]:
-    """The audit log, newest first."""
-    return AuditEntry.objects.all()
 
 
 def list_folders(*, repository: str) -> list[str]:

@@ -1,0 +1,273 @@
+"""The audit log: what is in it, that nothing of it can be changed unseen, and how it is looked through."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import threading
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+
+from tests.factories.catalog import Catalog, field
+from webapp.accounts.models import AuditEntry, AuditHead
+from webapp.accounts.queries import check_audit_chain, principal_for_user
+from webapp.accounts.queries.audit import head_path
+from webapp.accounts.rules.principals import JobScope, Principal
+from webapp.accounts.services import create_token, note_reading, readings, record_audit
+from webapp.accounts.services.audit import seal_audit
+from webapp.core import clock
+from webapp.core.fsck import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rest_framework.test import APIClient
+
+    from webapp.accounts.models import User
+
+pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
+MIRA = Principal(user_id=1, username="mira")
+
+
+@pytest.fixture(autouse=True)
+def _empty(home: Path) -> Iterator[None]:
+    """Begin with nothing counted, and a home without a chain."""
+    readings._pending.clear()
+    yield
+    readings._pending.clear()
+
+
+def find_codes() -> set[str]:
+    return {finding.code for finding in check_audit_chain() if isinstance(finding, Finding)}
+
+
+def write_entries(count: int) -> None:
+    for number in range(count):
+        record_audit(by=MIRA, verb="try", object=f"object {number}", detail={"number": number})
+    seal_audit()
+
+
+def test_a_whole_chain_has_no_finding() -> None:
+    assert find_codes() == set()
+    write_entries(3)
+    write_entries(2)
+    assert find_codes() == set()
+    assert list(AuditEntry.objects.order_by("id").values_list("position", flat=True)) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("column", ["actor", "verb", "object", "outcome", "branch", "job_id"])
+def test_a_changed_entry_is_seen(column: str) -> None:
+    write_entries(3)
+    AuditEntry.objects.filter(position=2).update(**{column: "forged"})
+    assert find_codes() == {"audit_changed"}
+
+
+def test_an_entry_that_was_taken_out_is_seen() -> None:
+    write_entries(3)
+    AuditEntry.objects.filter(position=2).delete()
+    assert "audit_gap" in find_codes()
+
+
+def test_a_cut_tail_is_seen() -> None:
+    write_entries(3)
+    AuditEntry.objects.filter(position=3).delete()
+    assert find_codes() == {"audit_cut"}
+
+
+def test_a_cut_tail_with_an_older_end_beside_it_is_seen_by_the_file() -> None:
+    """Who may write the database puts back the end of before, which is genuine: the home knows better, and keeps it."""
+    write_entries(2)
+    older = AuditHead.objects.values("position", "chain", "mac").get()
+    write_entries(2)
+    kept = head_path().read_text()
+    AuditEntry.objects.filter(position__gt=2).delete()
+    AuditHead.objects.update(**older)
+    assert find_codes() == {"audit_cut"}
+    write_entries(1)
+    assert head_path().read_text() == kept
+    assert find_codes() == {"audit_cut"}
+
+
+def test_a_chain_computed_anew_without_the_key_is_seen() -> None:
+    write_entries(3)
+    AuditEntry.objects.filter(position=3).delete()
+    chain = AuditEntry.objects.get(position=2).chain
+    AuditHead.objects.update(position=2, chain=chain)
+    head_path().unlink()
+    assert find_codes() >= {"audit_forged", "audit_head_file"}
+
+
+def test_another_key_is_named(settings: Any) -> None:
+    write_entries(1)
+    settings.SECRET_KEY = "another-key-of-these-tests"
+    assert find_codes() == {"audit_forged"}
+
+
+def test_what_the_sweep_forgets_is_seen() -> None:
+    record_audit(by=MIRA, verb="try", object="late")
+    AuditEntry.objects.update(at=clock.now() - timedelta(hours=1))
+    assert find_codes() == {"audit_unsealed"}
+
+
+def test_reads_are_one_entry_per_person_object_and_minute() -> None:
+    job = Principal(user_id=1, username="mira", job=JobScope("j1", "_job/j1", "b", ("b",)))
+    for by in (MIRA, MIRA, job):
+        note_reading(by=by, verb="read_preview", object="/shop/orders", branch="b")
+    readings.flush_readings()
+    note_reading(by=MIRA, verb="read_preview", object="/shop/orders", branch="b")
+    readings.flush_readings()
+    rows = AuditEntry.objects.order_by("job_id").values_list("actor", "job_id", "verb", "object", "branch", "count")
+    assert list(rows) == [
+        ("mira", "", "read_preview", "/shop/orders", "b", 3),
+        ("mira", "j1", "read_preview", "/shop/orders", "b", 1),
+    ]
+
+
+def test_counts_of_several_processes_are_added_and_sealed_when_their_minute_is_over() -> None:
+    note_reading(by=MIRA, verb="read_preview", object="/shop/orders")
+    [reading] = readings._pending
+
+    def write() -> None:
+        for _ in range(5):
+            readings._add(reading, 2)
+        connection.close()
+
+    threads = [threading.Thread(target=write) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert list(AuditEntry.objects.values_list("count", flat=True)) == [40]
+    seal_audit()
+    assert AuditEntry.objects.get().position is None
+    AuditEntry.objects.update(at=clock.now() - timedelta(minutes=2))
+    seal_audit()
+    assert AuditEntry.objects.get().position == 1
+    readings._add(reading, 1)  # so late that its row is sealed: another one
+    assert sorted(AuditEntry.objects.values_list("count", flat=True)) == [1, 40]
+    assert find_codes() == set()
+
+
+def test_a_flood_of_different_refusals_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readings, "MOST_PENDING", 10)
+    client = Client()
+    for number in range(50):
+        client.get(f"/api/v1/datasets/{number}")
+    readings.flush_readings()
+    assert AuditEntry.objects.count() == 11
+    assert AuditEntry.objects.get(object="(many)").count == 40
+
+
+def test_refusals_of_every_door_are_kept(
+    admin: User, make_user: Callable[..., User], api_client: Callable[..., APIClient], client: Client
+) -> None:
+    stranger = make_user("stranger")
+    secret = create_token(user=stranger, name="t", scopes=["read"])[1]
+    own = Catalog(create_token(user=admin, name="t")[1])
+    own.create_namespace("shop")
+    own.create_table("shop.orders", field(1, "id"))
+    strange = Catalog(secret)
+    client.get("/api/v1/audit", headers={"Authorization": "Bearer trb_unknown"})
+    client.get("/api/v1/audit", headers={"Authorization": f"Bearer {secret}"})
+    client.post("/api/v1/groups", headers={"Authorization": f"Bearer {secret}"})
+    client.get("/builds")
+    client.force_login(stranger)
+    client.get("/settings/audit")
+    client.get("/r/none")
+    strange.call("GET", "namespaces/shop/tables/orders")
+    Catalog("trb_unknown").call("GET", "namespaces")
+    readings.flush_readings()
+    refused = AuditEntry.objects.filter(outcome="refused").order_by("id")
+    assert {(entry.actor, entry.verb, entry.object, entry.detail["status"]) for entry in refused} == {
+        ("anonymous", "request_get", "/api/v1/audit", 401),
+        ("stranger", "request_get", "/api/v1/audit", 403),
+        ("stranger", "request_post", "/api/v1/groups", 403),
+        ("anonymous", "request_get", "/builds", 401),
+        ("stranger", "request_get", "/settings/audit", 403),
+        ("stranger", "request_get", "/r/none", 404),
+        ("stranger", "request_get", "/iceberg/v1/namespaces/shop/tables/orders", 404),
+        ("anonymous", "request_get", "/iceberg/v1/namespaces", 401),
+    }
+
+
+def test_a_catalog_commit_leaves_one_entry_with_its_snapshot(admin: User) -> None:
+    catalog = Catalog(create_token(user=admin, name="t")[1])
+    catalog.create_namespace("shop")
+    catalog.create_table("shop.orders", field(1, "id"))
+    before = AuditEntry.objects.count()
+    catalog.append("shop.orders")
+    [entry] = AuditEntry.objects.all()[: AuditEntry.objects.count() - before]
+    assert (entry.actor, entry.verb, entry.object, entry.branch) == ("admin", "commit_table", "/shop/orders", "master")
+    assert entry.detail["snapshots"] == {"master": str(catalog.load("shop.orders").metadata["current-snapshot-id"])}
+
+
+def test_a_refused_act_leaves_no_entry_of_an_act(admin: User) -> None:
+    """The entry is in the act's transaction: what is undone was not done."""
+    catalog = Catalog(create_token(user=admin, name="t")[1])
+    catalog.create_namespace("shop")
+    catalog.create_table("shop.orders", field(1, "id"))
+    before = AuditEntry.objects.count()
+    assert catalog.call("DELETE", "namespaces/shop").status == 409
+    assert AuditEntry.objects.count() == before
+
+
+HOSTILE = "=HYPERLINK(1)\r\nforged,entry\x1b[31m\u202e\u2028"
+
+
+def test_exports_have_neither_formulas_nor_lines_nor_colours_of_others(
+    admin: User, api_client: Callable[..., APIClient]
+) -> None:
+    record_audit(by=principal_for_user(admin), verb="try", object=HOSTILE, detail={"=a\n": ["\x1b]0;x\x07"]})
+    client = api_client(admin)
+    answer = client.get("/api/v1/audit.csv?verb=try")
+    text = b"".join(answer.streaming_content).decode()  # type: ignore[attr-defined]
+    [row] = csv.DictReader(io.StringIO(text))
+    assert text.count("\n") == 2
+    assert not any(character < " " or character == "\u202e" for character in text.replace("\r\n", ""))
+    assert row["object"].startswith("'=HYPERLINK(1)\\r\\n")
+    lines = b"".join(client.get("/api/v1/audit.jsonl?verb=try").streaming_content).decode()  # type: ignore[attr-defined]
+    [entry] = [json.loads(line) for line in lines.splitlines()]
+    assert entry["detail"] == {"=a\\n": ["\\x1b]0;x\\x07"]}
+    assert AuditEntry.objects.filter(verb="export_audit").count() == 2
+
+
+def test_the_log_is_filtered_by_each_of_its_parts(admin: User, api_client: Callable[..., APIClient]) -> None:
+    record_audit(by=MIRA, verb="one", object="/shop/orders", branch="b", outcome="refused")
+    record_audit(by=principal_for_user(admin), verb="two", object="/other")
+    AuditEntry.objects.filter(verb="two").update(at=clock.now() - timedelta(days=2))
+    client = api_client(admin)
+    day_ago = (clock.now() - timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    for query in ("actor=mira", "verb=one", "object=/shop", "branch=b", "outcome=refused"):
+        found = client.get(f"/api/v1/audit?{query}").json()["results"]
+        assert [entry["verb"] for entry in found] == ["one"], query
+    assert [entry["verb"] for entry in client.get(f"/api/v1/audit?until={day_ago}").json()["results"]] == ["two"]
+    since = {entry["verb"] for entry in client.get(f"/api/v1/audit?since={day_ago}").json()["results"]}
+    assert "one" in since
+    assert "two" not in since
+    assert client.get("/api/v1/audit?outcome=maybe").status_code == 422
+
+
+def test_the_page_is_for_admins_and_pages_through_the_log(
+    admin: User, make_user: Callable[..., User], client: Client
+) -> None:
+    client.force_login(make_user("writer"))
+    assert client.get("/settings/audit").status_code == 403
+    client.force_login(admin)
+    for number in range(230):
+        record_audit(by=MIRA, verb="try", object=f"<b>{number}</b>")
+    first = client.get("/settings/audit?verb=try")
+    assert first.content.count(b"<tr>") == 101
+    assert b"&lt;b&gt;229&lt;/b&gt;" in first.content
+    last = AuditEntry.objects.filter(verb="try").values_list("pk", flat=True)[199]
+    third = client.get(f"/settings/audit?verb=try&before={last}")
+    assert third.content.count(b"<tr>") == 31
+    assert client.get("/settings/audit?actor=nobody").content.count(b"No entry matches") == 1
+    wrong = client.get("/settings/audit?since=yesterday")
+    assert wrong.status_code == 422
+    assert b"cannot be read" in wrong.content

@@ -1,0 +1,134 @@
+"""What is counted and not written one by one: reads of rows, and refusals.
+
+A read must cost nothing: it adds to a count in memory, and a thread writes the counts every few seconds. What a process
+that is killed had counted since then is lost. Several web processes add to the same rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from django.db import DatabaseError, IntegrityError, close_old_connections, transaction
+from django.db.models import F
+
+from webapp.accounts.models import AuditEntry
+from webapp.accounts.rules.audit import ALLOWED, ANONYMOUS, REFUSED, neutralize, neutralize_detail
+from webapp.accounts.rules.principals import Principal
+from webapp.accounts.services.audit import BATCH_WINDOW
+from webapp.core import clock
+
+logger = logging.getLogger(__name__)
+FLUSH_SECONDS = 2.0
+MOST_PENDING = 10_000
+"""Beyond so many different things within two seconds further ones are counted together."""
+_pending: Counter[_Reading] = Counter()
+_lock = threading.Lock()
+
+
+class _Reading(NamedTuple):
+    minute: int
+    actor: str
+    job_id: str
+    verb: str
+    object: str
+    branch: str
+    outcome: str
+    detail: tuple[tuple[str, Any], ...]
+
+    @property
+    def batch(self) -> str:
+        return hashlib.sha256(json.dumps(self, default=str).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def note_reading(*, by: Principal, verb: str, object: str, branch: str = "") -> None:
+    """Count a read of rows, or of what opens them."""
+    _note(by=by, verb=verb, object=object, branch=branch, outcome=ALLOWED, detail={})
+
+
+def note_refusal(*, by: Principal | None, verb: str, object: str, detail: Mapping[str, Any]) -> None:
+    """Count a request that was refused for who asked; nobody known is `anonymous`, with the address in the detail."""
+    _note(by=by, verb=verb, object=object, branch="", outcome=REFUSED, detail=detail)
+
+
+def _note(
+    *, by: Principal | None, verb: str, object: str, branch: str, outcome: str, detail: Mapping[str, Any]
+) -> None:
+    reading = _Reading(
+        minute=int(clock.now().timestamp() // BATCH_WINDOW.total_seconds()),
+        actor=by.username if by else ANONYMOUS,
+        job_id=by.job.job_id if by and by.job else "",
+        verb=verb,
+        object=object,
+        branch=branch,
+        outcome=outcome,
+        detail=tuple(detail.items()),
+    )
+    with _lock:
+        if reading not in _pending and len(_pending) >= MOST_PENDING:
+            reading = reading._replace(object="(many)", branch="", detail=())
+        _pending[reading] += 1
+
+
+def flush_readings() -> int:
+    """Write what was counted; return how many entries were written or grew.
+
+    What the database does not take is kept and written later.
+    """
+    with _lock:
+        readings = dict(_pending)
+        _pending.clear()
+    written = 0
+    for reading, count in readings.items():
+        try:
+            _add(reading, count)
+        except DatabaseError:
+            with _lock:
+                _pending[reading] += count
+            logger.warning("The audit log took %s of %s reads; the rest is tried again.", written, len(readings))
+            continue
+        written += 1
+    return written
+
+
+def _add(reading: _Reading, count: int) -> None:
+    """Add to the unsealed row of what is counted together; another process may make it at the same moment."""
+    rows = AuditEntry.objects.filter(batch=reading.batch, position=None)
+    if rows.update(count=F("count") + count):
+        return
+    try:
+        with transaction.atomic():
+            AuditEntry.objects.create(
+                at=datetime.fromtimestamp(reading.minute * BATCH_WINDOW.total_seconds(), UTC),
+                actor=neutralize(reading.actor)[:150],
+                job_id=reading.job_id,
+                verb=reading.verb,
+                object=neutralize(reading.object)[:400],
+                branch=neutralize(reading.branch)[:200],
+                outcome=reading.outcome,
+                detail=neutralize_detail(dict(reading.detail)),
+                count=count,
+                batch=reading.batch,
+            )
+    except IntegrityError:
+        if not rows.update(count=F("count") + count):
+            raise
+
+
+def start_flushing() -> None:
+    """Write what is counted every few seconds, from a thread of this process."""
+    threading.Thread(target=_flush_for_ever, name="audit", daemon=True).start()
+
+
+def _flush_for_ever() -> None:
+    pause = threading.Event()
+    while not pause.wait(FLUSH_SECONDS):
+        if _pending:
+            close_old_connections()
+            flush_readings()
