@@ -11,9 +11,9 @@ from pathlib import Path
 
 EXCEEDED = 122
 """The exit code (the number of EDQUOT) of what wrote more than it may."""
-LEAST_PAUSE_S = 0.2
+LEAST_PAUSE_S, MOST_PAUSE_S = 0.2, 2.0
 _SHARE = 10
-"""A look may take this part of the time: a tenth."""
+"""Looking may take this part of a processor: a tenth, unless the pauses became too long."""
 _ENTRY_BYTES = 4096
 """What an empty file or folder counts: names cost a disk, too."""
 
@@ -31,20 +31,22 @@ class DiskQuota:
 
     def is_exceeded(self, child: int) -> bool:
         """Whether more was written than is allowed, by `child` and all in its process namespace."""
-        started = time.monotonic()
-        written = self._measure() - self._before + self._measure_unlinked(child)
-        self.pause_s = max(LEAST_PAUSE_S, (time.monotonic() - started) * _SHARE)
-        return written > self._allowed
+        started = time.process_time()
+        most = self._before + self._allowed
+        is_exceeded = self._measure(most) + self._measure_unlinked(child) > most
+        self.pause_s = min(MOST_PAUSE_S, max(LEAST_PAUSE_S, (time.process_time() - started) * _SHARE))
+        return is_exceeded
 
-    def remove(self, uid: int) -> None:
-        """Remove what a user left that was stopped, so that the room is back at once."""
-        left = [(path, stat.S_ISDIR(found.st_mode)) for path, found in _walk(self._folders) if found.st_uid == uid]
-        for path, is_folder in reversed(left):
+    def remove(self, *, uid: int | None, own: Sequence[str]) -> None:
+        """Remove what was left, so that the room is back at once: all in its own folders, a user's files in the others."""
+        folders = [folder for folder in self._folders if folder not in own] if uid is not None else []
+        left = [(path, found) for path, found in _walk(folders) if found.st_uid == uid] + list(_walk(own))
+        for path, found in reversed(left):
             with suppress(OSError):
-                (os.rmdir if is_folder else os.unlink)(path)
+                (os.rmdir if stat.S_ISDIR(found.st_mode) else os.unlink)(path)
 
-    def _measure(self) -> int:
-        """Blocks, not lengths: a file may have room without content, and length without room."""
+    def _measure(self, most: int | None = None) -> int:
+        """Add up blocks, not lengths: a file may have room without content, and length without room. Stop above `most`."""
         seen: set[tuple[int, int]] = set()
         total = 0
         for _, found in _walk(self._folders):
@@ -52,6 +54,8 @@ class DiskQuota:
                 if found.st_nlink > 1:
                     seen.add((found.st_dev, found.st_ino))
                 total += max(found.st_blocks * 512, _ENTRY_BYTES)
+            if most is not None and total > most:
+                break
         return total
 
     def _measure_unlinked(self, child: int) -> int:

@@ -57,8 +57,7 @@ def keep(child: int, *, alive: int, handover: Handover, quota: DiskQuota | None 
     _stand_by(alive)
     if quota is not None and _is_stopped(child, quota):
         os.waitpid(child, 0)
-        if handover.uid is not None:
-            quota.remove(handover.uid)
+        quota.remove(uid=handover.uid, own=handover.sealed)
         os._exit(EXCEEDED)
     status = os.waitpid(child, 0)[1]
     if handover.uid is not None:
