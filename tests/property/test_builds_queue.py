@@ -38,6 +38,7 @@ from webapp.datasets.rules.transactions import OPEN
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 PATHS = ("/shop/one", "/shop/two", "/shop/apart")
+TABLES = ("shop.one", "shop.two", "shop.apart")
 BRANCHES = ("master", "feature")
 USERS = 3
 PAST = timedelta(minutes=5)
@@ -153,7 +154,7 @@ class BuildQueue(RuleBasedStateMachine):
             attempt = running._Attempt(job=job, build=job.build, log=log, waited_for=waited_for)
             try:
                 if end == "complete":
-                    attempt._complete(JobResult(status="ok", outputs={}))
+                    attempt._complete(JobResult(status="ok", outputs={}), staged=dict.fromkeys(TABLES))
                 elif end == "fail":
                     attempt._fail("It failed.", code="failed")
                 else:

@@ -61,8 +61,10 @@ class WebServer(MPServer):
 def load_application(_target: str, *, parent: int) -> Any:
     """Called in each worker, right after its fork."""
     die_with(parent)
+    from webapp.accounts.queries import token_uses
     from webapp.config.asgi import application
 
+    token_uses.start()
     return application
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import time
 
 import pytest
 
 from tests.factories.broker import empty_broker
 from tests.factories.builds import HEAD, Stack, make_transform, wait_until
+from tests.factories.postgres import find_url
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
@@ -173,4 +176,19 @@ def test_a_changelog_whose_job_is_killed_around_its_commit_is_applied_once(stack
     assert sorted(stack.rows(path), key=str) == [{"a": 1, "b": "z"}, {"a": 3, "b": "w"}]
     # one snapshot for the first build and one for the changes; what the killed job wrote is on no branch
     assert len(stack.history(path)) == 2
+    assert stack.open_transactions() == []
+
+
+@pytest.mark.skipif(find_url() is not None, reason="SQLite's one write lock")
+def test_a_job_at_whose_end_the_database_is_busy_is_neither_failed_nor_run_twice(stack: Stack) -> None:
+    """Somebody keeps the write lock for longer than a writer waits, and than a lease lasts, around the job's end."""
+    build_id, job_id = start_slow_build(stack, "busy", seconds=1)
+    with contextlib.closing(sqlite3.connect(stack.home / "db.sqlite3", timeout=30, isolation_level=None)) as database:
+        database.execute("BEGIN IMMEDIATE")
+        time.sleep(23)
+        database.execute("ROLLBACK")
+    build = stack.wait_for_build(build_id, seconds=90)
+    assert build["state"] == "COMPLETED", (build, stack.log(job_id))
+    assert stack.query(f"SELECT lost FROM builds_job WHERE id = '{job_id}'") == [0]
+    assert len(stack.rows("/shop/crash/busy_next")) == 2
     assert stack.open_transactions() == []

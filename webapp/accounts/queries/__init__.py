@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from django.conf import settings
 from django.contrib.auth import get_user as get_signed_in
 from django.contrib.auth.models import Group
+from django.db import transaction
 from django.db.models import Q, Value
 from django.db.models.functions import Concat, Lower
 from django.http import HttpRequest
@@ -25,6 +26,7 @@ from webapp.accounts.queries.audit import read_audit_page as read_audit_page
 from webapp.accounts.rules.principals import JobScope, Principal
 from webapp.core import clock
 from webapp.core.errors import NotFound, PermissionDenied, Unauthenticated
+from webapp.core.later import Later
 from webapp.core.prepared import Prepared
 
 if TYPE_CHECKING:
@@ -56,7 +58,18 @@ _TOKENS = Prepared(_select_token, str)
 COMMIT_HOST = "localhost"
 """Users without an address sign commits as `<user name>@localhost`."""
 USE_RECORDED_EVERY = timedelta(minutes=10)
-"""A write per request would make every read of the catalog take the write lock."""
+
+
+def _write_uses(uses: Mapping[int, datetime]) -> None:
+    with transaction.atomic():
+        for token_id, at in uses.items():
+            # Another web process may have written a later one.
+            older = Q(last_used_at=None) | Q(last_used_at__lt=at)
+            Token.objects.filter(older, pk=token_id).update(last_used_at=at)
+
+
+token_uses = Later(_write_uses)
+"""When tokens were used last. The web server starts its thread: no request waits for the database's write lock for it."""
 
 
 def digest_secret(secret: str) -> str:
@@ -90,7 +103,7 @@ def authenticate_token(secret: str) -> Principal:
     if not token.is_active:
         raise Unauthenticated(f"The user {token.username} is not active.", code="user_inactive")
     if token.last_used_at is None or now - token.last_used_at > USE_RECORDED_EVERY:
-        Token.objects.filter(pk=token.id).update(last_used_at=now)
+        token_uses.note(token.id, now)
     return Principal(
         user_id=token.user_id,
         username=token.username,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import F
 
 from jobs.protocol import JobResult, OutputTarget, PinnedInput, write_message
@@ -36,6 +36,7 @@ from webapp.catalog import services as catalog_services
 from webapp.catalog.rules.errors import NoSuchTable
 from webapp.catalog.rules.pointers import Pointer
 from webapp.core import clock
+from webapp.core.databases import BUSY, keep_trying
 from webapp.core.errors import AppError, Conflict, InvalidInput, Unavailable
 from webapp.core.failures import FULL
 from webapp.core.object_store import is_object_location
@@ -57,6 +58,12 @@ PAUSE = timedelta(seconds=8)
 """So long a job that was put back is not tried again; a little shorter than the sweep waits before it rings for it."""
 MAX_LOST = 1
 """So many times a job whose worker or runner died under it is tried once more."""
+MAX_BUSY = 20
+"""So many attempts a job has at a catalog that is busy; its own code may raise the same error for ever."""
+CATALOG_BUSY = "ServiceUnavailableError"
+"""What PyIceberg calls the catalog's answer 503."""
+PATIENCE_S = 60.0
+"""So long the end of a job is written again and again while the database is busy."""
 TOKEN_MARGIN = timedelta(minutes=10)
 RESULT_TRACEBACK = 20_000
 SPARK_PORT = 15002
@@ -133,6 +140,8 @@ class _Attempt:
             self._run_at(place)
         except Unavailable as error:
             self._put_back(error.detail, lost=0)
+        except BUSY as error:
+            self._put_back(f"The database is busy or away ({error}). The job is tried again.", lost=0)
         except Fenced:
             raise
         except OSError as error:
@@ -365,7 +374,16 @@ class _Attempt:
         started = beaten = time.monotonic()
         while (code := handle.wait(LOOK_SECONDS)) is None:
             now = time.monotonic()
-            state = self._look(handle)
+            try:
+                state = self._look(handle)
+                if now - beaten > BEAT_SECONDS:
+                    self._beat(handle)
+                    self._read_progress(place)
+                    beaten = now
+            except BUSY:
+                # The process goes on; what is missed now is seen at the next look.
+                connection.close_if_unusable_or_obsolete()
+                continue
             if state == JobState.ABORT_PENDING:
                 self._say("cancelled: ending the process")
                 handle.stop()
@@ -378,10 +396,6 @@ class _Attempt:
                 message = f"The job took longer than the {allowance.wall_s} seconds that its size allows and was ended."
                 self._fail(message, code="timeout")
                 return None
-            if now - beaten > BEAT_SECONDS:
-                self._beat(handle)
-                self._read_progress(place)
-                beaten = now
         if code != 0:
             self._interrupt_spark()
         return code
@@ -423,6 +437,9 @@ class _Attempt:
             self._say(f'expectation "{check.name}" on {check.dataset} {verdict}. {check.message}'.rstrip())
         if result.status == "ok":
             self._complete(result, staged=self._check_staged(place))
+            return
+        if result.error is not None and result.error.code == CATALOG_BUSY and self.job.attempt < MAX_BUSY:
+            self._put_back(f"The catalog was busy or away for too long: {result.error.message}", lost=0)
             return
         error = asdict(result.error) if result.error else {"message": "The job failed without saying why."}
         error["traceback"] = str(error.get("traceback", ""))[-RESULT_TRACEBACK:]
@@ -466,22 +483,27 @@ class _Attempt:
 
     def _complete(self, result: JobResult, *, staged: Mapping[str, Pointer | None]) -> None:
         """Make the outputs visible, mark the job and ready the next ones in one step, unless it was taken away."""
+        if not keep_trying(lambda: self._commit(result, staged), seconds=PATIENCE_S):
+            # Cancelled between its last line and here: the cancellation wins, nothing is visible.
+            self._give_way()
+            return
+        for path, output in result.outputs.items():
+            self._say(f"committed {output.rows:,} rows of {path} on {self.build.branch}")
+        self._end("completed", 0)
+
+    def _commit(self, result: JobResult, staged: Mapping[str, Pointer | None]) -> bool:
         with transaction.atomic():
             builds.lock_build(build=self.build)
             moved = Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt, state=JobState.RUNNING).update(
                 state=JobState.COMPLETED, finished_at=clock.now(), lease_until=None, reason=""
             )
             if not moved:
-                # Cancelled between its last line and here: the cancellation wins, nothing is visible.
-                self._give_way()
-                return
+                return False
             self._commit_outputs(result, staged)
             self.job.refresh_from_db()
             signals.job_finished.send(sender=Job, job=self.job)
             builds.advance_build(build=self.build)
-        for path, output in result.outputs.items():
-            self._say(f"committed {output.rows:,} rows of {path} on {self.build.branch}")
-        self._end("completed", 0)
+        return True
 
     def _commit_outputs(self, result: JobResult, staged: Mapping[str, Pointer | None]) -> None:
         outputs = list(self.job.outputs.select_related("transaction", "transaction__dataset"))
@@ -515,24 +537,26 @@ class _Attempt:
 
     def _abort(self) -> None:
         reason = Job.objects.values_list("reason", flat=True).get(pk=self.job.pk) or "Cancelled."
-        with transaction.atomic():
-            builds.lock_build(build=self.build)
-            builds.end_job(job=self.job, state=JobState.ABORTED, reason=reason, attempt=self.job.attempt)
-            builds.advance_build(build=self.build)
+        self._end_job(state=JobState.ABORTED, reason=reason)
         self._end("aborted", 1)
 
+    def _end_job(self, *, state: JobState, reason: str, error: Mapping[str, Any] | None = None) -> bool:
+        """Bring the job to its end without a result, and say what follows for its build, in one step."""
+
+        def act() -> bool:
+            with transaction.atomic():
+                builds.lock_build(build=self.build)
+                ended = builds.end_job(job=self.job, state=state, reason=reason, error=error, attempt=self.job.attempt)
+                if ended:
+                    builds.advance_build(build=self.build)
+            return ended
+
+        return keep_trying(act, seconds=PATIENCE_S)
+
     def _fail(self, reason: str, *, code: str, error: Mapping[str, Any] | None = None, exit_code: int = 1) -> None:
-        with transaction.atomic():
-            builds.lock_build(build=self.build)
-            ended = builds.end_job(
-                job=self.job,
-                state=JobState.FAILED,
-                reason=reason,
-                error={"message": reason, "code": code, **(error or {})},
-                attempt=self.job.attempt,
-            )
-            if ended:
-                builds.advance_build(build=self.build)
+        ended = self._end_job(
+            state=JobState.FAILED, reason=reason, error={"message": reason, "code": code, **(error or {})}
+        )
         if not ended:
             self._give_way()
             return
@@ -542,13 +566,17 @@ class _Attempt:
 
     def _put_back(self, reason: str, *, lost: int) -> None:
         """Return the job to the queue: what it needs is not there now, the sweep rings again."""
-        moved = Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt, state=JobState.RUNNING).update(
-            state=JobState.RUN_PENDING,
-            reason=reason,
-            lease_until=None,
-            rung_at=clock.now(),
-            due_at=clock.now() + PAUSE,
-            lost=F("lost") + lost,
+        held = Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt, state=JobState.RUNNING)
+        moved = keep_trying(
+            lambda: held.update(
+                state=JobState.RUN_PENDING,
+                reason=reason,
+                lease_until=None,
+                rung_at=clock.now(),
+                due_at=clock.now() + PAUSE,
+                lost=F("lost") + lost,
+            ),
+            seconds=PATIENCE_S,
         )
         if not moved:
             self._give_way()
