@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from webapp.config.database_urls import read_database_url
 
@@ -13,7 +14,10 @@ TRIBUTARY_HOME = Path(os.environ.get("TRIBUTARY_HOME") or BASE_DIR / "var").reso
 # Sandboxed jobs run as other users: nothing but their own folders, bound into their sandbox, may be reachable for them.
 TRIBUTARY_HOME.mkdir(parents=True, exist_ok=True, mode=0o700)
 TRIBUTARY_PORT = int(os.environ.get("TRIBUTARY_PORT") or 8000)
-TRIBUTARY_URL = f"http://127.0.0.1:{TRIBUTARY_PORT}"
+# Where people and programs find the installation. `https://…` is served by a proxy in front, and everything that belongs
+# to that follows from it: secure cookies, trusted origins, redirects, HSTS, whose word about clients is taken.
+TRIBUTARY_URL = (os.environ.get("TRIBUTARY_URL") or f"http://127.0.0.1:{TRIBUTARY_PORT}").rstrip("/")
+BEHIND_TLS = TRIBUTARY_URL.startswith("https://")
 TRIBUTARY_WAREHOUSE = os.environ.get("TRIBUTARY_WAREHOUSE") or (TRIBUTARY_HOME / "warehouse").as_uri()
 # An `s3:` warehouse: where the store is, the installation's own keys, and the role by which it gives out narrower ones.
 TRIBUTARY_S3_ENDPOINT = os.environ.get("TRIBUTARY_S3_ENDPOINT", "")
@@ -40,7 +44,7 @@ TRIBUTARY_ORPHAN_HOURS = float(os.environ.get("TRIBUTARY_ORPHAN_HOURS") or 72)
 # Room that is kept on the disks of home and warehouse for small writes; work that writes much waits below it.
 TRIBUTARY_RESERVE_BYTES = int(os.environ.get("TRIBUTARY_RESERVE_BYTES") or 1024**3)
 # Proxies whose word about the client's address and scheme is taken: addresses and networks.
-TRIBUTARY_PROXIES = os.environ.get("TRIBUTARY_PROXIES", "").replace(",", " ").split()
+TRIBUTARY_PROXIES = os.environ.get("TRIBUTARY_PROXIES", "127.0.0.1 ::1" if BEHIND_TLS else "").replace(",", " ").split()
 # The largest file that is uploaded in one request; while it is taken in it needs twice that in the home.
 TRIBUTARY_UPLOAD_BYTES = int(os.environ.get("TRIBUTARY_UPLOAD_BYTES") or 8 * 1024**3)
 TRIBUTARY_DEMO = os.environ.get("TRIBUTARY_DEMO", "1") != "0"
@@ -48,7 +52,7 @@ SPARK_REMOTE = os.environ.get("SPARK_REMOTE", "")
 # What the embedded Spark server sees of this machine's folders; the supervisor says so, and nobody else.
 TRIBUTARY_SPARK_FOLDER = os.environ.get("TRIBUTARY_SPARK_FOLDER", "")
 # Where jobs reach the catalog, when that is not this machine's loopback: several web hosts behind one name.
-TRIBUTARY_CATALOG_URI = os.environ.get("TRIBUTARY_CATALOG_URI") or f"{TRIBUTARY_URL}/iceberg"
+TRIBUTARY_CATALOG_URI = os.environ.get("TRIBUTARY_CATALOG_URI") or f"http://127.0.0.1:{TRIBUTARY_PORT}/iceberg"
 # How long any job may run, instead of its size's own limit.
 TRIBUTARY_JOB_SECONDS = int(os.environ.get("TRIBUTARY_JOB_SECONDS") or 0) or None
 # How much any job may write in all, instead of its size's own limit.
@@ -73,7 +77,14 @@ def _read_or_make_secret(name: str) -> str:
 
 SECRET_KEY = os.environ.get("TRIBUTARY_SECRET_KEY") or _read_or_make_secret("secret-key")
 DEBUG = False
-ALLOWED_HOSTS = [name for name in os.environ.get("TRIBUTARY_HOSTS", "localhost,127.0.0.1,[::1]").split(",") if name]
+ALLOWED_HOSTS = [
+    name
+    for name in (
+        *os.environ.get("TRIBUTARY_HOSTS", "localhost,127.0.0.1,[::1]").split(","),
+        urlsplit(TRIBUTARY_URL).hostname or "",
+    )
+    if name
+]
 
 INSTALLED_APPS = [
     "django.contrib.auth",
@@ -106,6 +117,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "webapp.core.http.ErrorMiddleware",
     "webapp.accounts.middleware.PrincipalMiddleware",
@@ -161,6 +173,17 @@ SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_NAME = f"tributary_session_{TRIBUTARY_PORT}"
 CSRF_COOKIE_NAME = f"tributary_csrf_{TRIBUTARY_PORT}"
 SECURE_CONTENT_TYPE_NOSNIFF = True
+if BEHIND_TLS:
+    # Taken from trusted proxies only: the event loop drops what anybody else says.
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SECURE_SSL_REDIRECT = True
+    SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz)$"]
+    SECURE_HSTS_SECONDS = 365 * 24 * 3600
+    CSRF_TRUSTED_ORIGINS = [f"https://{urlsplit(TRIBUTARY_URL).netloc}"]
+    SESSION_COOKIE_SECURE = True
+    CSRF_COOKIE_SECURE = True
+    # Other names of the domain are not ours to bind to TLS, nor to put on browsers' lists for good.
+    SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 20 * 1024 * 1024
