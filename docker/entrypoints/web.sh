@@ -3,4 +3,4 @@
 set -eu
 .venv/bin/python manage.py migrate --noinput
 .venv/bin/python manage.py prepare_admin
-exec .venv/bin/python -m webapp.config.web --host 0.0.0.0 --port "${TRIBUTARY_PORT:-8000}" --workers "${WEB_WORKERS:-2}"
+exec .venv/bin/python -m webapp.config.web --host 0.0.0.0 --port "${TRIBUTARY_PORT:-8000}"

@@ -18,6 +18,8 @@ TRIBUTARY_PORT = int(os.environ.get("TRIBUTARY_PORT") or 8000)
 # to that follows from it: secure cookies, trusted origins, redirects, HSTS, whose word about clients is taken.
 TRIBUTARY_URL = (os.environ.get("TRIBUTARY_URL") or f"http://127.0.0.1:{TRIBUTARY_PORT}").rstrip("/")
 BEHIND_TLS = TRIBUTARY_URL.startswith("https://")
+# Processes of the web part; more than one core each they cannot use.
+TRIBUTARY_WEB_WORKERS = int(os.environ.get("TRIBUTARY_WEB_WORKERS") or min(2, len(os.sched_getaffinity(0))))
 TRIBUTARY_WAREHOUSE = os.environ.get("TRIBUTARY_WAREHOUSE") or (TRIBUTARY_HOME / "warehouse").as_uri()
 # An `s3:` warehouse: where the store is, the installation's own keys, and the role by which it gives out narrower ones.
 TRIBUTARY_S3_ENDPOINT = os.environ.get("TRIBUTARY_S3_ENDPOINT", "")
@@ -44,7 +46,9 @@ TRIBUTARY_ORPHAN_HOURS = float(os.environ.get("TRIBUTARY_ORPHAN_HOURS") or 72)
 # Room that is kept on the disks of home and warehouse for small writes; work that writes much waits below it.
 TRIBUTARY_RESERVE_BYTES = int(os.environ.get("TRIBUTARY_RESERVE_BYTES") or 1024**3)
 # Proxies whose word about the client's address and scheme is taken: addresses and networks.
-TRIBUTARY_PROXIES = os.environ.get("TRIBUTARY_PROXIES", "127.0.0.1 ::1" if BEHIND_TLS else "").replace(",", " ").split()
+TRIBUTARY_PROXIES = (
+    (os.environ.get("TRIBUTARY_PROXIES") or ("127.0.0.1 ::1" if BEHIND_TLS else "")).replace(",", " ").split()
+)
 # The largest file that is uploaded in one request; while it is taken in it needs twice that in the home.
 TRIBUTARY_UPLOAD_BYTES = int(os.environ.get("TRIBUTARY_UPLOAD_BYTES") or 8 * 1024**3)
 TRIBUTARY_DEMO = os.environ.get("TRIBUTARY_DEMO", "1") != "0"

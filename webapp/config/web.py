@@ -17,6 +17,7 @@ import socket
 from typing import Any
 
 import django
+from django.conf import settings
 from granian._granian import SocketHolder
 from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings
@@ -70,11 +71,12 @@ def load_application(_target: str, *, parent: int) -> Any:
 
 def main() -> None:
     """Serve until told to stop."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.config.settings")
     parser = argparse.ArgumentParser(prog="python -m webapp.config.web")
     parser.add_argument("--socket-fd", type=int, help="a listening socket that the caller has opened")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
-    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=settings.TRIBUTARY_WEB_WORKERS)
     options = parser.parse_args()
     listener = (
         open_listener(options.host, options.port)
@@ -83,7 +85,6 @@ def main() -> None:
     )
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # every connection is one, and the usual limit is 1,024
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.config.settings")
     django.setup()
     importlib.import_module("webapp.config.urls")
     parent = os.getpid()
