@@ -400,6 +400,29 @@ class BlameRequest:
     io: Mapping[str, str] = field(default_factory=dict)
 
 
+# --- reading for the web, over a channel ----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RowsRequest:
+    """A page of a table's rows, for `read`; `metadata` shows what is to be read as main.
+
+    `sort` is a column, with a minus in front in descending order; `q` a text in any column, or column=value. These two
+    look at the first `scanned_rows` at most.
+    """
+
+    metadata: Mapping[str, Any]
+    columns: tuple[str, ...]
+    start: int
+    limit: int
+    sort: str
+    q: str
+    scanned_rows: int
+
+
+ReadFailure = Literal["damaged", "beyond", "memory"]
+
+
 # --- JSON -----------------------------------------------------------------------------------------
 
 

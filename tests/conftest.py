@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -96,6 +97,27 @@ def home(settings: Any, tmp_path: Any) -> Iterator[Any]:
     settings.TRIBUTARY_HOME = folder
     settings.TRIBUTARY_WAREHOUSE = (folder / "warehouse").as_uri()
     yield folder
+
+
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[Any]:
+    """One warm fork server for all tests that need one."""
+    from tests.factories.fork_server import Server
+
+    folder = Path(tempfile.mkdtemp(prefix="fork"))
+    server = Server(folder)
+    server.wait_ready()
+    yield server
+    server.stop()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def readers(home: Path, fork_server: Any) -> Path:
+    """A home with a fork server, which reads tables for the web."""
+    (home / "run").mkdir()
+    (home / "run" / "fork.sock").symlink_to(fork_server.path)
+    return home
 
 
 @pytest.fixture

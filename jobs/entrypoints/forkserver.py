@@ -11,10 +11,11 @@ One connection (SOCK_STREAM) is one request. Lines of JSON, each ended by a newl
 
 1. The caller sends one line. With `entrypoint` the message must carry exactly one file descriptor by SCM_RIGHTS, sent
    together with the first byte of the line (`socket.send_fds(sock, [line], [fd])`): it becomes stdout and stderr of the
-   job. The caller closes its own copy; end of file on its pipe means that the job and all it started are gone. ::
+   job. The caller closes its own copy; end of file on its pipe means that the job and all it started are gone. A second
+   descriptor, sent with the first, becomes descriptor 3 of the job: a socket to its caller (see jobs/channel.py). ::
 
      {"op": "run",                           # may be left out when "entrypoint" is there
-      "entrypoint": "publish"|"run"|"upload"|"diff"|"changelog"|"blame"|"interrupt",
+      "entrypoint": "publish"|"run"|"upload"|"diff"|"changelog"|"blame"|"read"|"interrupt",
       "manifest": "/abs/path/manifest.json", # passed to jobs.entrypoints.<entrypoint>.main(path) -> exit code
       "cwd": "/abs/path",                    # must be visible inside; default "/"
       "env": {"NAME": "value"},              # the whole environment of the job
@@ -61,11 +62,12 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
+from jobs.channel import NUMBER
 from jobs.entrypoints import sandbox
 from jobs.entrypoints.keeper import MOST_FILES, list_doors
 from jobs.protocol import VERSION
 
-ENTRYPOINTS = frozenset({"publish", "run", "upload", "diff", "changelog", "blame", "interrupt"})
+ENTRYPOINTS = frozenset({"publish", "run", "upload", "diff", "changelog", "blame", "read", "interrupt"})
 MAX_REQUEST_BYTES = 1024 * 1024
 # Light libraries first: most jobs are light, and a job that comes early waits only for the next import.
 PRELOADED = (
@@ -81,6 +83,7 @@ PRELOADED = (
     "jobs.entrypoints.diff",
     "jobs.entrypoints.blame",
     "jobs.entrypoints.changelog",
+    "jobs.entrypoints.read",
     "jobs.entrypoints.interrupt",
     "polars",
     "pandas",
@@ -103,8 +106,16 @@ class _Connection:
     socket: socket.socket
     received: bytes = b""
     log: int | None = None
+    channel: int | None = None
     pid: int | None = None
     process: int | None = None  # its pidfd
+
+    def let_go(self) -> None:
+        """Close the descriptors that were for the job."""
+        for descriptor in (self.log, self.channel):
+            if descriptor is not None:
+                os.close(descriptor)
+        self.log = self.channel = None
 
 
 class ForkServer:
@@ -190,6 +201,8 @@ class ForkServer:
             os.set_inheritable(descriptor, False)
             if connection.log is None:
                 connection.log = descriptor
+            elif connection.channel is None:
+                connection.channel = descriptor
             else:
                 os.close(descriptor)
         connection.received += data
@@ -250,15 +263,14 @@ class ForkServer:
         server = os.getpid()
         pid = os.fork()
         if pid == 0:
-            self._become_job(order, connection.log, server)
+            self._become_job(order, connection.log, connection.channel, server)
         connection.pid = pid
-        os.close(connection.log)
-        connection.log = None
+        connection.let_go()
         connection.process = os.pidfd_open(pid)
         self._selector.register(connection.process, selectors.EVENT_READ, lambda: self._finish(connection))
         self._answer(connection, {"pid": pid, "sandbox": self._mode})
 
-    def _become_job(self, order: _Order, log: int, server: int) -> NoReturn:
+    def _become_job(self, order: _Order, log: int, channel: int | None, server: int) -> NoReturn:
         try:
             signal.set_wakeup_fd(-1)
             os.setsid()
@@ -266,7 +278,9 @@ class ForkServer:
             os.dup2(silence, 0)
             os.dup2(log, 1)
             os.dup2(log, 2)
-            os.closerange(3, MOST_FILES)
+            if channel is not None:
+                os.dup2(channel, NUMBER)
+            os.closerange(NUMBER + (channel is not None), MOST_FILES)
             sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
             sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
         except OSError:
@@ -301,8 +315,7 @@ class ForkServer:
         if connection not in self._connections:
             return
         self._connections.discard(connection)
-        if connection.log is not None:
-            os.close(connection.log)
+        connection.let_go()
         self._selector.unregister(connection.socket)
         connection.socket.close()
         if connection.pid is not None:

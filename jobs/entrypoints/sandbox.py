@@ -160,7 +160,7 @@ def confine(
     try:
         _die_with(parent)
         doors = None if mode == "off" else confinement.doors
-        channel = None if doors is None else _start_relay(doors)
+        channel = _start_relay(doors) if doors else None
         if mode == "user":
             _enter_user_namespace()
         if mode != "off":
@@ -230,8 +230,9 @@ def _become_confined(
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    if channel is not None:
+    if mode != "off" and confinement.doors is not None:
         _call("unshare", _libc.unshare(_CLONE_NEWNET))
+    if channel is not None:
         open_doors(channel, confinement.doors or ())
     if mode != "off":
         _build_root(confinement, uid, gid)

@@ -62,6 +62,34 @@ def read(location: str, *, at_most: int | None = None) -> bytes:
     return content
 
 
+def read_range(location: str, *, start: int, size: int) -> bytes:
+    """Some bytes of an object, as many as there are.
+
+    Raises:
+        Absent: it is not there.
+        Unavailable: the store does not answer, or not to us.
+
+    """
+    bucket, key = split(location)
+    with explained(location):
+        answer = client("s3").get_object(Bucket=bucket, Key=key, Range=f"bytes={start}-{start + size - 1}")
+        content: bytes = answer["Body"].read(size)
+    return content
+
+
+def find_size(location: str) -> int:
+    """The size of an object in bytes.
+
+    Raises:
+        Absent: it is not there.
+        Unavailable: the store does not answer, or not to us.
+
+    """
+    bucket, key = split(location)
+    with explained(location):
+        return int(client("s3").head_object(Bucket=bucket, Key=key)["ContentLength"])
+
+
 def write_new(location: str, content: bytes) -> None:
     """Write an object that must not be there yet; when this returns, the store has it.
 

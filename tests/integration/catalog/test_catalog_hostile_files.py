@@ -18,7 +18,12 @@ from webapp.catalog.storage import metadata_files
 from webapp.catalog.storage.local_files import local_path
 from webapp.core import clock
 
-pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True), pytest.mark.timeout(60)]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("readers"),
+    pytest.mark.timeout(60),
+]
 
 
 def _fifo(path: Path, _: Path) -> None:

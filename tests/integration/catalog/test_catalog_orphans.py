@@ -27,7 +27,11 @@ from webapp.catalog.services.collector import Collector, collect_table, collect_
 from webapp.catalog.storage import local_files, metadata_files, references
 from webapp.core import clock
 
-pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("readers"),
+]
 ORDERS = "shop.orders"
 LONG_AGO = time.time() - 10 * 24 * 3600
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from jobs.protocol import PublishRequest, PublishResult, read_message, write_message
-from tests.integration.jobs.client import Ended, Running, Server
+from tests.factories.fork_server import Ended, Running, Server
 
 SECRET = "canary-5d0c1b"
 
@@ -56,17 +56,6 @@ class Home:
         ended = self.start(source, **more).wait()
         found = (self.job / "result.json").exists()
         return ended, read_message(PublishResult, self.job / "result.json") if found else None
-
-
-@pytest.fixture(scope="session")
-def fork_server() -> Iterator[Server]:
-    """One warm fork server for all tests."""
-    folder = Path(tempfile.mkdtemp(prefix="fork"))
-    server = Server(folder)
-    server.wait_ready()
-    yield server
-    server.stop()
-    shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from threading import Thread
 
 import pytest
 
-from tests.integration.jobs.client import ROOT, Server
+from tests.factories.fork_server import ROOT, Server
 from tests.integration.jobs.conftest import SECRET, Home
 
 pytestmark = pytest.mark.integration

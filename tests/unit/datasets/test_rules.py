@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobs.encoding import encode_row, encode_value
 from webapp.core.errors import Conflict, InvalidInput
 from webapp.datasets.rules import ancestry, schemas, snippets, summaries
 from webapp.datasets.rules import transactions as rules
-from webapp.datasets.rules.encoding import encode_row, encode_value
 
 PARENTS = {"master": None, "a": "master", "b": "a", "c": "master", "dev": None}
 

@@ -1,4 +1,4 @@
-"""The only place that starts job processes: a client of the warm fork server (jobs/entrypoints/forkserver.py)."""
+"""Starts job processes: a client of the warm fork server (jobs/entrypoints/forkserver.py)."""
 
 import json
 import os
@@ -12,21 +12,14 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from django.conf import settings
-
 from webapp.builds.runner.logs import LogWriter
+from webapp.core import fork_server
 from webapp.core.errors import Unavailable
+from webapp.core.fork_server import CONNECT_SECONDS, LOST, READ_BYTES
 
-LOST = -1
-"""Exit code of a job whose fork server died, and the job with it."""
 OVER_QUOTA = 122
 """Exit code of a job that wrote more than its limit `disk_bytes`, and was ended."""
-SETUP_FAILED = 125
-CONNECT_SECONDS = 5
-START_SECONDS = 12
-"""The fork server answers at once, but right after its own start it first imports the libraries."""
 GRACE_SECONDS = 2
-READ_BYTES = 65536
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,25 +118,12 @@ def launch(
         "entrypoint": entrypoint,
         "manifest": str(manifest),
         "cwd": cwd,
-        "env": {**_base_environment(), **(env or {})},
         "limits": dict(limits),
         "sandbox": sandbox.as_request(),
     }
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     try:
-        connection = _connect()
-        try:
-            socket.send_fds(connection, [json.dumps(request).encode() + b"\n"], [write_end])
-            pid, rest = _read_start(connection)
-        except OSError as error:
-            connection.close()
-            raise Unavailable(
-                f"The job runner ended while it started a job: {error}.",
-                code="runner_down",
-            ) from error
-        except Unavailable:
-            connection.close()
-            raise
+        connection, pid, rest = fork_server.start(request, descriptors=[write_end], env=env)
     except Unavailable:
         os.close(read_end)
         raise
@@ -161,7 +141,7 @@ def launch(
 
 def read_status() -> dict[str, Any]:
     """Return what the fork server says about itself: `sandbox`, `ready`, `jobs`."""
-    with _connect() as connection:
+    with fork_server.connect() as connection:
         connection.settimeout(CONNECT_SECONDS)
         try:
             connection.sendall(b'{"op": "status"}\n')
@@ -169,49 +149,6 @@ def read_status() -> dict[str, Any]:
         except (OSError, ValueError) as error:
             raise Unavailable("The job runner does not answer.", code="runner_down") from error
     return status
-
-
-def _base_environment() -> dict[str, str]:
-    return {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "LANG": "C.UTF-8",
-        "LC_ALL": "C.UTF-8",
-        "TZ": "UTC",
-        "HOME": "/tmp",  # noqa: S108 - in the sandbox a memory file system of the job's own
-        "PYTHONUNBUFFERED": "1",
-    }
-
-
-def _connect() -> socket.socket:
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.settimeout(CONNECT_SECONDS)
-    try:
-        connection.connect(str(settings.TRIBUTARY_HOME / "run" / "fork.sock"))
-    except OSError as error:
-        connection.close()
-        message = "The job runner is not there yet; the work starts when it is."
-        raise Unavailable(message, code="runner_down") from error
-    return connection
-
-
-def _read_start(connection: socket.socket) -> tuple[int, bytes]:
-    """Return the process id and the bytes after it: a short job's exit may be there already."""
-    connection.settimeout(START_SECONDS)
-    received = b""
-    while b"\n" not in received:
-        data = connection.recv(READ_BYTES)
-        if not data:
-            raise Unavailable("The job runner ended while it started a job.", code="runner_down")
-        received += data
-    line, rest = received.split(b"\n", 1)
-    answer = json.loads(line)
-    if "pid" not in answer:
-        raise Unavailable(
-            f"The job runner refused the job: {answer.get('error', 'no reason given')}",
-            code="runner",
-        )
-    connection.settimeout(None)
-    return int(answer["pid"]), rest
 
 
 def _pump(read_end: int, log_path: Path, on_line: Callable[[str], None] | None) -> None:

@@ -25,9 +25,10 @@ from jobs.protocol import (
     UploadManifest,
     read_message,
 )
-from webapp.builds.runner.launcher import LOST, SETUP_FAILED, Sandbox
+from webapp.builds.runner.launcher import Sandbox
 from webapp.core import object_store
 from webapp.core.errors import InvalidInput
+from webapp.core.fork_server import LOST, SETUP_FAILED
 from webapp.core.object_store import is_object_location
 
 if TYPE_CHECKING:

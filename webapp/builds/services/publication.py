@@ -22,10 +22,11 @@ from webapp.builds.models import PublishedOutput, PublishedSpec
 from webapp.builds.queries.chains import find_folder_owner, find_head_sha
 from webapp.builds.rules import profiles
 from webapp.builds.runner import paths
-from webapp.builds.runner.launcher import SETUP_FAILED, Sandbox, launch
+from webapp.builds.runner.launcher import Sandbox, launch
 from webapp.builds.services import trees
 from webapp.core import doorbell, names
 from webapp.core.errors import AppError
+from webapp.core.fork_server import SETUP_FAILED
 from webapp.core.room import wait_for_room
 from webapp.repositories import services as repository_services
 from webapp.repositories.models import Publication, Repository

@@ -27,7 +27,7 @@ from webapp.builds.queries import planning
 from webapp.builds.rules import profiles
 from webapp.builds.rules.states import JobState
 from webapp.builds.runner import manifests, paths
-from webapp.builds.runner.launcher import LOST, OVER_QUOTA, Handle, launch, read_status
+from webapp.builds.runner.launcher import OVER_QUOTA, Handle, launch, read_status
 from webapp.builds.runner.logs import LogWriter
 from webapp.builds.runner.manifests import Place
 from webapp.builds.services import builds, interrupts, trees, uploads
@@ -39,6 +39,7 @@ from webapp.core import clock
 from webapp.core.databases import BUSY, keep_trying
 from webapp.core.errors import AppError, Conflict, InvalidInput, Unavailable
 from webapp.core.failures import FULL
+from webapp.core.fork_server import LOST
 from webapp.core.object_store import is_object_location
 from webapp.core.probes import answers_tcp
 from webapp.core.room import wait_for_room
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from webapp.builds.rules.profiles import Allowance
 
 LEASE = timedelta(seconds=20)
-"""Longer than any wait between two heartbeats: starting the process waits at most launcher.START_SECONDS."""
+"""Longer than any wait between two heartbeats: starting the process waits at most fork_server.START_SECONDS."""
 BEAT_SECONDS = 3.0
 LOOK_SECONDS = 0.5
 PAUSE = timedelta(seconds=8)

@@ -33,6 +33,8 @@ TURN_S = 300
 BUDGET_S = 30
 MOST_FILES = 300_000
 MOST_MANIFESTS = 20_000
+MOST_SECONDS = 300.0
+"""For reading the manifests of one table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class Collected:
 def collect_table(table: Table, *, older_than: datetime, remove: bool = True) -> Collected:
     """Remove the orphans of one table."""
     # Late: PyIceberg takes a second to import, which the start of an installation need not wait for.
+    from webapp.catalog.storage.reader import TableReader
     from webapp.catalog.storage.references import Unreadable, find_unreferenced, list_references
 
     # Listed before the pointer is read: what a commit adds meanwhile is either not listed or already referred to.
@@ -59,8 +62,11 @@ def collect_table(table: Table, *, older_than: datetime, remove: bool = True) ->
     table.refresh_from_db()
     try:
         metadata = metadata_files.read(table.metadata_location).metadata
-        references = list_references(metadata, metadata_location=table.metadata_location, most_manifests=MOST_MANIFESTS)
-        orphans = set(find_unreferenced(listed, references))
+        with TableReader(table.location, seconds=MOST_SECONDS) as reader:
+            references = list_references(
+                metadata, reader, metadata_location=table.metadata_location, most_manifests=MOST_MANIFESTS
+            )
+            orphans = set(find_unreferenced(listed, references))
     except (Unreadable, AppError) as error:
         return Collected(problem=str(error))
     collected = _remove(table.location, [listed[location] for location in sorted(orphans)], remove=remove)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -29,6 +30,7 @@ from webapp.catalog.rules.scan_files import file_json
 from webapp.catalog.rules.scans import ScanRequest, ScanTarget, find_target
 from webapp.catalog.storage import metadata_files
 from webapp.catalog.storage.manifests import read_entries, read_manifest_list
+from webapp.catalog.storage.reader import TableReader
 from webapp.core import clock
 
 PAGE_FILES = 2_000
@@ -64,18 +66,19 @@ def plan_scan(*, ref: TableRef, request: ScanRequest, by: Principal) -> Planned:
     """
     view = load_table(ref, by=by).metadata
     target = find_target(view, request)
-    planner = _Planner(view, target, request)
     if secrets.randbelow(PRUNE_ONE_IN) == 0:
         ScanPlan.objects.filter(created_at__lt=clock.now() - KEPT_FOR).delete()
-    plan = ScanPlan.objects.create(
-        table_id=locate(ref, by=by)[1].id,
-        user_id=by.user_id,
-        request=request.body,
-        snapshot_ids=list(target.snapshot_ids),
-        schema_id=target.schema_id,
-        is_incremental=target.is_incremental,
-    )
-    return planner.answer(str(plan.id))
+    with TableReader(view["location"]) as reader:
+        planner = _Planner(view, target, request, reader)
+        plan = ScanPlan.objects.create(
+            table_id=locate(ref, by=by)[1].id,
+            user_id=by.user_id,
+            request=request.body,
+            snapshot_ids=list(target.snapshot_ids),
+            schema_id=target.schema_id,
+            is_incremental=target.is_incremental,
+        )
+        return planner.answer(str(plan.id))
 
 
 def fetch_plan(*, ref: TableRef, plan_id: str, by: Principal) -> Planned | None:
@@ -90,10 +93,10 @@ def fetch_plan(*, ref: TableRef, plan_id: str, by: Principal) -> Planned | None:
         raise _no_such_plan(plan_id)
     if plan.is_cancelled:
         return None
-    planner = _planner_of(ref, plan, by=by)
-    if planner is None:
-        raise _no_such_plan(plan_id)
-    return planner.answer(plan_id)
+    with _planner_of(ref, plan, by=by) as planner:
+        if planner is None:
+            raise _no_such_plan(plan_id)
+        return planner.answer(plan_id)
 
 
 def cancel_plan(*, ref: TableRef, plan_id: str, by: Principal) -> None:
@@ -118,12 +121,13 @@ def fetch_tasks(*, ref: TableRef, task: str, by: Principal) -> Planned:
     """
     plan_id, _, number = task.partition(".")
     plan = _find(ref, plan_id, by=by)
-    planner = None if plan is None or plan.is_cancelled else _planner_of(ref, plan, by=by)
-    pages = [] if planner is None else planner.pages
-    if planner is None or not number.isdecimal() or int(number) >= len(pages):
-        message = f"No such plan task: {task}"
-        raise NoSuchPlanTask(message)
-    return planner.read(pages[int(number)])
+    if plan is None or plan.is_cancelled:
+        raise _no_such_task(task)
+    with _planner_of(ref, plan, by=by) as planner:
+        pages = [] if planner is None else planner.pages
+        if planner is None or not number.isdecimal() or int(number) >= len(pages):
+            raise _no_such_task(task)
+        return planner.read(pages[int(number)])
 
 
 def _find(ref: TableRef, plan_id: str, *, by: Principal) -> ScanPlan | None:
@@ -136,23 +140,31 @@ def _find(ref: TableRef, plan_id: str, *, by: Principal) -> ScanPlan | None:
     return ScanPlan.objects.filter(pk=number, table_id=row.id, user_id=by.user_id, created_at__gte=since).first()
 
 
-def _planner_of(ref: TableRef, plan: ScanPlan, *, by: Principal) -> _Planner | None:
+@contextmanager
+def _planner_of(ref: TableRef, plan: ScanPlan, *, by: Principal) -> Iterator[_Planner | None]:
     """The planner of a stored plan; None where a snapshot of it has expired."""
     metadata = metadata_files.read(locate(ref, by=by)[1].metadata_location).metadata
     target = ScanTarget(tuple(plan.snapshot_ids), plan.schema_id, is_incremental=plan.is_incremental)
     if any(snapshot_of(metadata, number) is None for number in target.snapshot_ids):
-        return None
-    return _Planner(metadata, target, ScanRequest.parse(plan.request))
+        yield None
+        return
+    with TableReader(metadata["location"]) as reader:
+        yield _Planner(metadata, target, ScanRequest.parse(plan.request), reader)
 
 
 def _no_such_plan(plan_id: str) -> NoSuchPlan:
     return NoSuchPlan(f"No such plan: {plan_id}")
 
 
+def _no_such_task(task: str) -> NoSuchPlanTask:
+    return NoSuchPlanTask(f"No such plan task: {task}")
+
+
 class _Planner:
     """The files of one scan, in pages."""
 
-    def __init__(self, metadata: Metadata, target: ScanTarget, request: ScanRequest) -> None:
+    def __init__(self, metadata: Metadata, target: ScanTarget, request: ScanRequest, reader: TableReader) -> None:
+        self._reader = reader
         self._location: str = metadata["location"]
         self._target = target
         self._min_rows = request.min_rows
@@ -175,7 +187,7 @@ class _Planner:
         entries = self._enough(self._entries(page))
         index = DeleteIndex(entries)
         for manifest in self._deletes:
-            for entry in read_entries(manifest, table=self._location):
+            for entry in read_entries(manifest, self._reader, table=self._location):
                 index.add(entry)
         planned = Planned()
         places: dict[int, int] = {}
@@ -204,7 +216,7 @@ class _Planner:
     def _entries(self, page: _Page) -> Iterator[ManifestEntry]:
         wanted = set(self._target.snapshot_ids)
         for manifest in page.manifests:
-            for number, entry in enumerate(read_entries(manifest, table=self._location)):
+            for number, entry in enumerate(read_entries(manifest, self._reader, table=self._location)):
                 if page.last is not None and number >= page.last:
                     break
                 if number < page.first or not self._choice.wants_file(entry.data_file):
@@ -235,7 +247,7 @@ class _Planner:
             if "manifest-list" not in snapshot:
                 message = f"Snapshot {number} has no manifest list; plan this scan on the client"
                 raise Unsupported(message)
-            for manifest in read_manifest_list(snapshot["manifest-list"], table=self._location):
+            for manifest in read_manifest_list(snapshot["manifest-list"], self._reader, table=self._location):
                 if manifest.manifest_path in seen or not self._is_part(manifest):
                     continue
                 seen.add(manifest.manifest_path)

@@ -24,6 +24,10 @@ from webapp.core.object_store import is_object_location
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
 
+    from webapp.catalog.storage.reader import TableReader
+
+MOST_SECONDS = 120.0
+"""For reading what a job has staged on one table."""
 Sealed = Mapping[str, Mapping[str, Any]]
 """What is known of each frozen file, by its path; see jobs/entrypoints/sealing.py."""
 
@@ -72,8 +76,12 @@ def check_staged(
     if base is not None and stands_on is not None and base["snapshot-id"] not in _list_histories(metadata, stands_on):
         message = f"The job staged snapshot {base['snapshot-id']} of {table}, which is no part of what it started from"
         raise Invalid(message, code="foreign_files")
+    # Late: PyIceberg takes a second to import.
+    from webapp.catalog.storage.reader import TableReader
+
     try:
-        check.run(own, base)
+        with TableReader(metadata["location"], seconds=MOST_SECONDS) as reader:
+            check.run(own, base, reader)
     except DamagedTable as error:
         # Not a state of the table that may pass: the job itself wrote this.
         raise Invalid(error.detail, code="foreign_files") from error
@@ -97,23 +105,24 @@ class _Check:
         """Whether the job has committed a snapshot: the catalog takes none from it that lies elsewhere."""
         return is_inside(str(snapshot.get("manifest-list")), own_paths(self.location, self.folder)[METADATA_PATH])
 
-    def run(self, own: list[dict[str, Any]], base: Mapping[str, Any] | None) -> None:
+    def run(self, own: list[dict[str, Any]], base: Mapping[str, Any] | None, reader: TableReader) -> None:
         """Check the job's snapshots, which go on from `base`."""
-        # Late: PyIceberg takes a second to import.
         from webapp.catalog.storage.manifests import read_entries, read_manifest_list
 
-        before = {} if base is None else self._index(read_manifest_list(base["manifest-list"], table=self.location))
+        before = (
+            {} if base is None else self._index(read_manifest_list(base["manifest-list"], reader, table=self.location))
+        )
         manifests: dict[str, ManifestFile] = {}
         replaced: dict[str, ManifestFile] = {}
         for snapshot in own:
             self._check_own(snapshot["manifest-list"], "manifest list")
-            listed = self._index(read_manifest_list(snapshot["manifest-list"], table=self.location))
+            listed = self._index(read_manifest_list(snapshot["manifest-list"], reader, table=self.location))
             replaced |= {path: manifest for path, manifest in before.items() if path not in listed}
             manifests |= listed
         taken_over: list[str] = []
         for path in manifests.keys() - before.keys():
             self._check_own(path, "manifest")
-            for entry in read_entries(manifests[path], table=self.location):
+            for entry in read_entries(manifests[path], reader, table=self.location):
                 named = entry.data_file.file_path
                 if self._is_own(named):
                     self._check_own(named, "file", size=entry.data_file.file_size_in_bytes)
@@ -121,16 +130,16 @@ class _Check:
                     taken_over.append(named)
         if taken_over:
             # Whoever replaces a manifest repeats the files in it that stay.
-            kept = {entry.data_file.file_path for entry in self._list_entries(replaced)}
+            kept = {entry.data_file.file_path for entry in self._list_entries(replaced, reader)}
             foreign = next((path for path in taken_over if path not in kept), None)
             if foreign is not None:
                 raise self._refuse(foreign, "file", "neither its own nor a file that the table had")
 
-    def _list_entries(self, manifests: Mapping[str, ManifestFile]) -> Iterator[Any]:
+    def _list_entries(self, manifests: Mapping[str, ManifestFile], reader: TableReader) -> Iterator[Any]:
         from webapp.catalog.storage.manifests import read_entries
 
         for manifest in manifests.values():
-            yield from read_entries(manifest, table=self.location)
+            yield from read_entries(manifest, reader, table=self.location)
 
     @staticmethod
     def _index(manifests: list[ManifestFile]) -> dict[str, ManifestFile]:

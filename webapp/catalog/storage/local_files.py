@@ -59,6 +59,20 @@ def read_foreign(location: str, *, root: str, at_most: int) -> bytes:
         raise Absent(location) from error
 
 
+def open_foreign(location: str, *, root: str) -> tuple[int, int]:
+    """What another writer left below a folder: its size, and its descriptor, which the caller closes.
+
+    Raises:
+        Absent: it is not there, cannot be read, is no regular file or outside of the folder.
+
+    """
+    try:
+        descriptor = open_beneath(root, location)
+    except OSError as error:
+        raise Absent(location) from error
+    return os.fstat(descriptor).st_size, descriptor
+
+
 def open_beneath(root: str, location: str) -> int:
     """Open a file that anybody may have put below a folder; return its descriptor.
 

@@ -1,24 +1,19 @@
-"""Manifest lists and manifests, read under limits: clients wrote them, and they say whatever their writer wanted.
+"""Manifest lists and manifests as another process has read them (jobs/engine/manifest_files.py): clients wrote them.
 
-A manifest list may name any path; only files inside the table's own location are opened. Sizes are bounded before and
-after decompression, and so is the number of entries.
+That process took them apart under limits, and may have been taken over by them all the same: every field that it hands on
+is checked for what it is.
 """
 
 from __future__ import annotations
 
-import json
-import struct
-import zlib
-from collections.abc import Iterator
-from typing import Any, Self
+import base64
+import binascii
+from collections.abc import Callable, Iterator
+from decimal import Decimal, InvalidOperation
+from typing import Any
+from uuid import UUID
 
-from pyiceberg.avro.decoder import StreamingBinaryDecoder
-from pyiceberg.avro.file import AvroFile, AvroFileHeader, Block
-from pyiceberg.avro.resolver import resolve_reader
-from pyiceberg.exceptions import ResolveError
 from pyiceberg.manifest import (
-    MANIFEST_ENTRY_SCHEMAS,
-    MANIFEST_LIST_FILE_SCHEMAS,
     DataFile,
     DataFileContent,
     FileFormat,
@@ -28,135 +23,40 @@ from pyiceberg.manifest import (
     ManifestFile,
     PartitionFieldSummary,
 )
+from pyiceberg.typedef import Record
 
 from webapp.catalog.rules.errors import DamagedTable, Unsupported
 from webapp.catalog.rules.locations import check_file
 from webapp.catalog.rules.scan_files import FIRST_ROW_ID
-from webapp.catalog.storage import metadata_files
-from webapp.core.object_store import Absent
+from webapp.catalog.storage.reader import Beyond, Damaged, TableReader
 
-LARGEST_FILE = 64 * 1024 * 1024
-LARGEST_BLOCK = 64 * 1024 * 1024
-MOST_ENTRIES = 250_000
-NEWEST = 3
-MAGIC = b"Obj\x01"
 MANIFEST_FIRST_ROW_ID = 15
-# What PyIceberg's reader raises over bytes that no writer has made.
-_BROKEN = (
-    ValueError,
-    KeyError,
-    EOFError,
-    IndexError,
-    OverflowError,
-    TypeError,
-    AttributeError,
-    AssertionError,
-    NotImplementedError,
-    RecursionError,
-    ResolveError,
-    struct.error,
-    zlib.error,
-)
+LONG = 2**63
+DECIMAL_LENGTH = 64
+Check = Callable[[Any], Any]
 
 
-class _TooLarge(Exception):
-    """Decompressed it would be larger than anything a writer makes."""
+def read_manifest_list(location: str, reader: TableReader, *, table: str) -> list[ManifestFile]:
+    """The manifests of a snapshot.
 
+    Raises:
+        DamagedTable: it cannot be read.
+        Unsupported: there is more than is read here.
 
-class _BoundedAvro(AvroFile[ManifestEntry]):  # type: ignore[misc]  # PyIceberg is not checked
-    """PyIceberg's reader for files that nobody vouches for.
-
-    Its compiled decoder believes the lengths in a file and reads beyond its end, so the one in Python is used; a block
-    cannot grow without end; and nothing can be counted without limit because it takes no space.
     """
-
-    block: Block[ManifestEntry] | None
-
-    def __enter__(self) -> Self:
-        self.decoder = StreamingBinaryDecoder(self.input_file)
-        self.header = self._read_header()
-        _check_avro(json.loads(self.header.meta["avro.schema"]))
-        self.schema = self.header.get_schema()
-        self.reader = resolve_reader(self.schema, self.read_schema, self.read_types, self.read_enums)
-        return self
-
-    def _read_header(self) -> AvroFileHeader:
-        header = super()._read_header()
-        if header.magic != MAGIC:
-            message = "not an Avro file"
-            raise ValueError(message)
-        return header
-
-    def _read_block(self) -> int:
-        # The end of the file is the end of the records only where a block may begin: else it was cut short.
-        if self.block is not None and self._read_whole(16) != self.header.sync:
-            message = "sync marker expected"
-            raise ValueError(message)
-        if self.decoder.tell() == len(self.input_file):
-            raise EOFError
-        try:
-            records: int = self.decoder.read_int()
-            raw = _decompress(self.header.meta.get("avro.codec", "null"), self.decoder.read_bytes())
-        except EOFError as error:
-            message = "cut short"
-            raise ValueError(message) from error
-        self.block = Block(reader=self.reader, block_records=records, block_decoder=StreamingBinaryDecoder(raw))
-        return records
-
-    def _read_whole(self, size: int) -> bytes:
-        try:
-            return bytes(self.decoder.read(size))
-        except EOFError as error:
-            message = "cut short"
-            raise ValueError(message) from error
+    return list(_read("list", location, reader, table=table, check=_manifest))
 
 
-def _check_avro(kind: Any) -> bool:
-    """Whether a value of an Avro type takes space; refuses lists of those that take none, which have no natural end."""
-    match kind:
-        case list():
-            return any([_check_avro(choice) for choice in kind])  # noqa: C419 - each is to be checked
-        case {"type": "record", "fields": fields}:
-            return any([_check_avro(item["type"]) for item in fields])  # noqa: C419
-        case {"type": "array", "items": inner} | {"type": "map", "values": inner}:
-            if not _check_avro(inner):
-                message = "a list of nothing"
-                raise ValueError(message)
-            return True
-        case {"type": "fixed", "size": size}:
-            return bool(size > 0)
-        case {"type": inner}:
-            return _check_avro(inner)
-        case _:
-            return bool(kind != "null")
+def read_entries(manifest: ManifestFile, reader: TableReader, *, table: str) -> Iterator[ManifestEntry]:
+    """The live entries of a manifest, with what they inherit from it.
 
+    Raises:
+        DamagedTable: it cannot be read.
+        Unsupported: there is more than is read here.
 
-def read_manifest_list(location: str, *, table: str) -> list[ManifestFile]:
-    """The manifests of a snapshot."""
-    return list(
-        _read(
-            location,
-            table=table,
-            schema=MANIFEST_LIST_FILE_SCHEMAS[NEWEST],
-            types={-1: ManifestFile, 508: PartitionFieldSummary},
-            enums={517: ManifestContent},
-        )
-    )
-
-
-def read_entries(manifest: ManifestFile, *, table: str) -> Iterator[ManifestEntry]:
-    """The live entries of a manifest, with what they inherit from it."""
+    """
     following: int | None = manifest[MANIFEST_FIRST_ROW_ID]
-    entries = _read(
-        manifest.manifest_path,
-        table=table,
-        schema=MANIFEST_ENTRY_SCHEMAS[NEWEST],
-        types={-1: ManifestEntry, 2: DataFile},
-        enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
-    )
-    for entry in entries:
-        if entry.status is ManifestEntryStatus.DELETED:
-            continue
+    for entry in _read("entries", manifest.manifest_path, reader, table=table, check=_entry):
         _inherit(entry, manifest)
         file = entry.data_file
         if following is None:
@@ -176,47 +76,132 @@ def _inherit(entry: ManifestEntry, manifest: ManifestFile) -> None:
     entry.data_file.spec_id = manifest.partition_spec_id
 
 
-def _read(location: str, *, table: str, schema: Any, types: Any, enums: Any) -> Iterator[Any]:
-    """The records of a file."""
-    raw = _raw(location, table=table)
+def _read(ask: str, location: str, reader: TableReader, *, table: str, check: Check) -> Iterator[Any]:
+    check_file(location, location=table, what="manifest")
+    question: dict[str, Any] = {"ask": ask, "location": location}
     try:
-        with _BoundedAvro(raw, schema, types, enums) as reader:
-            for number, record in enumerate(reader):
-                if number >= MOST_ENTRIES:
-                    break
-                yield record
-            else:
+        while True:
+            answer = reader.ask(**question)
+            yield from [check(record) for record in answer["records"]]
+            if answer["is_last"]:
                 return
-    except _TooLarge:
-        pass
-    except _BROKEN as error:
+            question = {"ask": "more"}
+    except Damaged as error:
+        raise DamagedTable(str(error)) from error
+    except Beyond as error:
+        message = f"The manifest {location} is not read by the server ({error}); plan this scan on the client"
+        raise Unsupported(message) from error
+    except (ValueError, TypeError, KeyError, InvalidOperation) as error:
         message = f"The manifest {location} is damaged"
         raise DamagedTable(message) from error
-    message = f"{location} holds more than this server reads; plan this scan on the client"
-    raise Unsupported(message)
 
 
-def _raw(location: str, *, table: str) -> bytes:
-    check_file(location, location=table, what="manifest")
+# --- what each field must be ----------------------------------------------------------------------
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(value)
+    return value
+
+
+def _number(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not -LONG <= value < LONG:
+        raise TypeError(value)
+    return value
+
+
+def _bytes(value: Any) -> bytes:
     try:
-        raw: bytes = metadata_files.store_of(location).read_foreign(location, root=table, at_most=LARGEST_FILE)
-    except Absent as error:
-        message = f"The manifest {location} is missing or cannot be read"
-        raise DamagedTable(message) from error
-    if len(raw) > LARGEST_FILE:
-        message = f"{location} is larger than {LARGEST_FILE} bytes; plan this scan on the client"
-        raise Unsupported(message)
-    return raw
+        return base64.b64decode(_only(value, "bytes"), validate=True)
+    except binascii.Error as error:
+        raise ValueError from error
 
 
-def _decompress(codec: str, raw: bytes) -> bytes:
-    if codec == "null":
-        return raw
-    if codec != "deflate":
-        message = f"Manifests compressed with {codec} are not read by the server; plan this scan on the client"
-        raise Unsupported(message)
-    decompressor = zlib.decompressobj(-15)
-    plain = decompressor.decompress(raw, LARGEST_BLOCK)
-    if decompressor.unconsumed_tail:
-        raise _TooLarge
-    return plain
+def _only(value: Any, kind: str) -> Any:
+    if not isinstance(value, dict) or value.keys() != {kind}:
+        raise TypeError(value)
+    return value[kind]
+
+
+def _or_none(check: Check) -> Check:
+    return lambda value: None if value is None else check(value)
+
+
+def _list_of(check: Check) -> Check:
+    def checked(value: Any) -> list[Any]:
+        if not isinstance(value, list):
+            raise TypeError(value)
+        return [check(item) for item in value]
+
+    return checked
+
+
+def _by_column(check: Check) -> Check:
+    return lambda value: {_number(key): check(item) for key, item in _only(value, "map")}
+
+
+def _record_of(kind: type[Record], *checks: Check) -> Check:
+    def checked(value: Any) -> Record:
+        return kind(*(check(item) for check, item in zip(checks, _only(value, "record"), strict=True)))
+
+    return checked
+
+
+def _scalar(value: Any) -> Any:
+    """A value of a partition, of any type."""
+    match value:
+        case None | bool() | str() | float():
+            return value
+        case int():
+            return _number(value)
+        case {"decimal": str(text)} if len(text) <= DECIMAL_LENGTH:
+            return Decimal(text)
+        case {"uuid": str(text)}:
+            return UUID(text)
+        case _:
+            return _bytes(value)
+
+
+def _partition(value: Any) -> Record:
+    return Record(*_list_of(_scalar)(_only(value, "record")))
+
+
+_COUNTS = _or_none(_by_column(_number))
+_BOUNDS = _or_none(_by_column(_bytes))
+_SUMMARY = _record_of(PartitionFieldSummary, _flag, _or_none(_flag), _or_none(_bytes), _or_none(_bytes))
+_manifest = _record_of(
+    ManifestFile,
+    _text,  # path
+    _number,  # length
+    _number,  # partition spec
+    ManifestContent,
+    *[_or_none(_number)] * 9,  # sequence numbers, snapshot, counts of files and rows
+    _or_none(_list_of(_SUMMARY)),
+    _or_none(_bytes),  # key metadata
+    _or_none(_number),  # first row
+)
+_file = _record_of(
+    DataFile,
+    DataFileContent,
+    _text,  # path
+    FileFormat,
+    _partition,
+    _number,  # rows
+    _number,  # bytes
+    *[_COUNTS] * 4,
+    *[_BOUNDS] * 2,
+    _or_none(_bytes),  # key metadata
+    *[_or_none(_list_of(_number))] * 2,  # offsets of splits, columns of equality
+    _or_none(_number),  # sort order
+    _or_none(_number),  # first row
+    _or_none(_text),  # the data file that deletes are about
+    *[_or_none(_number)] * 2,  # where in the file the deletes are
+)
+_entry = _record_of(ManifestEntry, ManifestEntryStatus, *[_or_none(_number)] * 3, _file)

@@ -21,6 +21,12 @@ def read_foreign(location: str, *, root: str, at_most: int) -> bytes:
     return object_store.read(location, at_most=at_most)
 
 
+def open_foreign(location: str, *, root: str) -> tuple[int, None]:
+    """The size of what another writer left in the warehouse; an object has no descriptor."""
+    _ = root
+    return object_store.find_size(location), None
+
+
 def delete(location: str) -> None:
     """Remove an object that nothing points to; one that the store keeps now is the collector's."""
     try:

@@ -6,6 +6,7 @@ from urllib.parse import unquote, urlsplit
 
 from webapp.catalog.rules.metadata import Metadata
 from webapp.catalog.storage.manifests import read_entries, read_manifest_list
+from webapp.catalog.storage.reader import TableReader
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
@@ -28,7 +29,9 @@ def spellings(location: str) -> set[str]:
     return {path, unquote(path)}
 
 
-def list_references(metadata: Metadata, *, metadata_location: str, most_manifests: int) -> Iterator[str]:
+def list_references(
+    metadata: Metadata, reader: TableReader, *, metadata_location: str, most_manifests: int
+) -> Iterator[str]:
     """Every file that the table needs, all branches and all of its history.
 
     Raises:
@@ -47,14 +50,14 @@ def list_references(metadata: Metadata, *, metadata_location: str, most_manifest
             message = f"snapshot {snapshot['snapshot-id']} has no manifest list"
             raise Unreadable(message)
         yield snapshot["manifest-list"]
-        listed = read_manifest_list(snapshot["manifest-list"], table=location)
+        listed = read_manifest_list(snapshot["manifest-list"], reader, table=location)
         manifests |= {manifest.manifest_path: manifest for manifest in listed}
         if len(manifests) > most_manifests:
             message = f"more than {most_manifests} manifests: remove orphan files with an engine"
             raise Unreadable(message)
     yield from manifests
     for manifest in manifests.values():
-        for entry in read_entries(manifest, table=location):
+        for entry in read_entries(manifest, reader, table=location):
             yield entry.data_file.file_path
 
 

@@ -1,12 +1,14 @@
-"""A page of a dataset's rows, bounded in rows and columns, since the web process reads it."""
+"""A page of a dataset's rows, bounded in rows and columns; a process of its own reads it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from jobs.protocol import RowsRequest
 from webapp.catalog import queries as catalog_queries
 from webapp.catalog.rules import lens
+from webapp.catalog.storage.reader import Beyond, Damaged, TableReader
 from webapp.core.errors import BadRequest, InvalidInput, Unavailable
 from webapp.datasets import queries
 from webapp.datasets.rules.schemas import type_text
@@ -14,12 +16,15 @@ from webapp.datasets.rules.schemas import type_text
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from jobs.encoding import Json
     from webapp.datasets.models import Dataset, Transaction
-    from webapp.datasets.rules.encoding import Json
 
 MOST_ROWS = 10_000
 """How deep the pages go; beyond, a client reads the table itself."""
 MOST_COLUMNS = 100
+MOST_BYTES = 16 * 1024 * 1024
+SCANNED_ROWS = 200_000
+"""How many rows sorting and searching look at."""
 
 
 @dataclass(frozen=True)
@@ -82,15 +87,8 @@ def read_preview(
     metadata = read_metadata(dataset, branch=resolved, transaction=found)
     columns = list_preview_columns(metadata)
     shown = _choose_columns(columns, wanted)
-    from webapp.datasets.queries import first_rows  # half a second of libraries that most processes never need
-
-    try:
-        rows, total, scanned = first_rows.read(metadata, [column.name for column in shown], wanted)
-    except first_rows.ERRORS as error:
-        message = (
-            f"The files of {dataset.path} cannot be read ({type(error).__name__}). Other datasets are not touched."
-        )
-        raise Unavailable(message, code="unreadable_data") from error
+    answer = _read(dataset, metadata, [column.name for column in shown], wanted)
+    rows, total = answer["rows"], answer["total"]
     if total is None and found is not None:
         total = found.summary.get("rows")
     return Preview(
@@ -101,9 +99,46 @@ def read_preview(
         start=wanted.start,
         total=total,
         has_more=len(rows) > wanted.limit and wanted.start + wanted.limit < MOST_ROWS,
-        scanned=scanned,
+        scanned=answer["scanned"],
         left_out=len(columns) - len(shown),
     )
+
+
+def _read(dataset: Dataset, metadata: Mapping[str, Any], columns: Sequence[str], wanted: Wanted) -> dict[str, Any]:
+    request = RowsRequest(
+        metadata=_without_history(metadata),
+        columns=tuple(columns),
+        start=wanted.start,
+        limit=wanted.limit,
+        sort=wanted.sort,
+        q=wanted.q,
+        scanned_rows=SCANNED_ROWS,
+    )
+    if metadata.get("current-snapshot-id") in (None, -1):
+        return {"rows": [], "total": 0, "scanned": None}
+    try:
+        with TableReader(metadata["location"], most_answer_bytes=MOST_BYTES) as reader:
+            return reader.ask(ask="rows", **vars(request))
+    except Beyond as error:
+        message = f"This page of {dataset.path} is not shown ({error}): choose fewer columns or rows, or read the table with a client."
+        raise Unavailable(message, code="beyond_preview") from error
+    except Damaged as error:
+        message = f"The files of {dataset.path} cannot be read ({error}). Other datasets are not touched."
+        raise Unavailable(message, code="unreadable_data") from error
+
+
+def _without_history(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata with the snapshot that is read alone."""
+    head = metadata.get("current-snapshot-id")
+    return {
+        **metadata,
+        "snapshots": [snapshot for snapshot in metadata["snapshots"] if snapshot["snapshot-id"] == head],
+        "refs": {name: ref for name, ref in metadata["refs"].items() if ref["snapshot-id"] == head},
+        "snapshot-log": [],
+        "metadata-log": [],
+        "statistics": [],
+        "partition-statistics": [],
+    }
 
 
 def read_metadata(dataset: Dataset, *, branch: str, transaction: Transaction | None) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jobs.encoding import encode_row
 from webapp.core.errors import BadRequest, Gone
 from webapp.core.numbers import read_count
-from webapp.datasets.rules.encoding import encode_row
 
 SNAPSHOT = "_commit_snapshot_id"
 

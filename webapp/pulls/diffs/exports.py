@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from jobs.encoding import encode_value
 from webapp.core.formulas import escape_formula
-from webapp.datasets.rules.encoding import encode_value
 from webapp.pulls.diffs import reader
 from webapp.pulls.diffs.artifact import open_artifact
 

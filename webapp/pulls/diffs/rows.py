@@ -14,8 +14,8 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from jobs.encoding import encode_value
 from webapp.core.errors import BadRequest
-from webapp.datasets.rules.encoding import encode_value
 from webapp.pulls.diffs.artifact import NUMBERS, Artifact, Column, open_artifact
 from webapp.pulls.diffs.search import Asked
 

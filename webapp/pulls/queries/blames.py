@@ -9,12 +9,12 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from jobs.encoding import encode_row
 from webapp.builds.models import Job
 from webapp.core.errors import Conflict, Gone, InvalidInput, NotFound
 from webapp.datasets import queries as datasets
 from webapp.datasets.models import Transaction
 from webapp.datasets.queries.preview import current_schema, read_metadata
-from webapp.datasets.rules.encoding import encode_row
 from webapp.pulls.queries import ends
 from webapp.pulls.queries.artifacts import artifact_folder
 from webapp.pulls.rules.changelogs import check_keys

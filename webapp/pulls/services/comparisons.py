@@ -19,11 +19,12 @@ from django.db.models import Q
 from jobs.protocol import DiffResult, ProtocolError, read_message, write_message
 from webapp.accounts.permissions import check_repository
 from webapp.accounts.services import record_audit
-from webapp.builds.runner.launcher import LOST, OVER_QUOTA, SETUP_FAILED, Handle, Sandbox, launch
+from webapp.builds.runner.launcher import OVER_QUOTA, Handle, Sandbox, launch
 from webapp.builds.runner.manifests import find_hosts
 from webapp.catalog import queries as catalog
 from webapp.core import clock, doorbell
 from webapp.core.errors import Unavailable
+from webapp.core.fork_server import LOST, SETUP_FAILED
 from webapp.core.room import wait_for_room
 from webapp.core.spark_folders import open_spark_folder
 from webapp.pulls.diffs.schema import diff_artifact

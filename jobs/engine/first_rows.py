@@ -7,74 +7,94 @@ stated number, and say so when there are more.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import duckdb
 import pyarrow as pa
-from pyiceberg.exceptions import NoSuchTableError, ValidationError
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pyiceberg.io.pyarrow as reading
 from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.io import load_file_io
+from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import ArrowScan
-from pyiceberg.table import DataScan
+from pyiceberg.manifest import FileFormat
+from pyiceberg.table import DataScan, FileScanTask
 from pyiceberg.table.metadata import TableMetadataUtil
 
 from jobs import nulls
-from webapp.core import object_store
-from webapp.datasets.rules.encoding import Json, encode_value
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pyiceberg.table import FileScanTask
-
-    from webapp.datasets.queries.preview import Wanted
+from jobs.encoding import Json, encode_value
+from jobs.protocol import RowsRequest
 
 nulls.install()
-ERRORS = (OSError, pa.ArrowException, duckdb.Error, ValueError, NoSuchTableError, ValidationError)
 SCANNED_CELLS = 4_000_000
-SCANNED_ROWS = 200_000
-"""How many rows sorting and searching look at."""
+MOST_BATCH_ROWS = 8_192
+BUFFER_BYTES = 256 * 1024
 EQUALS = re.compile(r"\s*([^=]+?)\s*=\s*(.*?)\s*", re.DOTALL)
 
 
-def read(
-    metadata: Mapping[str, Any], columns: Sequence[str], wanted: Wanted
-) -> tuple[list[list[Json]], int | None, int | None]:
+def read_rows(wanted: RowsRequest, files: FileIO) -> tuple[list[list[Json]], int | None, int | None]:
     """Return the page's rows and one more, how many match, and how many were looked at where not all were.
 
-    Raises:
-        One of `ERRORS`: the files cannot be read.
-
+    Whatever the libraries raise over files that no writer has made comes through.
     """
-    if not columns or metadata.get("current-snapshot-id") in (None, -1):
+    columns = wanted.columns
+    if not columns or wanted.metadata.get("current-snapshot-id") in (None, -1):
         return [], 0, None
     if not wanted.sort and not wanted.q:
-        table, _ = _scan(metadata, columns, wanted.start + wanted.limit + 1)
+        table, _ = _scan(wanted, columns, wanted.start + wanted.limit + 1, files)
         return _encode(table.slice(wanted.start)), None, None
     sort = wanted.sort.removeprefix("-")
     names = list(dict.fromkeys([*columns, *([sort] if sort else [])]))
-    most = max(wanted.start + wanted.limit, min(SCANNED_ROWS, SCANNED_CELLS // len(names)))
-    table, is_cut = _scan(metadata, names, most)
+    most = max(wanted.start + wanted.limit, min(wanted.scanned_rows, SCANNED_CELLS // len(names)))
+    table, is_cut = _scan(wanted, names, most, files)
     places, total = _search(table, wanted)
     shown = table.select(columns).take(places)
     return _encode(shown), total, table.num_rows if is_cut else None
 
 
-def _scan(metadata: Mapping[str, Any], names: Sequence[str], rows: int) -> tuple[pa.Table, bool]:
+def _scan(wanted: RowsRequest, names: Sequence[str], rows: int, files: FileIO) -> tuple[pa.Table, bool]:
     """Return the first rows, and whether there are more; reads only as many files as hold them."""
-    parsed = TableMetadataUtil.parse_obj(dict(metadata))
-    io = load_file_io(_file_properties(parsed.location), parsed.location)
-    scan = DataScan(table_metadata=parsed, io=io, selected_fields=tuple(names))
+    metadata = TableMetadataUtil.parse_obj(dict(wanted.metadata))
+    scan = DataScan(table_metadata=metadata, io=files, selected_fields=tuple(names))
     tasks = _take_tasks(scan.plan_files(), rows + 1)
-    reader = ArrowScan(parsed, io, scan.projection(), AlwaysTrue(), limit=rows + 1)
+    _read_sparingly(min(rows + 1, MOST_BATCH_ROWS))
+    reader = ArrowScan(metadata, files, scan.projection(), AlwaysTrue(), limit=rows + 1)
     table = reader.to_table(tasks).select(list(names))
     return table.slice(0, rows), table.num_rows > rows
 
 
-def _file_properties(location: str) -> dict[str, str]:
-    if not object_store.is_object_location(location):
-        return {}
-    return {**object_store.own_properties(), "s3.connect-timeout": "3", "s3.request-timeout": "20"}
+def _read_sparingly(batch_rows: int) -> None:
+    """Have PyIceberg decode few rows at a time in this process, which is for one page.
+
+    By itself it has Arrow decode whole row groups of all columns, several in advance, however few rows are wanted.
+    """
+    formats = reading._get_file_format
+
+    def file_format(kind: FileFormat, **options: Any) -> Any:
+        # dictionaries are asked for where delete files are read, which have to be read whole
+        is_streamed = kind is FileFormat.PARQUET and "dictionary_columns" not in options
+        return SimpleNamespace(make_fragment=_Streamed) if is_streamed else formats(kind, **options)
+
+    def scanner(fragment: Any, *, columns: Sequence[str] | None = None, **options: Any) -> Any:
+        if not isinstance(fragment, _Streamed):
+            return ds.Scanner.from_fragment(fragment=fragment, columns=columns, **options)
+        return SimpleNamespace(to_batches=lambda: fragment.to_batches(batch_rows, columns))
+
+    reading.ds = SimpleNamespace(**{**vars(ds), "Scanner": SimpleNamespace(from_fragment=scanner)})
+    reading._get_file_format = file_format
+
+
+class _Streamed:
+    """A Parquet file, of which no more is decoded at a time than a batch."""
+
+    def __init__(self, file: Any) -> None:
+        self._parquet = pq.ParquetFile(file, buffer_size=BUFFER_BYTES, pre_buffer=False)
+        self.physical_schema = self._parquet.schema_arrow
+
+    def to_batches(self, rows: int, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        yield from self._parquet.iter_batches(batch_size=rows, columns=columns, use_threads=False)
 
 
 def _take_tasks(tasks: Any, rows: int) -> list[FileScanTask]:
@@ -89,7 +109,7 @@ def _take_tasks(tasks: Any, rows: int) -> list[FileScanTask]:
     return taken
 
 
-def _search(table: pa.Table, wanted: Wanted) -> tuple[pa.Array, int]:
+def _search(table: pa.Table, wanted: RowsRequest) -> tuple[pa.Array, int]:
     """Return the places of the page's rows, in order and one more, and how many rows match."""
     numbered = table.append_column("\x1frow", pa.array(range(table.num_rows), pa.int64()))
     with duckdb.connect(":memory:", config={"threads": 1, "memory_limit": "512MB"}) as engine:
