@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
-from collections.abc import Mapping, Sequence
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 
 from webapp.core.errors import Unavailable
+from webapp.core.probes import ask_fork_server
 
 LOST = -1
 """Exit code of a process whose fork server died, and the process with it."""
@@ -19,6 +26,8 @@ CONNECT_SECONDS = 5
 START_SECONDS = 12
 """The fork server answers at once, but right after its own start it first imports the libraries."""
 READ_BYTES = 65536
+_own: list[Path] = []
+"""The socket of the server that this process has for itself, where it has one."""
 
 
 def connect() -> socket.socket:
@@ -31,12 +40,45 @@ def connect() -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(CONNECT_SECONDS)
     try:
-        connection.connect(str(Path(settings.TRIBUTARY_HOME) / "run" / "fork.sock"))
+        connection.connect(str(_path()))
     except OSError as error:
         connection.close()
         message = "The job runner is not there yet; the work starts when it is."
         raise Unavailable(message, code="runner_down") from error
     return connection
+
+
+@contextmanager
+def at_hand() -> Iterator[None]:
+    """Have a fork server during the block: the installation's, or one of its own where that is stopped.
+
+    For commands that an operator runs whether or not the parts are up.
+    """
+    if ask_fork_server(_path()) is not None:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="tributary-fork-") as folder:
+        path = Path(folder) / "fork.sock"
+        command = [sys.executable, "-m", "jobs.entrypoints.forkserver", "--socket", str(path)]
+        environment = {name: os.environ[name] for name in ("PATH", "LANG", "VIRTUAL_ENV") if name in os.environ}
+        with subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment) as server:
+            _own.append(path)
+            try:
+                _wait_for(path, server)
+                yield
+            finally:
+                _own.remove(path)
+                server.terminate()
+
+
+def _wait_for(path: Path, server: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not path.exists() and server.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def _path() -> Path:
+    return _own[-1] if _own else Path(settings.TRIBUTARY_HOME) / "run" / "fork.sock"
 
 
 def start(

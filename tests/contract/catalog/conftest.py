@@ -109,9 +109,12 @@ def wait_until_up(server: Server) -> None:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory, fork_server: Any) -> Iterator[Server]:
     """One server for all contract tests of the catalog."""
-    running = start_server(tmp_path_factory.mktemp("server"))
+    home = tmp_path_factory.mktemp("server")
+    (home / "run").mkdir()
+    (home / "run" / "fork.sock").symlink_to(fork_server.path)
+    running = start_server(home)
     yield running
     running.process.terminate()
     running.process.wait(20)

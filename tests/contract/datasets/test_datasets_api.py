@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from webapp.accounts.models import User
     from webapp.datasets.models import Dataset
 
-pytestmark = [pytest.mark.contract, pytest.mark.django_db, pytest.mark.usefixtures("home")]
+pytestmark = [pytest.mark.contract, pytest.mark.django_db, pytest.mark.usefixtures("readers")]
 
 
 @pytest.fixture

@@ -193,6 +193,17 @@ def test_what_a_dropped_branch_and_expired_snapshots_leave_is_collected(
     assert collect_table(Table.objects.get(), older_than=three_days()).locations == ()
 
 
+def test_the_command_reads_manifests_while_all_parts_are_stopped(written: Callable[..., Any], home: Path) -> None:
+    (home / "run" / "fork.sock").unlink()
+    folder = folder_of(home)
+    (folder / "data" / "orphan.parquet").write_bytes(b"x")
+    age(folder)
+    said = StringIO()
+    call_command("collect_orphans", "--hours", "1", stdout=said)
+    assert "shop.orders: removed 1 files" in said.getvalue()
+    assert rows_of(written)
+
+
 @pytest.mark.parametrize("pattern", ["metadata/snap-*.avro", "metadata/*-m0.avro"])
 @pytest.mark.parametrize("damage", [b"", b"not avro", None])
 def test_what_cannot_be_read_protects_the_table(

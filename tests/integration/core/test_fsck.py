@@ -20,6 +20,7 @@ from webapp.builds.services import publication
 from webapp.catalog.models import Table
 from webapp.catalog.storage import metadata_files
 from webapp.catalog.storage.local_files import local_path
+from webapp.catalog.storage.reader import TableReader
 from webapp.catalog.storage.references import list_references
 from webapp.core import clock
 from webapp.datasets.models import Dataset, DatasetBranch, Transaction
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from webapp.accounts.models import User
 
-pytestmark = [pytest.mark.integration, pytest.mark.django_db]
+pytestmark = [pytest.mark.integration, pytest.mark.django_db, pytest.mark.usefixtures("readers")]
 
 
 def look(*options: str) -> dict[str, Any]:
@@ -97,8 +98,9 @@ def file_of(dataset: Dataset, kind: str) -> Path:
     """The first file of the table's current state whose name says this."""
     row = Table.objects.get(name=dataset.table.rpartition(".")[2])
     metadata = metadata_files.read_anew(row.metadata_location).metadata
-    named = list_references(metadata, metadata_location=row.metadata_location, most_manifests=100)
-    paths = [local_path(location) for location in named]
+    with TableReader(row.location) as reader:
+        named = list_references(metadata, reader, metadata_location=row.metadata_location, most_manifests=100)
+        paths = [local_path(location) for location in named]
     return next(path for path in paths if kind in path.name or path.suffix == kind)
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from webapp.catalog.models import Table, View
+from webapp.catalog.rules.errors import DamagedTable, Malformed, Unsupported
 from webapp.catalog.rules.protection import find_lost
 from webapp.catalog.storage import metadata_files
 from webapp.catalog.storage.metadata_files import store_of
+from webapp.core import fork_server
 from webapp.core.errors import AppError
 from webapp.core.fsck import Finding, Note
 from webapp.core.object_store import Absent
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 
     from webapp.catalog.rules.metadata import Metadata
 
+UNREADABLE = (DamagedTable, Malformed, Unsupported)
+"""How a manifest is refused that is the table's own fault; that none can be read at this moment is not."""
+MOST_SECONDS = 600.0
+"""For reading the manifests of one table."""
 MOST_FINDINGS = 100
 """Of missing files of one table; who lost a folder need not read a million lines."""
 BRING_BACK = (
@@ -31,11 +37,12 @@ BRING_BACK = (
 def check_tables() -> Iterator[Finding | Note]:
     """Find tables whose metadata, manifests or data files are missing or damaged; count files that nobody names."""
     tables = unnamed = 0
-    for table in Table.objects.select_related("namespace").order_by("pk"):
-        tables += 1
-        walk = _TableWalk(table)
-        yield from walk.check()
-        unnamed += walk.unnamed
+    with fork_server.at_hand():
+        for table in Table.objects.select_related("namespace").order_by("pk"):
+            tables += 1
+            walk = _TableWalk(table)
+            yield from walk.check()
+            unnamed += walk.unnamed
     yield Note(what="tables", count=tables)
     yield Note(what="files that nobody names", count=unnamed)
     for view in View.objects.select_related("namespace").order_by("pk"):
@@ -82,28 +89,30 @@ class _TableWalk:
         """Fill in every file that snapshots name, with its size where the manifest says it."""
         # Late: PyIceberg takes a second to import, which no other command should pay for.
         from webapp.catalog.storage.manifests import read_entries, read_manifest_list
+        from webapp.catalog.storage.reader import TableReader
 
         manifests = {}
-        for snapshot in metadata["snapshots"]:
-            path = snapshot.get("manifest-list")
-            if not path:
-                continue
-            try:
-                listed = read_manifest_list(path, table=metadata["location"])
-            except AppError as error:
-                of = f"snapshot {snapshot['snapshot-id']}: {error.detail}"
-                yield self._finding("manifest_list_damaged", path, of, BRING_BACK)
-                continue
-            named[path] = None
-            manifests.update({manifest.manifest_path: manifest for manifest in listed})
-        for path, manifest in manifests.items():
-            try:
-                entries = list(read_entries(manifest, table=metadata["location"]))
-            except AppError as error:
-                yield self._finding("manifest_damaged", path, error.detail, BRING_BACK)
-                continue
-            named[path] = None
-            named.update({entry.data_file.file_path: entry.data_file.file_size_in_bytes for entry in entries})
+        with TableReader(metadata["location"], seconds=MOST_SECONDS) as reader:
+            for snapshot in metadata["snapshots"]:
+                path = snapshot.get("manifest-list")
+                if not path:
+                    continue
+                try:
+                    listed = read_manifest_list(path, reader, table=metadata["location"])
+                except UNREADABLE as error:
+                    of = f"snapshot {snapshot['snapshot-id']}: {error.detail}"
+                    yield self._finding("manifest_list_damaged", path, of, BRING_BACK)
+                    continue
+                named[path] = None
+                manifests.update({manifest.manifest_path: manifest for manifest in listed})
+            for path, manifest in manifests.items():
+                try:
+                    entries = list(read_entries(manifest, reader, table=metadata["location"]))
+                except UNREADABLE as error:
+                    yield self._finding("manifest_damaged", path, error.detail, BRING_BACK)
+                    continue
+                named[path] = None
+                named.update({entry.data_file.file_path: entry.data_file.file_size_in_bytes for entry in entries})
 
     def _compare(self, named: Mapping[str, int | None], listed: Mapping[str, int]) -> Iterator[Finding]:
         from webapp.catalog.storage.references import spellings

@@ -63,6 +63,9 @@ class TableReader:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def _end(self) -> None:
         """End the process, whatever it is doing."""
         if self._channel is None or self._process is None:
             return
@@ -89,7 +92,9 @@ class TableReader:
             message = f"reading them took longer than {self._seconds:g} seconds"
             raise Beyond(message) from error
         except Closed as error:
-            raise self._explain_end() from error
+            problem = self._explain_end()
+            self._end()  # what is asked next may be no trouble
+            raise problem from error
         except TooLong as error:
             message = f"they take more than {self._most_answer_bytes:,} bytes"
             raise Beyond(message) from error

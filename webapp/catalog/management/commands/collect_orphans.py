@@ -10,7 +10,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from webapp.catalog.services.collector import collect_all
-from webapp.core import clock
+from webapp.core import clock, fork_server
 
 
 class Command(BaseCommand):
@@ -32,10 +32,11 @@ class Command(BaseCommand):
             raise CommandError(msg)
         older_than = clock.now() - timedelta(hours=hours)
         verb = "would remove" if options["dry_run"] else "removed"
-        for name, found in collect_all(older_than=older_than, remove=not options["dry_run"]):
-            if found.problem:
-                self.stdout.write(f"{name}: {found.problem}")
-            elif found.locations:
-                self.stdout.write(f"{name}: {verb} {len(found.locations)} files, {found.size:,} bytes")
+        with fork_server.at_hand():
+            for name, found in collect_all(older_than=older_than, remove=not options["dry_run"]):
+                if found.problem:
+                    self.stdout.write(f"{name}: {found.problem}")
+                elif found.locations:
+                    self.stdout.write(f"{name}: {verb} {len(found.locations)} files, {found.size:,} bytes")
                 for location in found.locations:
                     self.stdout.write(f"  {location}")
