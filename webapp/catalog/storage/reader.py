@@ -106,7 +106,7 @@ class TableReader:
         return body
 
     def _start(self) -> Channel:
-        if not _room.acquire(timeout=PATIENCE_S):
+        if not _room.acquire(timeout=self._seconds / 4):
             message = f"{MOST_AT_ONCE} tables are being read at this moment: try again in a few seconds"
             raise Unavailable(message, code="readers_busy")
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
