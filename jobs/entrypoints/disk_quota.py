@@ -21,6 +21,8 @@ _ENTRY_BYTES = 4096
 class DiskQuota:
     """Bytes that may be added to folders. Made before the process starts; what is there by then does not count."""
 
+    code = EXCEEDED
+
     def __init__(self, folders: Sequence[str], allowed: int) -> None:
         self._folders = folders
         self._allowed = allowed
@@ -63,7 +65,7 @@ class DiskQuota:
         found = {
             (file.st_dev, file.st_ino): file.st_blocks * 512
             for process in _list_namespace(child)
-            for file in _list_open_files(process)
+            for file in list_open_files(process)
             if stat.S_ISREG(file.st_mode) and file.st_nlink == 0 and file.st_dev in self._devices
         }
         return sum(found.values())
@@ -96,7 +98,8 @@ def _read_namespace(process: str) -> str:
     return ""
 
 
-def _list_open_files(process: str) -> Iterator[os.stat_result]:
+def list_open_files(process: str) -> Iterator[os.stat_result]:
+    """What is known of the files that a process has open."""
     with suppress(OSError):
         for descriptor in Path(f"/proc/{process}/fd").iterdir():
             with suppress(OSError):

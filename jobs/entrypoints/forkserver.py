@@ -20,7 +20,8 @@ One connection (SOCK_STREAM) is one request. Lines of JSON, each ended by a newl
       "cwd": "/abs/path",                    # must be visible inside; default "/"
       "env": {"NAME": "value"},              # the whole environment of the job
       "limits": {"memory_bytes": 4294967296, "cpu_s": 3600, "nproc": 512, "nofile": 1024, "fsize": 4294967296,
-                "disk_bytes": 10737418240},    # all that it may add to its writable folders
+                "disk_bytes": 10737418240,     # all that it may add to its writable folders
+                "total_memory_bytes": 4294967296},  # all that its processes may hold; memory_bytes is each one's address space
       "sandbox": {"readonly": ["/abs", ...], "writable": ["/abs", ...], "uid": 200123, "gid": 200123,
                   "sealed": ["/abs", ...], "seal": "/abs/seal.json", "tmp_bytes": 1073741824, "ports": [8000],
                   "hosts": ["store.example:443"], "hide": ["/home"]}}
@@ -38,7 +39,8 @@ One connection (SOCK_STREAM) is one request. Lines of JSON, each ended by a newl
 3. While it runs the caller may send ``{"kill": "TERM"}`` or ``{"kill": "KILL"}`` any number of times. TERM reaches the
    job only, which may ignore it; KILL ends everything at once. Closing the connection is KILL.
 4. When it has ended the server sends ``{"exit": code}`` (0-255, 128+n after signal n, 125 when the sandbox could not be
-   made, 122 when it wrote more than `disk_bytes` and was ended) and closes. By then every process of the job is gone (modes full and user).
+   made, 122 when it wrote more than `disk_bytes`, 123 when it held more than
+   `total_memory_bytes`, and was ended) and closes. By then every process of the job is gone (modes full and user).
 
 ``{"op": "status"}`` (no descriptor) answers ``{"pid": n, "sandbox": "full|user|off", "ready": true|false, "jobs": n,
 "protocol": 1, "preloaded": [...]}`` and closes; ``ready`` is false until all libraries are imported.

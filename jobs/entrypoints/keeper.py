@@ -10,6 +10,7 @@ import signal
 import socket
 import stat
 import struct
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from threading import Semaphore, Thread
 from typing import NoReturn
 
 from jobs.entrypoints import sealing
-from jobs.entrypoints.disk_quota import EXCEEDED, DiskQuota
+from jobs.entrypoints.disk_quota import DiskQuota
+from jobs.entrypoints.memory_limit import MemoryLimit
 
 MOST_FILES = 65_536
 """More descriptors than the callers ever hold open."""
@@ -44,38 +46,51 @@ class Handover:
     """Its user; None where it runs as this process's."""
 
 
-def keep(child: int, *, alive: int, handover: Handover, quota: DiskQuota | None = None) -> NoReturn:
+def keep(
+    child: int, *, alive: int, handover: Handover, quota: DiskQuota | None = None, memory_bytes: int | None = None
+) -> NoReturn:
     """Wait for the confined process and end as it ended.
 
     Args:
         child: the confined process.
         alive: a pipe's end that says that this process lives; it stays open.
         handover: what to do with its files then.
-        quota: what it may write; when it has written more it is killed, and the exit code is `EXCEEDED`.
+        quota: what it may write; when it has written more it is killed, and the exit code is that of the quota.
+        memory_bytes: what it may hold with all that it has started; when that is more it is killed likewise.
 
     """
     _stand_by(alive)
-    if quota is not None and _is_stopped(child, quota):
-        os.waitpid(child, 0)
-        quota.remove(uid=handover.uid, own=handover.sealed)
-        os._exit(EXCEEDED)
+    memory = None if memory_bytes is None else MemoryLimit(memory_bytes)
+    exceeded = _wait_for(child, [limit for limit in (quota, memory) if limit is not None])
     status = os.waitpid(child, 0)[1]
+    if quota is not None and exceeded is quota:
+        quota.remove(uid=handover.uid, own=handover.sealed)
+        os._exit(quota.code)
     if handover.uid is not None:
         for folder in handover.writable:
             take_over(folder, handover.uid)
     if handover.seal:
         sealing.seal(handover.sealed, record=handover.seal)
+    if exceeded is not None:
+        os._exit(exceeded.code)
     os._exit(128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
 
 
-def _is_stopped(child: int, quota: DiskQuota) -> bool:
-    """Wait for the child's end; kill it, and with it its namespace, when it writes too much."""
+def _wait_for(child: int, limits: Sequence[DiskQuota | MemoryLimit]) -> DiskQuota | MemoryLimit | None:
+    """Wait for the child's end; kill it, and with it its namespace, when it exceeds a limit, and return that."""
     process = os.pidfd_open(child)
-    while not select.select([process], [], [], quota.pause_s)[0]:
-        if quota.is_exceeded(child):
-            signal.pidfd_send_signal(process, signal.SIGKILL)
-            return True
-    return False
+    due = dict.fromkeys(limits, 0.0)
+    while limits:
+        if select.select([process], [], [], max(0.0, min(due.values()) - time.monotonic()))[0]:
+            return None
+        for limit in limits:
+            if due[limit] > time.monotonic():
+                continue
+            if limit.is_exceeded(child):
+                signal.pidfd_send_signal(process, signal.SIGKILL)
+                return limit
+            due[limit] = time.monotonic() + limit.pause_s
+    return None
 
 
 def _stand_by(kept: int) -> None:

@@ -130,6 +130,8 @@ class Limits:
     fsize: int | None = 4 * _GIB
     disk_bytes: int | None = None
     """What it may add to its writable folders, all files together; the keeper watches it."""
+    total_memory_bytes: int | None = None
+    """What it may hold in memory with all that it starts; the keeper watches it. `memory_bytes` is address space of each."""
 
 
 def detect_mode() -> Mode:
@@ -175,7 +177,7 @@ def confine(
         child = os.fork()
         if child:
             handover = _hand_over(confinement, uid if mode == "full" and seals else None)
-            keep(child, alive=alive_read, handover=handover, quota=quota)
+            keep(child, alive=alive_read, handover=handover, quota=quota, memory_bytes=limits.total_memory_bytes)
         os.close(alive_read)
         _become_confined(confinement, limits, mode=mode, uid=uid, gid=gid, channel=channel)
         _die_with_keeper(alive_write)

@@ -60,6 +60,7 @@ TRIBUTARY_CATALOG_URI = os.environ.get("TRIBUTARY_CATALOG_URI") or f"http://127.
 # How long any job may run, instead of its size's own limit.
 TRIBUTARY_JOB_SECONDS = int(os.environ.get("TRIBUTARY_JOB_SECONDS") or 0) or None
 # How much any job may write in all, instead of its size's own limit.
+TRIBUTARY_JOB_MEMORY_BYTES = int(os.environ.get("TRIBUTARY_JOB_MEMORY_BYTES") or 0) or None
 TRIBUTARY_JOB_DISK_BYTES = int(os.environ.get("TRIBUTARY_JOB_DISK_BYTES") or 0) or None
 # Who compares rows: embedded, spark, or auto, which asks Spark for what is larger than so many decoded bytes.
 TRIBUTARY_EXECUTOR = os.environ.get("TRIBUTARY_EXECUTOR") or "auto"

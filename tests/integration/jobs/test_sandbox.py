@@ -19,6 +19,8 @@ from tests.factories.fork_server import ROOT, Server
 from tests.integration.jobs.conftest import SECRET, Home
 
 pytestmark = pytest.mark.integration
+BASE_BYTES = 128 * 2**20
+"""More than the libraries take, of which most is shared with the server."""
 needs_sandbox = pytest.mark.usefixtures("confined")
 
 
@@ -533,3 +535,58 @@ os.symlink("/etc/shadow", {str(home.job / "data" / "link")!r})
         assert "REFUSED" in attempt(home, attempted)
     assert "GOT rows" in attempt(home, f"open({str(file)!r}).read()")
     assert "REFUSED" in attempt(home, f"open({str(file.parent / 'another')!r}, 'w').write('mine')")
+
+
+HOARDS = {
+    "twenty processes with a quarter each": """
+for _ in range(20):
+    if os.fork() == 0:
+        kept = bytearray(b"x") * (64 * 2**20)
+        time.sleep(60)
+        os._exit(0)
+""",
+    "orphans of orphans": """
+for _ in range(20):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            kept = bytearray(b"x") * (64 * 2**20)
+            time.sleep(60)
+        os._exit(0)
+""",
+    "files without a name": """
+for _ in range(20):
+    file = os.memfd_create("")
+    for _ in range(64):
+        os.write(file, bytes(2**20))
+""",
+}
+
+
+@needs_sandbox
+@pytest.mark.parametrize("hoard", HOARDS)
+def test_memory_is_limited_for_all_processes_together(home: Home, hoard: str) -> None:
+    source = f"import os, time{HOARDS[hoard]}time.sleep(60)\n"
+    started = time.monotonic()
+    ended, result = home.run(source, limits={"total_memory_bytes": 256 * 2**20 + BASE_BYTES})
+    assert (ended.code, result) == (123, None), ended.log
+    assert time.monotonic() - started < 45
+
+
+@needs_sandbox
+def test_memory_that_processes_share_counts_once(home: Home) -> None:
+    source = """
+import os, time
+kept = bytearray(b"x") * (128 * 2**20)
+children = []
+for _ in range(6):
+    child = os.fork()
+    if child == 0:
+        time.sleep(1)
+        os._exit(0)
+    children.append(child)
+for child in children:
+    os.waitpid(child, 0)
+"""
+    ended, _ = home.run(source, limits={"total_memory_bytes": 256 * 2**20 + BASE_BYTES})
+    assert ended.code == 0, ended.log

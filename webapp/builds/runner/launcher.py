@@ -19,6 +19,8 @@ from webapp.core.fork_server import CONNECT_SECONDS, LOST, READ_BYTES
 
 OVER_QUOTA = 122
 """Exit code of a job that wrote more than its limit `disk_bytes`, and was ended."""
+OVER_MEMORY = 123
+"""Exit code of a job that held more than its limit `total_memory_bytes` with all its processes, and was ended."""
 GRACE_SECONDS = 2
 
 

@@ -22,7 +22,7 @@ from webapp.builds.models import PublishedOutput, PublishedSpec
 from webapp.builds.queries.chains import find_folder_owner, find_head_sha
 from webapp.builds.rules import profiles
 from webapp.builds.runner import paths
-from webapp.builds.runner.launcher import Sandbox, launch
+from webapp.builds.runner.launcher import OVER_MEMORY, Sandbox, launch
 from webapp.builds.services import trees
 from webapp.core import doorbell, names
 from webapp.core.errors import AppError
@@ -118,6 +118,9 @@ def _run_import(*, root: Path, folder: Path) -> PublishResult:
         return read_message(PublishResult, answer)
     except ProtocolError as error:
         said = " ".join(printed[-3:])
+        if code == OVER_MEMORY:
+            most = profiles.PUBLISH.total_memory_bytes
+            return _fail(f"Importing the modules held more than {most:,} bytes of memory and was ended.")
         if code == SETUP_FAILED:
             return _fail(f"The sandbox for importing the modules could not be made: {said}")
         return _fail(f"Importing the modules ended with exit code {code} and no result ({error}). {said}".strip())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 import uuid
@@ -27,7 +28,7 @@ from webapp.builds.queries import planning
 from webapp.builds.rules import profiles
 from webapp.builds.rules.states import JobState
 from webapp.builds.runner import manifests, paths
-from webapp.builds.runner.launcher import OVER_QUOTA, Handle, launch, read_status
+from webapp.builds.runner.launcher import OVER_MEMORY, OVER_QUOTA, Handle, launch, read_status
 from webapp.builds.runner.logs import LogWriter
 from webapp.builds.runner.manifests import Place
 from webapp.builds.services import builds, interrupts, trees, uploads
@@ -173,6 +174,8 @@ class _Attempt:
             size=self.job.size,
             wall_s=settings.TRIBUTARY_JOB_SECONDS,
             disk_bytes=settings.TRIBUTARY_JOB_DISK_BYTES,
+            total_memory_bytes=settings.TRIBUTARY_JOB_MEMORY_BYTES,
+            machine_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         )
         handle = self._start(place, allowance)
         try:
@@ -186,6 +189,10 @@ class _Attempt:
             return
         if outcome == OVER_QUOTA:
             self._fail(_explain_quota(allowance.disk_bytes, self.job.size), code="disk_quota", exit_code=outcome)
+            return
+        if outcome == OVER_MEMORY:
+            reason = _explain_memory(allowance.total_memory_bytes, self.job.size)
+            self._fail(reason, code="memory_limit", exit_code=outcome)
             return
         self._finish(manifests.read_result(place=place, code=outcome), outcome, place)
 
@@ -601,6 +608,13 @@ class _Attempt:
 def _locate(table: str) -> str:
     location: str = catalog.get_metadata(table=table)["location"]
     return location
+
+
+def _explain_memory(total_memory_bytes: int, size: str) -> str:
+    return (
+        f"The job and all that it started held more than the {total_memory_bytes:,} bytes of memory of a job of size {size}, "
+        "and were ended: read less at a time, or declare a larger size"
+    )
 
 
 def _explain_quota(disk_bytes: int, size: str) -> str:

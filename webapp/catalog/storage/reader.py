@@ -24,7 +24,7 @@ MOST_RANGE_BYTES = 64 * 1024 * 1024
 MOST_AT_ONCE = 4
 """Processes that read for this one at a time; each may take a gigabyte."""
 PATIENCE_S = 5.0
-LIMITS = {"memory_bytes": 4 * 1024**3, "fsize": 0}
+LIMITS = {"memory_bytes": 4 * 1024**3, "total_memory_bytes": 2 * 1024**3, "fsize": 0}
 _room = threading.BoundedSemaphore(MOST_AT_ONCE)
 
 

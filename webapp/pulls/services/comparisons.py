@@ -19,7 +19,7 @@ from django.db.models import Q
 from jobs.protocol import DiffResult, ProtocolError, read_message, write_message
 from webapp.accounts.permissions import check_repository
 from webapp.accounts.services import record_audit
-from webapp.builds.runner.launcher import OVER_QUOTA, Handle, Sandbox, launch
+from webapp.builds.runner.launcher import OVER_MEMORY, OVER_QUOTA, Handle, Sandbox, launch
 from webapp.builds.runner.manifests import find_hosts
 from webapp.catalog import queries as catalog
 from webapp.core import clock, doorbell
@@ -44,7 +44,14 @@ COMPARE_TASK = "webapp.pulls.tasks.compare"
 LEASE = timedelta(seconds=15)
 RING_AGAIN = timedelta(seconds=10)
 TRIES = 2
-LIMITS = {"memory_bytes": 6 * 1024**3, "cpu_s": 1800, "nproc": 256, "fsize": 8 * 1024**3, "disk_bytes": 64 * 1024**3}
+LIMITS = {
+    "memory_bytes": 6 * 1024**3,
+    "cpu_s": 1800,
+    "nproc": 256,
+    "fsize": 8 * 1024**3,
+    "disk_bytes": 64 * 1024**3,
+    "total_memory_bytes": 4 * 1024**3,
+}
 ANSWER = "result.json"
 POLL_S = 0.25
 VERSION = 2
@@ -293,6 +300,10 @@ def _finish(answer: Path, code: int | None, held: Any, folder: Path) -> None:
     if code == OVER_QUOTA:
         message = f"The comparison wrote more than {LIMITS['disk_bytes']:,} bytes and was ended."
         held.update(state=states.FAILED, code="disk_limit", error=message, finished_at=now)
+        return
+    if code == OVER_MEMORY:
+        message = f"The comparison held more than {LIMITS['total_memory_bytes']:,} bytes of memory and was ended."
+        held.update(state=states.FAILED, code="memory_limit", error=message, finished_at=now)
         return
     try:
         result = read_message(DiffResult, answer)
