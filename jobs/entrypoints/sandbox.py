@@ -162,7 +162,7 @@ def confine(
     try:
         _die_with(parent)
         doors = None if mode == "off" else confinement.doors
-        channel = _start_relay(doors) if doors else None
+        channel = None if doors is None else _start_relay(doors)
         if mode == "user":
             _enter_user_namespace()
         if mode != "off":
@@ -232,9 +232,8 @@ def _become_confined(
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    if mode != "off" and confinement.doors is not None:
-        _call("unshare", _libc.unshare(_CLONE_NEWNET))
     if channel is not None:
+        _call("unshare", _libc.unshare(_CLONE_NEWNET))
         open_doors(channel, confinement.doors or ())
     if mode != "off":
         _build_root(confinement, uid, gid)
