@@ -20,3 +20,5 @@ table_branch_removed = Signal()
 table_dropped = Signal()
 # A table has another name (table, new_table, principal).
 table_renamed = Signal()
+# A table whose metadata is damaged is about to get other metadata (table, principal): what is open on it cannot go on.
+table_repairing = Signal()

@@ -42,6 +42,7 @@ TRIBUTARY_S3_KEYS = {
     if os.environ.get(variable)
 }
 # Files in tables' folders that nothing refers to are removed when they are so old; 0: never.
+TRIBUTARY_DELETED_BRANCH_HOURS = float(os.environ.get("TRIBUTARY_DELETED_BRANCH_HOURS") or 168)
 TRIBUTARY_ORPHAN_HOURS = float(os.environ.get("TRIBUTARY_ORPHAN_HOURS") or 72)
 # Room that is kept on the disks of home and warehouse for small writes; work that writes much waits below it.
 TRIBUTARY_RESERVE_BYTES = int(os.environ.get("TRIBUTARY_RESERVE_BYTES") or 1024**3)

@@ -108,10 +108,32 @@ class DatasetBranchView(DatasetEndpoint):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, dataset_id: int, branch: str) -> Response:  # noqa: ARG002 - DRF's signature
-        """Delete the pointer; its transactions stay, its children hang off its parent."""
+        """Delete the pointer; its transactions stay, its children hang off its parent, and it can be restored for a time."""
         dataset = self.find(dataset_id, action="write", branch=branch)
         services.delete_branch(dataset=dataset, name=branch, by=self.principal)
         return Response(status=204)
+
+
+class DeletedBranchesView(DatasetEndpoint):
+    """The deleted branches of a dataset that can be restored."""
+
+    @extend_schema(responses=shapes.DeletedBranchSerializer(many=True))
+    def get(self, request: Request, dataset_id: int) -> Response:
+        """List them, the last deleted first."""
+        found = queries.list_deleted_branches(self.find(dataset_id))
+        return Response(paginate(request._request, found, shapes.shape_deleted_branch))
+
+
+class DeletedBranchRestoreView(DatasetEndpoint):
+    """Bringing a deleted branch back."""
+
+    @extend_schema(request=None, responses={201: shapes.DatasetBranchSerializer})
+    def post(self, request: Request, dataset_id: int, deleted_id: int) -> Response:  # noqa: ARG002 - DRF's signature
+        """Restore a deleted branch with its transactions, where it stood."""
+        dataset = self.find(dataset_id)
+        deletion = queries.get_deleted_branch(dataset, deleted_id)
+        self.find(dataset_id, action="write", branch=deletion.name)
+        return Response(shapes.shape_branch(services.restore_branch(deletion=deletion, by=self.principal)), status=201)
 
 
 class TransactionsView(DatasetEndpoint):

@@ -21,7 +21,8 @@ class DatasetsConfig(AppConfig):
         """Connect to what the catalog asks and tells, and have fsck look at datasets."""
         from webapp.catalog import signals as catalog
         from webapp.core.fsck import register_check
-        from webapp.datasets.services import check_datasets
+        from webapp.core.sweeps import register_sweep
+        from webapp.datasets.services import check_datasets, sweep_deleted_branches, sweep_leftovers
 
         catalog.chain_requested.connect(find_chain)
         catalog.commit_checking.connect(check_commit)
@@ -30,6 +31,9 @@ class DatasetsConfig(AppConfig):
         catalog.table_branch_removed.connect(forget_branch)
         catalog.table_dropped.connect(forget_table)
         catalog.table_renamed.connect(rename_table)
+        catalog.table_repairing.connect(abort_open)
+        register_sweep(name="deleted branches", every_seconds=10, run=sweep_deleted_branches)
+        register_sweep(name="aborted transactions", every_seconds=30, run=sweep_leftovers)
         register_check(
             name="datasets",
             promise="branches show what their transactions ended with, one line each, one open transaction at most",
@@ -70,20 +74,28 @@ def record_commit(
     principal: Principal | None = None,
     **_kwargs: Any,
 ) -> None:
-    """Record a commit as a transaction; a staging branch is part of one that is open."""
+    """Record a commit as a transaction; a staging branch is part of one that is open, and what keeps deleted branches is none."""
     from webapp.datasets import queries, services
 
-    if not queries.is_staging(branch):
+    if not queries.is_staging(branch) and not queries.is_kept(branch):
         services.record_commit(
             table=table, branch=branch, before=before, after=after, operation=operation, by=principal
         )
 
 
-def forget_branch(*, table: str, branch: str, **_kwargs: Any) -> None:
+def forget_branch(*, table: str, branch: str, principal: Principal | None = None, **_kwargs: Any) -> None:
     """Drop the pointer of a branch that a client removed from the table."""
     from webapp.datasets import services
 
-    services.forget_branch(table=table, branch=branch)
+    services.forget_branch(table=table, branch=branch, by=principal)
+
+
+def abort_open(*, table: str, principal: Principal | None = None, **_kwargs: Any) -> None:
+    """Abort what is open on a table whose damaged metadata is being replaced."""
+    from webapp.datasets import services
+
+    reason = "The table's metadata was damaged and has been replaced."
+    services.abort_open_transactions(table=table, reason=reason, by=principal)
 
 
 def forget_table(*, table: str, **_kwargs: Any) -> None:

@@ -37,3 +37,9 @@ class DeleteBranchForm(forms.Form):
     """Which branch to delete."""
 
     name = forms.CharField(max_length=300)
+
+
+class RestoreBranchForm(forms.Form):
+    """Which deleted branch to bring back."""
+
+    deleted = forms.IntegerField(min_value=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, ClassVar
 
 from django.conf import settings
@@ -12,9 +13,15 @@ from webapp.core import clock, ids
 from webapp.datasets.rules import transactions as rules
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from django_stubs_ext.db.models import TypedModelMeta
 else:
     TypedModelMeta = object
+
+
+KEPT_PREFIX = "_deleted/"
+"""What the names of refs start with that keep the snapshots of deleted branches."""
 
 
 class Dataset(models.Model):
@@ -61,6 +68,43 @@ class DatasetBranch(models.Model):
         return f"{self.dataset_id}: {self.name}"
 
 
+class DeletedBranch(models.Model):
+    """A branch that somebody deleted: first what is to be done, then what it takes to bring it back, for a time."""
+
+    dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, related_name="deleted_branches")
+    branch = models.OneToOneField(DatasetBranch, null=True, on_delete=models.SET_NULL, related_name="deletion")
+    """Until it is gone: a crash in between is taken on from here."""
+    name = models.CharField(max_length=200)
+    parent = models.CharField(max_length=200, blank=True)
+    """The name of its parent; empty for a root."""
+    transaction = models.ForeignKey("Transaction", null=True, on_delete=models.CASCADE, related_name="+")
+    """The committed one that it showed."""
+    snapshot_id = models.BigIntegerField(null=True)
+    schema_id = models.IntegerField(null=True)
+    """With the two below where the table stood on the branch; None where it had nothing of its own there."""
+    spec_id = models.IntegerField(null=True)
+    order_id = models.IntegerField(null=True)
+    deleted_by = models.CharField(max_length=150, blank=True)
+    deleted_at = models.DateTimeField(default=clock.now)
+
+    class Meta(TypedModelMeta):
+        ordering: ClassVar = ["-deleted_at", "-pk"]
+        verbose_name_plural = "deleted branches"
+
+    def __str__(self) -> str:
+        return f"{self.dataset_id}: {self.name}, deleted"
+
+    @property
+    def kept_as(self) -> str:
+        """The name of the table's ref that keeps its snapshot."""
+        return f"{KEPT_PREFIX}{self.pk}"
+
+    @property
+    def restorable_until(self) -> datetime:
+        """When it is too late to bring it back."""
+        return self.deleted_at + timedelta(hours=settings.TRIBUTARY_DELETED_BRANCH_HOURS)
+
+
 class Transaction(models.Model):
     """One step of a branch's history: OPEN, then COMMITTED or ABORTED once."""
 
@@ -70,6 +114,10 @@ class Transaction(models.Model):
         DatasetBranch, null=True, on_delete=models.SET_NULL, related_name="own_transactions"
     )
     """The branch it was started on; None once that branch is deleted."""
+    deleted_branch = models.ForeignKey(
+        DeletedBranch, null=True, on_delete=models.SET_NULL, related_name="own_transactions"
+    )
+    """The same, while that branch can be brought back."""
     branch_name = models.CharField(max_length=200)
     """The name of that branch, kept for the history."""
     number = models.PositiveIntegerField()
@@ -141,3 +189,15 @@ class Transaction(models.Model):
     def is_open(self) -> bool:
         """Whether it still may be written, committed or aborted."""
         return self.state == rules.OPEN
+
+
+class Leftover(models.Model):
+    """What an aborted transaction has left in a table that could not be written then; removed as soon as it can be."""
+
+    transaction = models.OneToOneField(Transaction, on_delete=models.CASCADE, related_name="leftover")
+    branches = models.JSONField(default=list)
+    """Keys of the branches that shared it: they are to get a place of their own in the table."""
+    created_at = models.DateTimeField(default=clock.now)
+
+    def __str__(self) -> str:
+        return f"of {self.transaction_id}"

@@ -79,6 +79,18 @@ class DatasetBranchSerializer(serializers.Serializer[Any]):
     created_at = serializers.DateTimeField()
 
 
+class DeletedBranchSerializer(serializers.Serializer[Any]):
+    """A deleted branch that can be restored."""
+
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    parent = serializers.CharField(allow_null=True)  # type: ignore[assignment]  # DRF takes declared fields off the class
+    transaction = TransactionSerializer(allow_null=True)
+    deleted_by = serializers.CharField()
+    deleted_at = serializers.DateTimeField()
+    restorable_until = serializers.DateTimeField()
+
+
 class DatasetDetailSerializer(DatasetSerializer):
     """A dataset with its branches."""
 
@@ -134,6 +146,11 @@ def shape_dataset(dataset: Any) -> dict[str, Any]:
 def shape_branch(branch: Any) -> dict[str, Any]:
     """Return a branch as JSON."""
     return dict(DatasetBranchSerializer(branch).data)
+
+
+def shape_deleted_branch(branch: Any) -> dict[str, Any]:
+    """Return a deleted branch as JSON."""
+    return dict(DeletedBranchSerializer(branch).data)
 
 
 def shape_transaction(transaction: Any) -> dict[str, Any]:

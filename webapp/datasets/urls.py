@@ -18,6 +18,7 @@ page_urls: list[URLPattern | URLResolver] = [
     path("datasets/new", views.new_dataset, name="dataset-new"),
     path(f"{_DATASET}/branches", views.create_branch, name="dataset-branch-new"),
     path(f"{_DATASET}/branches/delete", views.delete_branch, name="dataset-branch-delete"),
+    path(f"{_DATASET}/branches/restore", views.restore_branch, name="dataset-branch-restore"),
     path("d/<path:path>", views.show_dataset, name="dataset"),
     path("r/<str:name>/datasets", views.list_repository_datasets, name="repository-datasets"),
 ]
@@ -26,6 +27,12 @@ api_urls: list[URLPattern | URLResolver] = [
     path(_DATASET, api.DatasetView.as_view(), name="api-dataset"),
     path(f"{_DATASET}/branches", api.DatasetBranchesView.as_view(), name="api-dataset-branches"),
     path(f"{_DATASET}/branches/<path:branch>", api.DatasetBranchView.as_view(), name="api-dataset-branch"),
+    path(f"{_DATASET}/deleted-branches", api.DeletedBranchesView.as_view(), name="api-dataset-deleted-branches"),
+    path(
+        f"{_DATASET}/deleted-branches/<int:deleted_id>/restore",
+        api.DeletedBranchRestoreView.as_view(),
+        name="api-dataset-deleted-branch-restore",
+    ),
     path(f"{_DATASET}/transactions", api.TransactionsView.as_view(), name="api-transactions"),
     path(_TRANSACTION, api.TransactionView.as_view(), name="api-transaction"),
     path(f"{_TRANSACTION}/commit", api.TransactionCommitView.as_view(), name="api-transaction-commit"),

@@ -111,8 +111,29 @@ def delete_branch(request: HttpRequest, dataset_id: int) -> HttpResponse:
     except AppError as error:
         messages.error(request, error.detail)
     else:
-        messages.success(request, f"Branch {name} is deleted. Its transactions stay in the history.")
+        messages.success(
+            request,
+            f"Branch {name} is deleted. Its transactions stay in the history, and it can be restored for a time.",
+        )
     return redirect(_address(dataset, tab="branches"))
+
+
+@require_POST
+def restore_branch(request: HttpRequest, dataset_id: int) -> HttpResponse:
+    """Bring a deleted branch of a dataset back from its page."""
+    principal = signed_in(request)
+    form = forms.RestoreBranchForm(request.POST)
+    dataset = queries.get_dataset(principal, dataset_id)
+    try:
+        number = form.cleaned_data["deleted"] if form.is_valid() else 0
+        deletion = queries.get_deleted_branch(dataset, number)
+        queries.get_dataset(principal, dataset_id, action="write", branch=deletion.name)
+        branch = services.restore_branch(deletion=deletion, by=principal)
+    except AppError as error:
+        messages.error(request, error.detail)
+        return redirect(_address(dataset, tab="branches"))
+    messages.success(request, f"Branch {branch.name} is back, with its transactions.")
+    return redirect(_address(dataset, branch=branch.name, tab="branches"))
 
 
 def _show(

@@ -33,8 +33,8 @@ from webapp.accounts.rules.scopes import READING_METHODS, SCOPES
 from webapp.accounts.services import create_token, grant_role
 from webapp.builds.models import Job
 from webapp.catalog.rules.endpoints import ENDPOINTS
-from webapp.datasets.queries import find_dataset
-from webapp.datasets.services import open_transaction
+from webapp.datasets.queries import find_dataset, list_deleted_branches
+from webapp.datasets.services import create_branch, delete_branch, open_transaction
 from webapp.pulls.models import PullDataset
 from webapp.pulls.services import open_pull
 from webapp.repositories.services import add_webhook
@@ -159,6 +159,8 @@ def world(home: Path) -> World:
     assert dataset is not None
     PullDataset.objects.create(pull=pull, path="/shop/raw", dataset=dataset, change="modified")
     opened = open_transaction(dataset=dataset, branch="fix", type="APPEND", by=maker)
+    create_branch(dataset=dataset, name="old", parent="master", by=maker)
+    delete_branch(dataset=dataset, name="old", by=maker)
     webhook = add_webhook(repository=repository, url="https://example.org/hook", events=["push"], secret="", by=maker)
     users = {role: User.objects.create_user(f"a-{role}", is_superuser=role == "admin") for role in ROLES}
     for role in ROLES[1:4]:
@@ -170,6 +172,7 @@ def world(home: Path) -> World:
             "number": pull.number, "webhook": webhook.pk, "dataset_id": dataset.pk, "build_id": build.pk,
             "job_id": Job.objects.filter(build=build).values_list("pk", flat=True).get(),
             "transaction": opened.pk, "token_id": 0, "name": "shop", "comment_id": 0,
+            "deleted_id": list_deleted_branches(dataset)[0].pk,
             "rest": "master/pipeline.toml", "own_branch": "fix",
         },
     )  # fmt: skip

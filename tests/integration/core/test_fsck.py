@@ -23,7 +23,8 @@ from webapp.catalog.storage.local_files import local_path
 from webapp.catalog.storage.reader import TableReader
 from webapp.catalog.storage.references import list_references
 from webapp.core import clock
-from webapp.datasets.models import Dataset, DatasetBranch, Transaction
+from webapp.datasets.models import Dataset, DatasetBranch, DeletedBranch, Transaction
+from webapp.datasets.services import delete_branch
 from webapp.git import locks
 from webapp.git.errors import GitError
 from webapp.git.values import Person
@@ -211,6 +212,16 @@ def test_staging_that_nobody_publishes_is_removed(dataset: Dataset, user: User) 
     Transaction.objects.filter(pk=opened.pk).update(state="ABORTED", closed_at=clock.now())
     DatasetBranch.objects.filter(dataset=dataset, name="dev").update(transaction=opened.parent)
     assert find() == [("staging_orphaned", f"/shop/orders@{opened.staging_branch}")]
+    assert look("--repair")["clean"]
+
+
+def test_what_keeps_a_deleted_branch_that_nobody_knows_is_removed(dataset: Dataset, user: User) -> None:
+    delete_branch(dataset=dataset, name="dev", by=make.who(user))
+    assert find() == []
+    deletion = DeletedBranch.objects.get()
+    about = f"/shop/orders@{deletion.kept_as}"
+    deletion.delete()
+    assert find() == [("kept_ref_orphaned", about)]
     assert look("--repair")["clean"]
 
 

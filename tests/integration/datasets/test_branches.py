@@ -153,9 +153,9 @@ def test_deleting_a_branch_of_git_aborts_what_is_open_on_it(dataset: Dataset, us
     opened = make.a_transaction(dataset, user, branch="feature", chain=("feature", "master"))
     make.a_transaction(other, user, branch="feature", chain=("feature", "master"))
 
-    count = services.delete_branch_in_folders(folders=["shop"], branch="feature", by=make.who(user))
+    keys = services.intend_deletions(folders=["shop"], branch="feature", by=make.who(user))
 
-    assert count == 1
+    assert services.carry_out_deletions(keys=keys, by=make.who(user)) == 1
     assert Transaction.objects.get(pk=opened.pk).state == "ABORTED"
     assert queries.find_branch(dataset, "feature") is None
     assert queries.find_branch(other, "feature") is not None

@@ -30,8 +30,9 @@ def delete_data(*, repository: Repository, branch: str, data: str, by: Principal
     if data == "keep":
         return
     folders = accounts.list_folders(repository=repository.name)
+    keys = datasets.intend_deletions(folders=folders, branch=branch, by=by)
     # Tables are rewritten one by one: not inside the block that holds the database's write lock.
-    transaction.on_commit(partial(datasets.delete_branch_in_folders, folders=folders, branch=branch, by=by))
+    transaction.on_commit(partial(datasets.carry_out_deletions, keys=keys, by=by))
 
 
 def answer_git_chain(*, dataset_path: str, branch: str, **_: Any) -> tuple[str, ...] | None:

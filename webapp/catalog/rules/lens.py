@@ -161,6 +161,11 @@ def forget(metadata: Metadata, branches: Iterable[str]) -> Metadata:
     }
 
 
+def keep(metadata: Metadata, name: str, head: int | None) -> Metadata:
+    """The metadata with a ref of an internal name that keeps a snapshot from being expired; it tracks nothing."""
+    return metadata if head is None else {**metadata, "refs": {**metadata["refs"], name: _branch_ref(head)}}
+
+
 def branches_of(metadata: Metadata) -> set[str]:
     """Every branch that exists on the table besides master."""
     refs = {name for name, ref in metadata["refs"].items() if ref["type"] == "branch" and name != MAIN_REF}

@@ -1,6 +1,13 @@
 """Everything that changes namespaces, tables and views."""
 
-from webapp.catalog.services.branches import create_branch, drop_branch, drop_staging, publish_staging
+from webapp.catalog.services.branches import (
+    create_branch,
+    drop_branch,
+    drop_staging,
+    publish_staging,
+    retire_branch,
+    revive_branch,
+)
 from webapp.catalog.services.namespaces import create_namespace, drop_namespace, ensure_namespace, update_properties
 from webapp.catalog.services.staged_files import check_staged, close_job_folders, open_job_folders
 from webapp.catalog.services.tables import (
@@ -39,5 +46,7 @@ __all__ = [
     "register_view",
     "rename_table",
     "rename_view",
+    "retire_branch",
+    "revive_branch",
     "update_properties",
 ]

@@ -42,6 +42,45 @@ def drop_branch(*, tables: Iterable[str], branch: str) -> None:
     _change_all(list(tables), lambda metadata: _without(metadata, branch), by=None, absent_is_fine=True)
 
 
+def retire_branch(*, table: str, branch: str, kept_as: str | None) -> Pointer | None:
+    """Remove a branch from a table, and keep its snapshot under an internal name; None for not at all.
+
+    Returns where it pointed; None where it had nothing of its own.
+    """
+    if branch == MASTER:
+        message = "Branch master cannot be dropped: drop the table instead"
+        raise Refused(message)
+    before: list[Pointer | None] = []
+
+    def change(metadata: Metadata) -> Metadata:
+        pointer = lens.pointer(metadata, branch)
+        before[:] = [pointer]
+        if pointer is None:
+            return metadata
+        without = lens.forget(metadata, {branch})
+        return without if kept_as is None else lens.keep(without, kept_as, pointer.snapshot_id)
+
+    _change_all([table], change, by=None, absent_is_fine=True)
+    return before[0] if before else None
+
+
+def revive_branch(*, table: str, branch: str, pointer: Pointer, kept_as: str) -> None:
+    """Make a retired branch again, where it pointed.
+
+    Raises:
+        AlreadyExists: there is another one of its name.
+
+    """
+
+    def change(metadata: Metadata) -> Metadata:
+        if lens.own_state(metadata, branch) is not None:
+            message = f"Branch {branch} exists on {table} already"
+            raise AlreadyExists(message)
+        return lens.set_state(lens.forget(metadata, {kept_as}), branch, pointer.state, now_ms=now_ms())
+
+    _change_all([table], change, by=None)
+
+
 def drop_staging(*, tables: Iterable[str], staging: str) -> None:
     """Remove what a job or a transaction that was given up had written."""
     drop_branch(tables=tables, branch=staging)

@@ -97,7 +97,12 @@ def write_next(row: TableRow, base: Metadata, after: Metadata) -> MetadataFile:
 
 
 def swap(
-    moves: Sequence[Move], *, by: Principal | None, check: bool = True, inside: Callable[[], None] | None = None
+    moves: Sequence[Move],
+    *,
+    by: Principal | None,
+    check: bool = True,
+    first: Callable[[], object] | None = None,
+    inside: Callable[[], None] | None = None,
 ) -> None:
     """Move the pointers of all tables, or of none.
 
@@ -105,6 +110,7 @@ def swap(
         moves: what to move; the files are on disk already.
         by: the actor, None for the application itself.
         check: whether the layers above may object to the writes.
+        first: called in the atomic block before anything is checked or moved.
         inside: called in the atomic block after the pointers moved; what it raises undoes them.
 
     Raises:
@@ -115,6 +121,8 @@ def swap(
     asked_to_commit = False
     try:
         with writing():
+            if first is not None:
+                first()
             # In one order, so that two commits to the same tables never wait in a circle.
             for move in sorted(moves, key=lambda move: move.row.id):
                 _move(move, by=by, check=check)

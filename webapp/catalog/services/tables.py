@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from uuid import uuid4
 
 from django.db import IntegrityError, transaction
@@ -258,8 +259,10 @@ def register_table(
     if row.location != metadata["location"] or (base is not None and base["table-uuid"] != metadata["table-uuid"]):
         message = f"Cannot overwrite {ref.table}: the metadata is of another table"
         raise Malformed(message)
+    # Nobody can commit to damaged metadata, and nothing open is to keep it from being replaced.
+    first = partial(signals.table_repairing.send, sender=Table, table=ref.table, principal=by) if base is None else None
     try:
-        swap([_overwrite(plain, row, base, metadata)], by=by, inside=inside)
+        swap([_overwrite(plain, row, base, metadata)], by=by, first=first, inside=inside)
     except LostRace:
         raise _too_busy(ref) from None
     return load_table(plain, by=by)

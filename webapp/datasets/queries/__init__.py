@@ -14,7 +14,7 @@ from webapp.core.errors import Conflict, InvalidInput, NotFound, PermissionDenie
 from webapp.core.numbers import read_count
 from webapp.core.prepared import Prepared
 from webapp.datasets import signals
-from webapp.datasets.models import Dataset, DatasetBranch, Transaction
+from webapp.datasets.models import KEPT_PREFIX, Dataset, DatasetBranch, DeletedBranch, Transaction
 from webapp.datasets.rules import ancestry
 from webapp.datasets.rules import transactions as rules
 
@@ -230,6 +230,25 @@ def get_fallback_chain(*, path: str, branch: str) -> tuple[str, ...]:
 def is_staging(branch: str) -> bool:
     """Return whether a table branch is one that a transaction is written through."""
     return branch.startswith(STAGING_PREFIX)
+
+
+def is_kept(branch: str) -> bool:
+    """Return whether a table branch is what keeps a deleted one's snapshot."""
+    return branch.startswith(KEPT_PREFIX)
+
+
+def list_deleted_branches(dataset: Dataset) -> QuerySet[DeletedBranch]:
+    """Return the branches that can be brought back, the last deleted first."""
+    return dataset.deleted_branches.filter(branch=None).select_related("transaction")
+
+
+def get_deleted_branch(dataset: Dataset, number: int) -> DeletedBranch:
+    """Return one of the branches that can be brought back."""
+    found = list_deleted_branches(dataset).filter(pk=number).first()
+    if found is None:
+        message = f"{dataset.path} has no deleted branch {number} that could be restored."
+        raise NotFound(message)
+    return found
 
 
 def check_not_internal(branch: str) -> None:

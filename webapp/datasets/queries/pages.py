@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from webapp.accounts.rules.principals import Principal
-    from webapp.datasets.models import Dataset, Transaction
+    from webapp.datasets.models import Dataset, DeletedBranch, Transaction
 
 PAGE_SIZE = 50
+MOST_DELETED = 50
+"""Deleted branches on the page; the REST API has all of them."""
 _BRANCHES = Count("branches", filter=~Q(branches__name__startswith=queries.INTERNAL_PREFIX))
 # The picker lists so many branches; all are on the tab of branches, which searches.
 MOST_CHOICES = 100
@@ -153,6 +155,8 @@ class DatasetPage:
     history: history.History | None = None
     aborted: bool = True
     starts: Sequence[tuple[str, str]] = ()
+    deleted: Sequence[DeletedBranch] = ()
+    """Branches that can be brought back."""
     table: TablePanel | None = None
 
 
@@ -314,6 +318,7 @@ def _read_panel(dataset: Dataset, branch: str, asked: Asked, schema: SchemaView)
     if asked.tab == "branches":
         return {
             "tree": history.read_tree(dataset, q=asked.q, page=asked.branch_page),
+            "deleted": list(queries.list_deleted_branches(dataset)[:MOST_DELETED]),
             "protected": history.list_protected_ids(dataset),
             "history": history.read_history(dataset, branch=branch, aborted=asked.aborted, page=asked.page),
             "aborted": asked.aborted,

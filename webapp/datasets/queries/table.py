@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from webapp.catalog.rules.pointers import BranchState
     from webapp.datasets.models import Dataset, Transaction
 
-BRANCH, TAG, OPEN = "branch", "tag", "open"
+BRANCH, TAG, OPEN, DELETED = "branch", "tag", "open", "deleted"
 TRACKS, FOLLOWS, FALLS_BACK = "tracks", "follows", "falls-back"
 
 
 @dataclass(frozen=True)
 class RefMark:
-    """A branch, a tag or the staging branch of an open transaction, at the snapshot where it stands."""
+    """A branch, a tag, the staging branch of an open transaction or what keeps a deleted branch, where it stands."""
 
     name: str
     kind: str
@@ -105,7 +105,7 @@ class BranchPage:
     total: int
     has_more: bool
     internal: int
-    """Branches of open transactions and reviews, which are not listed."""
+    """Branches of open transactions, of reviews and deleted ones, which are not listed."""
 
     @property
     def text(self) -> str:
@@ -239,9 +239,14 @@ def _mark_refs(metadata: Metadata) -> dict[int, list[RefMark]]:
     marks: dict[int, list[RefMark]] = {}
     for name, head in _list_heads(metadata).items():
         ref = metadata["refs"][branch_properties.ref_of_branch(name)]
-        kind = OPEN if ref["type"] == BRANCH and name.startswith(queries.INTERNAL_PREFIX) else ref["type"]
-        marks.setdefault(head, []).append(RefMark(name, kind))
+        marks.setdefault(head, []).append(RefMark(name, _kind_of_ref(name, ref["type"])))
     return marks
+
+
+def _kind_of_ref(name: str, stated: str) -> str:
+    if stated != BRANCH or not name.startswith(queries.INTERNAL_PREFIX):
+        return stated
+    return DELETED if queries.is_kept(name) else OPEN
 
 
 def _find_transactions(dataset: Dataset, snapshots: Iterable[int]) -> dict[int, Transaction]:

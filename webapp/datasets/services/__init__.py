@@ -1,16 +1,22 @@
 """Everything that writes datasets, their branches and transactions."""
 
 from webapp.datasets.services.checking import check_datasets
+from webapp.datasets.services.deletions import (
+    carry_out_deletions,
+    delete_branch,
+    forget_branch,
+    intend_deletions,
+    restore_branch,
+    sweep_deleted_branches,
+)
 from webapp.datasets.services.transactions import (
+    abort_open_transactions,
     abort_transaction,
     check_commit,
     check_nothing_open,
     commit_transactions,
     create_branch,
     create_dataset,
-    delete_branch,
-    delete_branch_in_folders,
-    forget_branch,
     forget_dataset,
     get_or_create_dataset,
     open_transaction,
@@ -18,10 +24,13 @@ from webapp.datasets.services.transactions import (
     register_dataset,
     rename_dataset,
     start_transaction,
+    sweep_leftovers,
 )
 
 __all__ = [
+    "abort_open_transactions",
     "abort_transaction",
+    "carry_out_deletions",
     "check_commit",
     "check_datasets",
     "check_nothing_open",
@@ -29,13 +38,16 @@ __all__ = [
     "create_branch",
     "create_dataset",
     "delete_branch",
-    "delete_branch_in_folders",
     "forget_branch",
     "forget_dataset",
     "get_or_create_dataset",
+    "intend_deletions",
     "open_transaction",
     "record_commit",
     "register_dataset",
     "rename_dataset",
+    "restore_branch",
     "start_transaction",
+    "sweep_deleted_branches",
+    "sweep_leftovers",
 ]

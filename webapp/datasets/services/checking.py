@@ -14,7 +14,7 @@ from webapp.catalog.rules.errors import DamagedTable, NoSuchTable
 from webapp.catalog.rules.refs import TableRef, table_ref
 from webapp.core.fsck import Finding, Note
 from webapp.datasets import queries
-from webapp.datasets.models import Dataset, DatasetBranch, Transaction
+from webapp.datasets.models import KEPT_PREFIX, Dataset, DatasetBranch, Transaction
 from webapp.datasets.rules import transactions as rules
 from webapp.datasets.services.transactions import register_dataset
 
@@ -181,6 +181,17 @@ def _check_staging(state: _State) -> Iterator[Finding]:
                 problem="No open transaction is written through this staging branch.",
                 way_out="Remove the staging branch.",
                 repair=partial(catalog.drop_staging, tables=[dataset.table], staging=branch),
+            )
+        elif (
+            queries.is_kept(branch)
+            and not dataset.deleted_branches.filter(pk=branch.removeprefix(KEPT_PREFIX)).exists()
+        ):
+            yield Finding(
+                code="kept_ref_orphaned",
+                object=f"{dataset.path}@{branch}",
+                problem="It keeps the snapshot of a deleted branch that cannot be restored any more.",
+                way_out="Remove the ref.",
+                repair=partial(catalog.drop_branch, tables=[dataset.table], branch=branch),
             )
         elif not branch.startswith(queries.INTERNAL_PREFIX):
             yield Finding(

@@ -6,6 +6,7 @@ catalog its own permissions, and builds the rights of who started them.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +19,17 @@ from webapp.catalog import queries as catalog_queries
 from webapp.catalog import services as catalog
 from webapp.catalog.rules.pointers import Pointer
 from webapp.core import clock, names
-from webapp.core.errors import Conflict, InvalidInput
+from webapp.core.errors import AppError, Conflict, InvalidInput
 from webapp.core.prepared import Prepared
 from webapp.datasets import queries, signals
-from webapp.datasets.models import Dataset, DatasetBranch, Transaction
+from webapp.datasets.models import Dataset, DatasetBranch, Leftover, Transaction
 from webapp.datasets.rules import ancestry, summaries
 from webapp.datasets.rules import transactions as rules
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
 
+logger = logging.getLogger(__name__)
 _LOCKED = Prepared(lambda table: Dataset.objects.select_for_update().filter(table=table), str)
 """A dataset by its table, locked where the database locks rows."""
 _LAST = Prepared(
@@ -130,8 +132,8 @@ def create_branch(
     """
     names.check_branch_name(name)
     with database.atomic():
-        _lock([dataset])
-        _check_name_is_free(dataset, name)
+        lock([dataset])
+        check_name_is_free(dataset, name)
         start = None if transaction is None else queries.get_transaction(dataset, transaction)
         if start is not None:
             queries.check_usable_base(dataset, start)
@@ -145,44 +147,6 @@ def create_branch(
             by=by, verb="create_dataset_branch", object=f"{dataset.path}@{name}", detail={"parent": parent}
         )
     return branch
-
-
-def delete_branch(*, dataset: Dataset, name: str, by: Principal | None, abort_open: bool = False) -> None:
-    """Delete the pointer; its transactions stay and its children hang off its parent.
-
-    Raises:
-        Conflict: it is master, or a transaction is open on it and `abort_open` is not given.
-
-    """
-    with database.atomic():
-        _lock([dataset])
-        branch = queries.get_branch(dataset, name)
-        if name == names.MASTER:
-            message = f"{dataset.path}: master is the table's main branch and cannot be deleted."
-            raise Conflict(message, code="master_stays")
-        opened = dataset.transactions.filter(dataset_branch=branch, state=rules.OPEN).first()
-        if opened is not None and abort_open:
-            abort_transaction(transaction=opened, reason=f"Branch {name} was deleted.", by=None)
-        elif opened is not None:
-            message = f"Transaction {opened.pk} is open on {dataset.path}, branch {name}: commit or abort it first."
-            raise Conflict(message, code="transaction_open", transaction=opened.pk)
-        _remove_pointer(dataset, branch)
-        catalog.drop_branch(tables=[dataset.table], branch=name)
-        accounts.record_audit(by=by, verb="delete_dataset_branch", object=f"{dataset.path}@{name}")
-
-
-def delete_branch_in_folders(*, folders: Iterable[str], branch: str, by: Principal | None) -> int:
-    """Delete the branch on every dataset under these top folders, as deleting it in Git does; return how many."""
-    found = [
-        row.dataset
-        for folder in folders
-        for row in DatasetBranch.objects.filter(name=branch, dataset__path__istartswith=f"/{folder.strip('/')}/")
-        .select_related("dataset")
-        .order_by("dataset_id")
-    ]
-    for dataset in found:
-        delete_branch(dataset=dataset, name=branch, by=by, abort_open=True)
-    return len(found)
 
 
 def open_transaction(
@@ -203,7 +167,7 @@ def open_transaction(
     """
     rules.check_type(type)
     with database.atomic():
-        _lock([dataset])
+        lock([dataset])
         pointer = queries.find_branch(dataset, branch) or _add_branch_from_chain(dataset, branch, chain)
         rules.check_may_open(dataset=dataset.path, branch=branch, standing=queries.standing_of(pointer))
         _start_from_parent(pointer)
@@ -235,7 +199,7 @@ def commit_transactions(
 ) -> list[Transaction]:
     """Make what was staged visible on the branch, for all the transactions at once or for none."""
     with database.atomic():
-        _lock([row.dataset for row in transactions])
+        lock([row.dataset for row in transactions])
         rows = {row.dataset.table: row for row in _reload(transactions)}
         for row in rows.values():
             _check_may_commit(row, branch=branch, staging=staging)
@@ -265,20 +229,21 @@ def commit_transactions(
 
 
 def abort_transaction(*, transaction: Transaction, reason: str, by: Principal | None = None) -> Transaction:
-    """End a transaction without effect: nothing of it is visible, and its branch points to the last committed one."""
+    """End a transaction without effect: nothing of it is visible, and its branch points to the last committed one.
+
+    This needs the database alone. What it leaves in the table is removed at once, or as soon as the table can be written.
+    """
     with database.atomic():
-        _lock([transaction.dataset])
+        lock([transaction.dataset])
         (row,) = _reload([transaction])
         rules.check_transition(transaction=row.pk, state=row.state, to=rules.ABORTED)
         row.state = rules.ABORTED
         row.reason = reason[:400]
         row.closed_at = rules.not_before(clock.now(), row.started_at)
         row.save()
+        shared = [pointer for pointer in row.pointers.select_related("dataset") if pointer.pk != row.dataset_branch_id]
         for pointer in list(row.pointers.select_related("dataset")):
             _point(pointer, row.parent)
-            if pointer.pk != row.dataset_branch_id:
-                _pin(pointer, row.parent)
-        catalog.drop_staging(tables=[row.dataset.table], staging=row.staging_branch)
         accounts.record_audit(
             by=by,
             verb="abort_transaction",
@@ -288,7 +253,48 @@ def abort_transaction(*, transaction: Transaction, reason: str, by: Principal | 
             detail={"transaction": row.pk, "reason": reason[:400]},
         )
         signals.transaction_aborted.send(sender=Transaction, transaction=row, reason=reason)
+        try:
+            with database.atomic():
+                _clean_table(row, shared)
+        except AppError as error:
+            # Damaged, full, away, or others keep committing: the transaction is over all the same.
+            logger.warning("transaction %s is aborted, and its table is cleaned later: %s", row.pk, error.detail)
+            Leftover.objects.create(transaction=row, branches=[pointer.pk for pointer in shared])
     return row
+
+
+def abort_open_transactions(*, table: str, reason: str, by: Principal | None) -> int:
+    """Abort what is open on a table; return how many that were."""
+    opened = Transaction.objects.filter(dataset__table=table, state=rules.OPEN).select_related("dataset")
+    for row in opened:
+        abort_transaction(transaction=row, reason=reason, by=by)
+    return len(opened)
+
+
+def sweep_leftovers() -> dict[str, int]:
+    """Clean tables that could not be written when a transaction on them was aborted."""
+    cleaned = 0
+    for leftover in Leftover.objects.select_related("transaction__dataset").order_by("pk"):
+        row = leftover.transaction
+        try:
+            with database.atomic():
+                lock([row.dataset])
+                shared = row.dataset.branches.filter(pk__in=leftover.branches, transaction=row.parent_id)
+                _clean_table(row, shared.select_related("dataset"))
+                leftover.delete()
+        except AppError:
+            # Not yet; readers do not see what is left.
+            continue
+        cleaned += 1
+    return {"tables cleaned after aborted transactions": cleaned}
+
+
+def _clean_table(row: Transaction, shared: Iterable[DatasetBranch]) -> None:
+    """Remove what an aborted transaction had staged, and give those that shared it a place of their own."""
+    for pointer in shared:
+        _pin(pointer, row.parent)
+    if row.staging_branch:
+        catalog.drop_staging(tables=[row.dataset.table], staging=row.staging_branch)
 
 
 def check_commit(*, table: str, branch: str, by: Principal | None) -> None:
@@ -322,7 +328,7 @@ def record_commit(
         dataset = _LOCKED.first(table)
         if dataset is None:
             dataset = register_dataset(table=table, by=by)
-            _lock([dataset])
+            lock([dataset])
         pointer = queries.find_branch(dataset, branch)
         if pointer is None and before is None and _adopt_branch(dataset, branch, after):
             return None
@@ -346,14 +352,6 @@ def record_commit(
     return row
 
 
-def forget_branch(*, table: str, branch: str) -> None:
-    """Drop the pointer of a branch that a client removed from the table."""
-    dataset = Dataset.objects.filter(table=table).first()
-    pointer = None if dataset is None else queries.find_branch(dataset, branch)
-    if dataset is not None and pointer is not None and branch != names.MASTER:
-        _remove_pointer(dataset, pointer)
-
-
 def _adopt_branch(dataset: Dataset, name: str, after: Pointer) -> bool:
     """Record a branch that a client made at a snapshot of another branch; nothing was written, so no transaction."""
     made_by = (
@@ -364,12 +362,12 @@ def _adopt_branch(dataset: Dataset, name: str, after: Pointer) -> bool:
     )
     if after.snapshot_id is None or made_by is None:
         return False
-    _check_name_is_free(dataset, name)
+    check_name_is_free(dataset, name)
     _add_branch(dataset, name, parent=_find_branch_of(dataset, made_by), transaction=made_by)
     return True
 
 
-def _lock(datasets: Iterable[Dataset]) -> None:
+def lock(datasets: Iterable[Dataset]) -> None:
     """Let one writer at a time decide about a dataset's branches; in one order, so that two never wait in a circle."""
     ids = sorted({dataset.pk for dataset in datasets})
     list(Dataset.objects.select_for_update().filter(pk__in=ids).order_by("pk").values_list("pk"))
@@ -384,7 +382,8 @@ def _reload(transactions: Iterable[Transaction]) -> list[Transaction]:
     )
 
 
-def _check_name_is_free(dataset: Dataset, name: str) -> None:
+def check_name_is_free(dataset: Dataset, name: str) -> None:
+    """Refuse a name that another branch of the dataset has, in whatever case."""
     taken = dataset.branches.filter(name_lower=name.lower()).values_list("name", flat=True).first()
     if taken is not None:
         message = f"{dataset.path} already has the branch {taken}."
@@ -402,12 +401,6 @@ def _choose_parent(dataset: Dataset, *, parent: str | None, start: Transaction |
     return branch
 
 
-def _remove_pointer(dataset: Dataset, branch: DatasetBranch) -> None:
-    branch.children.update(parent=branch.parent)
-    branch.delete()
-    signals.branch_removed.send(sender=DatasetBranch, dataset=dataset, branch=branch.name)
-
-
 def _find_branch_of(dataset: Dataset, transaction: Transaction) -> DatasetBranch | None:
     """Return the branch that a transaction was made on; master where that one is deleted."""
     return transaction.dataset_branch or queries.find_branch(dataset, names.MASTER)
@@ -422,7 +415,7 @@ def _add_branch(
 
 
 def _add_branch_from_chain(dataset: Dataset, name: str, chain: Sequence[str], *, pin: bool = True) -> DatasetBranch:
-    _check_name_is_free(dataset, name)
+    check_name_is_free(dataset, name)
     existing = {branch.name: branch for branch in dataset.branches.select_related("transaction__parent")}
     origin = ancestry.first_existing((fallback for fallback in chain if fallback != name), existing)
     if origin is None:

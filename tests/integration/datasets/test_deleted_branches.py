@@ -1,0 +1,257 @@
+"""A deleted branch can be brought back for a time; a deletion that a crash cut is finished; then its snapshot is let go."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from tests.factories import datasets as make
+from webapp.catalog.models import Table
+from webapp.catalog.rules.branch_properties import tracked_branches
+from webapp.catalog.storage import metadata_files
+from webapp.catalog.storage.local_files import local_path
+from webapp.core import clock
+from webapp.core.errors import AppError, Conflict, NotFound
+from webapp.datasets import queries, services
+from webapp.datasets.models import DatasetBranch, DeletedBranch, Leftover, Transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from django.test import Client
+    from rest_framework.test import APIClient
+
+    from webapp.accounts.models import User
+    from webapp.datasets.models import Dataset
+
+pytestmark = [pytest.mark.integration, pytest.mark.django_db, pytest.mark.usefixtures("home")]
+ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
+
+
+@pytest.fixture
+def written(dataset: Dataset, user: User) -> Dataset:
+    """Rows on master; on dev another column and more rows, in transactions of its own."""
+    table = make.a_pyiceberg(user).load_table(dataset.table)
+    with table.update_schema() as update:
+        update.union_by_name(ROWS.schema)
+    table.append(ROWS)
+    table = make.a_pyiceberg(user, "dev").load_table(dataset.table)
+    wide = ROWS.append_column("word", pa.array(["a", "b"]))
+    with table.update_schema() as update:
+        update.union_by_name(wide.schema)
+    table.append(wide)
+    return dataset
+
+
+def metadata_of(dataset: Dataset) -> dict[str, Any]:
+    row = Table.objects.get(name=dataset.table.rpartition(".")[2])
+    return metadata_files.read_anew(row.metadata_location).metadata
+
+
+def rows_on(dataset: Dataset, user: User, branch: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = make.a_pyiceberg(user, branch).load_table(dataset.table).scan().to_arrow().to_pylist()
+    return rows
+
+
+def delete(dataset: Dataset, user: User, name: str = "dev") -> DeletedBranch:
+    services.delete_branch(dataset=dataset, name=name, by=make.who(user))
+    return queries.list_deleted_branches(dataset)[0]
+
+
+def test_a_deleted_branch_leaves_nothing_but_its_snapshot(written: Dataset, user: User) -> None:
+    head = metadata_of(written)["refs"]["dev"]["snapshot-id"]
+    deletion = delete(written, user)
+    metadata = metadata_of(written)
+    assert "dev" not in metadata["refs"]
+    assert tracked_branches(metadata["properties"]) == set()
+    assert metadata["refs"][deletion.kept_as]["snapshot-id"] == head
+    assert rows_on(written, user, "dev") == rows_on(written, user, "")
+
+
+def test_a_restored_branch_is_what_it_was(written: Dataset, user: User) -> None:
+    before, rows = metadata_of(written), rows_on(written, user, "dev")
+    own = set(Transaction.objects.filter(branch_name="dev").values_list("pk", "number"))
+    branch = services.restore_branch(deletion=delete(written, user), by=make.who(user))
+    after = metadata_of(written)
+    assert after["refs"] == before["refs"]
+    assert after["properties"] == before["properties"]
+    assert rows_on(written, user, "dev") == rows
+    assert set(branch.own_transactions.values_list("pk", "number")) == own
+    assert branch.parent is not None
+    assert branch.parent.name == "master"
+    assert not DeletedBranch.objects.exists()
+    make.a_pyiceberg(user, "dev").load_table(written.table).append(ROWS.append_column("word", pa.array(["c", "d"])))
+    assert len(rows_on(written, user, "dev")) == len(rows) + 2
+
+
+def test_the_name_may_be_taken_meanwhile(written: Dataset, user: User) -> None:
+    deletion = delete(written, user)
+    services.create_branch(dataset=written, name="Dev", parent="master", by=make.who(user))
+    with pytest.raises(Conflict, match="already has the branch Dev"):
+        services.restore_branch(deletion=deletion, by=make.who(user))
+    services.delete_branch(dataset=written, name="Dev", by=make.who(user))
+    services.restore_branch(deletion=deletion, by=make.who(user))
+
+
+def test_an_empty_branch_and_one_that_shares_come_back(written: Dataset, user: User) -> None:
+    for name, parent in (("child", "dev"), ("root", None)):
+        services.create_branch(dataset=written, name=name, parent=parent, by=make.who(user))
+        was = queries.get_branch(written, name)
+        found = metadata_of(written)
+        services.restore_branch(deletion=delete(written, user, name), by=make.who(user))
+        assert queries.get_branch(written, name).transaction_id == was.transaction_id
+        assert metadata_of(written)["refs"] == found["refs"]
+        assert metadata_of(written)["properties"] == found["properties"]
+
+
+def test_after_its_time_it_is_gone(written: Dataset, user: User, settings: Any) -> None:
+    deletion = delete(written, user)
+    assert services.sweep_deleted_branches()["deleted branches ended"] == 0
+    settings.TRIBUTARY_DELETED_BRANCH_HOURS = 2
+    DeletedBranch.objects.update(deleted_at=clock.now() - timedelta(hours=3))
+    assert services.sweep_deleted_branches()["deleted branches ended"] == 1
+    assert deletion.kept_as not in metadata_of(written)["refs"]
+    assert Transaction.objects.filter(branch_name="dev").exists()
+    with pytest.raises(NotFound):
+        queries.get_deleted_branch(written, deletion.pk)
+
+
+def test_without_a_time_nothing_is_kept(written: Dataset, user: User, settings: Any) -> None:
+    settings.TRIBUTARY_DELETED_BRANCH_HOURS = 0
+    services.delete_branch(dataset=written, name="dev", by=make.who(user))
+    assert not DeletedBranch.objects.exists()
+    assert list(metadata_of(written)["refs"]) == ["main"]
+
+
+def test_expiring_snapshots_spares_what_can_be_restored(written: Dataset, user: User) -> None:
+    rows = rows_on(written, user, "dev")
+    head = metadata_of(written)["refs"]["dev"]["snapshot-id"]
+    deletion = delete(written, user)
+    table = make.a_pyiceberg(user).load_table(written.table)
+    with pytest.raises(ValueError, match="protected"):
+        table.maintenance.expire_snapshots().by_id(head).commit()
+    services.restore_branch(deletion=deletion, by=make.who(user))
+    assert rows_on(written, user, "dev") == rows
+
+
+def test_a_deletion_that_a_crash_cut_is_finished(written: Dataset, user: User) -> None:
+    services.intend_deletions(folders=["/shop"], branch="dev", by=make.who(user))
+    assert queries.find_branch(written, "dev") is not None
+    assert services.sweep_deleted_branches()["deletions of branches resumed"] == 0
+    DeletedBranch.objects.update(deleted_at=clock.now() - timedelta(minutes=1))
+    assert services.sweep_deleted_branches()["deletions of branches resumed"] == 1
+    assert queries.find_branch(written, "dev") is None
+    assert queries.list_deleted_branches(written)[0].deleted_by == "ines"
+
+
+def test_nobody_writes_or_reads_what_is_kept(written: Dataset, user: User) -> None:
+    deletion = delete(written, user)
+    answer = make.a_client(user, deletion.kept_as).load(written.table)
+    assert answer.status == 403, answer.body
+
+
+def test_a_branch_that_a_client_removed_is_restored_while_its_snapshot_is_there(written: Dataset, user: User) -> None:
+    rows = rows_on(written, user, "dev")
+    answer = make.a_client(user).commit(written.table, {"action": "remove-snapshot-ref", "ref-name": "dev"})
+    assert answer.status == 200, answer.body
+    [deletion] = queries.list_deleted_branches(written)
+    services.restore_branch(deletion=deletion, by=make.who(user))
+    assert rows_on(written, user, "dev") == rows
+
+
+def test_restore_by_rest(written: Dataset, user: User, api_client: Callable[..., APIClient]) -> None:
+    deletion = delete(written, user)
+    client = api_client(user)
+    [listed] = client.get(f"/api/v1/datasets/{written.pk}/deleted-branches").json()["results"]
+    assert (listed["name"], listed["parent"], listed["deleted_by"]) == ("dev", "master", "ines")
+    path = f"/api/v1/datasets/{written.pk}/deleted-branches/{deletion.pk}/restore"
+    assert api_client(make.a_user("olek", is_admin=False)).post(path).status_code == 404
+    answer = client.post(path)
+    assert (answer.status_code, answer.json()["name"]) == (201, "dev")
+    assert client.post(path).status_code == 404
+
+
+def test_restore_on_the_page(written: Dataset, user: User, signed: Client) -> None:
+    deletion = delete(written, user)
+    page = signed.get("/d/shop/orders?tab=branches").content.decode()
+    assert "Deleted branches" in page
+    assert f'value="{deletion.pk}"' in page
+    assert "deleted branch</span>" in signed.get("/d/shop/orders?tab=catalog").content.decode()
+    answer = signed.post(f"/datasets/{written.pk}/branches/restore", {"deleted": deletion.pk}, follow=True)
+    assert "Branch dev is back" in answer.content.decode()
+    assert "Deleted branches" not in signed.get("/d/shop/orders?tab=branches").content.decode()
+    answer = signed.post(f"/datasets/{written.pk}/branches/restore", {"deleted": "x"}, follow=True)
+    assert "no deleted branch" in answer.content.decode()
+
+
+@pytest.fixture
+def damaged(written: Dataset, user: User) -> tuple[Transaction, str]:
+    """A table with an open transaction, into which something was written, whose current metadata is then cut."""
+    opened = make.a_transaction(written, user, branch="dev")
+    services.create_branch(dataset=written, name="child", parent="dev", by=make.who(user))
+    make.fill(opened, user)
+    row = Table.objects.get(name="orders")
+    earlier: str = metadata_of(written)["metadata-log"][-1]["metadata-file"]
+    local_path(row.metadata_location).write_bytes(b"{")
+    metadata_files.forget_all()
+    return opened, earlier
+
+
+def test_a_transaction_on_a_damaged_table_can_be_aborted_and_is_cleaned_later(
+    damaged: tuple[Transaction, str], written: Dataset, user: User
+) -> None:
+    opened, _ = damaged
+    row = Table.objects.get(name="orders")
+    whole = metadata_files.store_of(row.metadata_location)
+    services.abort_transaction(transaction=opened, reason="The build was cancelled.")
+    opened.refresh_from_db()
+    assert opened.state == "ABORTED"
+    branch = queries.get_branch(written, "dev")
+    assert branch.transaction_id == opened.parent_id
+    assert services.sweep_leftovers() == {"tables cleaned after aborted transactions": 0}
+    assert Leftover.objects.count() == 1
+    assert whole.read(row.metadata_location) == b"{"
+
+
+def test_overwriting_a_damaged_table_aborts_what_is_open_on_it(
+    damaged: tuple[Transaction, str], written: Dataset, user: User
+) -> None:
+    opened, earlier = damaged
+    body = {"name": "orders", "metadata-location": earlier, "overwrite": True}
+    answer = make.a_client(user).call("POST", "namespaces/shop/register", body)
+    assert answer.status == 200, answer.body
+    opened.refresh_from_db()
+    assert (opened.state, opened.reason) == ("ABORTED", "The table's metadata was damaged and has been replaced.")
+    services.sweep_leftovers()
+    assert not Leftover.objects.exists()
+    metadata = metadata_of(written)
+    assert opened.staging_branch not in metadata["refs"]
+    assert DatasetBranch.objects.get(dataset=written, name="child").transaction_id == opened.parent_id
+    assert metadata["refs"]["child"]["snapshot-id"] == metadata["refs"]["dev"]["snapshot-id"]
+    make.write(make.a_client(user, "dev"), written)
+
+
+def test_a_whole_table_is_not_overwritten_under_an_open_transaction(written: Dataset, user: User) -> None:
+    opened = make.a_transaction(written, user, branch="dev")
+    earlier = metadata_of(written)["metadata-log"][-2]["metadata-file"]
+    body = {"name": "orders", "metadata-location": earlier, "overwrite": True}
+    assert make.a_client(user).call("POST", "namespaces/shop/register", body).status == 409
+    opened.refresh_from_db()
+    assert opened.state == "OPEN"
+
+
+def test_a_branch_of_a_damaged_table_is_deleted_when_the_table_is_whole_again(
+    damaged: tuple[Transaction, str], written: Dataset, user: User
+) -> None:
+    _, earlier = damaged
+    keys = services.intend_deletions(folders=["shop"], branch="dev", by=make.who(user))
+    assert services.carry_out_deletions(keys=keys, by=make.who(user)) == 0
+    with pytest.raises(AppError):
+        services.delete_branch(dataset=written, name="child", by=make.who(user))
+    body = {"name": "orders", "metadata-location": earlier, "overwrite": True}
+    assert make.a_client(user).call("POST", "namespaces/shop/register", body).status == 200
+    assert services.carry_out_deletions(keys=keys, by=make.who(user)) == 1
+    assert queries.find_branch(written, "dev") is None
