@@ -14,10 +14,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import requests
+
 from tests.factories.broker import empty_broker
+from tests.factories.builds import ROOT
 from tests.factories.disks import filled
 from tests.factories.installation import Installation
 
+CLOCK = "clock-shift"
+DAMAGED = "damaged"
+"""A table that is there to be damaged."""
+JUMPS = (120, -120, 86_400, -86_400)
 KILLED = ("web", "worker-quick", "worker-builds", "sweep", "fork-server")
 
 
@@ -39,6 +46,11 @@ def list_faults(installation: Installation, dice: random.Random, *, seconds: flo
         Fault("a warehouse that is read-only", lambda: hold_read_only(installation.home / "warehouse", seconds)),
         Fault("a database that does not answer", lambda: hold_database(installation.home, seconds)),
         Fault("a broker without its messages", lambda: empty_broker(installation.home)),
+        Fault("a damaged table", lambda: damage_table(installation, seconds)),
+        *(
+            Fault(f"a clock that jumps by {shift} s", lambda shift=shift: move_clock(installation.home, shift, seconds))
+            for shift in JUMPS
+        ),
     ]
 
 
@@ -100,3 +112,38 @@ def hold_database(home: Path, seconds: float) -> None:
         connection.execute("BEGIN IMMEDIATE")
         time.sleep(seconds)
         connection.execute("ROLLBACK")
+
+
+def damage_table(installation: Installation, seconds: float) -> None:
+    """Cut the current metadata file of a table that nobody writes; it answers, or says that it is damaged."""
+    token = installation.make_token()
+    table = f"{installation.catalog}/v1/namespaces/plain/tables/{DAMAGED}"
+    answer = requests.get(table, headers={"Authorization": f"Bearer {token}"}, timeout=30)
+    path = Path(answer.json()["metadata-location"].removeprefix("file://"))
+    whole, mode = path.read_bytes(), path.stat().st_mode
+    path.chmod(0o600)
+    path.write_bytes(whole[: len(whole) // 2])
+    try:
+        time.sleep(seconds)
+        answer = requests.get(table, headers={"Authorization": f"Bearer {token}"}, timeout=30)
+        assert answer.status_code in {200, 503}, answer.text
+    finally:
+        path.write_bytes(whole)
+        path.chmod(mode)
+
+
+def build_clock(folder: Path) -> dict[str, str]:
+    """Compile the clock that tests move; the environment of whoever is to go by it."""
+    library = folder / "clock.so"
+    source = ROOT / "tests" / "fakes" / "clock" / "clock.c"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", str(library), str(source)], check=True)
+    return {"LD_PRELOAD": str(library), "CLOCK_SHIFT": str(folder / CLOCK)}
+
+
+def move_clock(home: Path, shift: int, seconds: float) -> None:
+    """Set the clock of web and workers forward or back for a while."""
+    (home.parent / CLOCK).write_text(str(shift))
+    try:
+        time.sleep(seconds)
+    finally:
+        (home.parent / CLOCK).write_text("0")

@@ -17,6 +17,7 @@ from pyiceberg.exceptions import CommitFailedException
 from tests.factories.builds import HEAD, PIPELINE, make_transform
 from tests.factories.installation import Installation
 from tests.faults.client import Client
+from tests.faults.faults import DAMAGED
 from tests.faults.ledger import Ledger
 
 BRANCHES: tuple[str | None, ...] = (None, "side/a", "side/b")
@@ -55,7 +56,8 @@ class Load:
         """Make the repository, the table and the first rows, before any fault."""
         catalog = self._catalog(None)
         catalog.create_namespace("plain")
-        catalog.create_table(TABLE, schema=ROWS)
+        for name in (TABLE, f"plain.{DAMAGED}"):
+            catalog.create_table(name, schema=ROWS)
         self._must(self.author.post("/repositories", json={"name": "shop", "template": "empty"}), 201)
         self._must(self.author.post("/repositories/shop/members", json={"user": "rita", "role": "maintainer"}), 201)
         self.raw = str(self._must(self.author.post("/datasets", json={"path": "/shop/raw"}), 201)["id"])

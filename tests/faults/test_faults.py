@@ -18,7 +18,7 @@ from tests.factories.disks import small_disk
 from tests.factories.installation import PASSWORD, Installation, running_installation
 from tests.factories.postgres import ask_database
 from tests.faults.client import Client
-from tests.faults.faults import Fault, list_faults, read_parts
+from tests.faults.faults import Fault, build_clock, list_faults, read_parts
 from tests.faults.load import Load
 
 pytestmark = pytest.mark.integration
@@ -34,7 +34,9 @@ def installation(tmp_path: Path) -> Iterator[Installation]:
     home.mkdir(mode=0o700)
     with (
         small_disk(home, size="2g"),
-        running_installation(home, TRIBUTARY_DEMO="0", SPARK_REMOTE="sc://localhost:1") as running,
+        running_installation(
+            home, TRIBUTARY_DEMO="0", SPARK_REMOTE="sc://localhost:1", **build_clock(tmp_path)
+        ) as running,
     ):
         yield running
 

@@ -14,7 +14,7 @@ from webapp.core import java
 
 
 class Command(BaseCommand):
-    """`manage.py install_debian`: the browser with fonts, PostgreSQL, Redis, OpenSSL, Java."""
+    """`manage.py install_debian`: the browser with fonts, PostgreSQL, Redis, OpenSSL, a compiler, strace, Java."""
 
     help = "Install the Debian packages that tests need."
     requires_system_checks: list[str] = []
@@ -52,6 +52,11 @@ def _list_missing() -> list[str]:
         missing.append("openssl")
     if shutil.which("redis-server") is None:
         missing.append("redis-server")
+    if shutil.which("cc") is None:
+        missing.append("gcc")
+        missing.append("libc6-dev")
+    if shutil.which("strace") is None:
+        missing.append("strace")
     if java.find_java()[0] is None:
         missing.append("openjdk-17-jre-headless")
     return missing

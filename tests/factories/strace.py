@@ -1,0 +1,34 @@
+"""Kills a process at its N-th system call that writes: strace waits for that call and delivers SIGKILL instead of it."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.factories.builds import wait_until
+
+WRITES = "fsync,fdatasync,pwrite64,write,rename,renameat,renameat2,link,linkat,unlink,unlinkat,ftruncate,mkdir"
+
+
+@contextlib.contextmanager
+def killing_at(pid: int, number: int, *, calls: str = WRITES) -> Iterator[None]:
+    """Within the block the first thread, of the process or of one below it, that comes to its N-th such call is killed."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "strace"
+        inject = f"inject={calls}:signal=SIGKILL:when={number}"
+        command = ["strace", "-f", "-p", str(pid), "-o", "/dev/null", "-e", f"trace={calls}", "-e", inject]
+        with output.open("wb") as log:
+            tracer = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            wait_until(lambda: b"attached" in output.read_bytes() or tracer.poll() is not None, seconds=20)
+            assert tracer.poll() is None or b"attached" in output.read_bytes(), output.read_text()
+            yield
+        finally:
+            tracer.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                tracer.wait(10)
+            tracer.kill()
