@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,6 @@ class Installation:
     home: Path
     port: int
     process: subprocess.Popen[bytes]
-    environment: Mapping[str, str]
 
     @property
     def url(self) -> str:
@@ -62,8 +61,8 @@ class Installation:
 
 
 @contextlib.contextmanager
-def running_installation(home: Path, **more: str) -> Iterator[Installation]:
-    """Start it as a user does, wait for the demo and for Spark where they are wanted, and stop it with Ctrl-C."""
+def running_installation(home: Path) -> Iterator[Installation]:
+    """Start it as a user does, wait for the demo and for Spark, and stop it with Ctrl-C."""
     port = find_free_port()
     environment = {
         **os.environ,
@@ -72,7 +71,6 @@ def running_installation(home: Path, **more: str) -> Iterator[Installation]:
         "TRIBUTARY_DEMO": "1",
         "TRIBUTARY_ADMIN_PASSWORD": PASSWORD,
         **database_of(home),
-        **more,
     }
     output = (home / "run.out").open("wb")
     process = subprocess.Popen(
@@ -84,11 +82,10 @@ def running_installation(home: Path, **more: str) -> Iterator[Installation]:
         start_new_session=True,
     )
     try:
-        installation = Installation(home=home, port=port, process=process, environment=environment)
+        installation = Installation(home=home, port=port, process=process)
         wait_until(lambda: _is_up(installation), seconds=60, every=0.5)
-        if environment["TRIBUTARY_DEMO"] == "1":
-            token = installation.make_token()
-            wait_until(lambda: _is_loaded(installation, token), seconds=PATIENCE_S, every=1)
+        token = installation.make_token()
+        wait_until(lambda: _is_loaded(installation, token), seconds=PATIENCE_S, every=1)
         yield installation
     except AssertionError as error:
         logs = "\n".join(f"--- {path.name}\n{path.read_text()[-3000:]}" for path in (home / "logs").glob("*.log"))

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import random
-import signal
 import sqlite3
 import subprocess
 import time
@@ -19,7 +16,7 @@ import requests
 from tests.factories.broker import empty_broker
 from tests.factories.builds import ROOT
 from tests.factories.disks import filled
-from tests.factories.installation import Installation
+from tests.factories.supervised import SupervisedStack, find_process, list_descendants
 
 CLOCK = "clock-shift"
 DAMAGED = "damaged"
@@ -36,58 +33,38 @@ class Fault:
     happen: Callable[[], None]
 
 
-def list_faults(installation: Installation, dice: random.Random, *, seconds: float) -> list[Fault]:
+def list_faults(stack: SupervisedStack, dice: random.Random, *, seconds: float) -> list[Fault]:
     """Return one fault of each kind; those that last do so for some seconds."""
-    kills = [Fault(f"kill -9 in {part}", lambda part=part: kill_in(installation, part, dice)) for part in KILLED]
+    kills = [Fault(f"kill -9 in {part}", lambda part=part: kill_in(stack, part, dice)) for part in KILLED]
     return [
         *kills,
-        Fault("kill -9 of a job", lambda: kill_a_job(installation, dice)),
-        Fault("a full disk", lambda: fill_disk(installation.home, seconds)),
-        Fault("a warehouse that is read-only", lambda: hold_read_only(installation.home / "warehouse", seconds)),
-        Fault("a database that does not answer", lambda: hold_database(installation.home, seconds)),
-        Fault("a broker without its messages", lambda: empty_broker(installation.home)),
-        Fault("a damaged table", lambda: damage_table(installation, seconds)),
+        Fault("kill -9 of a job", lambda: kill_a_job(stack, dice)),
+        Fault("a full disk", lambda: fill_disk(stack.home, seconds)),
+        Fault("a warehouse that is read-only", lambda: hold_read_only(stack.home / "warehouse", seconds)),
+        Fault("a database that does not answer", lambda: hold_database(stack.home, seconds)),
+        Fault("a broker without its messages", lambda: empty_broker(stack.home)),
+        Fault("a damaged table", lambda: damage_table(stack, seconds)),
         *(
-            Fault(f"a clock that jumps by {shift} s", lambda shift=shift: move_clock(installation.home, shift, seconds))
+            Fault(f"a clock that jumps by {shift} s", lambda shift=shift: move_clock(stack.home, shift, seconds))
             for shift in JUMPS
         ),
     ]
 
 
-def read_parts(home: Path) -> dict[str, dict[str, object]]:
-    """Return what the supervisor says of its parts."""
-    parts: dict[str, dict[str, object]] = json.loads((home / "run" / "parts.json").read_text())
-    return parts
+def kill_in(stack: SupervisedStack, part: str, dice: random.Random) -> None:
+    """kill -9 of one process of a part: the one that was started, or in web one that it started."""
+    pid = stack.status()[part]["pid"]
+    process = find_process(pid) if pid else None
+    if process is not None:
+        dice.choice([process, *(list_descendants(pid) if part == "web" else [])]).kill()
 
 
-def list_tree(pid: int) -> list[int]:
-    """Return a process and all below it."""
-    tree = [pid]
-    for process in tree:
-        with contextlib.suppress(OSError):
-            for task in Path(f"/proc/{process}/task").iterdir():
-                tree += [int(child) for child in (task / "children").read_text().split()]
-    return tree
-
-
-def kill_in(installation: Installation, part: str, dice: random.Random) -> None:
-    """kill -9 of one process of a part: the one that was started, or one that it started."""
-    pid = read_parts(installation.home)[part]["pid"]
-    if isinstance(pid, int):
-        _kill(dice.choice(list_tree(pid) if part == "web" else [pid]))
-
-
-def kill_a_job(installation: Installation, dice: random.Random) -> None:
+def kill_a_job(stack: SupervisedStack, dice: random.Random) -> None:
     """kill -9 of a process below the fork server, where there is one."""
-    pid = read_parts(installation.home)["fork-server"]["pid"]
-    below = list_tree(pid)[1:] if isinstance(pid, int) else []
+    pid = stack.status()["fork-server"]["pid"]
+    below = list_descendants(pid) if pid else []
     if below:
-        _kill(dice.choice(below))
-
-
-def _kill(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+        dice.choice(below).kill()
 
 
 def fill_disk(home: Path, seconds: float) -> None:
@@ -114,18 +91,18 @@ def hold_database(home: Path, seconds: float) -> None:
         connection.execute("ROLLBACK")
 
 
-def damage_table(installation: Installation, seconds: float) -> None:
+def damage_table(stack: SupervisedStack, seconds: float) -> None:
     """Cut the current metadata file of a table that nobody writes; it answers, or says that it is damaged."""
-    token = installation.make_token()
-    table = f"{installation.catalog}/v1/namespaces/plain/tables/{DAMAGED}"
-    answer = requests.get(table, headers={"Authorization": f"Bearer {token}"}, timeout=30)
+    headers = {"Authorization": f"Bearer {stack.token}"}
+    table = f"http://127.0.0.1:{stack.port}/iceberg/v1/namespaces/plain/tables/{DAMAGED}"
+    answer = requests.get(table, headers=headers, timeout=30)
     path = Path(answer.json()["metadata-location"].removeprefix("file://"))
     whole, mode = path.read_bytes(), path.stat().st_mode
     path.chmod(0o600)
     path.write_bytes(whole[: len(whole) // 2])
     try:
         time.sleep(seconds)
-        answer = requests.get(table, headers={"Authorization": f"Bearer {token}"}, timeout=30)
+        answer = requests.get(table, headers=headers, timeout=30)
         assert answer.status_code in {200, 503}, answer.text
     finally:
         path.write_bytes(whole)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -21,9 +21,9 @@ class Ledger:
         """Note what a client was told of a write."""
         self.outcomes[key] = outcome
 
-    def check(self, present: Iterable[str]) -> None:
-        """Fail unless what is there agrees with what was told."""
-        counts = Counter(present)
+    def check(self, present: Iterable[str], *, inherited: Container[str] = ()) -> None:
+        """Fail unless what is there, but for what a branch had from its parent, agrees with what was told."""
+        counts = Counter(key for key in present if key not in inherited)
         lost = [key for key, outcome in self.outcomes.items() if outcome == "acknowledged" and not counts[key]]
         doubled = [key for key, count in counts.items() if count > 1]
         risen = [key for key, outcome in self.outcomes.items() if outcome == "refused" and counts[key]]

@@ -15,8 +15,8 @@ from tests.contract.catalog.test_catalog_kill import kill_children_too
 from tests.factories.builds import HEAD, PIPELINE, Stack, make_transform, running_stack, wait_until
 from tests.factories.committer import Committer, Order
 from tests.factories.strace import killing_at
+from tests.factories.supervised import Process, list_descendants
 from tests.faults.client import Client
-from tests.faults.faults import list_tree
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 ALL = range(1, 200)
@@ -47,10 +47,11 @@ def test_a_commit_killed_at_a_call_is_there_or_not_and_once_when_repeated(
     for number in numbers:
         sent: list[int | None] = []
         commit = threading.Thread(target=lambda sent=sent: sent.append(committer.append()))
-        with killing_at(list_tree(victim.process.pid)[-1], number):
+        worker = find_worker(victim.process.pid)
+        with killing_at(worker.pid, number):
             commit.start()
-            wait_until(lambda sent=sent: not commit.is_alive() or not lives(victim), seconds=30, every=0.02)
-        survived = lives(victim)
+            wait_until(lambda worker=worker: not commit.is_alive() or not worker.lives, seconds=30, every=0.02)
+        survived = worker.lives
         if not survived:
             kill_children_too(victim.process)
             victim.process = serve(victim.home, victim.port, victim.more)
@@ -71,6 +72,12 @@ def check_end(numbers: Sequence[int], last: int, *, survived: bool) -> None:
     assert survived is (numbers is ALL), f"call {last}"
 
 
+def find_worker(parent: int) -> Process:
+    """Return the process that answers below granian's parent."""
+    wait_until(lambda: bool(list_descendants(parent)), seconds=30)
+    return list_descendants(parent)[-1]
+
+
 def make_table(server: Server) -> str:
     client = Committer(Order(server.port, server.token, "calls.t", 0))
     assert client.send("POST", "/iceberg/v1/namespaces", {"namespace": ["calls"]})[0] == 200
@@ -83,11 +90,6 @@ def read_chain(committer: Committer) -> list[int]:
     """Return the snapshots of master, oldest first."""
     view = committer.send("GET", committer.path)[1]["metadata"]
     return [entry["snapshot-id"] for entry in view["snapshot-log"]]
-
-
-def lives(server: Server) -> bool:
-    """Whether the process that serves is there."""
-    return server.process.poll() is None and len(list_tree(server.process.pid)) > 1
 
 
 @numbers_of(20, 50, 75)
@@ -116,20 +118,16 @@ def merge_once(stack: Stack, number: int) -> bool:
     stack.commit({"pipelines/totals.py": source(number)}, branch=branch)
     body = {"title": f"Change {number}", "source": branch}
     pull = stack.call("POST", "/repositories/shop/pulls", json=body, expect=201)["number"]
-    web = stack.parts["web"].pid
+    worker = find_worker(stack.parts["web"].pid)
     client = Client(stack.url, stack.token)
     path, key, answers = f"/repositories/shop/pulls/{pull}/merge", str(uuid4()), []
     merge = threading.Thread(
         target=lambda: answers.append(client.send("POST", path, key=key, json={"bypass": True, "rebuild": "modified"}))
     )
-    with killing_at(list_tree(web)[-1], number):
+    with killing_at(worker.pid, number):
         merge.start()
-        wait_until(lambda: not merge.is_alive() or len(list_tree(web)) < 2, seconds=40, every=0.02)
-    survived = len(list_tree(web)) > 1
-    if not survived:
-        stack.kill("web")
-        stack.start_part("web")
-        wait_until(stack.is_up, seconds=60)
+        wait_until(lambda: not merge.is_alive() or not worker.lives, seconds=40, every=0.02)
+    survived = worker.lives
     merge.join(150)
     assert answers, f"call {number}: the merge has no final answer"
 
