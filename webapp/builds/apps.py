@@ -13,6 +13,7 @@ class BuildsConfig(AppConfig):
         """Connect the receivers, the sweeps and the checks."""
         from webapp.builds.services import checking, queue, receivers, sweeping
         from webapp.core.fsck import register_check
+        from webapp.core.stamps import register_stamps
         from webapp.core.sweeps import register_sweep
         from webapp.datasets.signals import git_chain_requested, transaction_aborted, transaction_committed
         from webapp.repositories.signals import branch_deleted, commit_created
@@ -22,6 +23,7 @@ class BuildsConfig(AppConfig):
         git_chain_requested.connect(receivers.answer_git_chain, dispatch_uid="builds.answer_git_chain")
         for closed in (transaction_committed, transaction_aborted):
             closed.connect(queue.follow_closed_transaction, dispatch_uid="builds.follow_closed_transaction")
+        register_stamps(*sweeping.STAMPS)
         register_sweep(name="builds", every_seconds=2, run=sweeping.sweep_builds)
         register_sweep(name="build folders", every_seconds=3600, run=sweeping.sweep_folders)
         register_check(

@@ -13,6 +13,7 @@ class PullsConfig(AppConfig):
         """Connect the receivers, the sweeps and the checks."""
         from webapp.builds.signals import build_finished
         from webapp.core.fsck import register_check
+        from webapp.core.stamps import register_stamps
         from webapp.core.sweeps import register_sweep
         from webapp.datasets.signals import changes_requested, row_urls_requested, transaction_committed
         from webapp.pulls.services import checking, comparisons, merging, receivers, sides
@@ -25,6 +26,7 @@ class PullsConfig(AppConfig):
         build_finished.connect(receivers.follow_build, dispatch_uid="pulls.follow_build")
         changes_requested.connect(receivers.answer_changes, dispatch_uid="pulls.answer_changes")
         row_urls_requested.connect(receivers.answer_row_urls, dispatch_uid="pulls.answer_row_urls")
+        register_stamps(*comparisons.STAMPS, merging.STAMP)
         register_sweep(name="comparisons", every_seconds=3, run=comparisons.sweep_comparisons)
         register_sweep(name="merges", every_seconds=5, run=merging.sweep_merges)
         register_sweep(name="base sides", every_seconds=60, run=sides.sweep_reviews)

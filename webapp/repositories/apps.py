@@ -1,5 +1,7 @@
 """The app of Git repositories."""
 
+from datetime import timedelta
+
 from django.apps import AppConfig
 
 
@@ -13,8 +15,11 @@ class RepositoriesConfig(AppConfig):
         """Register the sweeps, for what a crash lost and what is due again, and tell webhooks of pushes."""
         from webapp.core.fsck import register_check
         from webapp.core.queries import register_part
+        from webapp.core.stamps import Stamp, register_stamps
         from webapp.core.sweeps import register_sweep
         from webapp.repositories import signals
+        from webapp.repositories.models import BranchDeletion, Delivery
+        from webapp.repositories.rules.webhooks import MOST_TRIES, pause_after
         from webapp.repositories.services import (
             check_repositories,
             check_repositories_part,
@@ -27,6 +32,10 @@ class RepositoriesConfig(AppConfig):
         from webapp.repositories.services.webhooks import follow_commit
 
         signals.commit_created.connect(follow_commit, dispatch_uid="repositories.follow_commit")
+        register_stamps(
+            Stamp(BranchDeletion.objects.all, "created_at"),
+            Stamp(lambda: Delivery.objects.exclude(due_at=None), "due_at", pause_after(MOST_TRIES - 1) or timedelta()),
+        )
         register_sweep(name="repository heads", every_seconds=3, run=sweep_settled_heads)
         register_sweep(name="repository locks", every_seconds=3, run=sweep_locks)
         register_sweep(name="unfinished objects", every_seconds=3600, run=sweep_leftovers)

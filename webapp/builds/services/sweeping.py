@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime, timedelta
+from datetime import timedelta
+from math import inf
 
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef
@@ -15,9 +16,10 @@ from webapp.builds.rules.states import BUILD_ENDS, BuildState, JobState
 from webapp.builds.runner import paths
 from webapp.builds.runner.logs import LogWriter
 from webapp.builds.services import builds, interrupts, publication, queue, trees, uploads
-from webapp.builds.services.running import MAX_LOST
+from webapp.builds.services.running import LEASE, MAX_LOST, PAUSE
 from webapp.core import clock, doorbell
 from webapp.core.errors import AppError
+from webapp.core.stamps import Stamp
 from webapp.datasets import services as datasets
 from webapp.datasets.models import Transaction
 from webapp.datasets.rules.transactions import OPEN
@@ -28,7 +30,15 @@ HELD_UP_S = 2.0
 """A database that lets nobody write for so long is busy."""
 MOVING = (JobState.RUN_PENDING, JobState.RUNNING, JobState.ABORT_PENDING)
 KEEP_UPLOADS = timedelta(days=1)
-_publications_rung: dict[int, datetime] = {}
+STAMPS = (
+    Stamp(lambda: Job.objects.filter(state=JobState.RUN_PENDING), "rung_at"),
+    Stamp(lambda: Job.objects.filter(state=JobState.RUN_PENDING), "due_at", PAUSE),
+    Stamp(lambda: Job.objects.filter(state__in=[JobState.RUNNING, JobState.ABORT_PENDING]), "lease_until", LEASE),
+    Stamp(lambda: Build.objects.filter(state=BuildState.RESOLVING), "rung_at"),
+    Stamp(lambda: Publication.objects.filter(status=PENDING), "created_at"),
+)
+"""What this sweep waits for."""
+_publications_rung: dict[int, float] = {}
 """When this loop last rang for a publication, whose row does not say; one loop runs per installation."""
 
 
@@ -157,13 +167,14 @@ def abort_orphaned_transactions() -> int:
 
 def ring_pending_publications() -> int:
     """Ring again for commits whose JobSpecs were not published."""
-    limit = clock.now() - RING_AGAIN
-    due = Publication.objects.filter(status=PENDING, created_at__lt=limit).select_related("repository")
+    late = clock.now() - RING_AGAIN
+    due = Publication.objects.filter(status=PENDING, created_at__lt=late).select_related("repository")
     count = 0
     for each in due:
-        if _publications_rung.get(each.pk, limit) > limit:
+        now = time.monotonic()
+        if now - _publications_rung.get(each.pk, -inf) < RING_AGAIN.total_seconds():
             continue
-        _publications_rung[each.pk] = clock.now()
+        _publications_rung[each.pk] = now
         with transaction.atomic():
             try:
                 publication.request_or_drop(publication=each)

@@ -27,6 +27,7 @@ from webapp.core.errors import Unavailable
 from webapp.core.fork_server import LOST, SETUP_FAILED
 from webapp.core.room import wait_for_room
 from webapp.core.spark_folders import open_spark_folder
+from webapp.core.stamps import Stamp
 from webapp.pulls.diffs.schema import diff_artifact
 from webapp.pulls.models import Comparison, PullDataset
 from webapp.pulls.queries.artifacts import artifact_folder
@@ -43,6 +44,11 @@ if TYPE_CHECKING:
 COMPARE_TASK = "webapp.pulls.tasks.compare"
 LEASE = timedelta(seconds=15)
 RING_AGAIN = timedelta(seconds=10)
+STAMPS = (
+    Stamp(lambda: Comparison.objects.filter(state=states.RUNNING), "lease_until", LEASE),
+    Stamp(lambda: Comparison.objects.filter(state=states.QUEUED), "created_at"),
+)
+"""What the sweep waits for."""
 TRIES = 2
 LIMITS = {
     "memory_bytes": 6 * 1024**3,

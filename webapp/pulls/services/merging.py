@@ -18,6 +18,7 @@ from webapp.accounts.services import record_audit
 from webapp.builds import services as builds
 from webapp.core import clock
 from webapp.core.errors import AppError, Conflict, InvalidInput
+from webapp.core.stamps import Stamp
 from webapp.datasets import queries as datasets
 from webapp.git.values import Person
 from webapp.pulls.errors import MergeBlocked
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from webapp.builds.models import Build
 
 RESUME_AFTER = timedelta(seconds=5)
+STAMP = Stamp(lambda: Merge.objects.filter(state__in=(states.PREPARED, states.LANDED)), "created_at")
+"""What the sweep waits for."""
 
 
 def merge_pull(
