@@ -6,6 +6,10 @@ import sys
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["run"]:
+        from webapp.core.handed_over import find_home, hand_over
+
+        hand_over(find_home())
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.config.settings")
     from django.core.management import execute_from_command_line
 

@@ -142,7 +142,7 @@ def detect_mode() -> Mode:
     parent = os.getpid()
     child = os.fork()
     if child == 0:
-        confine(_probe, Confinement(), Limits(memory_bytes=None), mode=mode, parent=parent)
+        confine(_probe, Confinement(ports=()), Limits(memory_bytes=None), mode=mode, parent=parent)
     return mode if os.waitpid(child, 0)[1] == 0 else "off"
 
 

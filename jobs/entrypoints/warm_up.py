@@ -1,8 +1,9 @@
 """Runs what jobs run on a Spark server that is starting, so that the first job finds it warm.
 
 `python -m jobs.entrypoints.warm_up <mark>`: waits for the server, meanwhile importing its client; the file <mark> appears
-when it is done. The server's address comes in `SPARK_REMOTE`, since a token is part of it and anybody may read a command
-line. The tables are made in the server's private folder for temporary files and dropped again.
+when it is done. The server's address comes in `SPARK_REMOTE` or in the file that `SPARK_REMOTE_FILE` names, since a token is
+part of it and anybody may read a command line. The tables are made in the server's private folder for temporary files and
+dropped again.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ PROBE_SECONDS = 0.1
 def main(arguments: list[str]) -> int:
     """Query, write and read, then leave the mark."""
     [mark] = arguments
-    remote = os.environ.pop("SPARK_REMOTE")
+    remote = os.environ.pop("SPARK_REMOTE", "") or Path(os.environ["SPARK_REMOTE_FILE"]).read_text(encoding="utf-8")
     for name in IMPORTED_AHEAD:
         importlib.import_module(name)
     wait_for_server(remote)

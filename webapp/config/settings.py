@@ -8,11 +8,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from webapp.config.database_urls import read_database_url
+from webapp.core.handed_over import find_home, read_secret
 
 BASE_DIR = Path(__file__).resolve().parents[2]
-TRIBUTARY_HOME = Path(os.environ.get("TRIBUTARY_HOME") or BASE_DIR / "var").resolve()
 # Sandboxed jobs run as other users: nothing but their own folders, bound into their sandbox, may be reachable for them.
-TRIBUTARY_HOME.mkdir(parents=True, exist_ok=True, mode=0o700)
+TRIBUTARY_HOME = find_home()
 TRIBUTARY_PORT = int(os.environ.get("TRIBUTARY_PORT") or 8000)
 # Where people and programs find the installation. `https://…` is served by a proxy in front, and everything that belongs
 # to that follows from it: secure cookies, trusted origins, redirects, HSTS, whose word about clients is taken.
@@ -34,12 +34,12 @@ TRIBUTARY_S3_SHARE_KEYS = os.environ.get("TRIBUTARY_S3_SHARE_KEYS", "0") == "1"
 TRIBUTARY_WEBHOOK_HOSTS = frozenset(os.environ.get("TRIBUTARY_WEBHOOK_HOSTS", "").lower().replace(",", " ").split())
 # Unset, the keys are those that the machine has: a profile, or the role of the instance.
 TRIBUTARY_S3_KEYS = {
-    name: os.environ[variable]
+    name: read_secret(variable)
     for name, variable in {
         "aws_access_key_id": "TRIBUTARY_S3_ACCESS_KEY_ID",
         "aws_secret_access_key": "TRIBUTARY_S3_SECRET_ACCESS_KEY",
     }.items()
-    if os.environ.get(variable)
+    if read_secret(variable)
 }
 # Files in tables' folders that nothing refers to are removed when they are so old; 0: never.
 TRIBUTARY_DELETED_BRANCH_HOURS = float(os.environ.get("TRIBUTARY_DELETED_BRANCH_HOURS") or 168)
@@ -53,7 +53,7 @@ TRIBUTARY_PROXIES = (
 # The largest file that is uploaded in one request; while it is taken in it needs twice that in the home.
 TRIBUTARY_UPLOAD_BYTES = int(os.environ.get("TRIBUTARY_UPLOAD_BYTES") or 8 * 1024**3)
 TRIBUTARY_DEMO = os.environ.get("TRIBUTARY_DEMO", "1") != "0"
-SPARK_REMOTE = os.environ.get("SPARK_REMOTE", "")
+SPARK_REMOTE = read_secret("SPARK_REMOTE")
 # What the embedded Spark server sees of this machine's folders; the supervisor says so, and nobody else.
 TRIBUTARY_SPARK_FOLDER = os.environ.get("TRIBUTARY_SPARK_FOLDER", "")
 # Where jobs reach the catalog, when that is not this machine's loopback: several web hosts behind one name.
@@ -66,7 +66,7 @@ TRIBUTARY_JOB_DISK_BYTES = int(os.environ.get("TRIBUTARY_JOB_DISK_BYTES") or 0) 
 # Who compares rows: embedded, spark, or auto, which asks Spark for what is larger than so many decoded bytes.
 TRIBUTARY_EXECUTOR = os.environ.get("TRIBUTARY_EXECUTOR") or "auto"
 TRIBUTARY_EMBEDDED_BYTES = int(os.environ.get("TRIBUTARY_EMBEDDED_BYTES") or 256 * 1024 * 1024)
-TRIBUTARY_ADMIN_PASSWORD = os.environ.get("TRIBUTARY_ADMIN_PASSWORD", "")
+TRIBUTARY_ADMIN_PASSWORD = read_secret("TRIBUTARY_ADMIN_PASSWORD")
 
 
 def _read_or_make_secret(name: str) -> str:
@@ -81,7 +81,7 @@ def _read_or_make_secret(name: str) -> str:
     return secret
 
 
-SECRET_KEY = os.environ.get("TRIBUTARY_SECRET_KEY") or _read_or_make_secret("secret-key")
+SECRET_KEY = read_secret("TRIBUTARY_SECRET_KEY") or _read_or_make_secret("secret-key")
 DEBUG = False
 ALLOWED_HOSTS = [
     name
@@ -149,7 +149,7 @@ TEMPLATES = [
 FORM_RENDERER = "webapp.core.forms.FormRenderer"
 
 
-DATABASES = {"default": read_database_url(os.environ.get("DATABASE_URL", ""), home=TRIBUTARY_HOME)}
+DATABASES = {"default": read_database_url(read_secret("DATABASE_URL"), home=TRIBUTARY_HOME)}
 AUTH_USER_MODEL = "accounts.User"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_PASSWORD_VALIDATORS = [
@@ -262,7 +262,7 @@ SPECTACULAR_SETTINGS = {
 }
 
 # Without an address the broker is a file of this machine.
-CELERY_BROKER_URL = os.environ.get("CELERY_BROKER_URL", "")
+CELERY_BROKER_URL = read_secret("CELERY_BROKER_URL")
 if not CELERY_BROKER_URL:
     CELERY_BROKER_TRANSPORT = "webapp.core.broker:Transport"
     CELERY_BROKER_TRANSPORT_OPTIONS = {

@@ -13,12 +13,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from webapp.core.lifelines import die_with
+from webapp.core.privileges import keep_only
 
 PAUSE_SECOND = 1.0
 """What died for the first time starts again at once; then pauses begin with this one and double."""
@@ -54,6 +55,8 @@ class Part:
     clean: tuple[Path, ...] = ()
     """Files removed before each start, such as a ready mark."""
     on_ready: Callable[[], None] | None = None
+    capabilities: Collection[int] | None = None
+    """The rights of root that it keeps; None: all of them, as who makes sandboxes needs."""
     descriptors: tuple[int, ...] = ()
     """Open files that the child gets under the same numbers, such as a listening socket."""
 
@@ -81,11 +84,17 @@ class Part:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 pass_fds=self.descriptors,
-                preexec_fn=lambda: die_with(parent),  # noqa: PLW1509 - the supervisor has one thread
+                preexec_fn=lambda: self._prepare(parent),  # noqa: PLW1509 - the supervisor has one thread
             )
         self.ready = False
         self.misses = 0
         self.started_at = self.probed_at = time.monotonic()
+
+    def _prepare(self, parent: int) -> None:
+        """Called in the child before it becomes the part."""
+        die_with(parent)
+        if self.capabilities is not None:
+            keep_only(self.capabilities)
 
     def signal(self, number: int) -> None:
         """Send a signal to the part's whole process group."""

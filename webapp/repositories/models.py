@@ -207,8 +207,8 @@ class Webhook(models.Model):
     repository = models.ForeignKey(Repository, on_delete=models.CASCADE, related_name="webhooks")
     url = models.CharField(max_length=500)
     events = models.JSONField(default=list)
-    secret = models.CharField(max_length=200, blank=True)
-    """Kept as it is, because every delivery is signed with it; never shown again."""
+    secret = models.CharField(max_length=1200, blank=True)
+    """Sealed under the installation's secret key, and not hashed, because every delivery is signed with it; never shown."""
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     created_at = models.DateTimeField(default=clock.now)
 

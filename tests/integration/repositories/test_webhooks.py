@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import json
@@ -11,15 +12,18 @@ import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.apps import apps
 
 from tests.factories import repositories as make
 from webapp.accounts.models import User
 from webapp.core import clock, outgoing
-from webapp.core.errors import InvalidInput
+from webapp.core.errors import Conflict, InvalidInput
+from webapp.core.sealed import unseal
 from webapp.pulls import services as pulls
 from webapp.repositories import services
 from webapp.repositories.models import Delivery, Repository, Webhook
@@ -120,6 +124,39 @@ def test_events_are_told_and_signed(repository: Repository, ines: Principal, rec
     assert len({headers["x-tributary-delivery"] for headers, _ in receiver.told}) == len(receiver.told)
     deliver_all()
     assert len(receiver.told) == len(told), "what was taken is not told again"
+
+
+def test_a_secret_cannot_be_read_from_the_database_and_another_key_is_named(
+    repository: Repository, ines: Principal, receiver: Receiver, settings: Any
+) -> None:
+    webhook = hook(repository, receiver.url, ines)
+    another = hook(repository, receiver.url, ines)
+    stored = Webhook.objects.get(pk=webhook.pk).secret
+    assert SECRET not in stored
+    assert SECRET.encode() not in base64.b64decode(stored.partition(":")[2])
+    assert stored != Webhook.objects.get(pk=another.pk).secret
+    make.a_commit(repository, {"a.txt": "a\n"}, by=ines)
+    settings.SECRET_KEY = "another-key-of-these-tests"
+    deliver_all()
+    assert receiver.told == []
+    assert "under another TRIBUTARY_SECRET_KEY: set it again" in Delivery.objects.all()[0].reason
+    forged = stored[:-8] + ("A" if stored[-8] != "A" else "B") + stored[-7:]
+    with pytest.raises(Conflict):
+        unseal(forged, purpose="webhook's secret")
+
+
+def test_secrets_of_before_are_sealed_by_the_migration_and_opened_by_its_reverse(
+    repository: Repository, ines: Principal, receiver: Receiver
+) -> None:
+    migration = import_module("webapp.repositories.migrations.0005_seal_webhook_secrets")
+    webhook = hook(repository, receiver.url, ines)
+    Webhook.objects.update(secret=SECRET)
+    for _ in range(2):
+        migration.seal_secrets(apps, None)
+        stored = Webhook.objects.get(pk=webhook.pk).secret
+        assert unseal(stored, purpose="webhook's secret") == SECRET
+    migration.unseal_secrets(apps, None)
+    assert Webhook.objects.get(pk=webhook.pk).secret == SECRET
 
 
 def test_only_chosen_events_are_told(repository: Repository, ines: Principal, receiver: Receiver) -> None:

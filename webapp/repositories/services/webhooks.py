@@ -18,6 +18,7 @@ from django.db.models import F
 from webapp.accounts import services as accounts
 from webapp.core import clock, doorbell, outgoing
 from webapp.core.errors import Conflict, InvalidInput
+from webapp.core.sealed import seal, unseal
 from webapp.repositories import permissions
 from webapp.repositories.models import Delivery, Webhook
 from webapp.repositories.rules import webhooks as rules
@@ -33,6 +34,8 @@ DELIVER_TASK = "webapp.repositories.tasks.deliver"
 LEASE = timedelta(seconds=60)
 KEPT = timedelta(days=7)
 MAX_REASON = 300
+SEALED_FOR = "webhook's secret"
+"""What error messages call what is sealed, too."""
 
 
 def add_webhook(
@@ -58,7 +61,11 @@ def add_webhook(
             raise Conflict(f"{repository.name} has {MOST_WEBHOOKS} webhooks: remove one first.", code="too_many")
         kept = [event for event in rules.EVENTS if event in events]
         webhook = Webhook.objects.create(
-            repository=repository, url=url, events=kept, secret=secret, created_by_id=by.user_id
+            repository=repository,
+            url=url,
+            events=kept,
+            secret=seal(secret, purpose=SEALED_FOR),
+            created_by_id=by.user_id,
         )
         accounts.record_audit(by=by, verb="add_webhook", object=repository.name, detail={"url": url, "events": kept})
     return webhook
@@ -128,8 +135,12 @@ def _send(delivery: Delivery) -> tuple[int, str]:
         "X-Tributary-Event": delivery.event,
         "X-Tributary-Delivery": delivery.uid,
     }
-    if delivery.webhook.secret:
-        headers["X-Tributary-Signature-256"] = rules.sign(delivery.webhook.secret, body)
+    try:
+        secret = unseal(delivery.webhook.secret, purpose=SEALED_FOR)
+    except Conflict as error:
+        return 0, error.detail
+    if secret:
+        headers["X-Tributary-Signature-256"] = rules.sign(secret, body)
     try:
         status = outgoing.post(
             delivery.webhook.url, body=body, headers=headers, trusted=settings.TRIBUTARY_WEBHOOK_HOSTS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 import socket
 import sys
 import time
@@ -20,8 +21,10 @@ from django.db.migrations.executor import MigrationExecutor
 
 from webapp.core import java, spark_server
 from webapp.core.errors import Conflict
+from webapp.core.handed_over import make_folder, write_secrets
 from webapp.core.home_lock import hold_home
 from webapp.core.object_store import is_object_location
+from webapp.core.privileges import FILES_OF_OTHERS, NOTHING
 from webapp.core.probes import answers_http, answers_tcp, find_free_port, is_fork_server_ready
 from webapp.core.spark_classes import archive_path
 from webapp.core.spark_server import SparkServer
@@ -56,7 +59,14 @@ class Command(BaseCommand):
             self.locks = hold_home(self.run_folder, role=options["role"])
         except Conflict as error:
             raise CommandError(error.detail) from None
-        if options["role"] == "worker":
+        self.secrets = make_folder(self.home)
+        try:
+            self._prepare_and_supervise(options["role"])
+        finally:
+            shutil.rmtree(self.secrets, ignore_errors=True)
+
+    def _prepare_and_supervise(self, role: str) -> None:
+        if role == "worker":
             parts = [part for part in self._make_parts("", listener=None) if part.name not in ("web", "demo")]
             self._supervise(parts)
             return
@@ -106,6 +116,7 @@ class Command(BaseCommand):
                 command=python(*("-m", "webapp.config.web"), *(f"--socket-fd={number}" for number in descriptors)),
                 descriptors=descriptors,
                 environment=environment,
+                capabilities=NOTHING,
                 log=self.logs / "web.log",
                 is_ready=lambda: answers_http(settings.TRIBUTARY_PORT, "/healthz"),
                 on_ready=lambda: self._welcome(password),
@@ -130,6 +141,7 @@ class Command(BaseCommand):
                         *("-n", f"{queue}@%h", "-l", "warning", *CELERY_OPTIONS),
                     ],
                     environment=environment,
+                    capabilities=FILES_OF_OTHERS,
                     log=self.logs / f"worker-{queue}.log",
                     waits_for=("web",),
                 )
@@ -141,6 +153,7 @@ class Command(BaseCommand):
                     name="sweep",
                     command=python("manage.py", "sweep"),
                     environment=environment,
+                    capabilities=FILES_OF_OTHERS,
                     log=self.logs / "sweep.log",
                     waits_for=("web",),
                 )
@@ -151,6 +164,7 @@ class Command(BaseCommand):
                     name="demo",
                     command=python("manage.py", "load_demo"),
                     environment=environment,
+                    capabilities=NOTHING,
                     log=self.logs / "demo.log",
                     waits_for=("web", "fork-server"),
                     once=True,
@@ -180,7 +194,8 @@ class Command(BaseCommand):
             archive=archive if archive.exists() else None,
         )
         server.prepare()
-        environment.update(server.client_environment)
+        environment["TRIBUTARY_SPARK_FOLDER"] = str(server.folder)
+        environment |= write_secrets(self.secrets, {"SPARK_REMOTE": server.remote})
         ready_mark = self.run_folder / "spark.ready"
         parts = [
             Part(
@@ -197,7 +212,7 @@ class Command(BaseCommand):
             Part(
                 name="spark-warm-up",
                 command=python("-m", "jobs.entrypoints.warm_up", str(ready_mark)),
-                environment=clean | {"SPARK_REMOTE": server.remote},
+                environment=clean | {"SPARK_REMOTE_FILE": environment["SPARK_REMOTE_FILE"]},
                 log=self.logs / "spark.log",
                 # Imports Spark's client while the server boots.
                 waits_for=("web",),
