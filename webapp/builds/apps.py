@@ -11,8 +11,10 @@ class BuildsConfig(AppConfig):
 
     def ready(self) -> None:
         """Connect the receivers, the sweeps and the checks."""
+        from webapp.builds.queries.backlog import check_backlog
         from webapp.builds.services import checking, queue, receivers, sweeping
         from webapp.core.fsck import register_check
+        from webapp.core.queries import register_part
         from webapp.core.stamps import register_stamps
         from webapp.core.sweeps import register_sweep
         from webapp.datasets.signals import git_chain_requested, transaction_aborted, transaction_committed
@@ -24,6 +26,7 @@ class BuildsConfig(AppConfig):
         for closed in (transaction_committed, transaction_aborted):
             closed.connect(queue.follow_closed_transaction, dispatch_uid="builds.follow_closed_transaction")
         register_stamps(*sweeping.STAMPS)
+        register_part(check_backlog)
         register_sweep(name="builds", every_seconds=2, run=sweeping.sweep_builds)
         register_sweep(name="build folders", every_seconds=3600, run=sweeping.sweep_folders)
         register_check(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -30,8 +30,10 @@ class PartHealth:
     name: str
     works: bool
     state: str
-    """ok, starting, off, low or down."""
+    """ok, starting, off, low, stuck or down."""
     detail: str
+    figures: Mapping[str, int | None] = field(default_factory=dict)
+    """What is counted of it."""
 
 
 def check_parts() -> list[PartHealth]:
@@ -64,14 +66,19 @@ def _broker() -> PartHealth:
             waiting = sum(doorbell.count_messages(queue) for queue in doorbell.QUEUES)
         except OSError as error:
             return PartHealth("broker", works=False, state="down", detail=str(error))
-        return PartHealth("broker", works=True, state="ok", detail=f"file, {waiting} waiting")
+        return PartHealth("broker", works=True, state="ok", detail=f"file, {waiting} waiting{_say_missed()}")
     url = urlsplit(settings.CELERY_BROKER_URL)
     port = url.port or BROKER_PORTS.get(url.scheme)
     if port is None:
         detail = f"CELERY_BROKER_URL names no port, and {url.scheme}:// has none that is known: add it"
         return PartHealth("broker", works=False, state="down", detail=detail)
     works = answers_tcp(url.hostname or "localhost", port)
-    return PartHealth("broker", works=works, state="ok" if works else "down", detail=url.scheme)
+    return PartHealth("broker", works=works, state="ok" if works else "down", detail=f"{url.scheme}{_say_missed()}")
+
+
+def _say_missed() -> str:
+    missed = doorbell.count_missed()
+    return f", {missed} rings of this process not taken since its start" if missed else ""
 
 
 def _worker() -> PartHealth:

@@ -18,7 +18,7 @@ def readyz(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 - Django's sig
     parts = queries.check_parts()
     body = {
         "ready": all(part.works for part in parts),
-        **{part.name: part.state for part in parts},
+        **{part.name: {"state": part.state, **part.figures} if part.figures else part.state for part in parts},
         "details": {part.name: part.detail for part in parts},
     }
     return JsonResponse(body, status=200 if body["ready"] else 503)

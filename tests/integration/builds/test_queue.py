@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import connection
-from django.test import TestCase
+from django.test import Client, TestCase
 from django.test.utils import CaptureQueriesContext
 
 from tests.factories import repositories
 from tests.factories.build_rows import World, a_jobspec, a_world
 from webapp.builds import services
 from webapp.builds.models import Build, Job
-from webapp.builds.queries import planning, queue
+from webapp.builds.queries import planning, queue, read_progress
 from webapp.builds.services import running, sweeping
 from webapp.core import clock
 from webapp.core.doorbell import ROOM
@@ -97,7 +98,7 @@ def test_a_build_that_stands_behind_another_is_not_planned_again(world: World, m
     resolve(second)
     second.refresh_from_db()
     assert second.state == "RESOLVING"
-    assert queue.read_places(builds=[second]) == {second.pk: "1st of 1 for /shop/one"}
+    assert queue.read_places(builds=[second]) == {second.pk: "1st of 1 in the queue for /shop/one"}
 
 
 def test_the_sweep_rings_for_a_full_queue_only_as_far_as_there_is_room(
@@ -214,3 +215,53 @@ def test_a_transaction_that_a_person_closes_rings_for_who_waits(world: World, ru
     assert rings == [("quick", waiting.pk)]
     assert Dataset.objects.get(path="/shop/one").transactions.filter(state="OPEN").count() == 0
     assert first.pk < waiting.pk
+
+
+def test_the_backlog_is_told_and_is_not_green_once_nothing_moves(world: World, client: Client) -> None:
+    assert client.get("/readyz").json()["backlog"]["state"] == "ok"
+    first, *others = queue_up(world, 4)
+    told = client.get("/readyz").json()
+    assert told["backlog"] == {
+        "state": "ok",
+        "builds_resolving": 3,
+        "jobs_waiting": 1,
+        "oldest_s": told["backlog"]["oldest_s"],
+        "messages": told["backlog"]["messages"],
+    }
+    long_ago = clock.now() - timedelta(minutes=10)
+    Build.objects.update(created_at=long_ago)
+    Job.objects.update(created_at=long_ago)
+    told = client.get("/readyz").json()
+    assert (told["backlog"]["state"], told["ready"]) == ("stuck", False)
+    assert told["backlog"]["oldest_s"] >= 600
+    assert "none has begun or ended" in told["details"]["backlog"]
+    claim()
+    assert client.get("/readyz").json()["backlog"]["state"] == "ok"
+    # A person's open transaction is no fault of the queue.
+    Job.objects.update(state="COMPLETED", started_at=long_ago)
+    Transaction.objects.filter(state="OPEN").update(build_id=None)
+    assert client.get("/readyz").json()["backlog"]["state"] == "ok"
+    assert {build.state for build in others} == {"RESOLVING"}
+    assert first.state == "RUNNING"
+
+
+def test_pages_say_where_a_build_stands(world: World, client: Client) -> None:
+    client.force_login(world.user)
+    builds = queue_up(world, 3)
+    apart = [world.start(f"/shop/other{n}") for n in range(2)]
+    page = client.get("/builds").content.decode()
+    assert "1st of 2 in the queue for /shop/one" in page
+    assert "2nd of 2 in the queue for /shop/one" in page
+    assert "Waits for a worker, 1 job before its own" in page
+    assert "Waits for a worker, 2 jobs before its own" in page
+    own = client.get(f"/builds/{builds[2].pk}").content.decode()
+    assert "It is 2nd of 2 in the queue for /shop/one." in own
+    assert "Waits for a worker, 2 jobs before its own." in client.get(f"/builds/{apart[1].pk}").content.decode()
+
+
+def test_a_followed_build_changes_when_its_place_does(world: World) -> None:
+    first, second, third = queue_up(world, 3)
+    before = read_progress(third.pk)["version"]
+    services.cancel_build(build=second, by=world.maker)
+    assert read_progress(third.pk)["version"] != before
+    assert first.pk < third.pk

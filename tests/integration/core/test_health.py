@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from webapp.accounts.models import User
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
-PARTS = {"database", "broker", "worker", "spark", "warehouse", "disk", "sandbox", "repositories"}
+PARTS = {"database", "broker", "worker", "spark", "warehouse", "disk", "sandbox", "repositories", "backlog"}
 
 
 def test_healthz_answers_without_any_other_part(client: Client) -> None:

@@ -11,6 +11,7 @@ from django.db.models import Prefetch, QuerySet
 
 from webapp.builds import permissions
 from webapp.builds.models import Build, Job, JobInput, JobOutput
+from webapp.builds.queries import queue
 from webapp.builds.rules.log_lines import LogEnd, LogLine
 from webapp.builds.rules.states import BuildState
 from webapp.builds.runner import logs, paths
@@ -125,7 +126,8 @@ def read_progress(build_id: int) -> dict[str, Any]:
             "pk", "number", "state", "skipped", "reason", "progress"
         )
     ]
-    body = json.dumps([build.state, build.reason, jobs], default=str)
+    place = queue.read_places(builds=[build]).get(build.pk) if build.state == BuildState.RESOLVING else None
+    body = json.dumps([build.state, build.reason, place, jobs], default=str)
     return {
         "version": hashlib.sha256(body.encode()).hexdigest()[:16],
         "state": build.state,

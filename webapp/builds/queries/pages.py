@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from webapp.builds import permissions
 from webapp.builds.models import UPLOAD, Build, Job, PublishedSpec
 from webapp.builds.queries import builds as queries
-from webapp.builds.queries import chains, specs
+from webapp.builds.queries import chains, queue, specs
 from webapp.builds.rules import timeline
 from webapp.builds.rules.log_lines import LogLine
 from webapp.builds.rules.plan import join_words
@@ -153,6 +153,7 @@ class BuildPage:
     datasets_written: int
     fallback_inputs: int
     all_inputs: int
+    waits: str
     problem: str
     problem_job: int | None
     aborted: str
@@ -201,6 +202,7 @@ def read_build_page(principal: Principal, build_id: int, *, job: str = "") -> Bu
         datasets_written=len(written),
         fallback_inputs=sum(each.is_fallback for each in inputs),
         all_inputs=len(inputs),
+        waits=explain_waits([build]).get(build.pk, ""),
         problem=_explain_problem(build, failed),
         problem_job=failed[0].number if failed else None,
         aborted=_explain_aborted(rows),
@@ -425,6 +427,8 @@ class BuildRow:
     build: Build
     title: str
     counts: tuple[tuple[str, int, str], ...]
+    waits: str = ""
+    """What it waits for, or why it ended as it did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -473,6 +477,7 @@ def read_builds_page(
     has_next = len(builds) > PAGE_SIZE
     builds = builds[:PAGE_SIZE]
     counts = _count_jobs(builds)
+    waits = explain_waits(builds)
     visible = Build.objects.filter(permissions.visible_builds(principal))
     if name:
         visible = visible.filter(repository__name=name)
@@ -482,8 +487,13 @@ def read_builds_page(
         repo_bar={"name": repository.name, "tab": "builds"} if repository else None,
         repository=repository.name if repository else "",
         rows=tuple(
-            BuildRow(each, each.title or f"Build of {join_words(each.targets[:3])}", counts.get(each.pk, ()))
-            for each in builds
+            BuildRow(
+                build,
+                build.title or f"Build of {join_words(build.targets[:3])}",
+                counts.get(build.pk, ()),
+                waits.get(build.pk, "" if build.state == BuildState.COMPLETED else build.reason),
+            )
+            for build in builds
         ),
         filters=filters,
         branches=tuple(branches),
@@ -494,6 +504,16 @@ def read_builds_page(
         text=f"{start + 1}–{start + len(builds)}, newest first" if builds else "",
         running=visible.filter(state__in=[BuildState.RESOLVING, BuildState.RUNNING]).count(),
     )
+
+
+def explain_waits(builds: Sequence[Build]) -> dict[int, str]:
+    """Return for each of these builds that stands in a queue where it stands now; the others are left out."""
+    waits = {
+        pk: f"Waits for a worker, {before} job{'' if before == 1 else 's'} before its own"
+        for pk, before in queue.count_jobs_before(builds=builds).items()
+        if before
+    }
+    return waits | queue.read_places(builds=builds)
 
 
 def _count_jobs(builds: Sequence[Build]) -> dict[int, tuple[tuple[str, int, str], ...]]:

@@ -8,8 +8,8 @@ from datetime import datetime
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
-from webapp.builds.models import Build, QueuedOutput
-from webapp.builds.rules.states import BuildState
+from webapp.builds.models import Build, Job, QueuedOutput
+from webapp.builds.rules.states import BuildState, JobState
 from webapp.core.errors import Conflict
 from webapp.datasets.models import Dataset, Transaction
 from webapp.datasets.rules.transactions import OPEN
@@ -63,7 +63,7 @@ def list_due(*, before: datetime, limit: int) -> list[int]:
 
 
 def read_places(*, builds: Collection[Build]) -> dict[int, str]:
-    """Say for each of these builds that waits in queues where it stands: "3rd of 12 for /shop/one"."""
+    """Say for each of these builds that waits in queues where it stands: "3rd of 12 in the queue for /shop/one"."""
     waiting = [build.pk for build in builds if build.state == BuildState.RESOLVING]
     same = QueuedOutput.objects.filter(dataset=OuterRef("dataset"), branch=OuterRef("branch")).order_by()
     count = same.values("dataset").annotate(count=Count("pk")).values("count")
@@ -74,7 +74,19 @@ def read_places(*, builds: Collection[Build]) -> dict[int, str]:
         .values_list("build", "before", "length", "dataset__path")
     )
     # The place that is last says when its turn comes.
-    return {build: f"{_say_place(before + 1)} of {length} for {path}" for build, before, length, path in rows}
+    return {
+        build: f"{_say_place(before + 1)} of {length} in the queue for {path}" for build, before, length, path in rows
+    }
+
+
+def count_jobs_before(*, builds: Collection[Build]) -> dict[int, int]:
+    """Return for each of these builds that waits for its first worker how many ready jobs come before its own."""
+    waiting = [build.pk for build in builds if build.state == BuildState.RUNNING and not build.has_begun]
+    ready = Job.objects.filter(state=JobState.RUN_PENDING).order_by()
+    before = ready.filter(Q(turn__lt=OuterRef("turn")) | Q(turn=OuterRef("turn"), build__lt=OuterRef("pk")))
+    count = before.values("state").annotate(count=Count("pk")).values("count")
+    rows = Build.objects.filter(pk__in=waiting).annotate(before=Coalesce(Subquery(count), 0))
+    return dict(rows.values_list("pk", "before"))
 
 
 def _say_place(number: int) -> str:
