@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import requests
 
-from tests.factories.installation import PASSWORD, Installation, running_installation
+from tests.factories.installation import Installation, running_installation
 
 BRANCH = quote("feature/cancelled-flights", safe="")
 GOAL_MS = 200
@@ -60,7 +60,7 @@ def sign_in(installation: Installation) -> requests.Session:
     assert token is not None
     answer = session.post(
         f"{installation.url}/login",
-        data={"username": "mira", "password": PASSWORD, "csrfmiddlewaretoken": token.group(1)},
+        data={"username": "mira", "password": installation.password_of("mira"), "csrfmiddlewaretoken": token.group(1)},
         timeout=10,
     )
     answer.raise_for_status()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import Page
 
-from tests.factories.installation import PASSWORD, Installation
+from tests.factories.installation import Installation
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage
@@ -61,7 +61,7 @@ def cookies_of(
             page.get_by_role("textbox", name="Username").or_(page.get_by_role("textbox", name="User name")).fill(
                 username
             )
-            page.get_by_label("Password").fill(PASSWORD)
+            page.get_by_label("Password").fill(installation.password_of(username))
             page.get_by_role("button", name="Sign in").click()
             page.wait_for_url(lambda url: "/login" not in url)
             known[username] = context.storage_state()

@@ -46,9 +46,17 @@ class Installation:
         """Where the Iceberg catalog is."""
         return f"{self.url}/iceberg"
 
+    def password_of(self, username: str) -> str:
+        """The password of the admin, which the tests gave, or of one of the demo's people, which the product made."""
+        if username == "admin":
+            return PASSWORD
+        lines = (self.home / "demo-passwords").read_text().splitlines()
+        return next(line for line in lines if line.startswith(f"{username}: ")).removeprefix(f"{username}: ")
+
     def make_token(self, username: str = "admin") -> str:
         """Make a token of one of the demo's people."""
-        answer = requests.post(f"{self.api}/tokens", json={"name": "tests"}, auth=(username, PASSWORD), timeout=10)
+        credentials = (username, self.password_of(username))
+        answer = requests.post(f"{self.api}/tokens", json={"name": "tests"}, auth=credentials, timeout=10)
         answer.raise_for_status()
         token: str = answer.json()["token"]
         return token

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from django.contrib.auth import authenticate
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, StreamingHttpResponse
 from django.utils.dateparse import parse_datetime
@@ -24,7 +24,9 @@ from webapp.accounts.serializers import (
     NewGroupSerializer,
     NewTokenSerializer,
     NewUserSerializer,
+    PasswordSerializer,
     TokenSerializer,
+    UserChangesSerializer,
     UserSerializer,
 )
 from webapp.core.api import ApiView
@@ -38,10 +40,8 @@ AUDIT_MEDIA = {"csv": "text/csv; charset=utf-8", "jsonl": "application/jsonl"}
 PASSWORD_OR_SESSION: list[Any] = [{"password": []}, {"session": []}]
 
 
-class TokensView(ApiView):
-    """The caller's own tokens. Making one takes a session or basic authentication, not another token."""
-
-    answers_secret = True
+class PasswordEndpoint(ApiView):
+    """An endpoint for people themselves: it takes a session or basic authentication, and for changes no token."""
 
     def identify(self, request: HttpRequest) -> None:
         """Accept user name and password as well."""
@@ -49,6 +49,17 @@ class TokensView(ApiView):
         if is_basic(header):
             request.principal = _authenticate_basic(request, header)  # type: ignore[attr-defined]
             request.principal_by_session = False  # type: ignore[attr-defined]
+
+    def refuse_token(self, message: str) -> None:
+        """Refuse a caller who shows a token."""
+        if self.request.headers.get("Authorization", "").lower().startswith("bearer "):
+            raise Unauthenticated(message, code="token_by_token")
+
+
+class TokensView(PasswordEndpoint):
+    """The caller's own tokens. Making one takes a session or basic authentication, not another token."""
+
+    answers_secret = True
 
     @extend_schema(
         auth=[{"token": []}, *PASSWORD_OR_SESSION], responses={200: TokenSerializer(many=True), **refusals(429)}
@@ -63,10 +74,9 @@ class TokensView(ApiView):
         request=NewTokenSerializer,
         responses={201: MadeTokenSerializer, **refusals(429)},
     )
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
         """Make a token; its secret is in this answer and never again."""
-        if self.principal.job or request.headers.get("Authorization", "").lower().startswith("bearer "):
-            raise Unauthenticated("A token cannot make tokens: use your password or sign in.", code="token_by_token")
+        self.refuse_token("A token cannot make tokens: use your password or sign in.")
         fields = read_input(NewTokenSerializer, self.body)
         token, secret = services.create_token(
             user=queries.get_user(self.principal.username),
@@ -91,10 +101,7 @@ def _authenticate_basic(request: HttpRequest, header: str) -> Principal:
     if credentials is None:
         raise Unauthenticated("The basic authentication header cannot be read.")
     username, password = credentials
-    address = request.META.get("REMOTE_ADDR", "")
-    services.check_may_try_login(username=username, address=address)
-    user = authenticate(request, username=username, password=password)
-    services.record_login(username=username, address=address, user=user)
+    user = services.check_sign_in(request, username=username, password=password)
     if user is None:
         raise Unauthenticated("User name or password is wrong.", code="wrong_password")
     return queries.principal_for_user(user)
@@ -119,10 +126,10 @@ class TokenView(ApiView):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, token_id: int) -> Response:  # noqa: ARG002 - DRF's signature
-        """Revoke it, at once."""
+        """Revoke it, at once: one's own, or as an admin anybody's."""
         # Tokens are settings: one that was made for writing data ends no other.
         permissions.check_scope(self.principal, "maintain")
-        services.revoke_token(token_id=token_id, user=queries.get_user(self.principal.username))
+        services.revoke_token_of(token_id=token_id, by=self.principal)
         return Response(status=204)
 
 
@@ -132,7 +139,8 @@ class UsersView(ApiView):
     @extend_schema(responses=UserSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List users."""
-        return Response(paginate(request, queries.list_users(), lambda user: UserSerializer(user).data))
+        users = queries.list_users(with_inactive=self.principal.is_admin)
+        return Response(paginate(request, users, lambda user: UserSerializer(user).data))
 
     @extend_schema(request=NewUserSerializer, responses={201: UserSerializer})
     def post(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
@@ -140,6 +148,57 @@ class UsersView(ApiView):
         permissions.check_admin(self.principal)
         user = services.create_user(**read_input(NewUserSerializer, self.body), by=self.principal)
         return Response(UserSerializer(user).data, status=201)
+
+
+class UserView(ApiView):
+    """One user, for admins."""
+
+    @extend_schema(request=UserChangesSerializer, responses=UserSerializer)
+    def patch(self, request: Request, username: str) -> Response:  # noqa: ARG002 - DRF's signature
+        """Give another password, deactivate or activate; deactivation ends sessions, tokens and streams at once."""
+        permissions.check_admin(self.principal)
+        changes = read_input(UserChangesSerializer, self.body)
+        user = queries.get_user(username)
+        with transaction.atomic():
+            if "password" in changes:
+                services.set_password(user=user, password=changes["password"], by=self.principal)
+            if "is_active" in changes:
+                services.set_active(user=user, is_active=changes["is_active"], by=self.principal)
+        return Response(UserSerializer(user).data)
+
+
+class UserTokensView(ApiView):
+    """The tokens of one user, for admins."""
+
+    @extend_schema(operation_id="listUserTokens", responses=TokenSerializer(many=True))
+    def get(self, request: Request, username: str) -> Response:
+        """List tokens that were not revoked; DELETE /tokens/{id} ends one."""
+        permissions.check_admin(self.principal)
+        tokens = queries.list_tokens(user_id=queries.get_user(username).pk)
+        return Response(paginate(request, tokens, lambda token: TokenSerializer(token).data))
+
+
+class PasswordView(PasswordEndpoint):
+    """The caller's own password."""
+
+    @extend_schema(
+        operation_id="changePassword",
+        auth=PASSWORD_OR_SESSION,
+        request=PasswordSerializer,
+        responses={204: None, **refusals(429)},
+    )
+    def post(self, request: Request) -> Response:
+        """Change it, which ends the caller's sessions; the present one is asked for again."""
+        self.refuse_token("A token cannot change a password: use the password or sign in.")
+        fields = read_input(PasswordSerializer, self.body)
+        user = services.check_sign_in(
+            request._request, username=self.principal.username, password=fields["current_password"]
+        )
+        if user is None:
+            message = "The current password is wrong."
+            raise InvalidInput(message, code="wrong_password", errors={"current_password": [message]})
+        services.set_password(user=user, password=fields["password"], by=self.principal)
+        return Response(status=204)
 
 
 class GroupsView(ApiView):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django import forms
 
 from webapp.accounts.rules.themes import COLOR_MODES, DARK_THEMES, LIGHT_THEMES
@@ -30,6 +32,62 @@ class TokenForm(forms.Form):
     )
 
 
+class PasswordForm(forms.Form):
+    """Another password for oneself."""
+
+    current = forms.CharField(
+        max_length=1000,
+        strip=False,
+        label="Current password",
+        widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
+    )
+    password = forms.CharField(
+        max_length=1000,
+        strip=False,
+        label="New password",
+        help_text="Eight characters or more, none of the common ones, and not like your name.",
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )
+    repeated = forms.CharField(
+        max_length=1000,
+        strip=False,
+        label="New password again",
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse two different new passwords."""
+        given = self.cleaned_data
+        if given.get("password") != given.get("repeated"):
+            self.add_error("repeated", "The two new passwords differ.")
+        return given
+
+
+class NewUserForm(forms.Form):
+    """A user who can sign in."""
+
+    username = forms.CharField(max_length=150, label="User name", widget=forms.TextInput(attrs={"autocomplete": "off"}))
+    password = forms.CharField(
+        max_length=1000,
+        strip=False,
+        label="Password",
+        help_text="They can change it under Settings, Password.",
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )
+
+
+class NewPasswordForm(forms.Form):
+    """Another password for somebody else."""
+
+    password = forms.CharField(
+        max_length=1000,
+        strip=False,
+        label="New password",
+        help_text="Ends all sessions of this user.",
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )
+
+
 class LoginForm(forms.Form):
     """Name and password."""
 
@@ -37,5 +95,8 @@ class LoginForm(forms.Form):
         max_length=150, label="User name", widget=forms.TextInput(attrs={"autocomplete": "username"})
     )
     password = forms.CharField(
-        max_length=200, label="Password", widget=forms.PasswordInput(attrs={"autocomplete": "current-password"})
+        max_length=1000,
+        strip=False,
+        label="Password",
+        widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
     )

@@ -28,6 +28,13 @@ class User(AbstractUser):
     dark_theme = models.CharField(max_length=30, choices=DARK_THEMES, default="dark")
     hotkeys = models.BooleanField(default=True)
     """Single-key shortcuts; people who speak to their computer turn them off."""
+    session_generation = models.PositiveIntegerField(default=0)
+    """Counts up where all sessions of the user end, though the password stays."""
+
+    def _get_session_auth_hash(self, secret: str | None = None) -> str:
+        """Bind sessions to the generation as well as to the password."""
+        of_password: str = super()._get_session_auth_hash(secret=secret)  # type: ignore[misc]
+        return f"{of_password}:{self.session_generation}" if self.session_generation else of_password
 
 
 class Token(models.Model):
@@ -83,10 +90,16 @@ class Folder(models.Model):
 
 
 class LoginFailure(models.Model):
-    """A failed sign-in, counted to slow down guessing."""
+    """A failed sign-in, or one that is being looked at, counted to slow down guessing."""
 
+    kind = models.CharField(max_length=10, default="password")
+    """password or token."""
     username = models.CharField(max_length=150)
+    """As it was given, in lower case."""
     address = models.CharField(max_length=64)
+    """The address, or the network of one in IPv6."""
+    device = models.CharField(max_length=40, blank=True)
+    """The device's id, where the user has signed in on it before."""
     at = models.DateTimeField(default=clock.now, db_index=True)
 
     def __str__(self) -> str:

@@ -9,7 +9,7 @@ from webapp.accounts.models import AuditEntry, Token, User
 from webapp.accounts.queries import AuditFilter
 from webapp.accounts.rules.audit import OUTCOMES
 from webapp.accounts.rules.scopes import SCOPES
-from webapp.core.inputs import Text
+from webapp.core.inputs import Flag, Text
 
 
 class TokenSerializer(serializers.ModelSerializer[Token]):
@@ -49,6 +49,20 @@ class NewUserSerializer(serializers.Serializer[User]):
     """What POST /users takes."""
 
     username = Text(max_length=150)
+    password = Text(trim_whitespace=False, max_length=1000)
+
+
+class UserChangesSerializer(serializers.Serializer[User]):
+    """What PATCH /users/{username} takes."""
+
+    password = Text(required=False, trim_whitespace=False, max_length=1000)
+    is_active = Flag(required=False)
+
+
+class PasswordSerializer(serializers.Serializer[User]):
+    """What POST /password takes."""
+
+    current_password = Text(trim_whitespace=False, max_length=1000)
     password = Text(trim_whitespace=False, max_length=1000)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
+from django.conf import settings as django_settings
 from django.contrib import auth, messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -12,12 +14,18 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
 from webapp.accounts import permissions, queries, services
-from webapp.accounts.forms import LoginForm, SettingsForm, TokenForm
+from webapp.accounts.forms import LoginForm, NewPasswordForm, NewUserForm, PasswordForm, SettingsForm, TokenForm
 from webapp.accounts.serializers import AuditFilterSerializer
 from webapp.core import clock, pages
-from webapp.core.errors import InvalidInput, TooManyRequests, Unauthenticated
+from webapp.core.errors import AppError, InvalidInput, TooManyRequests, Unauthenticated
 from webapp.core.inputs import read_input
 from webapp.core.numbers import read_count
+
+if TYPE_CHECKING:
+    from django.forms import Form
+
+    from webapp.accounts.models import User
+    from webapp.accounts.rules.principals import Principal
 
 
 def login(request: HttpRequest) -> HttpResponse:
@@ -26,23 +34,36 @@ def login(request: HttpRequest) -> HttpResponse:
     if not url_has_allowed_host_and_scheme(target, allowed_hosts={request.get_host()}):
         target = "/"
     form = LoginForm(request.POST or None)
-    status = 200
+    status, retry_after = 200, None
     if request.method == "POST" and form.is_valid():
-        username = form.cleaned_data["username"]
         try:
-            services.check_may_try_login(username=username, address=request.META.get("REMOTE_ADDR", ""))
+            user = services.check_sign_in(request, **form.cleaned_data)
         except TooManyRequests as error:
             form.add_error(None, error.detail)
-            status = error.status
+            status, retry_after = error.status, error.retry_after
         else:
-            user = auth.authenticate(request, username=username, password=form.cleaned_data["password"])
-            services.record_login(username=username, address=request.META.get("REMOTE_ADDR", ""), user=user)
             if user is not None:
-                auth.login(request, user)
-                return redirect(target)
+                return _enter(request, user, redirect(target))
             form.add_error(None, "User name or password is wrong.")
             status = 422
-    return pages.render(request, "accounts/login.html", {"form": form, "next": target}, status=status)
+    response = pages.render(request, "accounts/login.html", {"form": form, "next": target}, status=status)
+    if retry_after:
+        response["Retry-After"] = str(retry_after)
+    return response
+
+
+def _enter(request: HttpRequest, user: User, response: HttpResponse) -> HttpResponse:
+    """Begin a session, and remember the device as one of the user's."""
+    auth.login(request, user)
+    response.set_cookie(
+        django_settings.DEVICE_COOKIE_NAME,
+        services.remember_device(request, user=user),
+        max_age=services.DEVICE_SECONDS,
+        secure=django_settings.SESSION_COOKIE_SECURE,
+        httponly=True,
+        samesite="Lax",
+    )
+    return response
 
 
 @require_POST
@@ -105,7 +126,107 @@ def tokens(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def revoke_token(request: HttpRequest, token_id: int) -> HttpResponse:
-    """End one token."""
-    services.revoke_token(token_id=token_id, user=queries.get_signed_in_user(request.principal))  # type: ignore[attr-defined]
+    """End one token; admins end anybody's, on that user's page."""
+    user = queries.get_signed_in_user(request.principal)  # type: ignore[attr-defined]
+    owner = queries.get_user(request.POST["owner"]) if request.POST.get("owner") else user
+    services.revoke_token_of(token_id=token_id, by=queries.principal_for_user(user), owner=owner)
     messages.success(request, "The token is revoked.")
-    return redirect("tokens")
+    return redirect("tokens") if owner == user else redirect("user", owner.username)
+
+
+def password(request: HttpRequest) -> HttpResponse:
+    """Change one's own password; other sessions end, this one goes on."""
+    user = queries.get_signed_in_user(request.principal)  # type: ignore[attr-defined]
+    form = PasswordForm(request.POST or None)
+    status = 200
+    if request.method == "POST" and form.is_valid():
+        try:
+            _change_password(request, user, form.cleaned_data)
+        except AppError as error:
+            form.add_error(_field_of(error, form), error.detail)
+            status = error.status
+        else:
+            messages.success(request, "Your password is changed. Other sessions have ended.")
+            return redirect("password")
+    elif form.errors:
+        status = 422
+    return pages.render(request, "accounts/password.html", {"form": form}, status=status)
+
+
+def _change_password(request: HttpRequest, user: User, given: dict[str, str]) -> None:
+    known = services.check_sign_in(request, username=user.username, password=given["current"])
+    if known is None:
+        message = "The current password is wrong."
+        raise InvalidInput(message, errors={"current": [message]})
+    services.set_password(user=known, password=given["password"], by=queries.principal_for_user(known))
+    auth.update_session_auth_hash(request, known)
+
+
+def _field_of(error: AppError, form: Form) -> str | None:
+    return next((name for name in error.errors or () if name in form.fields), None)
+
+
+def users(request: HttpRequest) -> HttpResponse:
+    """List and make users; for admins."""
+    by = _check_admin(request)
+    form = NewUserForm(request.POST or None)
+    status = 200
+    if request.method == "POST" and form.is_valid():
+        try:
+            made = services.create_user(**form.cleaned_data, by=by)
+        except AppError as error:
+            form.add_error(_field_of(error, form), error.detail)
+            status = error.status
+        else:
+            messages.success(request, f"{made.username} can sign in.")
+            return redirect("users")
+    elif form.errors:
+        status = 422
+    context = {"form": form, "users": queries.list_users(with_inactive=True)}
+    return pages.render(request, "accounts/users.html", context, status=status)
+
+
+def user(request: HttpRequest, username: str) -> HttpResponse:
+    """One user: their tokens, another password, whether they may sign in; for admins."""
+    by = _check_admin(request)
+    person = queries.get_user(username)
+    form = NewPasswordForm(request.POST if request.POST.get("act") == "password" else None)
+    status = 200
+    if request.method == "POST":
+        try:
+            done = _change_user(request, person, form, by)
+        except AppError as error:
+            form.add_error(_field_of(error, form), error.detail) if form.is_bound else messages.error(
+                request, error.detail
+            )
+            status = error.status
+        else:
+            if done:
+                messages.success(request, done)
+                return redirect("user", person.username)
+            status = 422
+    context = {
+        "form": form,
+        "person": person,
+        "tokens": queries.list_tokens(user_id=person.pk),
+        "is_self": by.user_id == person.pk,
+    }
+    return pages.render(request, "accounts/user.html", context, status=status)
+
+
+def _change_user(request: HttpRequest, person: User, form: NewPasswordForm, by: Principal) -> str:
+    """Do what a form of the page asks for; return what was done, empty where the form is not filled in."""
+    act = request.POST.get("act")
+    if act in ("activate", "deactivate"):
+        services.set_active(user=person, is_active=act == "activate", by=by)
+        return f"{person.username} may sign in again." if act == "activate" else f"{person.username} is shut out."
+    if form.is_valid():
+        services.set_password(user=person, password=form.cleaned_data["password"], by=by)
+        return f"{person.username} has a new password; their sessions have ended."
+    return ""
+
+
+def _check_admin(request: HttpRequest) -> Principal:
+    by = queries.principal_for_user(queries.get_signed_in_user(request.principal))  # type: ignore[attr-defined]
+    permissions.check_admin(by)
+    return by

@@ -156,6 +156,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"
@@ -178,6 +179,7 @@ SESSION_COOKIE_HTTPONLY = True
 # Several installations on one machine share the host name: each has its own cookies.
 SESSION_COOKIE_NAME = f"tributary_session_{TRIBUTARY_PORT}"
 CSRF_COOKIE_NAME = f"tributary_csrf_{TRIBUTARY_PORT}"
+DEVICE_COOKIE_NAME = f"tributary_device_{TRIBUTARY_PORT}"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 if BEHIND_TLS:
     # Taken from trusted proxies only: the event loop drops what anybody else says.

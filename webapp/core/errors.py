@@ -12,6 +12,7 @@ class AppError(Exception):
         message: what is wrong, naming the thing and the way out.
         code: a stable word for programs; the class's own by default.
         errors: problems per field, or a list of them.
+        retry_after: seconds after which trying again makes sense, for a 429 or 503.
         extra: further members of the problem document.
 
     """
@@ -23,12 +24,19 @@ class AppError(Exception):
     """Whether it says no to who asks, rather than to what is asked; the audit log keeps those."""
 
     def __init__(
-        self, message: str, *, code: str | None = None, errors: dict[str, Any] | list[Any] | None = None, **extra: Any
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        errors: dict[str, Any] | list[Any] | None = None,
+        retry_after: int | None = None,
+        **extra: Any,
     ) -> None:
         super().__init__(message)
         self.detail = message
         self.code = code or self.default_code
         self.errors = errors
+        self.retry_after = retry_after
         self.extra = extra
 
 

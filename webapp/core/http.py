@@ -82,7 +82,7 @@ def _render_error(request: HttpRequest, error: AppError) -> HttpResponse:
         return response
     response = render(request, "errors/error.html", {"error": error}, status=error.status)
     if error.status in (429, 503):
-        response["Retry-After"] = "2"
+        response["Retry-After"] = str(error.retry_after or 2)
     return response
 
 

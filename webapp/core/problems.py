@@ -43,5 +43,5 @@ def list_headers(error: AppError) -> list[tuple[str, str]]:
     if error.status == 401:
         return [("WWW-Authenticate", 'Bearer realm="tributary"')]
     if error.status in (429, 503):
-        return [("Retry-After", "2")]
+        return [("Retry-After", str(error.retry_after or 2))]
     return []

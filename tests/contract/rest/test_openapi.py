@@ -74,6 +74,9 @@ PROMISED = {
     "/audit": "GET",
 }
 MORE = {
+    "/password": "POST",
+    "/users/{}": "PATCH",
+    "/users/{}/tokens": "GET",
     "/repositories/{}/members/{}": "DELETE",
     "/repositories/{}/protections/{}": "GET PATCH DELETE",
     "/repositories/{}/webhooks/{}": "GET DELETE",

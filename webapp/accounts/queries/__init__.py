@@ -208,9 +208,10 @@ def get_signed_in_user(principal: Principal | None) -> User:
     return User.objects.get(pk=principal.user_id)
 
 
-def list_users() -> QuerySet[User]:
-    """Every active user, by name."""
-    return User.objects.filter(is_active=True).order_by("username")
+def list_users(*, with_inactive: bool = False) -> QuerySet[User]:
+    """Every active user by name, or every user."""
+    users = User.objects.all() if with_inactive else User.objects.filter(is_active=True)
+    return users.order_by("username")
 
 
 def list_groups() -> QuerySet[Group]:

@@ -4,35 +4,43 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable
-from datetime import datetime, timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import Group
-from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
-from webapp.accounts.models import Folder, LoginFailure, RepositoryRole, Token, User
+from webapp.accounts.models import Folder, RepositoryRole, Token, User
 from webapp.accounts.queries import digest_secret, get_user, principal_for_user
 from webapp.accounts.rules.principals import JobScope, Principal
 from webapp.accounts.rules.roles import Role
 from webapp.accounts.rules.scopes import SCOPES
 from webapp.accounts.services.audit import record_audit as record_audit
+from webapp.accounts.services.people import (
+    ADMIN_PASSWORD_FILE,
+    CHANGED,
+    DEMO_PASSWORDS_FILE,
+    check_password,
+    digest_kept,
+    keep_password,
+    read_kept,
+)
+from webapp.accounts.services.people import revoke_token_of as revoke_token_of
+from webapp.accounts.services.people import set_active as set_active
+from webapp.accounts.services.people import set_password as set_password
 from webapp.accounts.services.readings import note_reading as note_reading
 from webapp.accounts.services.readings import note_refusal as note_refusal
 from webapp.accounts.services.readings import start_flushing as start_flushing
+from webapp.accounts.services.sign_in import DEVICE_SECONDS as DEVICE_SECONDS
+from webapp.accounts.services.sign_in import check_sign_in as check_sign_in
+from webapp.accounts.services.sign_in import refuse_token as refuse_token
+from webapp.accounts.services.sign_in import remember_device as remember_device
 from webapp.core import clock
-from webapp.core.errors import Conflict, InvalidInput, NotFound, TooManyRequests
-
-if TYPE_CHECKING:
-    from django.contrib.auth.base_user import AbstractBaseUser
+from webapp.core.errors import Conflict, InvalidInput
 
 TOKEN_PREFIX = "trb_"  # noqa: S105 - a prefix that secret scanners can look for, not a secret
-LOGIN_WINDOW = timedelta(minutes=5)
-LOGIN_TRIES_PER_NAME = 10
-LOGIN_TRIES_PER_ADDRESS = 50
 
 
 def create_user(*, username: str, password: str, by: Principal | None, is_admin: bool = False, **fields: Any) -> User:
@@ -46,9 +54,9 @@ def create_user(*, username: str, password: str, by: Principal | None, is_admin:
     user = User(username=username, is_superuser=is_admin, is_staff=is_admin, **fields)
     try:
         User.username_validator(username)
-        validate_password(password, user)
     except ValidationError as error:
-        raise InvalidInput(" ".join(error.messages), errors={"password": error.messages}) from None
+        raise InvalidInput(" ".join(error.messages), errors={"username": error.messages}) from None
+    check_password(user=user, password=password)
     if User.objects.filter(username__iexact=username).exists():
         raise Conflict(f"The user name {username} is taken.", code="username_taken", errors={"username": ["Taken."]})
     user.set_password(password)
@@ -94,15 +102,6 @@ def create_token(
     return token, secret
 
 
-def revoke_token(*, token_id: int, user: User) -> None:
-    """End one of the user's own tokens at once."""
-    with transaction.atomic():
-        if not Token.objects.filter(pk=token_id, user=user, revoked_at=None, job_id="").update(revoked_at=clock.now()):
-            raise NotFound(f"You have no token {token_id}.")
-        name = Token.objects.values_list("name", flat=True).get(pk=token_id)
-        record_audit(by=principal_for_user(user), verb="revoke_token", object=name, detail={"id": token_id})
-
-
 def revoke_job_tokens(*, job_id: str) -> None:
     """End the token of a job that is over."""
     Token.objects.filter(job_id=job_id, revoked_at=None).update(revoked_at=clock.now())
@@ -125,34 +124,6 @@ def set_preferences(*, user: User, **preferences: Any) -> None:
     with transaction.atomic():
         User.objects.filter(pk=user.pk).update(**preferences)
         record_audit(by=principal_for_user(user), verb="set_preferences", object=user.username)
-
-
-def check_may_try_login(*, username: str, address: str) -> None:
-    """Refuse a sign-in after too many failures for the name or from the address.
-
-    Raises:
-        TooManyRequests: wait; says how long.
-
-    """
-    since = clock.now() - LOGIN_WINDOW
-    recent = LoginFailure.objects.filter(at__gt=since)
-    if (
-        recent.filter(username=username).count() >= LOGIN_TRIES_PER_NAME
-        or recent.filter(address=address).count() >= LOGIN_TRIES_PER_ADDRESS
-    ):
-        minutes = int(LOGIN_WINDOW.total_seconds() // 60)
-        raise TooManyRequests(f"Too many failed sign-ins. Wait {minutes} minutes.", code="login_paused")
-
-
-def record_login(*, username: str, address: str, user: AbstractBaseUser | None) -> None:
-    """Count a failure, or forget the failures of a name that signed in."""
-    if user is None:
-        LoginFailure.objects.filter(at__lt=clock.now() - LOGIN_WINDOW).delete()
-        LoginFailure.objects.create(username=username[:150], address=address)
-        record_audit(by=None, verb="sign_in", object=username[:150], outcome="refused")
-        return
-    LoginFailure.objects.filter(username=username).delete()
-    record_audit(by=None, verb="sign_in", object=username)
 
 
 def grant_role(*, repository: str, user: User, role: str | None, by: Principal | None) -> None:
@@ -191,25 +162,32 @@ def forget_repository(*, repository: str) -> None:
     Folder.objects.filter(repository=repository).update(repository="")
 
 
-def prepare_admin() -> str:
-    """Make sure that the user admin exists; return the password to print, empty when it was printed before.
+def prepare_admin() -> None:
+    """Make sure that the user admin exists, with TRIBUTARY_ADMIN_PASSWORD or a generated password.
 
-    The password is TRIBUTARY_ADMIN_PASSWORD, or is generated once and kept readable by the owner only.
+    It is kept in the home, readable by the owner only, until it is changed on the page.
     """
-    path = Path(settings.TRIBUTARY_HOME) / "admin-password"
     given = settings.TRIBUTARY_ADMIN_PASSWORD
     user = User.objects.filter(username="admin").first()
     if user is None:
         password = given or secrets.token_urlsafe(12)
-        path.touch(mode=0o600)
-        path.write_text(password + "\n")
+        keep_password(ADMIN_PASSWORD_FILE, [password])
         User.objects.create_superuser("admin", password=password)
-        return password
-    kept = path.read_text().strip() if path.exists() else ""
+        return
+    kept = next(iter(read_kept(ADMIN_PASSWORD_FILE)), "")
     # Comparing with the file first: hashing a password takes half a second of every start.
-    if given and given != kept and not user.check_password(given):
+    is_known = given in ("", kept) or kept == CHANGED + digest_kept(given)
+    if not is_known and not user.check_password(given):
         user.set_password(given)
         user.save(update_fields=["password"])
-        path.touch(mode=0o600)
-        path.write_text(given + "\n")
-    return path.read_text().strip() if path.exists() else ""
+        keep_password(ADMIN_PASSWORD_FILE, [given])
+
+
+def prepare_demo_person(*, name: str) -> None:
+    """Make one of the demo's people with a generated password, kept in the home, readable by the owner only."""
+    if User.objects.filter(username=name).exists():
+        return
+    password = secrets.token_urlsafe(12)
+    kept = [line for line in read_kept(DEMO_PASSWORDS_FILE) if not line.startswith(f"{name}: ")]
+    keep_password(DEMO_PASSWORDS_FILE, [*kept, f"{name}: {password}"])
+    User.objects.create_user(name, password=password, first_name=name.capitalize())

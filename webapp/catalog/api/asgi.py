@@ -32,6 +32,7 @@ async def application(
         raw_path=raw_path(scope),
         raw_query=scope["query_string"].decode("latin-1"),
         headers=[(key.decode("latin-1").lower(), value.decode("latin-1")) for key, value in scope["headers"]],
+        address=(scope.get("client") or ("",))[0],
     )
     incoming = Incoming(receive, method=request.method, headers=scope["headers"])
     held = 0

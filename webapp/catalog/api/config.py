@@ -3,6 +3,8 @@
 from urllib.parse import parse_qs, unquote
 
 from webapp.accounts.queries import authenticate_token
+from webapp.accounts.rules.principals import Principal
+from webapp.accounts.services import refuse_token
 from webapp.catalog.api.http import Call, CatalogRequest, CatalogResponse, answer
 from webapp.catalog.rules.endpoints import listed_endpoints
 from webapp.catalog.services.idempotency import LIFETIME
@@ -35,25 +37,32 @@ def get_token(request: CatalogRequest) -> CatalogResponse:
     if grant == CLIENT_CREDENTIALS:
         return _client_credentials(request, form)
     if grant == TOKEN_EXCHANGE:
-        return _issue(form.get("subject_token", ""), user=None)
+        return _issue(request, form.get("subject_token", ""), user=None)
     return _oauth_error("unsupported_grant_type", f"grant_type must be {CLIENT_CREDENTIALS} or {TOKEN_EXCHANGE}")
 
 
 def _client_credentials(request: CatalogRequest, form: dict[str, str]) -> CatalogResponse:
     basic = read_basic(request.header("authorization") or "")
     user, secret = map(unquote, basic) if basic else (form.get("client_id", ""), form.get("client_secret", ""))
-    return _issue(secret, user=user or None)
+    return _issue(request, secret, user=user or None)
 
 
-def _issue(secret: str, *, user: str | None) -> CatalogResponse:
+def _issue(request: CatalogRequest, secret: str, *, user: str | None) -> CatalogResponse:
     """The token itself is the access token: it is checked with every request, so that a revocation holds at once."""
     try:
-        principal = authenticate_token(secret)
+        principal = _find_owner(request, secret, user=user)
     except Unauthenticated as error:
         return _oauth_error("invalid_client", error.detail)
     if user is not None and principal.username != user:
         return _oauth_error("invalid_client", "The token is not one of this user")
     return answer({"access_token": secret, "token_type": "bearer", "issued_token_type": ACCESS_TOKEN})
+
+
+def _find_owner(request: CatalogRequest, secret: str, *, user: str | None) -> Principal:
+    try:
+        return authenticate_token(secret)
+    except Unauthenticated as error:
+        refuse_token(error, username=user or "", address=request.address)
 
 
 def _oauth_error(code: str, description: str) -> CatalogResponse:

@@ -152,7 +152,7 @@ def refuse(error: AppError, request: CatalogRequest | None = None, *, by: Princi
             by=by, verb=f"request_{request.method.lower()}", object=f"/iceberg{request.raw_path}", detail=detail
         )
     if error.status in (429, 503):
-        headers.append(RETRY_AFTER)
+        headers.append(("retry-after", str(error.retry_after)) if error.retry_after else RETRY_AFTER)
     if error.status == 401:
         headers.append(CHALLENGE)
     return answer(error_body(error), status=error.status, headers=headers)

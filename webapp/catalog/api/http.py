@@ -23,6 +23,8 @@ class CatalogRequest:
     raw_query: str = ""
     headers: Sequence[tuple[str, str]] = ()
     body: bytes = b""
+    address: str = ""
+    """Of the client."""
 
     def header(self, name: str) -> str | None:
         """The first value of a header."""

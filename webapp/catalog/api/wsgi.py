@@ -20,6 +20,7 @@ def catalog(request: HttpRequest) -> HttpResponse:
             raw_query=request.META.get("QUERY_STRING", ""),
             headers=[(key.lower(), value) for key, value in request.headers.items()],
             body=request.body,
+            address=request.META.get("REMOTE_ADDR", ""),
         )
     )
     response = HttpResponse(answer.body, status=answer.status)

@@ -14,7 +14,7 @@ from django.db import DatabaseError, close_old_connections
 
 from webapp.accounts.permissions import check_scope
 from webapp.accounts.queries import authenticate_person
-from webapp.accounts.services import note_refusal
+from webapp.accounts.services import note_refusal, refuse_token
 from webapp.core.basic_auth import is_basic, read_basic
 from webapp.core.errors import AppError, NotFound, PermissionDenied, Unauthenticated, Unavailable
 from webapp.core.failures import explain_failure
@@ -186,7 +186,7 @@ def _enter(call: _Call) -> tuple[Principal, Repository]:
     close_old_connections()
     principal = None
     try:
-        principal = _authenticate(call.headers.get("authorization", ""))
+        principal = _authenticate(call)
         return principal, _open(principal, call.name, pushes=call.pushes)
     except AppError as error:
         if error.is_for_want_of_rights and "authorization" in call.headers:  # Git always asks once without
@@ -196,7 +196,8 @@ def _enter(call: _Call) -> tuple[Principal, Repository]:
         raise
 
 
-def _authenticate(header: str) -> Principal:
+def _authenticate(call: _Call) -> Principal:
+    header = call.headers.get("authorization", "")
     if not is_basic(header):
         message = "Sign in with your user name and a token as password."
         raise Unauthenticated(message)
@@ -205,7 +206,10 @@ def _authenticate(header: str) -> Principal:
         message = "The user name and token cannot be read."
         raise Unauthenticated(message)
     username, secret = credentials
-    principal = authenticate_person(secret)
+    try:
+        principal = authenticate_person(secret)
+    except Unauthenticated as error:
+        refuse_token(error, username=username, address=call.address)
     if principal.username.casefold() != username.casefold():
         message = f"This token does not belong to {username!r}."
         raise Unauthenticated(message, code="token_of_another_user")
@@ -226,7 +230,8 @@ def _hooks(call: _Call, repository: Repository, principal: Principal) -> Hooks:
 
     def check(updates: list[RefUpdate]) -> list[str]:
         try:
-            _open(principal, repository.name, pushes=True)
+            # Again: the token may be revoked, the role withdrawn, since the push began.
+            _enter(call)
         except AppError as error:
             return [error.detail]
         return services.check_push(repository=repository, updates=updates, by=principal)

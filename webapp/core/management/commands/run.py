@@ -241,7 +241,9 @@ class Command(BaseCommand):
         else:
             self._say(f"Sign in as admin; the password is in {kept}.")
         if settings.TRIBUTARY_DEMO:
-            self._say("The demo's people ines, mira and olek have the same password.")
+            self._say(
+                f"The demo's people ines, mira and olek have passwords of their own, in {self.home / 'demo-passwords'}."
+            )
         sys.stdout.flush()
 
 

@@ -9,12 +9,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from webapp.accounts import queries as accounts
 from webapp.accounts import services as account_services
-from webapp.accounts.models import User
 from webapp.accounts.rules.principals import Principal
 from webapp.builds import services as builds
 from webapp.builds.models import Build
@@ -70,10 +68,8 @@ class Command(BaseCommand):
         self.stdout.write("The demo is loaded.")
 
     def _make_people(self) -> None:
-        password = (Path(settings.TRIBUTARY_HOME) / "admin-password").read_text().strip()
         for name in PEOPLE:
-            if not User.objects.filter(username=name).exists():
-                User.objects.create_user(name, password=password, first_name=name.capitalize())
+            account_services.prepare_demo_person(name=name)
 
     def _make_repository(self) -> Repository:
         repository = repositories.find_repository(NAME)
