@@ -58,6 +58,8 @@ NEEDED_ROLE = {
     f"POST {PREFIX}/repositories": "nobody",
     f"DELETE {PREFIX}/tokens/{{token_id}}": "nobody",
     f"GET {PREFIX}/audit": "admin",
+    f"GET {PREFIX}/audit.csv": "admin",
+    f"GET {PREFIX}/audit.jsonl": "admin",
     f"POST {PREFIX}/groups": "admin",
     f"POST {PREFIX}/users": "admin",
     f"PATCH {PREFIX}/users/{{username}}": "admin",

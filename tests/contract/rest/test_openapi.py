@@ -74,6 +74,8 @@ PROMISED = {
     "/audit": "GET",
 }
 MORE = {
+    "/audit.csv": "GET",
+    "/audit.jsonl": "GET",
     "/password": "POST",
     "/users/{}": "PATCH",
     "/users/{}/tokens": "GET",
