@@ -31,7 +31,7 @@ One connection (SOCK_STREAM) is one request. Lines of JSON, each ended by a newl
    can reach, [] none at all, and `hosts` the others, by the names that this machine resolves; with neither, or null and
    none, it has this machine's network. `hide` is accepted for the reader's sake:
    everything that is not listed is hidden. `sealed` folders are writable, and what is in them at the end is written down
-   in the file `seal` before the exit is told. The folder of the manifest must be in `writable` (mode 0777 when the server
+   in the file `seal` before the exit is told; with `is_shared` a Spark server writes there, too. The folder of the manifest must be in `writable` (mode 0777 when the server
    is root, since the job has another user), `cwd` and the code's folder in `readonly`. A listed path that does not
    exist fails the job with exit code 125 and a line in its log.
 2. The server answers ``{"pid": 4711, "sandbox": "full"}``: the process group to signal. Or ``{"error": "..."}`` and

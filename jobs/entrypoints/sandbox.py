@@ -24,7 +24,7 @@ rights, waits and repeats the exit status; the kernel kills each when the one ab
 processes the code started, whatever sessions they made for themselves. SIGTERM to the process group reaches the
 confined process only; SIGKILL ends all of it.
 
-As a program: `python -m jobs.entrypoints.sandbox [--readonly P]... [--writable P]... [--uid N] [--gid N]
+As a program: `python -m jobs.entrypoints.sandbox [--readonly P]... [--writable P]... [--openable P --opener SOCKET] [--uid N] [--gid N]
 [--memory BYTES] [--nproc N] [--nofile N] [--tmp-bytes N] [--port N]... [--host NAME:N]... [--env NAME[=VALUE]]... [--mode auto|full|user|off] [--cwd P]
 -- program argument...` executes a program inside; environment variables are only those given by `--env`,
 by name alone with the value that this program has, as secrets need: anybody may read a command line. SIGTERM is
@@ -50,6 +50,7 @@ from typing import Literal, NoReturn
 
 from jobs.entrypoints.disk_quota import DiskQuota
 from jobs.entrypoints.keeper import Door, Handover, keep, list_doors, open_doors, relay, write_hosts
+from jobs.entrypoints.opener import Opener
 from jobs.entrypoints.seccomp import refuse_calls
 
 Mode = Literal["full", "user", "off"]
@@ -86,7 +87,7 @@ _DEVICES = ("null", "zero", "full", "random", "urandom")
 _CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x08000000, 0x10000000, 0x20000000
 _CLONE_NEWNET = 0x40000000
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT, _MS_BIND, _MS_REC = 1, 2, 4, 8, 32, 4096, 16384
-_MS_PRIVATE, _MS_RELATIME, _MNT_DETACH = 1 << 18, 1 << 21, 2
+_MS_PRIVATE, _MS_SLAVE, _MS_SHARED, _MS_RELATIME, _MNT_DETACH = 1 << 18, 1 << 19, 1 << 20, 1 << 21, 2
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 4, 24, 38
 _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _SYS_CAPSET = {"x86_64": 126, "aarch64": 91}
@@ -105,6 +106,12 @@ class Confinement:
     """Folders that may be written, and whose files are taken over, checked and recorded at the end; see sealing.py."""
     seal: str = ""
     """Where that record is written; it must lie where the process sees nothing."""
+    is_shared: bool = False
+    """Whether a server that runs as the same user has those folders open, too (mode user)."""
+    openable: str = ""
+    """A folder that may only be read until folders in it are opened for writing; see opener.py."""
+    opener: str = ""
+    """The socket at which they are opened; it must lie where the process sees nothing."""
     uid: int | None = None
     gid: int | None = None
     tmp_bytes: int = _GIB
@@ -165,6 +172,7 @@ def confine(
         channel = None if doors is None else _start_relay(doors)
         if mode == "user":
             _enter_user_namespace()
+        home = _start_opener(confinement, mode=mode) if confinement.openable else None
         if mode != "off":
             _call("unshare", _libc.unshare(_CLONE_NEWPID | _CLONE_NEWIPC))
         alive_read, alive_write = os.pipe()
@@ -176,18 +184,20 @@ def confine(
         )
         child = os.fork()
         if child:
-            handover = _hand_over(confinement, uid if mode == "full" and seals else None)
+            handover = _hand_over(confinement, uid if mode == "full" and seals else None, mode=mode)
             keep(child, alive=alive_read, handover=handover, quota=quota, memory_bytes=limits.total_memory_bytes)
         os.close(alive_read)
-        _become_confined(confinement, limits, mode=mode, uid=uid, gid=gid, channel=channel)
+        _become_confined(confinement, limits, mode=mode, uid=uid, gid=gid, channel=channel, home=home)
         _die_with_keeper(alive_write)
     except BaseException as error:
         _refuse(error)
     os._exit(_run(body))
 
 
-def _hand_over(confinement: Confinement, uid: int | None) -> Handover:
-    return Handover(confinement.writable, confinement.sealed, confinement.seal, uid)
+def _hand_over(confinement: Confinement, uid: int | None, *, mode: Mode) -> Handover:
+    # a server of the same user can undo whatever is done to files that it has opened: others take their place
+    copies = confinement.is_shared and mode == "user"
+    return Handover(confinement.writable, confinement.sealed, confinement.seal, uid, copies=copies)
 
 
 def _run(body: Callable[[], int]) -> int:
@@ -218,6 +228,61 @@ def _start_relay(doors: list[Door]) -> socket.socket:
     return near
 
 
+def _start_opener(confinement: Confinement, *, mode: Mode) -> int | None:
+    """Start what opens folders for writing; return the mount namespace of which the sandbox's is to be a slave."""
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    keeper = os.getpid()
+    if os.fork() == 0:
+        near.close()
+        try:
+            _die_with(keeper)
+            if mode != "off":
+                _share_mount(confinement.openable)
+            open_for_nobody = mode == "off"  # without a sandbox everything is open
+            opener = Opener(
+                confinement.opener,
+                confinement.openable,
+                mount=_pass if open_for_nobody else _bind_on_itself,
+                unmount=_pass if open_for_nobody else _unmount,
+            )
+            namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+            socket.send_fds(far, [b"1"], [namespace])
+            far.close()
+        except BaseException as error:
+            _refuse(error)
+        opener.serve()
+    far.close()
+    _, descriptors, _, _ = socket.recv_fds(near, 1, 1)
+    near.close()
+    if not descriptors:
+        message = "what opens folders in the sandbox did not start"
+        raise RuntimeError(message)
+    if mode == "off":
+        os.close(descriptors[0])
+        return None
+    return descriptors[0]
+
+
+def _share_mount(path: str) -> None:
+    _call("unshare", _libc.unshare(_CLONE_NEWNS))
+    _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
+    _mount(path, path, None, _MS_BIND | _MS_REC)
+    _mount("none", path, None, _MS_SHARED)
+    os.chdir("/")
+
+
+def _bind_on_itself(path: str) -> None:
+    _mount(path, path, None, _MS_BIND)
+
+
+def _unmount(path: str) -> None:
+    _call(f"umount {path}", _libc.umount2(os.fsencode(path), _MNT_DETACH))
+
+
+def _pass(_path: str) -> None:
+    return
+
+
 def _choose_user(confinement: Confinement, mode: Mode) -> tuple[int, int]:
     if mode != "full":
         return os.getuid(), os.getgid()
@@ -226,7 +291,14 @@ def _choose_user(confinement: Confinement, mode: Mode) -> tuple[int, int]:
 
 
 def _become_confined(
-    confinement: Confinement, limits: Limits, *, mode: Mode, uid: int, gid: int, channel: socket.socket | None
+    confinement: Confinement,
+    limits: Limits,
+    *,
+    mode: Mode,
+    uid: int,
+    gid: int,
+    channel: socket.socket | None,
+    home: int | None,
 ) -> None:
     os.umask(0)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -236,7 +308,7 @@ def _become_confined(
         _call("unshare", _libc.unshare(_CLONE_NEWNET))
         open_doors(channel, confinement.doors or ())
     if mode != "off":
-        _build_root(confinement, uid, gid)
+        _build_root(confinement, uid, gid, home)
     _apply_limits(limits)
     if mode == "full":
         os.setgroups([])
@@ -302,11 +374,15 @@ def _drop_capabilities() -> None:
 # --- the file system ------------------------------------------------------------------------------
 
 
-def _build_root(confinement: Confinement, uid: int, gid: int) -> None:
+def _build_root(confinement: Confinement, uid: int, gid: int, home: int | None) -> None:
     """Build the new root in memory, bind what may be seen, and leave the old one for good."""
+    if home is not None:
+        _call("setns", _libc.setns(home, _CLONE_NEWNS))
+        os.close(home)
     # not before the fork: leaving the old root moves everybody in the namespace, and the keeper must stay outside
     _call("unshare", _libc.unshare(_CLONE_NEWNS))
-    _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
+    # what is mounted out there does not come in here, but for what the opener mounts
+    _mount("none", "/", None, _MS_REC | (_MS_PRIVATE if home is None else _MS_SLAVE))
     _mount("tmpfs", "/tmp", "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=0755,size=16m")  # noqa: S108 - a place to stand
     for folder in ("/tmp/new", "/tmp/old"):  # noqa: S108
         os.mkdir(folder, 0o755)
@@ -335,7 +411,8 @@ def _visible(confinement: Confinement) -> list[tuple[str, bool]]:
     shared = [name for name in _ETC if confinement.doors is None or name not in _NAMES]
     paths |= {f"/etc/{name}": False for name in shared if os.path.exists(f"/old/etc/{name}")}
     paths |= {str(path): False for path in _python_folders() | {here}}
-    paths |= {os.path.abspath(path): False for path in confinement.readonly}
+    shown = (*confinement.readonly, *([confinement.openable] if confinement.openable else []))
+    paths |= {os.path.abspath(path): False for path in shown}
     paths |= {os.path.abspath(path): True for path in (*confinement.writable, *confinement.sealed)}
     return sorted(paths.items(), key=lambda item: item[0].count("/"))
 
@@ -468,6 +545,8 @@ def main(arguments: list[str] | None = None) -> int:
     confinement = Confinement(
         readonly=tuple(options.readonly),
         writable=tuple(options.writable),
+        openable=options.openable,
+        opener=options.opener,
         uid=options.uid,
         gid=options.gid,
         tmp_bytes=options.tmp_bytes,
@@ -519,6 +598,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--mode", choices=("auto", "full", "user", "off"), default="auto")
     parser.add_argument("--readonly", action="append", default=[])
     parser.add_argument("--writable", action="append", default=[])
+    parser.add_argument("--openable", default="")
+    parser.add_argument("--opener", default="")
     parser.add_argument("--env", action="append", default=[])
     parser.add_argument("--port", type=int, action="append", dest="ports")
     parser.add_argument("--host", action="append", dest="hosts", default=[])

@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import signal
 import stat
 import time
@@ -45,25 +46,50 @@ class _Seal:
     deadline: float = field(default_factory=lambda: time.monotonic() + PATIENCE_S)
 
 
-def seal(folders: Sequence[str], *, record: str) -> None:
+def seal(folders: Sequence[str], *, record: str, copies: bool = False) -> None:
     """Freeze folders and write down what is in them.
 
     Args:
         folders: each lies in a folder that nobody but its owner writes, who gets everything in it.
-        record: the file to write, JSON: `files` from the path to `size` in bytes and `sha256`, and `problems`, texts that
+        record: the file to write, JSON: `files` from the path to `size` in bytes, `sha256` and the kernel's `ctime_ns`, and `problems`, texts that
             name what is no plain file or could not be frozen.
+        copies: put copies in the place of all folders and files first: who runs as this user, and has them open, can take
+            back whatever is done to them.
 
     """
     signal.signal(signal.SIGIO, signal.SIG_IGN)  # somebody opens a file while it is looked at
     found = _Seal()
     for folder in folders:
         try:
+            if copies:
+                _replace_by_copy(folder)
             owner = os.stat(os.path.dirname(folder))
             with _opened(folder, _FOLDER) as descriptor:
                 _seal_folder(descriptor, folder, owner, found, depth=0)
         except OSError as error:
             found.problems.append(f"{folder} could not be sealed: {error.strerror}")
     _write(record, {"files": found.files, "problems": found.problems[:MOST_PROBLEMS]})
+
+
+def _replace_by_copy(folder: str) -> None:
+    parent, name = os.path.split(folder)
+    old, new = f"{parent}/.{name}.old", f"{parent}/.{name}.new"
+    # pipes are made anew, not read; links stay links, which are told of afterwards
+    shutil.copytree(folder, new, symlinks=True, copy_function=_copy)
+    os.rename(folder, old)
+    os.rename(new, folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _copy(source: str, target: str) -> None:
+    with _opened(source, _FILE) as descriptor:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.mkfifo(target)
+            return
+        with os.fdopen(os.dup(descriptor), "rb") as content, open(target, "xb") as copy:
+            shutil.copyfileobj(content, copy, 1024 * 1024)
+            copy.flush()
+            os.fsync(copy.fileno())
 
 
 def _seal_folder(descriptor: int, path: str, owner: os.stat_result, found: _Seal, *, depth: int) -> None:
@@ -96,7 +122,8 @@ def _seal_file(descriptor: int, path: str, owner: os.stat_result, found: _Seal) 
     else:
         with os.fdopen(os.dup(descriptor), "rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        found.files[path] = {"size": about.st_size, "sha256": digest}
+        changed_at = os.fstat(descriptor).st_ctime_ns
+        found.files[path] = {"size": about.st_size, "ctime_ns": changed_at, "sha256": digest}
 
 
 def _freeze(descriptor: int, owner: os.stat_result, mode: int) -> None:

@@ -33,12 +33,13 @@ def schema(*fields: dict[str, Any], **extra: Any) -> dict[str, Any]:
 def snapshot(view: Metadata, *, operation: str = "append", **extra: Any) -> dict[str, Any]:
     """A snapshot as a writer that has seen the view would make it."""
     number = next(_numbers)
+    folder = view["properties"].get("write.metadata.path", f"{view['location']}/metadata")
     made = {
         "snapshot-id": number,
         "parent-snapshot-id": current_snapshot_id(view),
         "sequence-number": view["last-sequence-number"] + 1,
         "timestamp-ms": NOW,
-        "manifest-list": f"{view['location']}/metadata/snap-{number}.avro",
+        "manifest-list": f"{folder}/snap-{number}.avro",
         "summary": {"operation": operation},
         "schema-id": view["current-schema-id"],
         **extra,

@@ -12,7 +12,7 @@ class BuildsConfig(AppConfig):
     def ready(self) -> None:
         """Connect the receivers, the sweeps and the checks."""
         from webapp.builds.queries.backlog import check_backlog
-        from webapp.builds.services import checking, queue, receivers, sweeping
+        from webapp.builds.services import checking, queue, receivers, seals, sweeping
         from webapp.core.fsck import register_check
         from webapp.core.queries import register_part
         from webapp.core.stamps import register_stamps
@@ -38,4 +38,9 @@ class BuildsConfig(AppConfig):
             name="builds",
             promise="what runs comes to an end, and holds no transaction after it",
             run=checking.check_builds,
+        )
+        register_check(
+            name="sealed files",
+            promise="files of jobs have the bytes that they had when their job ended",
+            run=seals.check_seals,
         )

@@ -56,6 +56,8 @@ TRIBUTARY_DEMO = os.environ.get("TRIBUTARY_DEMO", "1") != "0"
 SPARK_REMOTE = read_secret("SPARK_REMOTE")
 # What the embedded Spark server sees of this machine's folders; the supervisor says so, and nobody else.
 TRIBUTARY_SPARK_FOLDER = os.environ.get("TRIBUTARY_SPARK_FOLDER", "")
+# The socket at which that server is given folders of tables to write; where there is none it writes what its user may.
+TRIBUTARY_SPARK_OPENER = os.environ.get("TRIBUTARY_SPARK_OPENER", "")
 # Where jobs reach the catalog, when that is not this machine's loopback: several web hosts behind one name.
 TRIBUTARY_CATALOG_URI = os.environ.get("TRIBUTARY_CATALOG_URI") or f"http://127.0.0.1:{TRIBUTARY_PORT}/iceberg"
 # How long any job may run, instead of its size's own limit.

@@ -64,8 +64,14 @@ class SparkServer:
 
     @property
     def client_environment(self) -> dict[str, str]:
-        """What those who use it are told: its address, and the folder of this machine that it sees."""
-        return {"SPARK_REMOTE": self.remote, "TRIBUTARY_SPARK_FOLDER": str(self.folder)}
+        """What those who use it are told: its address, the folder of this machine that it sees, who opens others."""
+        told = {"SPARK_REMOTE": self.remote, "TRIBUTARY_SPARK_FOLDER": str(self.folder)}
+        return told if self.warehouse is None else {**told, "TRIBUTARY_SPARK_OPENER": str(self.opener)}
+
+    @property
+    def opener(self) -> Path:
+        """The socket at which folders of tables are opened for it to write; it cannot see that."""
+        return self.folder.with_name(f"{self.folder.name}.sock")
 
     @property
     def environment(self) -> dict[str, str]:
@@ -87,7 +93,7 @@ class SparkServer:
         """The command line, in a sandbox that shows the server its folders only; it wants `environment`."""
         visible = ["--writable", str(self.folder), "--readonly", str(self.java.resolve().parents[1])]
         if self.warehouse is not None:
-            visible += ["--writable", str(self.warehouse)]
+            visible += ["--openable", str(self.warehouse), "--opener", str(self.opener)]
         if self.archive is not None:
             visible += ["--readonly", str(self.archive.parent)]
         return [

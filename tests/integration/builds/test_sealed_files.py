@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.factories.builds import HEAD, Stack, make_transform
+from tests.factories.builds import HEAD, ROOT, Stack, make_transform
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 VICTIM = "/shop/held/victim"
@@ -123,6 +126,26 @@ def test_what_a_job_has_changed_after_it_was_committed_is_not_published(held: St
     job, _ = run_attack(held, "\n".join([WRITE, PLACES, "path = next(own.glob('*.parquet'))", CHANGED[what]]))
     assert what in job["reason"], job
     assert f"/job-{job['id']}-1/" in job["reason"]
+
+
+def test_a_file_that_is_changed_behind_the_catalog_is_found_by_fsck(held: Stack) -> None:
+    file = next(held.home.glob("warehouse/shop/held/victim-*/data/job-*/*.parquet"))
+    raw = file.read_bytes()
+
+    def look() -> list[str]:
+        command = [sys.executable, "manage.py", "fsck", "sealed files", "--json", "--settle", "0"]
+        done = subprocess.run(command, cwd=ROOT, env=held.environment, capture_output=True, text=True, check=False)
+        (check,) = json.loads(done.stdout)["checks"]
+        return [finding["problem"] for finding in check["findings"] if finding["object"] == str(file)]
+
+    file.touch()  # as a restore does
+    assert look() == []
+    for content, problem in ((raw + b"1", "bytes and had"), (raw[:-1] + b"?", "not those that were written")):
+        file.write_bytes(content)
+        (found,) = look()
+        assert problem in found
+    file.write_bytes(raw)
+    assert look() == []
 
 
 COMMIT = """

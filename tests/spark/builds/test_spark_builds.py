@@ -40,6 +40,80 @@ def endless(ctx, source, output):
     df = ctx.spark.range(0, 10_000_000_000_000, 1, 64).selectExpr("sum(id % 7) as s")
     output.write_dataframe(df)
 """
+ATTACK = """from transforms.api import transform
+from transforms.tables import TableInput, TableOutput
+
+
+@transform.spark.using(source=TableInput("/shop/raw"), output=TableOutput("/shop/spark/sums"))
+def sums(ctx, source, output):
+    import pathlib
+    from urllib.parse import urlsplit
+
+    from pyspark.sql.functions import udf
+
+    table = output.load()
+    root = urlsplit(table.location()).path
+    files = [str(path) for path in pathlib.Path(root).rglob("*") if path.is_file()]
+    assert any(name.endswith(".parquet") for name in files)
+
+    def attack(name):
+        import os
+
+        refused = []
+        for act in (
+            lambda: os.unlink(name),
+            lambda: os.rename(name, name + ".gone"),
+            lambda: os.chmod(name, 0o666),
+            lambda: open(name, "r+b").write(b"forged"),
+            lambda: open(os.path.join(os.path.dirname(name), "new"), "w"),
+            lambda: os.rename(os.path.dirname(name), os.path.dirname(name) + "2"),
+        ):
+            try:
+                act()
+            except OSError as error:
+                refused.append(error.strerror)
+            else:
+                return "GOT THROUGH"
+        return " ".join(sorted(set(refused)))
+
+    rows = ctx.spark.createDataFrame([(name,) for name in files], "name string")
+    print("python:", {row[0] for row in rows.select(udf(attack)("name")).collect()})
+    util = "org.apache.hadoop.fs.FileUtil"
+    for name in files:
+        for call in (
+            f"reflect('{util}', 'chmod', '{name}', '0777')",
+            f"java_method('{util}', 'symLink', '/etc/passwd', '{root}/data/link')",
+            f"java_method('{util}', 'symLink', '/etc/passwd', '{name}.link')",
+        ):
+            print("java:", ctx.spark.sql(f"select {call} as code").collect()[0].code)
+    for act in (
+        lambda: source.dataframe().write.mode("overwrite").parquet(f"{root}/data"),
+        lambda: source.dataframe().write.mode("append").parquet(f"{root}/data"),
+        lambda: ctx.spark.sql(f"INSERT OVERWRITE DIRECTORY '{root}/data' USING parquet SELECT 1 as a"),
+    ):
+        try:
+            act()
+        except Exception as error:
+            print("spark: refused", type(error).__name__)
+        else:
+            print("GOT THROUGH")
+    HOLD
+    output.write_dataframe(source.dataframe().selectExpr("a", "a * 10 as tens"))
+    HELD
+"""
+HELD = """
+    own = urlsplit(output.load().properties["write.data.path"]).path
+
+    def hold(number):
+        import glob
+        import subprocess
+
+        file = open(glob.glob(own + "/*.parquet")[0], "r+b")
+        subprocess.Popen(["sleep", "60"], stdin=file, start_new_session=True)
+        return number
+
+    print("held", ctx.spark.range(1).select(udf(hold)("id")).collect())
+"""
 CHANGES = """import sys
 
 from pyiceberg.table import StaticTable
@@ -99,6 +173,42 @@ def test_spark_computes_and_applies_a_changelog_that_is_too_large_for_the_job(sp
     assert "applied 4 changes to /shop/spark/current on the staging branch by Spark" in log
     # what Spark was given to read is gone
     assert [path for path in spark_stack.home.glob("warehouse/**/metadata/*/*") if path.is_dir()] == []
+
+
+def test_files_of_master_are_out_of_reach_from_the_server(spark_stack: Stack) -> None:
+    """Python functions beside it, Java's methods by reflection, and its own writers, from a branch."""
+    before = sorted(spark_stack.rows("/shop/spark/sums"), key=str)
+    (root,) = spark_stack.home.glob("warehouse/shop/spark/sums-*")
+    files = {path: (path.stat().st_mode, path.read_bytes()) for path in root.rglob("*") if path.is_file()}
+    spark_stack.call(
+        "POST", "/repositories/shop/branches", json={"name": "attack", "start_point": "master"}, expect=201
+    )
+    source = ATTACK.replace("HOLD", "raise RuntimeError('had its try')").replace("HELD", "")
+    spark_stack.commit({"pipelines/sums.py": source}, branch="attack")
+    build = spark_stack.build("/shop/spark/sums", branch="attack", seconds=200)
+    log = spark_stack.log(build["jobs"][0]["id"])
+    assert build["state"] == "FAILED", log
+    assert "RuntimeError: had its try" in build["jobs"][0]["reason"], log
+    assert "GOT THROUGH" not in log
+    assert "python: {'Read-only file system'}" in log
+    assert "java: 0" not in log
+    assert log.count("spark: refused") == 3
+    assert {path: (path.stat().st_mode, path.read_bytes()) for path in files} == files
+    new = {path for path in root.rglob("*") if path not in files and path.is_file()}
+    assert {path.suffix for path in new} <= {".json"}  # the catalog's own
+    assert sorted(spark_stack.rows("/shop/spark/sums"), key=str) == before
+
+
+def test_a_file_that_somebody_on_the_server_keeps_open_is_not_published(spark_stack: Stack) -> None:
+    spark_stack.call("POST", "/repositories/shop/branches", json={"name": "held", "start_point": "master"}, expect=201)
+    start, end = ATTACK.index("    rows = "), ATTACK.index("    HOLD")
+    source = (ATTACK[:start] + ATTACK[end:]).replace("HOLD", "pass").replace("    HELD", HELD)
+    spark_stack.commit({"pipelines/sums.py": source}, branch="held")
+    build = spark_stack.build("/shop/spark/sums", branch="held", seconds=200)
+    (job,) = build["jobs"]
+    assert build["state"] == "FAILED", spark_stack.log(job["id"])
+    assert "is still held open for writing by another process" in job["reason"]
+    assert spark_stack.open_transactions() == []
 
 
 def test_cancelled_spark_job_ends_and_its_query_too(spark_stack: Stack) -> None:

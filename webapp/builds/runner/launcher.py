@@ -35,6 +35,8 @@ class Sandbox:
     """Folders to write whose files stay; they are frozen and checked when the process has ended."""
     seal: str = ""
     """Where it is then written what they hold; see jobs/entrypoints/sealing.py."""
+    is_shared: bool = False
+    """Whether a Spark server writes there, too."""
 
     def as_request(self) -> dict[str, Any]:
         """Return what the fork server is told: always a network of its own, in which only the hosts are."""
@@ -45,6 +47,7 @@ class Sandbox:
             "hosts": list(self.hosts),
             "sealed": list(self.sealed),
             "seal": self.seal,
+            "is_shared": self.is_shared,
         }
 
 

@@ -134,6 +134,7 @@ def build_sandbox(
     own: Iterable[Path],
     shared: Iterable[Path],
     addresses: Iterable[str],
+    with_spark: bool,
 ) -> Sandbox:
     """Return what the process may see.
 
@@ -144,6 +145,7 @@ def build_sandbox(
         own: its own folders in the tables that it writes, and all that it may write there.
         shared: folders that it shares with the Spark server.
         addresses: the parts that it talks to.
+        with_spark: whether a Spark server writes for it.
 
     """
     readonly = [*(str(path) for path in readable), *_folders(locations)]
@@ -153,6 +155,7 @@ def build_sandbox(
         hosts=find_hosts(addresses),
         sealed=[str(path) for path in own],
         seal=str(place.seal),
+        is_shared=with_spark,
     )
 
 

@@ -15,6 +15,11 @@ def work_folder(job_id: str, attempt: int) -> Path:
     return _home() / "jobs" / f"{job_id}.{attempt}"
 
 
+def seals_folder() -> Path:
+    """Return the folder with what published attempts have left in their tables, as their keepers recorded it."""
+    return _home() / "seals"
+
+
 def tree_folder(repository: str, sha: str) -> Path:
     """Return the folder with the files of one commit, shared by all jobs of that commit."""
     return _home() / "trees" / repository / sha

@@ -7,8 +7,8 @@ import shutil
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack, closing, suppress
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,10 +31,9 @@ from webapp.builds.runner import manifests, paths
 from webapp.builds.runner.launcher import OVER_MEMORY, OVER_QUOTA, Handle, launch, read_status
 from webapp.builds.runner.logs import LogWriter
 from webapp.builds.runner.manifests import Place
-from webapp.builds.services import builds, interrupts, trees, uploads
+from webapp.builds.services import builds, interrupts, seals, trees, uploads
 from webapp.catalog import queries as catalog
 from webapp.catalog import services as catalog_services
-from webapp.catalog.rules.errors import NoSuchTable
 from webapp.catalog.rules.pointers import Pointer
 from webapp.core import clock
 from webapp.core.databases import BUSY, keep_trying
@@ -44,7 +43,7 @@ from webapp.core.fork_server import LOST
 from webapp.core.object_store import is_object_location
 from webapp.core.probes import answers_tcp
 from webapp.core.room import wait_for_room
-from webapp.core.spark_folders import find_spark_folder, open_spark_folder, remove_spark_folder
+from webapp.core.spark_folders import find_spark_folder, open_spark_folder, opened_for_spark, remove_spark_folder
 from webapp.datasets import services as dataset_services
 from webapp.datasets.models import Transaction
 from webapp.repositories import queries as repositories
@@ -135,6 +134,8 @@ class _Attempt:
     log: LogWriter
     waited_for: str
     """Why it was put back before; the log says it once."""
+    opened: ExitStack = field(default_factory=ExitStack)
+    """What the Spark server may write as long as this lasts."""
 
     def run(self) -> None:
         place = Place(paths.work_folder(self.job.pk, self.job.attempt))
@@ -159,6 +160,7 @@ class _Attempt:
             place.seal.unlink(missing_ok=True)
             for folder in self._spark_folders():
                 remove_spark_folder(folder)
+            self.opened.close()
             self._close_own_folders()
 
     def _run_at(self, place: Place) -> None:
@@ -265,6 +267,10 @@ class _Attempt:
         write_message(place.manifest, manifest)
         # The token in it is the job's own; nobody else can reach the folder, which lies in a closed home.
         place.manifest.chmod(0o644)
+        own = self._open_own_folders()
+        with_spark = self.job.profile == "spark"
+        if with_spark:
+            self.opened.enter_context(opened_for_spark(own))
         return launch(
             entrypoint,
             place.manifest,
@@ -275,12 +281,10 @@ class _Attempt:
                     *(_locate(table) for table in self._list_input_tables()),
                     *(_locate(target.table) for target in self._list_targets()),
                 ],
-                own=self._open_own_folders(),
+                own=own,
                 shared=self._spark_folders(),
-                addresses=[
-                    settings.TRIBUTARY_CATALOG_URI,
-                    *([settings.SPARK_REMOTE] if self.job.profile == "spark" else []),
-                ],
+                addresses=[settings.TRIBUTARY_CATALOG_URI, *([settings.SPARK_REMOTE] if with_spark else [])],
+                with_spark=with_spark,
             ),
             limits=allowance.as_limits(),
             log_path=paths.log_path(self.job.pk),
@@ -297,7 +301,9 @@ class _Attempt:
 
     def _close_own_folders(self) -> None:
         for target in self._list_targets():
-            with suppress(NoSuchTable):  # dropped meanwhile, and its folders with it
+            with suppress(
+                AppError
+            ):  # dropped meanwhile, and its folders with it; or damaged, and the collector finds them
                 catalog_services.close_job_folders(table=target.table, folder=self._scope.folder)
 
     def _spark_folders(self) -> list[Path]:
@@ -444,7 +450,7 @@ class _Attempt:
             verdict = "holds" if check.passed else "failed"
             self._say(f'expectation "{check.name}" on {check.dataset} {verdict}. {check.message}'.rstrip())
         if result.status == "ok":
-            self._complete(result, staged=self._check_staged(place))
+            self._complete(result, place, staged=self._check_staged(place))
             return
         if result.error is not None and result.error.code == CATALOG_BUSY and self.job.attempt < MAX_BUSY:
             self._put_back(f"The catalog was busy or away for too long: {result.error.message}", lost=0)
@@ -489,12 +495,13 @@ class _Attempt:
         """Whether this is an upload into somebody's open transaction, in which they and others stage too."""
         return (self.job.upload or {}).get("transaction") is not None
 
-    def _complete(self, result: JobResult, *, staged: Mapping[str, Pointer | None]) -> None:
+    def _complete(self, result: JobResult, place: Place, *, staged: Mapping[str, Pointer | None]) -> None:
         """Make the outputs visible, mark the job and ready the next ones in one step, unless it was taken away."""
         if not keep_trying(lambda: self._commit(result, staged), seconds=PATIENCE_S):
             # Cancelled between its last line and here: the cancellation wins, nothing is visible.
             self._give_way()
             return
+        seals.keep_seal(place=place)
         for path, output in result.outputs.items():
             self._say(f"committed {output.rows:,} rows of {path} on {self.build.branch}")
         self._end("completed", 0)

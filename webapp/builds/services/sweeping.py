@@ -15,7 +15,7 @@ from webapp.builds.queries import queue as waiting
 from webapp.builds.rules.states import BUILD_ENDS, BuildState, JobState
 from webapp.builds.runner import paths
 from webapp.builds.runner.logs import LogWriter
-from webapp.builds.services import builds, interrupts, publication, queue, trees, uploads
+from webapp.builds.services import builds, interrupts, publication, queue, seals, trees, uploads
 from webapp.builds.services.running import LEASE, MAX_LOST, PAUSE
 from webapp.core import clock, doorbell
 from webapp.core.errors import AppError
@@ -59,6 +59,7 @@ def sweep_folders() -> dict[str, int]:
     old = (clock.now() - KEEP_UPLOADS).timestamp()
     return {
         "old trees removed": trees.sweep_trees(),
+        "records of sealed files removed": seals.sweep_seals(),
         "staged files removed": uploads.sweep_staged_files(older_than=old),
     }
 

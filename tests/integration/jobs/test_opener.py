@@ -1,0 +1,120 @@
+"""A server in a sandbox that may only read tables is given single folders to write, and loses them with who asked for them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs.entrypoints.sandbox import detect_mode
+from tests.factories.builds import wait_until
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(detect_mode() == "off", reason="this machine has no sandbox"),
+]
+SERVER = """
+import os, sys
+held = []
+for line in sys.stdin:
+    act, path = line.split()
+    try:
+        if act == "hold":
+            held.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
+        elif act == "put":
+            os.close(os.open("put", os.O_CREAT | os.O_WRONLY, dir_fd=held[-1]))
+        else:
+            {"write": lambda: open(path, "w").close(), "unlink": lambda: os.unlink(path),
+             "rename": lambda: os.rename(path, path + "2"), "chmod": lambda: os.chmod(path, 0o777)}[act]()
+        print("did", flush=True)
+    except OSError as error:
+        print(error.strerror, flush=True)
+"""
+
+
+class Server:
+    """A process that does to files what it is told, in a sandbox that shows it a warehouse."""
+
+    def __init__(self, mode: str) -> None:
+        self.home = Path(tempfile.mkdtemp(prefix="opener"))
+        self.warehouse = self.home / "warehouse"
+        self.own, self.other = (self.warehouse / "table" / "data" / name for name in ("job-1-1", "job-2-1"))
+        for folder in (self.own, self.other):
+            folder.mkdir(parents=True)
+            folder.chmod(0o777)
+        self.file = self.own.parent / "rows"
+        self.file.touch()
+        self.file.chmod(0o666)
+        self.socket = self.home / "opener.sock"
+        program = ["--mode", mode, "--openable", str(self.warehouse), "--opener", str(self.socket), "--"]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "jobs.entrypoints.sandbox", *program, sys.executable, "-c", SERVER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        wait_until(self.socket.exists, seconds=30)
+
+    def do(self, act: str, path: Path) -> str:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{act} {path}\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def ask(self, *paths: Path) -> tuple[socket.socket, dict[str, object]]:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(30)
+        connection.connect(str(self.socket))
+        connection.sendall(json.dumps({"open": [str(path) for path in paths]}).encode() + b"\n")
+        return connection, json.loads(connection.makefile().readline())
+
+
+@pytest.fixture(params=["full", "user"])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """Such a server in each mode that works here."""
+    if request.param == "full" and detect_mode() != "full":
+        pytest.skip("only root changes users")
+    started = Server(request.param)
+    yield started
+    started.process.communicate(timeout=30)  # it ends with its input
+    shutil.rmtree(started.home)
+
+
+def test_only_what_was_opened_is_written_and_only_as_long_as_the_caller_lives(server: Server) -> None:
+    attacks = [("write", server.own / "a"), ("write", server.other / "a"), ("write", server.file.parent / "a")]
+    attacks += [(act, server.file) for act in ("write", "unlink", "rename", "chmod")]
+    readonly = "Read-only file system"
+    assert [server.do(*attack) for attack in attacks] == [readonly] * 7
+    connection, answer = server.ask(server.own)
+    assert answer == {"opened": 1}
+    assert [server.do(*attack) for attack in attacks] == ["did", *[readonly] * 6]
+    assert server.do("hold", server.own) == "did"
+    connection.close()
+    wait_until(lambda: server.do("write", server.own / "a") == readonly, seconds=30)
+    assert server.do("unlink", server.own / "a") == readonly
+
+
+def test_nothing_outside_of_the_warehouse_is_opened(server: Server) -> None:
+    (server.own / "link").symlink_to("/etc")
+    for path in (
+        Path("/etc"),
+        server.warehouse,
+        server.own / "link",
+        server.own / "..",
+        server.file,
+        server.own / "no",
+    ):
+        _, answer = server.ask(path)
+        assert "error" in answer, path
+    assert server.do("write", server.own / "a") == "Read-only file system"
+    connection, answer = server.ask(server.own)
+    assert answer == {"opened": 1}
+    connection.close()

@@ -1,0 +1,91 @@
+"""What sealing tells of folders that somebody may have at hand still."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.entrypoints import sealing
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A job's own folder with a file in it, as open as it is while the job runs."""
+    own = tmp_path / "data" / "job-1"
+    (own / "part").mkdir(parents=True)
+    for path in (own, own / "part"):
+        path.chmod(0o777)
+    (own / "part" / "rows").write_bytes(b"rows")
+    (own / "part" / "rows").chmod(0o666)
+    return own
+
+
+def seal(folder: Path, *, copies: bool = False) -> dict[str, Any]:
+    record = folder.parents[1] / "seal.json"
+    sealing.seal([str(folder)], record=str(record), copies=copies)
+    found: dict[str, Any] = json.loads(record.read_text())
+    record.unlink()
+    return found
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_files_are_closed_and_recorded_with_size_and_digest(folder: Path, copies: bool) -> None:
+    file = folder / "part" / "rows"
+    digest = hashlib.sha256(b"rows").hexdigest()
+    found = seal(folder, copies=copies)
+    about = {"size": 4, "sha256": digest, "ctime_ns": file.stat().st_ctime_ns}
+    assert found == {"files": {str(file): about}, "problems": []}
+    modes = [path.stat().st_mode & 0o7777 for path in (folder, file.parent, file)]
+    assert modes == [0o755, 0o755, 0o644]
+    assert [path.name for path in folder.parent.iterdir()] == ["job-1"]
+
+
+def test_a_file_that_is_open_for_writing_is_told_and_one_that_is_read_is_not(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sealing, "PATIENCE_S", 0.1)
+    file = folder / "part" / "rows"
+    with file.open("rb"):
+        assert seal(folder)["problems"] == []
+    with file.open("r+b"):
+        assert seal(folder)["problems"] == [f"{file} is still held open for writing by another process"]
+    assert list(seal(folder)["files"]) == [str(file)]
+
+
+def test_copies_are_out_of_reach_of_who_holds_the_originals(folder: Path) -> None:
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    with (folder / "part" / "rows").open("r+b") as file:
+        assert seal(folder, copies=True)["problems"] == []
+        file.write(b"gone")
+    with pytest.raises(FileNotFoundError):
+        os.open("new", os.O_CREAT | os.O_WRONLY, dir_fd=held)
+    os.close(held)
+    assert (folder / "part" / "rows").read_bytes() == b"rows"
+    assert [path.name for path in folder.rglob("*")] == ["part", "rows"]
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_what_is_no_plain_file_is_told(folder: Path, copies: bool) -> None:
+    os.mkfifo(folder / "pipe")
+    (folder / "link").symlink_to("/etc/passwd")
+    (folder / "part" / "folder").symlink_to(folder.parent, target_is_directory=True)
+    os.link(folder / "part" / "rows", folder / "second")
+    problems = " ".join(seal(folder, copies=copies)["problems"])
+    for what in (f"{folder}/pipe is a named pipe", f"{folder}/link is a symbolic link", "part/folder is a symbolic"):
+        assert what in problems
+    # a copy has one name, whatever names its original had
+    assert ("hard links" in problems) is not copies
+
+
+def test_a_folder_that_is_gone_and_one_without_end_are_told(folder: Path) -> None:
+    deep = folder
+    for _ in range(sealing.DEEPEST + 2):
+        deep /= "d"
+    deep.mkdir(parents=True)
+    assert f"lies deeper than {sealing.DEEPEST} folders" in seal(folder)["problems"][0]
+    assert "No such file" in seal(folder.with_name("job-2"))["problems"][0]

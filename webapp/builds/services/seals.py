@@ -1,0 +1,85 @@
+"""What jobs have left in their tables' folders, kept as their keepers recorded it: by this a changed file is found."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from jobs.regular_files import NotRegular, open_beneath
+from webapp.builds.runner import paths
+from webapp.builds.runner.manifests import Place
+from webapp.core.fsck import Finding, Note
+
+logger = logging.getLogger(__name__)
+SWEPT_AT_ONCE = 500
+
+
+def keep_seal(*, place: Place) -> None:
+    """Keep the record of an attempt whose files are published."""
+    folder = paths.seals_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        place.seal.rename(folder / place.seal.name)
+    except OSError:
+        # The job is done and published all the same.
+        logger.exception("the record of what %s has written is lost", place.folder.name)
+
+
+def sweep_seals() -> int:
+    """Forget records of which no file is left, some in each turn; return how many."""
+    records = sorted(paths.seals_folder().glob("*.json"), key=lambda path: path.stat().st_mtime)
+    count = 0
+    for record in islice(records, SWEPT_AT_ONCE):
+        if any(os.path.lexists(path) for path in _read(record)):
+            os.utime(record)  # to the end of the queue
+        else:
+            record.unlink(missing_ok=True)
+            count += 1
+    return count
+
+
+def check_seals() -> Iterator[Finding | Note]:
+    """Find files that are not as they were when their job had ended. Those that are gone are the tables' matter."""
+    count = 0
+    for record in sorted(paths.seals_folder().glob("*.json")):
+        for path, sealed in _read(record).items():
+            problem = _compare(path, sealed)
+            count += 1
+            if problem:
+                yield Finding(
+                    code="file_changed",
+                    object=path,
+                    problem=f"{problem} Its job was {record.stem.partition('.')[0]}.",
+                    way_out="Bring the file back from a backup, or build the dataset again.",
+                )
+    yield Note(what="sealed files", count=count)
+
+
+def _read(record: Path) -> dict[str, dict[str, Any]]:
+    files: dict[str, dict[str, Any]] = json.loads(record.read_bytes())["files"]
+    return files
+
+
+def _compare(path: str, sealed: dict[str, Any]) -> str:
+    """What is wrong with a file; its bytes are read only where the kernel says that it was touched."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return ""
+    if found.st_ctime_ns == sealed["ctime_ns"] and found.st_size == sealed["size"]:
+        return ""
+    if found.st_size != sealed["size"]:
+        return f"It has {found.st_size} bytes and had {sealed['size']}."
+    try:
+        descriptor = open_beneath(os.path.dirname(path), os.path.basename(path))
+    except NotRegular:
+        return "It is no plain file any more."
+    with os.fdopen(descriptor, "rb") as file:
+        is_same = hashlib.file_digest(file, "sha256").hexdigest() == sealed["sha256"]
+    return "" if is_same else "Its bytes are not those that were written."
