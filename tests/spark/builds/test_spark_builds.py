@@ -190,7 +190,8 @@ def test_files_of_master_are_out_of_reach_from_the_server(spark_stack: Stack) ->
     assert build["state"] == "FAILED", log
     assert "RuntimeError: had its try" in build["jobs"][0]["reason"], log
     assert "GOT THROUGH" not in log
-    assert "python: {'Read-only file system'}" in log
+    assert "python: {'" in log
+    assert "Read-only file system" in log
     assert "java: 0" not in log
     assert log.count("spark: refused") == 3
     assert {path: (path.stat().st_mode, path.read_bytes()) for path in files} == files
