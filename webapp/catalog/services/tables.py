@@ -180,13 +180,13 @@ def commit_tables(
 def _prepare(ref: TableRef, row: TableRow, request: CommitRequest, *, by: Principal | None) -> Move | None:
     """Apply a commit and write its file; None when it changes nothing."""
     base = metadata_files.read(row.metadata_location).metadata
-    if by is not None and by.job is not None:
-        check_own_files(request.updates, location=base["location"], who=by.job.folder)
     chain = _chain_for_write(ref, base, by=by)
     request = request.with_chain(chain)
     touched = commits.touched_branches(base, request)
     for branch in touched:
         permissions.check_write(by, ref, branch, staged_for=chain[0] if chain and is_internal(branch) else None)
+    if by is not None and by.job is not None:
+        check_own_files(request.updates, location=base["location"], who=by.job.folder)
     if request.creates and request.branch is not None:
         after = commits.create_on_branch(base, request, now_ms=now_ms())
     else:
