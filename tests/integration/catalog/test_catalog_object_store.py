@@ -155,9 +155,9 @@ def test_a_job_reads_its_inputs_and_adds_to_its_outputs(lake: Catalog, admin: Us
     for table, writes in (("shop.orders", False), ("shop.clean", True)):
         view = job.load(table, **WANTED).metadata
         shown = view["properties"].get(access.DATA_PATH)
-        assert shown == (f"{view['location']}/data/job-0123" if writes else None)
+        assert shown == (f"{view['location']}/data/job-0123-1" if writes else None)
         s3 = client_of(object_store, keys_of(job, table))
-        for folder, expected in (("data/job-0123", writes), ("metadata/job-0123", writes), ("data", False)):
+        for folder, expected in (("data/job-0123-1", writes), ("metadata/job-0123-1", writes), ("data", False)):
             key = f"{key_of(view['location'])}/{folder}/new.parquet"
             assert can(lambda s3=s3, key=key: s3.put_object(Bucket=BUCKET, Key=key, Body=b"1")) is expected
 
