@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, ClassVar
 
 from django.conf import settings
@@ -138,6 +139,14 @@ class AuditEntry(models.Model):
 
     def __str__(self) -> str:
         return f"{self.actor} {self.verb} {self.object}: {self.outcome}"
+
+    @property
+    def detail_texts(self) -> list[tuple[str, str]]:
+        """The parts of the detail as texts; what is no text itself as JSON."""
+        return [
+            (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+            for name, value in self.detail.items()
+        ]
 
 
 class AuditHead(models.Model):

@@ -6,13 +6,13 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 
 from webapp.accounts.models import AuditEntry, AuditHead
@@ -78,12 +78,22 @@ def seal_audit() -> None:
                 head.position += 1
                 head.chain = link(head.chain, queries.describe_entry(entry))
                 entry.position, entry.chain = head.position, head.chain
-            AuditEntry.objects.bulk_update(entries, ["position", "chain"], batch_size=200)
+            _write_places(entries)
             head.mac = Head.of(head.position, head.chain, key=settings.SECRET_KEY).mac
             head.save()
     end = AuditHead.objects.first()
     if end is not None:
         _keep_head(Head(end.position, end.chain, end.mac))
+
+
+def _write_places(entries: Sequence[AuditEntry]) -> None:
+    """Write the places that entries got: `bulk_update` takes a hundred times as long, and others wait meanwhile."""
+    table = connection.ops.quote_name(AuditEntry._meta.db_table)
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            f"UPDATE {table} SET position = %s, chain = %s WHERE id = %s",
+            [(entry.position, entry.chain, entry.pk) for entry in entries],
+        )
 
 
 def _list_unsealed() -> QuerySet[AuditEntry]:
