@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
+from pathlib import Path
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from webapp.accounts.rules.principals import Principal
 from webapp.catalog import permissions, signals
@@ -18,6 +19,7 @@ from webapp.catalog.rules.metadata import Metadata, snapshot_of
 from webapp.catalog.rules.pointers import BranchState, Pointer
 from webapp.catalog.rules.refs import SEPARATOR, Levels, TableRef, is_internal, table_ref
 from webapp.catalog.storage import credentials, metadata_files
+from webapp.catalog.storage.local_files import local_path
 from webapp.catalog.storage.metadata_files import MetadataFile
 from webapp.core.errors import Unavailable
 from webapp.core.object_store import is_object_location
@@ -121,6 +123,13 @@ def get_metadata(*, table: str) -> Metadata:
 def get_file(*, table: str) -> MetadataFile:
     """The table's current metadata file."""
     return metadata_files.read(_get(table_ref(table)).metadata_location)
+
+
+def list_local_folders(*, namespace: str) -> list[Path]:
+    """The folders of this machine in which the tables of a top namespace, and of those below it, lie."""
+    here = Q(namespace__path=namespace) | Q(namespace__path__startswith=f"{namespace}{SEPARATOR}")
+    locations = Table.objects.filter(here).values_list("location", flat=True)
+    return [local_path(location) for location in locations if not is_object_location(location)]
 
 
 def file_properties(*, table: str, who: str) -> dict[str, str]:

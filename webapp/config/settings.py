@@ -52,6 +52,9 @@ TRIBUTARY_PROXIES = (
 )
 # The largest file that is uploaded in one request; while it is taken in it needs twice that in the home.
 TRIBUTARY_UPLOAD_BYTES = int(os.environ.get("TRIBUTARY_UPLOAD_BYTES") or 8 * 1024**3)
+# How much of the disk one repository may take: its Git objects, and the data of its datasets; 0: as much as there is.
+TRIBUTARY_REPOSITORY_GIT_BYTES = int(os.environ.get("TRIBUTARY_REPOSITORY_GIT_BYTES") or 10 * 1024**3)
+TRIBUTARY_REPOSITORY_DATA_BYTES = int(os.environ.get("TRIBUTARY_REPOSITORY_DATA_BYTES") or 0)
 TRIBUTARY_DEMO = os.environ.get("TRIBUTARY_DEMO", "1") != "0"
 SPARK_REMOTE = read_secret("SPARK_REMOTE")
 # What the embedded Spark server sees of this machine's folders; the supervisor says so, and nobody else.

@@ -7,6 +7,8 @@ the reserve is theirs. Jobs, comparisons and publications wait; uploads, pushes 
 from __future__ import annotations
 
 import os
+import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from django.template.defaultfilters import filesizeformat
 from webapp.core.errors import StorageFull, Unavailable
 from webapp.core.object_store import is_object_location
 
+BLOCK_BYTES = 512
+"""What `st_blocks` counts."""
 SMALL_DISK_SHARE = 20
 """On a small disk the reserve is no more than this part of it: a twentieth."""
 
@@ -37,8 +41,8 @@ class Disk:
     def describe(self) -> str:
         """Say how much is left of what."""
         return (
-            f"The disk of the {self.holds} ({self.folder}) has {_words(self.free)} left, "
-            f"and keeps {_words(self.reserve)} in reserve"
+            f"The disk of the {self.holds} ({self.folder}) has {describe_size(self.free)} left, "
+            f"and keeps {describe_size(self.reserve)} in reserve"
         )
 
 
@@ -84,5 +88,20 @@ def wait_for_room() -> None:
         raise Unavailable(f"{error.detail} The work begins when there is room.", code=error.code) from None
 
 
-def _words(number: int) -> str:
+def measure_folder(folder: Path) -> int:
+    """Add up the blocks of all files below a folder; links are not followed, and what goes meanwhile does not count."""
+    total, waiting = 0, [str(folder)]
+    while waiting:
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    found = entry.stat(follow_symlinks=False)
+                    total += found.st_blocks * BLOCK_BYTES
+                    if stat.S_ISDIR(found.st_mode):
+                        waiting.append(entry.path)
+    return total
+
+
+def describe_size(number: int) -> str:
+    """Say a number of bytes as people do: 1.5 GB."""
     return str(filesizeformat(number)).replace("\xa0", " ")

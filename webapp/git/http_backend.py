@@ -57,6 +57,7 @@ class BackendRequest:
     protocol: str = ""
     remote_user: str = ""
     remote_addr: str = ""
+    max_push_bytes: int = MAX_PUSH_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +148,7 @@ class _Run:
         config = {
             "core.hooksPath": str(HOOKS) if self.hooks is not None else "/dev/null",
             "http.receivepack": "true",
-            "receive.maxInputSize": str(MAX_PUSH_BYTES),
+            "receive.maxInputSize": str(request.max_push_bytes),
             "transfer.fsckObjects": "true",
             "receive.fsckObjects": "true",
             "core.fsmonitor": "false",

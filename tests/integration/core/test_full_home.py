@@ -19,6 +19,11 @@ from tests.factories.supervised import SupervisedStack, supervised_stack
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 PARTS = ("web", "fork-server", "worker-quick", "worker-builds", "sweep")
 MIB = 1024**2
+LIMITS = {
+    "TRIBUTARY_JOB_DISK_BYTES": str(40 * MIB),
+    "TRIBUTARY_REPOSITORY_DATA_BYTES": str(60 * MIB),
+    "TRIBUTARY_REPOSITORY_GIT_BYTES": str(3 * MIB),
+}
 GREEDY = """import os
 folder = {folder!r}
 for n in range(400):
@@ -28,10 +33,10 @@ for n in range(400):
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SupervisedStack]:
-    """An installation on a disk of its own, whose jobs may write 40 MiB each; the reserve is a twentieth of the disk."""
+    """An installation on a disk of its own, with small limits; the reserve is a twentieth of the disk."""
     home: Path = tmp_path_factory.mktemp("full") / "home"
     home.mkdir(mode=0o700)
-    with small_disk(home, size="400m"), supervised_stack(home, TRIBUTARY_JOB_DISK_BYTES=str(40 * MIB)) as running:
+    with small_disk(home, size="400m"), supervised_stack(home, **LIMITS) as running:
         running.make_repository()
         assert running.upload("/shop/raw", "a,b\n1,x\n").status_code == 201
         source = make_transform("out", inputs=["/shop/raw"], output="/shop/out", body="out.write_table(i0.arrow())")
@@ -66,17 +71,19 @@ def leaving(folder: Path, room: int) -> Iterator[None]:
 
 
 def test_full_disk_ends_nothing_and_everything_goes_on_when_there_is_room(stack: SupervisedStack) -> None:
+    before = stack.rows("/shop/out")
     with filled(stack.home):
         assert stack.request("GET", "/builds").status_code == 200
-        assert stack.rows("/shop/out") == [{"a": 1, "b": "x"}]
+        assert stack.rows("/shop/out") == before
         for refused in (
             stack.upload("/shop/raw", "a,b\n2,x\n"),
             stack.request("POST", "/builds", json={"branch": "master", "targets": ["/shop/out"], "force": True}),
         ):
             assert (refused.status_code, refused.json()["code"]) == (507, "storage_full"), refused.text
-        killed = {part: stack.process_of(part) for part in PARTS}
-        for process in killed.values():
+        old = stack.processes()
+        for process in [stack.process_of(part) for part in PARTS]:
             process.kill()
+        wait_until(lambda: not any(process.lives for process in old), seconds=60, every=0.01)
         # The supervisor cannot write what it sees; its children are there all the same.
         wait_until(lambda: len(stack.processes()) >= len(PARTS), seconds=60)
         wait_until(stack.is_up, seconds=60)
@@ -153,3 +160,42 @@ def test_job_that_fills_the_disk_is_ended_by_name_and_leaves_nothing(stack: Supe
     assert "TRIBUTARY_JOB_DISK_BYTES" in job["reason"]
     wait_until(lambda: free_bytes(stack.home) > before - 20 * MIB, seconds=10)
     assert stack.open_transactions() == []
+
+
+def test_repository_takes_no_more_git_objects_than_it_may(stack: SupervisedStack, tmp_path: Path) -> None:
+    stack.call("POST", "/repositories", json={"name": "heavy", "template": "empty"}, expect=201)
+    url = f"http://admin:{stack.token}@127.0.0.1:{stack.port}/git/heavy.git"
+    git("clone", "-q", url, str(tmp_path / "clone"), cwd=tmp_path)
+    (tmp_path / "clone" / "large").write_bytes(os.urandom(4 * MIB))
+    git("add", "-A", cwd=tmp_path / "clone")
+    git("commit", "-qm", "large", cwd=tmp_path / "clone")
+    refused = git("push", "origin", "HEAD:refs/heads/large", cwd=tmp_path / "clone", check=False)
+    assert refused.returncode != 0
+    assert "TRIBUTARY_REPOSITORY_GIT_BYTES" in refused.stderr
+    assert [branch["name"] for branch in stack.call("GET", "/repositories/heavy/branches")["results"]] == ["master"]
+
+    git("reset", "-q", "--soft", "HEAD~1", cwd=tmp_path / "clone")
+    (tmp_path / "clone" / "large").write_text("small")
+    git("add", "-A", cwd=tmp_path / "clone")
+    git("commit", "-qm", "small", cwd=tmp_path / "clone")
+    assert git("push", "origin", "HEAD:refs/heads/small", cwd=tmp_path / "clone", check=False).returncode == 0
+
+
+def test_repository_holds_no_more_data_than_it_may(stack: SupervisedStack) -> None:
+    stack.call("POST", "/repositories", json={"name": "tank", "template": "empty"}, expect=201)
+    source = make_transform(
+        "water",
+        output="/tank/water",
+        body="import os\nout.write_table(pa.table({'a': [os.urandom(2**20) for _ in range(33)]}))",
+    )
+    files = {"pipeline.toml": '[pipeline]\npackages = ["pipelines"]\nfolders = ["/tank"]\n'}
+    stack.commit({**files, "pipelines/water.py": HEAD + source}, repository="tank")
+    assert stack.build("/tank/water")["state"] == "COMPLETED"
+
+    def refusal() -> str:
+        ended = stack.build("/tank/water", force=True)
+        return str(ended["jobs"][0]["reason"]) if ended["state"] == "FAILED" else ""
+
+    wait_until(lambda: "TRIBUTARY_REPOSITORY_DATA_BYTES" in refusal(), seconds=90, every=2)
+    assert stack.upload("/shop/raw", "a,b\n6,x\n").status_code == 201, "another repository has its own"
+    assert len(stack.rows("/tank/water")) == 33

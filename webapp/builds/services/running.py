@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ from webapp.builds.runner import manifests, paths
 from webapp.builds.runner.launcher import OVER_MEMORY, OVER_QUOTA, Handle, launch, read_status
 from webapp.builds.runner.logs import LogWriter
 from webapp.builds.runner.manifests import Place
-from webapp.builds.services import builds, interrupts, seals, trees, uploads
+from webapp.builds.services import builds, interrupts, quotas, seals, trees, uploads
 from webapp.catalog import queries as catalog
 from webapp.catalog import services as catalog_services
 from webapp.catalog.rules.pointers import Pointer
@@ -42,7 +42,7 @@ from webapp.core.failures import FULL
 from webapp.core.fork_server import LOST
 from webapp.core.object_store import is_object_location
 from webapp.core.probes import answers_tcp
-from webapp.core.room import wait_for_room
+from webapp.core.room import describe_size, wait_for_room
 from webapp.core.spark_folders import find_spark_folder, open_spark_folder, opened_for_spark, remove_spark_folder
 from webapp.datasets import services as dataset_services
 from webapp.datasets.models import Transaction
@@ -172,13 +172,7 @@ class _Attempt:
         trees.make_open_folder(place.folder)
         if self.job.attempt > 1:
             self._drop_staging()
-        allowance = profiles.allow(
-            size=self.job.size,
-            wall_s=settings.TRIBUTARY_JOB_SECONDS,
-            disk_bytes=settings.TRIBUTARY_JOB_DISK_BYTES,
-            total_memory_bytes=settings.TRIBUTARY_JOB_MEMORY_BYTES,
-            machine_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-        )
+        allowance = self._allow()
         handle = self._start(place, allowance)
         try:
             outcome = self._watch(handle, allowance, place)
@@ -197,6 +191,19 @@ class _Attempt:
             self._fail(reason, code="memory_limit", exit_code=outcome)
             return
         self._finish(manifests.read_result(place=place, code=outcome), outcome, place)
+
+    def _allow(self) -> Allowance:
+        """What the job may use; no more of the disk than its repository may."""
+        allowance = profiles.allow(
+            size=self.job.size,
+            wall_s=settings.TRIBUTARY_JOB_SECONDS,
+            disk_bytes=settings.TRIBUTARY_JOB_DISK_BYTES,
+            total_memory_bytes=settings.TRIBUTARY_JOB_MEMORY_BYTES,
+            machine_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        )
+        owner = self.build.repository
+        room = quotas.find_data_room(repository=self.job.repository or (owner.name if owner else ""))
+        return allowance if room is None else replace(allowance, disk_bytes=min(room, allowance.disk_bytes))
 
     # --- start ------------------------------------------------------------------------------------
 
@@ -625,10 +632,12 @@ def _explain_memory(total_memory_bytes: int, size: str) -> str:
 
 
 def _explain_quota(disk_bytes: int, size: str) -> str:
+    ended = f"The job wrote more than {describe_size(disk_bytes)} and was ended; its files are removed."
+    if disk_bytes < profiles.allow(size=size, disk_bytes=settings.TRIBUTARY_JOB_DISK_BYTES).disk_bytes:
+        return f"{ended} That is what its repository may still hold by TRIBUTARY_REPOSITORY_DATA_BYTES."
     return (
-        f"The job wrote more than the {disk_bytes:,} bytes that a job of size {size} may write, and was ended; its files "
-        "are removed. Write less, ask for a larger size with @configure(profile=...), or have an administrator raise "
-        "TRIBUTARY_JOB_DISK_BYTES."
+        f"{ended} That is what a job of size {size} may write: write less, ask for a larger size with "
+        "@configure(profile=...), or have an administrator raise TRIBUTARY_JOB_DISK_BYTES."
     )
 
 

@@ -18,6 +18,7 @@ from webapp.builds.rules.states import BuildState, JobState
 from webapp.builds.runner import paths
 from webapp.builds.services import queue
 from webapp.builds.services.builds import record_build_act
+from webapp.builds.services.quotas import find_data_room
 from webapp.core import clock, ids, names
 from webapp.core.errors import Conflict, InvalidInput, StorageFull
 from webapp.core.room import check_room
@@ -72,6 +73,7 @@ def start_upload(
     target = _find_open(dataset, into) if into else None
     branch = target.branch_name if target else names.check_branch_name(branch)
     permissions.check_dataset(by, dataset.path, "write", branch)
+    _check_quota(dataset.path, branch)
     job_id = ids.new_id()
     staged = stage_file(content=content, name=f"{job_id}{Path(filename).suffix.lower()}")
     with ExitStack() as undo, transaction.atomic():
@@ -89,6 +91,12 @@ def start_upload(
         )
         undo.pop_all()
     return build
+
+
+def _check_quota(path: str, branch: str) -> None:
+    repository = chains.find_repository(paths=[path], branch=branch)
+    if repository is not None:
+        find_data_room(repository=repository.name)
 
 
 def find_format(filename: str) -> Format:

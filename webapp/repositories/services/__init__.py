@@ -17,6 +17,7 @@ from webapp.repositories.services.deletions import sweep_deletions
 from webapp.repositories.services.locks import sweep_leftovers, sweep_locks
 from webapp.repositories.services.protections import remove_protection, set_protection
 from webapp.repositories.services.pushes import PushRules, check_push
+from webapp.repositories.services.quotas import find_push_room
 from webapp.repositories.services.repositories import (
     create_repository,
     delete_repository,
@@ -53,6 +54,7 @@ __all__ = [
     "delete_branch",
     "delete_repository",
     "deliver",
+    "find_push_room",
     "land_merge",
     "merge",
     "prepare_merge",

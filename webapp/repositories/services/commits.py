@@ -16,6 +16,7 @@ from webapp.repositories.errors import git_refusals
 from webapp.repositories.services.announcements import announce
 from webapp.repositories.services.branches import delete_branch, make_branch
 from webapp.repositories.services.copies import check_copy
+from webapp.repositories.services.quotas import check_git_quota
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,6 +47,7 @@ def commit_files(
     """Commit changes of files to a branch, in one piece or not at all."""
     past_protection = permissions.check_move_branch(by, repository, branch)
     check_room()
+    check_git_quota(repository=repository)
     check_copy(repository=repository)
     committer = person_of(by)
     with git_refusals():

@@ -12,6 +12,7 @@ from webapp.repositories.rules.names import check_new_branch_name
 from webapp.repositories.services.announcements import record_move
 from webapp.repositories.services.copies import check_copy
 from webapp.repositories.services.deletions import intend_deletion
+from webapp.repositories.services.quotas import check_git_quota
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,6 +38,8 @@ def check_push(*, repository: Repository, updates: Iterable[RefUpdate], by: Prin
     wanted = list(updates)
     try:
         check_copy(repository=repository)
+        if any(update.after for update in wanted):
+            check_git_quota(repository=repository)
     except AppError as error:
         return [error.detail]
     if len(wanted) > MAX_REFS:

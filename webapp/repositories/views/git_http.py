@@ -72,7 +72,7 @@ async def _serve(call: _Call, incoming: Incoming, receive: Receive, send: Send) 
     if call.method in WITHOUT_BODY:
         refuse_body(incoming, what=call.method)
     call.check_route()
-    principal, repository = await _doors.run(_enter, call)
+    principal, repository, most = await _doors.run(_enter, call)
     incoming.limit = MAX_PUSH_BYTES if call.route == "git-receive-pack" else MAX_FETCH_BYTES
     incoming.check_size()
     if len(_running) >= PROCESSES:
@@ -80,7 +80,7 @@ async def _serve(call: _Call, incoming: Incoming, receive: Receive, send: Send) 
     _running.add(call)
     try:
         answer = await run_backend(
-            call.for_git(repository, principal),
+            call.for_git(repository, principal, most),
             read_body=incoming.read,
             hooks=_hooks(call, repository, principal) if call.pushes else None,
         )
@@ -147,7 +147,7 @@ class _Call:
             message = "Only Git's smart HTTP protocol is spoken here."
             raise PermissionDenied(message)
 
-    def for_git(self, repository: Repository, principal: Principal) -> BackendRequest:
+    def for_git(self, repository: Repository, principal: Principal, most: int) -> BackendRequest:
         return BackendRequest(
             repository=repository.path,
             route=self.route,
@@ -159,6 +159,7 @@ class _Call:
             protocol=self.headers.get("git-protocol", ""),
             remote_user=principal.username,
             remote_addr=self.address,
+            max_push_bytes=most,
         )
 
 
@@ -181,19 +182,21 @@ async def _refuse(send: Send, error: AppError) -> None:
     await send_answer(send, status=error.status, body=f"{error.detail}\n".encode(), kind=TEXT, headers=headers)
 
 
-def _enter(call: _Call) -> tuple[Principal, Repository]:
-    """Find out who asks, and what of; in a thread."""
+def _enter(call: _Call) -> tuple[Principal, Repository, int]:
+    """Find out who asks, what of, and how many bytes of a push fit into it; in a thread."""
     close_old_connections()
     principal = None
     try:
         principal = _authenticate(call)
-        return principal, _open(principal, call.name, pushes=call.pushes)
+        repository = _open(principal, call.name, pushes=call.pushes)
+        most = services.find_push_room(repository=repository, most=MAX_PUSH_BYTES) if call.pushes else 0
     except AppError as error:
         if error.is_for_want_of_rights and "authorization" in call.headers:  # Git always asks once without
             detail = {"status": error.status, "code": error.code, "address": call.address}
             verb = "push" if call.pushes else "fetch"
             note_refusal(by=principal, verb=verb, object=f"/git/{call.name}.git", detail=detail)
         raise
+    return principal, repository, most
 
 
 def _authenticate(call: _Call) -> Principal:
