@@ -27,6 +27,15 @@ SAMPLE_ROWS = 2_000
 MAX_LINE_BYTES = 32 * 1024 * 1024
 BUFFER_BYTES = 2 * MAX_LINE_BYTES
 """How much of a CSV file is read at once: DuckDB's own choice, sixteen lines of the longest, is half of its memory."""
+MOST_COLUMNS = 5_000
+"""Columns of a file, those inside others too."""
+LEAST_DECODED_BYTES = 256 * 1024 * 1024
+MOST_TIMES = 100
+"""A Parquet file may decode to so many times its size, and to `LEAST_DECODED_BYTES` whatever its size."""
+PARQUET_ROWS = 8_192
+"""Rows that are decoded at a time: fewer than of text, since each may be larger than the whole file."""
+_BATCH_BYTES = 16 * 1024 * 1024
+SAMPLED_ROWS = 64
 _SEPARATORS = (",", ";", "\t", "|")
 _MISSING = ("NA", "N/A", "NULL", "null", "NaN", "nan", r"\N")
 # the first that fits all values of a column wins; each as (DuckDB type, what a text must look like)
@@ -127,6 +136,7 @@ def _read_header(path: Path) -> tuple[str, list[str]]:
         names = [name.strip() for name in next(csv.reader([text], delimiter=separator, strict=True), [])]
     except csv.Error as error:
         raise FileError(f"the header cannot be read: {error}", code="broken_row", line=1) from None
+    _check_width(len(names))
     seen: dict[str, str] = {}
     for number, name in enumerate(names, 1):
         if not name:
@@ -276,6 +286,7 @@ def _undecodable_line(path: Path) -> int:
 def read_json_lines(path: Path, known: Schema) -> Source:
     """Open a file with one JSON object on each line."""
     _check_not_empty(path)
+    _check_first_object(path)
     connection = _connect()
     source = (
         f"read_json({_text(str(path))}, format='newline_delimited', records=true, sample_size=-1, "
@@ -284,11 +295,32 @@ def read_json_lines(path: Path, known: Schema) -> Source:
     try:
         described = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
         counted = connection.execute(f"SELECT count(*) FROM {source}").fetchall()[0]
+    except duckdb.OutOfMemoryException:
+        raise
     except duckdb.Error as error:
         raise _json_error(path, error) from None
+    _check_width(len(described))
     table = {field.name: _BY_ICEBERG.get(str(field.field_type)) for field in known.fields}
     cast = ", ".join(_json_cast(name, kind, table.get(name)) for name, kind, *_ in described)
     return _stream(connection, f"SELECT {cast} FROM {source}", int(counted[0]))
+
+
+def _check_first_object(path: Path) -> None:
+    """Refuse an object of too many members before DuckDB makes columns of them; the rest has the limits of its memory."""
+    with path.open("rb") as file:
+        line = next((line for line in iter(lambda: file.readline(MAX_LINE_BYTES), b"") if line.strip()), b"")
+    try:
+        _check_width(_count_members(json.loads(line)))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, FileError):
+            raise
+        return  # the reading of all lines says what is wrong with it
+
+
+def _count_members(value: object) -> int:
+    if isinstance(value, dict):
+        return len(value) + sum(_count_members(inner) for inner in value.values())
+    return sum(_count_members(inner) for inner in value) if isinstance(value, list) else 0
 
 
 def _json_cast(name: str, kind: str, wanted: str | None) -> str:
@@ -333,10 +365,41 @@ def read_parquet(path: Path, known: Schema) -> Source:
         file = pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
         raise FileError(f"this is not a Parquet file: {error}", code="broken_file") from None
-    return Source(file.schema_arrow.remove_metadata(), file.metadata.num_rows, file.iter_batches(BATCH_ROWS), file)
+    _check_width(file.metadata.num_columns)
+    size = path.stat().st_size
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    _check_decoded(sum(group.total_byte_size for group in groups), size)  # what the footer claims, which may lie
+    sample = next(file.iter_batches(SAMPLED_ROWS, use_threads=False), None)
+    row_bytes = 1 if not sample else -(-sample.nbytes // sample.num_rows)
+    batch_rows = max(SAMPLED_ROWS, min(PARQUET_ROWS, _BATCH_BYTES // max(1, row_bytes)))
+    batches = _count_decoded(file.iter_batches(batch_rows, use_threads=False), size)
+    return Source(file.schema_arrow.remove_metadata(), file.metadata.num_rows, batches, file)
+
+
+def _count_decoded(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
+    decoded = 0
+    for batch in batches:
+        decoded += batch.nbytes
+        _check_decoded(decoded, size)
+        yield batch
+
+
+def _check_decoded(decoded: int, size: int) -> None:
+    if decoded > max(LEAST_DECODED_BYTES, size * MOST_TIMES):
+        message = (
+            f"the file has {size:,} bytes and decodes to more than {MOST_TIMES} times as much: what repeats itself so "
+            "often is loaded by a transform that makes it"
+        )
+        raise FileError(message, code="decodes_to_too_much")
 
 
 # --- shared ---------------------------------------------------------------------------------------
+
+
+def _check_width(columns: int) -> None:
+    if columns > MOST_COLUMNS:
+        message = f"the file has {columns:,} columns, more than the {MOST_COLUMNS:,} that a file may have"
+        raise FileError(message, code="too_many_columns")
 
 
 def _check_not_empty(path: Path) -> None:

@@ -12,11 +12,9 @@ is one, and ``{"read": location, "start", "size"}``, answered by the bytes.
 
 from __future__ import annotations
 
-import resource
 import socket
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -27,10 +25,11 @@ from jobs.engine.channel_io import ChannelFileIO
 from jobs.engine.first_rows import read_rows
 from jobs.engine.manifest_files import Beyond, Damaged, read_live_entries, read_manifest_list
 from jobs.engine.packed import pack
+from jobs.entrypoints.address_space import leave_room
 from jobs.protocol import ReadFailure, RowsRequest
 
 ROOM_BYTES = 1024**3
-"""Address space beyond what the libraries take: for what is decoded."""
+"""For what is decoded."""
 MOST_QUESTION_BYTES = 256 * 1024 * 1024
 MOST_ENTRIES = 1_000
 """Entries in one answer."""
@@ -38,7 +37,8 @@ MOST_ENTRIES = 1_000
 
 def main(_path: str) -> int:
     """Answer until nobody asks any more."""
-    _limit_memory()
+    pa.set_memory_pool(pa.system_memory_pool())  # others reserve at once what is to be left for rows
+    leave_room(ROOM_BYTES)
     reader = Reader(Channel(socket.socket(fileno=NUMBER), at_most=MOST_QUESTION_BYTES))
     try:
         while True:
@@ -86,15 +86,3 @@ class Reader:
 
 def _failure(kind: ReadFailure, error: Exception) -> dict[str, Any]:
     return {"failure": kind, "message": str(error) if isinstance(error, Damaged | Beyond) else type(error).__name__}
-
-
-def _limit_memory() -> None:
-    """Leave room for one page; an allocator that reserves beforehand would take it at once."""
-    pa.set_memory_pool(pa.system_memory_pool())
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-    except FileNotFoundError:  # a container may allow no /proc inside: what the caller has set holds
-        return
-    most = pages * resource.getpagesize() + ROOM_BYTES
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (most, most) if hard == resource.RLIM_INFINITY else (min(most, hard), hard))

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import requests
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, RESTError
@@ -18,15 +19,19 @@ from jobs.engine.counts import count_rows
 from jobs.engine.files import FileError, read_csv, read_json_lines, read_parquet
 from jobs.engine.schemas import SchemaError
 from jobs.engine.writer import write_table
+from jobs.entrypoints.address_space import leave_room
 from jobs.protocol import JobError, JobResult, OutputResult, Progress, UploadManifest, read_message, write_message
 from jobs.transforms.context import say
 
 FAILED = 1
+ROOM_BYTES = 2 * 1024**3
+"""For DuckDB's gigabyte, and for what is decoded and written."""
 
 
 def main(manifest_path: str) -> int:
     """Read an UploadManifest, load the file, write the JobResult. 0 when it is ok."""
     manifest = read_message(UploadManifest, manifest_path)
+    leave_room(ROOM_BYTES)
     try:
         result = upload(manifest)
     except FileError as error:
@@ -35,10 +40,10 @@ def main(manifest_path: str) -> int:
         result = _failed(str(error), code="schema")
     except (RESTError, CommitFailedException, NoSuchTableError, requests.RequestException) as error:
         result = _failed(f"the catalog refused the write: {error}", code="catalog")
+    except (MemoryError, duckdb.OutOfMemoryException):  # Arrow's own is both, so this comes first
+        result = _failed("the file needs more memory than an upload may use", code="memory")
     except (pa.ArrowException, OSError) as error:
         result = _explain(error)
-    except MemoryError:
-        result = _failed("the file needs more memory than an upload may use", code="memory")
     write_message(manifest.result_path, result)
     return 0 if result.status == "ok" else FAILED
 

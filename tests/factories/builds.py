@@ -231,7 +231,7 @@ class Stack:
         return found
 
     def upload(
-        self, path: str, content: str, *, branch: str = "master", name: str = "file.csv", **more: str
+        self, path: str, content: str | bytes, *, branch: str = "master", name: str = "file.csv", **more: str
     ) -> requests.Response:
         """Upload a file into a dataset, which is made where it is not there."""
         found = self.call("GET", f"/datasets?path={path}")["results"]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.factories.builds import Stack
@@ -73,3 +77,20 @@ def test_upload_into_an_open_transaction_becomes_visible_at_its_commit(stack: St
     assert refused.status_code == 409, refused.text
     stack.call("POST", f"/datasets/{dataset['id']}/transactions/{held['id']}/commit")
     assert [row["a"] for row in stack.rows("/shop/up/held")] == [7]
+
+
+def test_bombs_are_refused_by_name_and_everything_else_works(stack: Stack, tmp_path: Path) -> None:
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * 40_000, pa.int32()), pa.array(["x" * 2**20]))
+    pq.write_table(pa.table({"a": column}), tmp_path / "bomb.parquet", compression="zstd", store_schema=False)
+    bomb = (tmp_path / "bomb.parquet").read_bytes()
+    assert len(bomb) < 4 * 2**20
+    wide = ",".join(f"c{n}" for n in range(100_000)) + "\n"
+    for content, name, codes in (
+        (bomb, "bomb.parquet", {"memory", "decodes_to_too_much"}),
+        (wide, "wide.csv", {"too_many_columns"}),
+    ):
+        answer = stack.upload("/shop/up/bombs", content, name=name)
+        assert answer.status_code == 422, answer.text
+        assert answer.json()["code"] in codes, answer.text
+    assert stack.upload("/shop/up/bombs", "a\n1\n").status_code == 201
+    assert stack.rows("/shop/up/bombs") == [{"a": 1}]

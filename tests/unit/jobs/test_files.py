@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -197,3 +198,39 @@ def test_parquet(path: Path, tmp_path: Path) -> None:
     assert "not a Parquet file" in refuse(path, content[:-20], kind="parquet")[0]
     assert "not a Parquet file" in refuse(path, b"PAR1 nonsense PAR1", kind="parquet")[0]
     assert refuse(path, b"", kind="parquet")[1] == "empty_file"
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (",".join(f"c{n}" for n in range(100_000)) + "\n" + ",".join(["1"] * 100_000) + "\n", "csv"),
+        (json.dumps({f"c{n}": 1 for n in range(100_000)}), "jsonl"),
+        (json.dumps({"a": [{f"c{n}": 1 for n in range(100_000)}]}), "jsonl"),
+    ],
+    ids=["csv", "json", "json inside"],
+)
+def test_a_hundred_thousand_columns_are_refused_before_anything_is_made_of_them(
+    path: Path, content: str, kind: str
+) -> None:
+    message, code, _ = refuse(path, content, kind=kind)
+    assert code == "too_many_columns"
+    assert "5,000" in message
+
+
+def test_a_parquet_of_too_many_columns_is_refused(path: Path, tmp_path: Path) -> None:
+    target = tmp_path / "wide.parquet"
+    pq.write_table(pa.table({f"c{n}": [1] for n in range(5_001)}), target)
+    assert refuse(path, target.read_bytes(), kind="parquet")[1] == "too_many_columns"
+
+
+def test_a_parquet_bomb_is_refused_by_its_footer_or_while_it_is_decoded(path: Path, tmp_path: Path) -> None:
+    honest, lying = tmp_path / "honest.parquet", tmp_path / "lying.parquet"
+    texts = pa.array(["x" * 2**20, "x" * 2**16], pa.string())
+    plain = pa.concat_arrays([texts.slice(0, 1)] * 300)
+    pq.write_table(pa.table({"a": plain}), honest, compression="zstd", use_dictionary=False)
+    column = pa.DictionaryArray.from_arrays(pa.array([1] * 640_000, pa.int32()), texts)  # 40 GB
+    pq.write_table(pa.table({"a": column}), lying, compression="zstd", store_schema=False)
+    for bomb in (honest, lying):
+        assert bomb.stat().st_size < 4 * 2**20
+        message, code, _ = refuse(path, bomb.read_bytes(), kind="parquet")
+        assert code == "decodes_to_too_much", message
