@@ -7,8 +7,12 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+from celery import current_app
 
 from tests.factories.builds import wait_until
+from webapp.core import doorbell
 from webapp.core.broker import MessageFile
 from webapp.core.doorbell import QUEUES
 from webapp.core.probes import answers_tcp, find_free_port
@@ -59,3 +63,20 @@ def running_redis(folder: Path) -> Iterator[Redis]:
         yield redis
     finally:
         redis.stop()
+
+
+@contextlib.contextmanager
+def ringing(url: str, options: dict[str, Any] | None = None, transport: str = "") -> Iterator[Any]:
+    """A bell of this test alone, for a broker at an address."""
+    conf = current_app.conf
+    names = ("broker_url", "broker_read_url", "broker_write_url", "broker_transport", "broker_transport_options")
+    kept = {name: conf.get(name) for name in names}
+    conf.update(broker_url=url, broker_read_url=url, broker_write_url=url, broker_transport=transport)
+    conf.update(broker_transport_options=options or {})
+    bell, doorbell._bell = doorbell._bell, doorbell._Bell()
+    try:
+        yield doorbell._bell
+    finally:
+        doorbell._bell._disconnect()
+        doorbell._bell = bell
+        conf.update(kept)

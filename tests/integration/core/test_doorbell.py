@@ -2,44 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from celery import current_app
 
-from tests.factories.broker import running_redis
+from tests.factories.broker import ringing, running_redis
 from tests.factories.builds import ROOT
+from webapp.builds.services import sweeping
 from webapp.core import doorbell
 from webapp.core.broker import MessageFile
+from webapp.pulls.services import comparisons
+from webapp.repositories.services import webhooks
 
 pytestmark = pytest.mark.integration
 PATIENCE_S = 8
 """Generous: a ring that tried again as Celery does by itself takes 20 seconds."""
-
-
-@contextlib.contextmanager
-def ringing(url: str, options: dict[str, Any] | None = None, transport: str = "") -> Iterator[Any]:
-    """A bell of this test alone, for a broker at an address."""
-    conf = current_app.conf
-    names = ("broker_url", "broker_read_url", "broker_write_url", "broker_transport", "broker_transport_options")
-    kept = {name: conf.get(name) for name in names}
-    conf.update(broker_url=url, broker_read_url=url, broker_write_url=url, broker_transport=transport)
-    conf.update(broker_transport_options=options or {})
-    bell, doorbell._bell = doorbell._bell, doorbell._Bell()
-    try:
-        yield doorbell._bell
-    finally:
-        doorbell._bell._disconnect()
-        doorbell._bell = bell
-        conf.update(kept)
 
 
 def test_a_thing_is_asked_for_once_until_a_worker_has_taken_it(tmp_path: Path) -> None:
@@ -127,3 +109,19 @@ def test_an_address_that_swallows_what_is_sent_is_given_up() -> None:
     finally:
         listener.kill()
         listener.wait()
+
+
+@pytest.mark.django_db
+def test_no_sweep_rings_again_where_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a broker that keeps a message twice, each of them would add messages for as long as no worker takes any."""
+    asked: list[str] = []
+    monkeypatch.setattr("webapp.core.doorbell.count_room", lambda queue: bool(asked.append(queue)) and 1)
+    for sweep in (
+        comparisons.sweep_comparisons,
+        webhooks.sweep_deliveries,
+        sweeping.ring_pending_publications,
+        sweeping.ring_resolving_builds,
+        sweeping.ring_waiting_jobs,
+    ):
+        sweep()
+    assert asked == ["quick", "quick", "quick", "quick", "builds"]

@@ -170,8 +170,11 @@ def ring_pending_publications() -> int:
     """Ring again for commits whose JobSpecs were not published."""
     late = clock.now() - RING_AGAIN
     due = Publication.objects.filter(status=PENDING, created_at__lt=late).select_related("repository")
+    room = doorbell.count_room("quick")
     count = 0
     for each in due:
+        if count >= room:
+            break
         now = time.monotonic()
         if now - _publications_rung.get(each.pk, -inf) < RING_AGAIN.total_seconds():
             continue

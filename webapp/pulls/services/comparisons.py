@@ -199,7 +199,7 @@ def sweep_comparisons() -> int:
     )
     requeued = lost.update(state=states.QUEUED, created_at=now - RING_AGAIN)
     waiting = Comparison.objects.filter(state=states.QUEUED, created_at__lt=now - RING_AGAIN)
-    for comparison in waiting[:20]:
+    for comparison in waiting.order_by("created_at")[: doorbell.count_room("quick")]:
         ring_comparison(comparison)
     return failed + requeued
 
