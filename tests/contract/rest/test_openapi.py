@@ -86,6 +86,8 @@ MORE = {
     f"{PULL}/comments": "GET",
     f"{PULL}/reviews": "GET",
     f"{DATASET}/branches/{{}}": "GET",
+    f"{DATASET}/deleted-branches": "GET",
+    f"{DATASET}/deleted-branches/{{}}/restore": "POST",
     f"{DATASET}/transactions/{{}}": "GET",
     f"{DATASET}/compare": "POST",
     f"{DATASET}/compare/cancel": "POST",

@@ -103,8 +103,12 @@ def test_an_older_copy_is_read_and_not_written(
 ) -> None:
     make.a_commit(repository, {"a.txt": "a"})
     head = repository.git.get_head("master")
+    held = Repository.objects.get(pk=repository.pk)
+    make.a_commit(repository, {"c.txt": "c"})
     older()
-    repository.refresh_from_db()
+    # What a long-running process has in hand is as old as the folder.
+    assert held.generation < repository.generation
+    repository = held
     assert "pipeline.toml" in queries.list_files(repository, "master")
     attempts: list[Callable[[], object]] = [
         lambda: make.a_commit(repository, {"b.txt": "b"}),
@@ -119,6 +123,20 @@ def test_an_older_copy_is_read_and_not_written(
     update = RefUpdate(ref="refs/heads/x", before="", after=head, fast_forward=False)
     [reason] = services.check_push(repository=repository, updates=[update], by=ines)
     assert "is older than the database" in reason
+
+
+def test_a_copy_that_was_put_there_since_a_move_was_allowed_is_not_announced(
+    older: Callable[[], Path], repository: Repository
+) -> None:
+    make.a_commit(repository, {"a.txt": "a"})
+    older()
+    head = repository.git.get_head("master")
+    with pytest.raises(Unavailable, match="is older than the database"):
+        announcements.announce(repository=repository, branch="late", before="", after=head, by=None)
+    identity = repository.git.read_identity()
+    assert identity is not None
+    assert identity.generation < repository.generation
+    assert not BranchRecord.objects.filter(name="late").exists()
 
 
 def test_a_copy_of_another_installation_is_refused(repository: Repository) -> None:

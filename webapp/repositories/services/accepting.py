@@ -21,7 +21,8 @@ def accept_copy(*, repository: Repository) -> list[str]:
     with git_refusals(), transaction.atomic():
         git = repository.git
         heads = git.list_heads()
-        count_move(repository, git)
+        repository.refresh_from_db(fields=["generation"])
+        count_move(repository, git, is_accepting=True)
         lost = [
             (branch.name, branch.announced_head) for branch in repository.branches.all() if branch.name not in heads
         ]

@@ -32,17 +32,19 @@ SEE_AGAIN = timedelta(minutes=1)
 
 def find_copy_problem(repository: Repository, git: GitRepository) -> str:
     """Return why this copy must not be written; nothing where it is the right one."""
+    # Asked anew, and before the copy: what somebody has in hand may be as old as a restored folder.
+    known = Repository.objects.filter(pk=repository.pk).values_list("generation", flat=True).first()
     identity = git.read_identity()
     way_out = ACCEPT.format(name=repository.name)
     if identity is None:
-        if not repository.generation:
+        if not known:
             # Made before copies said whose they are; the next move says it.
             return ""
         return f"{git.path} does not say which repository it is. {way_out}"
     if identity.uid != repository.uid.hex:
         return f"{git.path} is a copy of another repository, or of another installation's. {way_out}"
-    if identity.generation < repository.generation:
-        behind = repository.generation - identity.generation
+    if known is not None and identity.generation < known:
+        behind = known - identity.generation
         return f"{git.path} is older than the database, by {behind} moves of branches. {way_out}"
     return ""
 
@@ -55,14 +57,25 @@ def check_copy(*, repository: Repository) -> None:
 
     """
     with git_refusals():
-        problem = find_copy_problem(repository, repository.git)
+        git = repository.git
+    _refuse(repository, find_copy_problem(repository, git))
+
+
+def _refuse(repository: Repository, problem: str) -> None:
     if problem:
         message = f"The repository {repository.name} cannot be written: {problem}"
         raise Unavailable(message, code="repository_damaged")
 
 
-def count_move(repository: Repository, git: GitRepository) -> None:
-    """Count an announced move, in the copy first and then in the database."""
+def count_move(repository: Repository, git: GitRepository, *, is_accepting: bool = False) -> None:
+    """Count an announced move, in the copy first and then in the database.
+
+    Raises:
+        Unavailable: somebody has put another copy there since the move was allowed; nothing of it is announced.
+
+    """
+    if not is_accepting:
+        _refuse(repository, find_copy_problem(repository, git))
     generation = git.advance(uid=repository.uid.hex, at_least=repository.generation)
     Repository.objects.filter(pk=repository.pk, generation__lt=generation).update(generation=generation)
     repository.generation = max(repository.generation, generation)
