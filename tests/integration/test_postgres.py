@@ -37,6 +37,7 @@ GROUPS = {
         "tests/integration/datasets",
         "tests/contract/datasets",
         "tests/integration/core/test_databases.py",
+        "tests/integration/core/test_fsck.py",
     ),
     "builds": (
         "tests/integration/builds/test_services.py",

@@ -13,6 +13,9 @@ from webapp.builds import services
 from webapp.builds.models import Build, Job
 from webapp.builds.rules.states import BuildState, JobState
 from webapp.builds.services import builds, sweeping
+from webapp.catalog.models import Table
+from webapp.catalog.storage import metadata_files
+from webapp.catalog.storage.local_files import local_path
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from webapp.datasets.models import DatasetBranch, Transaction
@@ -123,6 +126,17 @@ def test_cancel_ends_what_has_not_started_and_marks_what_runs(world: World) -> N
     assert (build.state, build.code, open_paths()) == ("ABORTED", "cancelled", [])
     with pytest.raises(Conflict):
         services.cancel_build(build=build, by=world.maker)
+
+
+def test_a_build_on_a_damaged_table_is_cancelled(world: World) -> None:
+    build = world.start("/shop/two", upstream=True)
+    table = Table.objects.get(name="two")
+    local_path(table.metadata_location).write_bytes(b"{")
+    metadata_files.forget_all()
+    services.cancel_build(build=build, by=world.maker)
+    build.refresh_from_db()
+    assert (build.state, states_of(build)) == ("ABORTED", ["ABORTED", "ABORTED"])
+    assert open_paths() == []
 
 
 def test_waiting_build_is_cancelled_at_once(world: World) -> None:

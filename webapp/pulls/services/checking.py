@@ -74,6 +74,6 @@ def check_comparisons() -> Iterator[Finding | Note]:
                 object=f"{comparison.dataset.path} comparison {comparison.pk}",
                 problem=f"It counts as stored, and {folder} does not have it.",
                 way_out="Compare again.",
-                repair=partial(rerun_comparison, comparison=comparison, of=states.READY),
+                repair=partial(rerun_comparison, comparison=comparison, by=None, of=states.READY),
             )
     yield Note(what="stored diffs", count=ready.count())

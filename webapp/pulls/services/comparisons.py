@@ -152,7 +152,7 @@ def ring_comparison(comparison: Comparison) -> None:
     transaction.on_commit(lambda: doorbell.ring(COMPARE_TASK, queue="quick", id=comparison.pk))
 
 
-def rerun_comparison(*, comparison: Comparison, by: Principal, of: str = states.FAILED) -> None:
+def rerun_comparison(*, comparison: Comparison, by: Principal | None, of: str = states.FAILED) -> None:
     """Queue a failed comparison again, or one whose stored answer is lost (`of` READY)."""
     with transaction.atomic():
         record_audit(by=by, verb="rerun_comparison", object=comparison.dataset.path)
