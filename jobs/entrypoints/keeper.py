@@ -44,6 +44,8 @@ class Handover:
     """Where to write what was found in the sealed folders; outside of its reach."""
     uid: int | None = None
     """Its user; None where it runs as this process's."""
+    is_shared: bool = False
+    """Whether a server that outlives it has written in the sealed folders, too."""
     copies: bool = False
     """Whether the sealed files are to be copies, because somebody else may have opened those that are there."""
 
@@ -72,7 +74,7 @@ def keep(
         for folder in handover.writable:
             take_over(folder, handover.uid)
     if handover.seal:
-        sealing.seal(handover.sealed, record=handover.seal, copies=handover.copies)
+        sealing.seal(handover.sealed, record=handover.seal, is_shared=handover.is_shared, copies=handover.copies)
     if exceeded is not None:
         os._exit(exceeded.code)
     os._exit(128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))

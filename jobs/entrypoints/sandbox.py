@@ -107,7 +107,7 @@ class Confinement:
     seal: str = ""
     """Where that record is written; it must lie where the process sees nothing."""
     is_shared: bool = False
-    """Whether a server that runs as the same user has those folders open, too (mode user)."""
+    """Whether a Spark server, which outlives the process, writes in those folders, too."""
     openable: str = ""
     """A folder that may only be read until folders in it are opened for writing; see opener.py."""
     opener: str = ""
@@ -196,8 +196,9 @@ def confine(
 
 def _hand_over(confinement: Confinement, uid: int | None, *, mode: Mode) -> Handover:
     # a server of the same user can undo whatever is done to files that it has opened: others take their place
-    copies = confinement.is_shared and mode == "user"
-    return Handover(confinement.writable, confinement.sealed, confinement.seal, uid, copies=copies)
+    is_shared = confinement.is_shared
+    copies = is_shared and mode == "user"
+    return Handover(confinement.writable, confinement.sealed, confinement.seal, uid, is_shared, copies)
 
 
 def _run(body: Callable[[], int]) -> int:

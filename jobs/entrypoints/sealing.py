@@ -7,7 +7,6 @@ A file is frozen too, and then it must be a plain one that nobody holds open for
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import hashlib
 import json
@@ -34,7 +33,6 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-_NO_LEASES = {errno.EINVAL, errno.EACCES, errno.EPERM, errno.ENOLCK, errno.EOPNOTSUPP}
 
 
 @dataclass
@@ -43,16 +41,19 @@ class _Seal:
 
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    is_watched: bool = False
+    """Whether somebody may hold files open for writing, and it can be told."""
     deadline: float = field(default_factory=lambda: time.monotonic() + PATIENCE_S)
 
 
-def seal(folders: Sequence[str], *, record: str, copies: bool = False) -> None:
+def seal(folders: Sequence[str], *, record: str, is_shared: bool = False, copies: bool = False) -> None:
     """Freeze folders and write down what is in them.
 
     Args:
         folders: each lies in a folder that nobody but its owner writes, who gets everything in it.
         record: the file to write, JSON: `files` from the path to `size` in bytes, `sha256` and the kernel's `ctime_ns`, and `problems`, texts that
             name what is no plain file or could not be frozen.
+        is_shared: a server that is still there has written in them, and may have files of theirs open.
         copies: put copies in the place of all folders and files first: who runs as this user, and has them open, can take
             back whatever is done to them.
 
@@ -61,11 +62,12 @@ def seal(folders: Sequence[str], *, record: str, copies: bool = False) -> None:
     found = _Seal()
     for folder in folders:
         try:
-            if copies:
+            parent = os.path.dirname(folder)
+            found.is_watched = is_shared and not copies and _grants_leases(parent)
+            if copies or (is_shared and not found.is_watched):
                 _replace_by_copy(folder)
-            owner = os.stat(os.path.dirname(folder))
             with _opened(folder, _FOLDER) as descriptor:
-                _seal_folder(descriptor, folder, owner, found, depth=0)
+                _seal_folder(descriptor, folder, os.stat(parent), found, depth=0)
         except OSError as error:
             found.problems.append(f"{folder} could not be sealed: {error.strerror}")
     _write(record, {"files": found.files, "problems": found.problems[:MOST_PROBLEMS]})
@@ -117,7 +119,7 @@ def _seal_file(descriptor: int, path: str, owner: os.stat_result, found: _Seal) 
         found.problems.append(f"{path} was exchanged while it was sealed")
     elif about.st_nlink > 1:
         found.problems.append(f"{path} has {about.st_nlink} names (hard links): only plain files can be committed")
-    elif _is_written(descriptor, until=found.deadline):
+    elif found.is_watched and _is_written(descriptor, until=found.deadline):
         found.problems.append(f"{path} is still held open for writing by another process")
     else:
         with os.fdopen(os.dup(descriptor), "rb") as file:
@@ -131,22 +133,33 @@ def _freeze(descriptor: int, owner: os.stat_result, mode: int) -> None:
     os.fchmod(descriptor, mode)
 
 
+def _grants_leases(folder: str) -> bool:
+    """Whether the kernel can tell who has files of this file system open; for one of a network it cannot."""
+    probe = f"{folder}/.{os.getpid()}.probe"
+    try:
+        with _opened(probe, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC) as descriptor:
+            os.unlink(probe)
+            return _take_lease(descriptor)
+    except OSError:
+        return False
+
+
 def _is_written(descriptor: int, *, until: float) -> bool:
     """Whether any process can still write a frozen file, because it had opened it before: the kernel then grants no lease."""
-    while True:
-        try:
-            fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-        except OSError as error:
-            if error.errno in _NO_LEASES:  # a file system of a network: who writes there is not known here
-                return False
-            if error.errno != errno.EAGAIN:
-                raise
-            if time.monotonic() > until:
-                return True
-            time.sleep(0.05)
-        else:
-            fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-            return False
+    while not _take_lease(descriptor):
+        if time.monotonic() > until:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def _take_lease(descriptor: int) -> bool:
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except OSError:
+        return False
+    fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    return True
 
 
 @contextmanager

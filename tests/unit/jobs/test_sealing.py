@@ -25,9 +25,9 @@ def folder(tmp_path: Path) -> Path:
     return own
 
 
-def seal(folder: Path, *, copies: bool = False) -> dict[str, Any]:
+def seal(folder: Path, *, is_shared: bool = False, copies: bool = False) -> dict[str, Any]:
     record = folder.parents[1] / "seal.json"
-    sealing.seal([str(folder)], record=str(record), copies=copies)
+    sealing.seal([str(folder)], record=str(record), is_shared=is_shared, copies=copies)
     found: dict[str, Any] = json.loads(record.read_text())
     record.unlink()
     return found
@@ -51,10 +51,25 @@ def test_a_file_that_is_open_for_writing_is_told_and_one_that_is_read_is_not(
     monkeypatch.setattr(sealing, "PATIENCE_S", 0.1)
     file = folder / "part" / "rows"
     with file.open("rb"):
-        assert seal(folder)["problems"] == []
+        assert seal(folder, is_shared=True)["problems"] == []
     with file.open("r+b"):
-        assert seal(folder)["problems"] == [f"{file} is still held open for writing by another process"]
-    assert list(seal(folder)["files"]) == [str(file)]
+        held = seal(folder, is_shared=True)["problems"]
+        assert held == [f"{file} is still held open for writing by another process"]
+    assert list(seal(folder, is_shared=True)["files"]) == [str(file)]
+
+
+def test_where_the_kernel_cannot_tell_who_writes_copies_take_the_place(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sealing, "_take_lease", lambda _: False)  # as NFS does
+    file = folder / "part" / "rows"
+    with file.open("r+b") as held:
+        assert seal(folder, is_shared=True)["problems"] == []
+        held.write(b"gone")
+    assert file.read_bytes() == b"rows"
+    inode = file.stat().st_ino
+    assert seal(folder)["problems"] == []
+    assert file.stat().st_ino == inode
 
 
 def test_copies_are_out_of_reach_of_who_holds_the_originals(folder: Path) -> None:

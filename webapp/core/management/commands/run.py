@@ -12,6 +12,7 @@ import time
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from django.conf import settings
 from django.core.management import call_command, get_commands
@@ -189,7 +190,7 @@ class Command(BaseCommand):
             folder=self.home / "spark",
             port=find_free_port(),
             token=secrets.token_urlsafe(24),
-            warehouse=None if with_s3 else Path(settings.TRIBUTARY_WAREHOUSE.removeprefix("file://")),
+            warehouse=None if with_s3 else Path(unquote(urlsplit(settings.TRIBUTARY_WAREHOUSE).path)),
             with_s3=with_s3,
             archive=archive if archive.exists() else None,
         )
