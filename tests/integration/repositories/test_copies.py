@@ -14,9 +14,11 @@ from django.core.management import CommandError, call_command
 from tests.factories import datasets as make_data
 from tests.factories import repositories as make
 from webapp.builds import services as builds
+from webapp.builds.services import sweeping
 from webapp.core import clock
 from webapp.core.errors import Unavailable
 from webapp.datasets.models import DatasetBranch
+from webapp.git.repository import GitRepository
 from webapp.git.values import RefUpdate
 from webapp.repositories import queries, services
 from webapp.repositories.models import BranchDeletion, BranchRecord, CopyDamage, Publication, Repository
@@ -185,6 +187,23 @@ def test_an_older_copy_that_is_accepted_is_gone_on_with(
     make.a_commit(repository, {"b.txt": "b"})
     with pytest.raises(CommandError, match="There is no repository other"):
         call_command("accept_repository", "other")
+
+
+def test_an_older_copy_takes_no_publication_away(older: Callable[[], Path], repository: Repository) -> None:
+    make.a_commit(repository, {"a.txt": "a"})
+    pending = Publication.objects.get(sha=repository.git.get_head("master"))
+    older()
+    Publication.objects.update(created_at=clock.now() - timedelta(minutes=1))
+    sweeping.ring_pending_publications()
+    assert Publication.objects.filter(pk=pending.pk).exists()
+
+
+def test_a_folder_that_the_database_does_not_know_is_kept(repository: Repository, ines: Principal) -> None:
+    head = repository.git.get_head("master")
+    Repository.objects.all().delete()
+    services.create_repository(name="nyc", by=ines)
+    [kept] = repository.path.parent.glob("nyc.found-*")
+    assert GitRepository(kept).get_head("master") == head
 
 
 def test_damage_of_a_machine_that_is_gone_is_forgotten(repository: Repository, client: Client) -> None:

@@ -44,6 +44,8 @@ def request_publication(*, repository: Repository, branch: str, sha: str) -> Non
 def request_or_drop(*, publication: Publication) -> None:
     """Ring again for a pending publication, or forget it when the branch has moved on."""
     repository, branch = publication.repository, publication.branch
+    # An older copy has an older head: that would not say that the branch has moved on.
+    repository_services.check_copy(repository=repository)
     if find_head_sha(repository=repository, branch=branch) == publication.sha:
         request_publication(repository=repository, branch=branch, sha=publication.sha)
     else:

@@ -214,7 +214,9 @@ def _check_refs(metadata: Metadata, request: CommitRequest) -> None:
         if update.get("action") not in REF_UPDATES or not isinstance(name, str):
             continue
         if name.startswith("_") and name != request.branch:
-            message = f"Branch {name} belongs to a job or an open transaction, which alone may change it"
+            message = (
+                f"Branch {name} belongs to a job, an open transaction or a deleted branch, which alone may change it"
+            )
             raise Refused(message)
         if update["action"] == "set-snapshot-ref" and name not in (MAIN_REF, request.branch):
             _check_new_ref(metadata, name, str(update.get("type")).lower(), with_header=request.branch is not None)

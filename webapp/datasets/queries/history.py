@@ -197,7 +197,7 @@ def list_protected_ids(dataset: Dataset) -> Protection:
         branch: pointer
         for branch in (MASTER, *sorted(lens.branches_of(metadata)))
         for pointer in [lens.pointer(metadata, branch)]
-        if pointer is not None
+        if pointer is not None and not queries.is_kept(branch)
     }
     names = schemas.name_fields(metadata["schemas"])
     found: list[ProtectedId] = []

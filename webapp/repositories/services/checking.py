@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from django.conf import settings
 
 from webapp.core import clock
 from webapp.core.fsck import Finding, Note
@@ -45,6 +48,13 @@ def check_repositories() -> Iterator[Finding | Note]:
         yield from _check_objects(repository, git)
         yield from _check_branches(repository, git)
     yield Note(what="repositories", count=count)
+    yield Note(what="folders that no repository knows", count=len(_list_unknown()))
+
+
+def _list_unknown() -> list[Path]:
+    folder = Path(settings.TRIBUTARY_HOME) / "repositories"
+    known = {repository.path for repository in Repository.objects.all()}
+    return [path for path in folder.glob("*") if path.is_dir() and path not in known]
 
 
 def _check_objects(repository: Repository, git: GitRepository) -> Iterator[Finding]:

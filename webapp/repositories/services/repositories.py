@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+from uuid import uuid4
 
 from django.db import transaction
 
@@ -24,6 +26,7 @@ from webapp.repositories.services.commits import person_of
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
 
+logger = logging.getLogger(__name__)
 STARTERS = Path(__file__).resolve().parents[1] / "starters"
 TEMPLATES = ("empty", "nyc")
 
@@ -130,8 +133,10 @@ def _starter_files(template: str, *, name: str, description: str) -> dict[str, b
 
 def _make_on_disk(repository: Repository, files: dict[str, bytes], *, by: Principal) -> None:
     if repository.path.exists():
-        # Left over from a creation that died before its row was stored; nothing else knows it.
-        GitRepository(repository.path).remove()
+        # Left by a creation that died before its row was stored; or the database is older and knows no better.
+        aside = repository.path.with_name(f"{repository.name}.found-{uuid4().hex[:8]}")
+        repository.path.rename(aside)
+        logger.warning("%s was there already and is kept as %s", repository.path, aside)
     git = GitRepository.init(repository.path, branch=MASTER)
     try:
         commit = git.create_root_commit(
