@@ -49,4 +49,4 @@ def test_larger_sizes_allow_more_and_time_can_be_overridden() -> None:
     assert small.wall_s < large.wall_s
     assert profiles.allow(size="large", wall_s=8).wall_s == 8
     assert profiles.allow(size="unknown") == small
-    assert set(small.as_limits()) == {"memory_bytes", "cpu_s", "nproc", "fsize"}
+    assert set(small.as_limits()) == {"memory_bytes", "total_memory_bytes", "cpu_s", "nproc", "fsize", "disk_bytes"}
