@@ -41,7 +41,7 @@ class Client:
             except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as error:
                 seen = str(error)
             else:
-                if answer.status_code not in NOT_FINAL:
+                if answer.status_code not in NOT_FINAL and b"idempotency_running" not in answer.content:
                     return answer
                 seen = f"{answer.status_code} {answer.text[:500]}"
             time.sleep(0.3)

@@ -26,6 +26,15 @@ RULES = PIPELINE + '\n[datasets."/shop/totals"]\nkey = ["id"]\n'
 ROWS = pa.schema([("id", pa.string())])
 
 
+class Lost(Exception):
+    """The act was done, but the process that did it was killed before it could answer."""
+
+
+def is_lost(answer: Any) -> bool:
+    """Whether the answer says that the act was done by a process that died."""
+    return answer.status_code == 409 and bool(answer.json()["code"] == "idempotency_done")
+
+
 def source(factor: int) -> str:
     """Return a pipeline of two transforms; the factor is what a pull request changes."""
     first = f'rows = i0.arrow()\nout.write_table(rows.append_column("factor", pa.array([{factor}] * len(rows))))'
@@ -156,15 +165,25 @@ class Load:
             merge = self.author.post(f"{at}/merge", json={"rebuild": "modified"})
             if merge.status_code == 202:
                 self.builds[merge.json()["build"]["id"]] = time.monotonic()
-            self.merged.note(note, "acknowledged" if merge.status_code == 202 else "refused")
+            landed = self.author.get(at)["state"] == "merged"
+            self.merged.note(note, "acknowledged" if landed else "refused")
 
-        return open_and_merge
+        def open_and_merge_or_give_up() -> None:
+            try:
+                open_and_merge()
+            except Lost:
+                return
+
+        return open_and_merge_or_give_up
 
     def _upload(self) -> None:
         key = uuid4().hex
         answer = self.author.post(
             f"/datasets/{self.raw}/upload?branch=master&mode=append", files={"file": ("rows.csv", f"id\n{key}\n")}
         )
+        if is_lost(answer):
+            self.uploaded.note(key, "unknown")
+            return
         taken = answer.status_code == 201 or (
             answer.status_code == 202 and self._wait(answer.json()["id"]) == "COMPLETED"
         )
@@ -172,7 +191,11 @@ class Load:
 
     def _build(self, branch: str) -> int:
         body = {"branch": branch, "targets": ["/shop/report"], "upstream": True}
-        number: int = self._must(self.author.post("/builds", json=body), 202)["id"]
+        answer = self.author.post("/builds", json=body)
+        if is_lost(answer):
+            number = int(answer.json()["object"].removeprefix("build "))
+        else:
+            number = int(self._must(answer, 202)["id"])
         self.builds[number] = time.monotonic()
         return number
 
@@ -196,5 +219,7 @@ class Load:
 
     @staticmethod
     def _must(answer: Any, status: int) -> Any:
+        if is_lost(answer):
+            raise Lost
         assert answer.status_code == status, f"{answer.request.method} {answer.url}: {answer.status_code} {answer.text}"
         return answer.json()

@@ -1,9 +1,16 @@
-"""Idempotency-Key on POST: the same key and request get the same answer, and the work is done once."""
+"""Idempotency-Key on POST: the same key and request get the same answer, and the work is done once.
+
+The process that works on a request may die before it has answered. What it did is known all the same: each act writes its
+audit entry in its own transaction, and with it into the record of the key. The next request with the key finds a record
+whose holder is dead, and either does the work or says that it was done.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import timedelta
 
 from django.db import IntegrityError, transaction
@@ -13,8 +20,12 @@ from webapp.core import clock
 from webapp.core.errors import BadRequest, Conflict, InvalidInput
 from webapp.core.models import IdempotencyRecord
 from webapp.core.numbers import read_count
+from webapp.core.processes import is_dead, name_process
 
 KEPT_FOR = timedelta(days=1)
+HOLDER_LIVES_FOR = timedelta(hours=2)
+"""A process of another host counts as dead after that long: no request takes so much time."""
+_working_on: ContextVar[int | None] = ContextVar("idempotency_record", default=None)
 HASHED_BYTES = 1_000_000
 """Uploads are not read into memory to be hashed; their address and length identify them well enough."""
 
@@ -33,7 +44,8 @@ def run_once(
 
     Raises:
         InvalidInput: the key was used for another request.
-        Conflict: the first request with this key is still running, or its answer was a secret.
+        Conflict: the first request with this key is still running, its answer was a secret, or it was lost with the
+            process that had done the work.
 
     """
     if not key or len(key) > 200:
@@ -42,24 +54,67 @@ def run_once(
     IdempotencyRecord.objects.filter(created_at__lt=clock.now() - KEPT_FOR).delete()
     try:
         with transaction.atomic():
-            record = IdempotencyRecord.objects.create(user_id=user_id, key=key, fingerprint=fingerprint)
+            record = IdempotencyRecord.objects.create(
+                user_id=user_id, key=key, fingerprint=fingerprint, holder=name_process()
+            )
     except IntegrityError:
-        return _replay(user_id=user_id, key=key, fingerprint=fingerprint)
+        abandoned = _take_over(user_id=user_id, key=key, fingerprint=fingerprint)
+        if abandoned is None:
+            return _replay(user_id=user_id, key=key, fingerprint=fingerprint)
+        record = abandoned
     try:
-        response = run()
+        with _noting_effects(record):
+            response = run()
     except BaseException:
         record.delete()
         raise
     if response.status_code >= 500 or response.status_code == 429:
         record.delete()
         return response
-    record.status = response.status_code
+    record.status, record.holder = response.status_code, ""
     if not secret:
         record.content_type = response.get("Content-Type", "")
         record.location = response.get("Location", "")
         record.body = response.content
-    record.save()
+    record.save(update_fields=["status", "holder", "content_type", "location", "body"])
     return response
+
+
+def note_effect(object: str) -> None:
+    """Note in the record of the key, if the request has one, what is done in this transaction."""
+    number = _working_on.get()
+    if number is not None:
+        IdempotencyRecord.objects.filter(pk=number, effect="").update(effect=object[:400])
+
+
+@contextmanager
+def _noting_effects(record: IdempotencyRecord) -> Iterator[None]:
+    token = _working_on.set(record.pk)
+    try:
+        yield
+    finally:
+        _working_on.reset(token)
+
+
+def _take_over(*, user_id: int, key: str, fingerprint: str) -> IdempotencyRecord | None:
+    """Return the record that a dead process left without an effect, now ours; None where there is nothing to take.
+
+    Raises:
+        Conflict: the process did the work, and died before it answered.
+
+    """
+    record = IdempotencyRecord.objects.filter(user_id=user_id, key=key, fingerprint=fingerprint, status=0).first()
+    if record is None or not (is_dead(record.holder) or record.created_at < clock.now() - HOLDER_LIVES_FOR):
+        return None
+    if record.effect:
+        raise Conflict(
+            f"This was done already ({record.effect}), but the process that did it died before it could answer.",
+            code="idempotency_done",
+            object=record.effect,
+        )
+    held = IdempotencyRecord.objects.filter(pk=record.pk, status=0, holder=record.holder, effect="")
+    record.holder = name_process()
+    return record if held.update(holder=record.holder, created_at=clock.now()) else None
 
 
 def _replay(*, user_id: int, key: str, fingerprint: str) -> HttpResponse:

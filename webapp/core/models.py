@@ -26,6 +26,10 @@ class IdempotencyRecord(models.Model):
     content_type = models.CharField(max_length=100, blank=True)
     location = models.CharField(max_length=500, blank=True)
     body = models.BinaryField(default=b"")
+    holder = models.CharField(max_length=300, blank=True)
+    """The process that works on it, while the status is 0."""
+    effect = models.CharField(max_length=400, blank=True)
+    """What was done, written in the transaction of the act: after a death it tells done from not done."""
     created_at = models.DateTimeField(default=clock.now)
 
     class Meta(TypedModelMeta):

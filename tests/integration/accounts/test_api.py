@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import socket
+import subprocess
 from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -10,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.test import Client
 
+from webapp.accounts.models import User
 from webapp.core import clock
+from webapp.core.models import IdempotencyRecord
+from webapp.core.processes import name_process
 
 if TYPE_CHECKING:
     from rest_framework.test import APIClient
-
-    from webapp.accounts.models import User
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 ClientFactory = Callable[..., "APIClient"]
@@ -200,6 +203,52 @@ class TestIdempotencyKey:
 
         assert other.status_code == 422
         assert other.json()["code"] == "idempotency_reused"
+
+    def test_key_of_a_process_that_died_before_the_act_is_free_again(
+        self, admin: User, api_client: ClientFactory
+    ) -> None:
+        client = self.a_client_whose_first_request_died(admin, api_client, effect="")
+
+        answer = client.post("/api/v1/users", self.body, format="json", HTTP_IDEMPOTENCY_KEY="k1")
+        again = client.post("/api/v1/users", self.body, format="json", HTTP_IDEMPOTENCY_KEY="k1")
+
+        assert answer.status_code == again.status_code == 201
+        assert again["Idempotent-Replay"] == "true"
+        assert IdempotencyRecord.objects.get().effect
+
+    def test_key_of_a_process_that_died_behind_the_act_says_that_it_was_done(
+        self, admin: User, api_client: ClientFactory
+    ) -> None:
+        client = self.a_client_whose_first_request_died(admin, api_client, effect="ines")
+
+        answer = client.post("/api/v1/users", self.body, format="json", HTTP_IDEMPOTENCY_KEY="k1")
+
+        assert (answer.status_code, answer.json()["code"]) == (409, "idempotency_done")
+        assert answer.json()["object"] == "ines"
+        assert not User.objects.filter(username="ines").exists()
+
+    def test_key_of_a_process_that_lives_is_busy(self, admin: User, api_client: ClientFactory) -> None:
+        client = self.a_client_whose_first_request_died(admin, api_client, effect="", holder=name_process())
+
+        answer = client.post("/api/v1/users", self.body, format="json", HTTP_IDEMPOTENCY_KEY="k1")
+
+        assert (answer.status_code, answer.json()["code"]) == (409, "idempotency_running")
+
+    def a_client_whose_first_request_died(
+        self, admin: User, api_client: ClientFactory, *, effect: str, holder: str = ""
+    ) -> APIClient:
+        """A client; the record of its key is as kill -9 in the middle of the request leaves it."""
+        client = api_client(admin)
+        first = client.post("/api/v1/users", self.body, format="json", HTTP_IDEMPOTENCY_KEY="k1")
+        assert first.status_code == 201
+        with subprocess.Popen(["sleep", "60"]) as process:
+            process.kill()
+            dead = f"{socket.gethostname()} {process.pid} 1"
+        IdempotencyRecord.objects.update(
+            status=0, content_type="", location="", body=b"", effect=effect, holder=holder or dead
+        )
+        User.objects.get(username="ines").delete()
+        return client
 
     def test_keys_of_two_people_never_meet(
         self, admin: User, make_user: Callable[..., User], api_client: ClientFactory

@@ -21,6 +21,7 @@ from webapp.accounts.rules.audit import ALLOWED, SYSTEM, Head, link, neutralize,
 from webapp.accounts.rules.principals import Principal
 from webapp.core import clock
 from webapp.core.databases import AUDIT_LOCK, take_lock
+from webapp.core.idempotency import note_effect
 
 logger = logging.getLogger(__name__)
 SEALED_AT_ONCE = 1000
@@ -38,6 +39,7 @@ def record_audit(
     job_id: str = "",
     outcome: str = ALLOWED,
     detail: Mapping[str, Any] | None = None,
+    is_effect: bool = True,
 ) -> AuditEntry:
     """Append to the audit log, in the transaction of the act.
 
@@ -49,8 +51,11 @@ def record_audit(
         job_id: the job that did it; the one of the actor's token where it is one.
         outcome: `allowed` or `refused`.
         detail: what else there is to say, as JSON.
+        is_effect: the act is what a request asked for, not a step on the way to it.
 
     """
+    if is_effect and outcome == ALLOWED:
+        note_effect(object)
     job = by.job if by is not None else None
     return AuditEntry.objects.create(
         actor=neutralize(by.username if by else SYSTEM)[:150],

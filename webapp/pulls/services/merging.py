@@ -91,6 +91,7 @@ def _check_blockers(pull: PullRequest, by: Principal, *, bypass: bool) -> list[a
         verb="bypass_merge_rules",
         object=f"{pull.repository.name}#{pull.number}",
         detail={"bypassed": [one.as_json() for one in blockers]},
+        is_effect=False,
     )
     return blockers
 

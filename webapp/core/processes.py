@@ -1,0 +1,29 @@
+"""Names of processes that tell whether the process lives still."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+
+def name_process() -> str:
+    """Return the name of this process: host, number and start, so that a later one of its number has another."""
+    return f"{socket.gethostname()} {os.getpid()} {_read_start(os.getpid())}"
+
+
+def is_dead(name: str) -> bool:
+    """Whether the process of a name is known to have ended; nobody here knows that of another host's. No name, no process."""
+    if not name:
+        return True
+    host, pid, start = name.split(" ")
+    return host == socket.gethostname() and _read_start(int(pid)) != start
+
+
+def _read_start(pid: int) -> str:
+    """Return when a process started, in ticks since the machine did; empty where there is none."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in "ZX" else fields[19]
