@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.table import StaticTable
 
 from jobs.engine.components import Part
+from jobs.engine.failures import describe
 from jobs.engine.reduced import drop_tables
 from jobs.engine.router import Decision, choose_executor
 from jobs.engine.session import SparkUnavailable, close_session, configure, connect, interrupt_session
@@ -91,7 +92,7 @@ class Executors:
         except (PySparkException, grpc.RpcError, SparkUnavailable) as error:
             self.close()
             drop_tables(diff.connection)
-            words = " ".join(str(error).split())[:_LONGEST]
+            words = " ".join(describe(error).split())[:_LONGEST]
             return Decision("embedded", f"Spark failed ({words}), although {decision.reason}")
         return decision
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -119,7 +120,7 @@ def read_csv(path: Path, known: Schema) -> Source:
         raise FileError("the file has a header and no rows", code="empty_file")
     kinds = _suit(connection, source, names=names, kinds=kinds, missing=missing, known=known)
     cast = ", ".join(_cast(name, kind, missing) for name, kind in zip(names, kinds, strict=True))
-    return _stream(connection, f"SELECT {cast} FROM {source}", rows)
+    return _stream(connection, f"SELECT {cast} FROM {source}", rows, partial(_csv_error, path, separator, len(names)))
 
 
 def _read_header(path: Path) -> tuple[str, list[str]]:
@@ -302,7 +303,10 @@ def read_json_lines(path: Path, known: Schema) -> Source:
     _check_width(len(described))
     table = {field.name: _BY_ICEBERG.get(str(field.field_type)) for field in known.fields}
     cast = ", ".join(_json_cast(name, kind, table.get(name)) for name, kind, *_ in described)
-    return _stream(connection, f"SELECT {cast} FROM {source}", int(counted[0]))
+    try:
+        return _stream(connection, f"SELECT {cast} FROM {source}", int(counted[0]), partial(_json_error, path))
+    except duckdb.Error as error:
+        raise _json_error(path, error) from None
 
 
 def _check_first_object(path: Path) -> None:
@@ -336,16 +340,34 @@ def _json_cast(name: str, kind: str, wanted: str | None) -> str:
     return f"CAST({_name(name)} AS {kind}) AS {_name(name)}"
 
 
+class _Repeated(ValueError):
+    """A key that occurs twice in one object."""
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    names = {name for name, _ in pairs}
+    if len(names) < len(pairs):
+        seen: set[str] = set()
+        raise _Repeated(next(name for name, _ in pairs if name in seen or seen.add(name)))  # type: ignore[func-returns-value]
+    return dict(pairs)
+
+
 def _json_error(path: Path, error: duckdb.Error) -> FileError:
     """Find the broken line by reading as people do, line by line."""
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return FileError("the file needs more memory than an upload may use", code="memory")
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
             try:
-                value = json.loads(line)
+                value = json.loads(line, object_pairs_hook=_unique)
             except UnicodeDecodeError:
                 return FileError("this is not UTF-8 text", code="broken_row", line=number)
+            except _Repeated as problem:
+                return FileError(
+                    f"the key {problem.args[0]!r} occurs twice in one object", code="broken_row", line=number
+                )
             except (ValueError, RecursionError) as problem:
                 return FileError(f"this is not JSON: {problem}", code="broken_row", line=number)
             if not isinstance(value, dict):
@@ -418,9 +440,23 @@ def _connect() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _stream(connection: duckdb.DuckDBPyConnection, query: str, rows: int) -> Source:
+def _stream(
+    connection: duckdb.DuckDBPyConnection, query: str, rows: int, explain: Callable[[duckdb.Error], FileError]
+) -> Source:
     reader = connection.sql(query).to_arrow_reader(BATCH_ROWS)
-    return Source(reader.schema, rows, iter(reader), connection)
+    return Source(reader.schema, rows, _explained(reader, explain), connection)
+
+
+def _explained(
+    reader: Iterator[pa.RecordBatch], explain: Callable[[duckdb.Error], FileError]
+) -> Iterator[pa.RecordBatch]:
+    """Pass rows on; some of what is wrong with a file shows only while it is read."""
+    try:
+        yield from reader
+    except duckdb.Error as error:
+        raise explain(error) from None
+    except pa.ArrowException as error:
+        raise explain(duckdb.Error(str(error))) from None
 
 
 def _text(value: str) -> str:

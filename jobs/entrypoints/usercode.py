@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 import jobs.transforms
+from jobs.engine.failures import describe
 from jobs.protocol import CodeError, JobError
 
 MAX_TRACEBACK_LINES = 60
@@ -119,14 +120,6 @@ def _format_traceback(error: BaseException, root: Path) -> list[str]:
         part = part.__cause__ or (None if part.__suppress_context__ else part.__context__)
     # Spark adds where its own Java code was
     return "".join(shown.format()).split("\n\nJVM stacktrace:")[0].rstrip().splitlines()
-
-
-def describe(error: BaseException) -> str:
-    """Return the first paragraph of a message: Spark's go on with plans and Java stack traces."""
-    text = str(error).strip().split("\n\nJVM stacktrace:")[0]
-    if type(error).__module__.startswith("pyspark"):
-        text = text.split("\n\nJVM stacktrace")[0].partition("\n")[0]
-    return (text or "no message")[:2000]
 
 
 def _frames(trace: TracebackType | None, root: Path) -> Iterator[traceback.FrameSummary]:

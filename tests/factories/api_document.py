@@ -65,7 +65,7 @@ class ApiDocument:
         if answer.status == 304 or answer.path in OWN_DOCUMENTS or answer.method in {"HEAD", "OPTIONS"}:
             return
         if path is None or operation is None or answer.status == 500:
-            assert answer.status in {401, 404, 405, 415, 500}, f"{answer} belongs to no described operation"
+            assert answer.status in {401, 403, 404, 405, 415, 500}, f"{answer} belongs to no described operation"
             self._validate(answer, {"$ref": "#/$defs/Problem"})
             return
         described = operation["responses"].get(str(answer.status))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rest_framework import exceptions
 from rest_framework.authentication import SessionAuthentication
+from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -31,9 +32,18 @@ if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
 
 
+class JsonAlone(DefaultContentNegotiation):
+    """Answers JSON whatever a client says that it accepts: there is nothing else to choose."""
+
+    def select_renderer(self, request: Any, renderers: Any, format_suffix: Any = None) -> Any:  # noqa: ARG002 - DRF's signature
+        """Return the first renderer."""
+        return renderers[0], renderers[0].media_type
+
+
 class ApiView(APIView):
     """An endpoint: signed in by token or session, problem documents, Idempotency-Key on POST."""
 
+    content_negotiation_class = JsonAlone
     pagination_class: type[Pages] | None = Pages
     """How its lists are described; they answer by `paginate`."""
     answers_secret = False

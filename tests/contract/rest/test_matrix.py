@@ -10,8 +10,6 @@ import base64
 import itertools
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,27 +19,18 @@ from django.db import connection, transaction
 from django.test import Client
 from django.test.client import BOUNDARY, MULTIPART_CONTENT, encode_multipart
 from django.test.utils import CaptureQueriesContext
-from django.urls import URLPattern, URLResolver, get_resolver
 
-from tests.factories import build_rows, repositories
 from tests.factories.api_document import PREFIX, read_document
 from tests.factories.catalog import Catalog
-from webapp.accounts.models import User
+from tests.factories.everything import ROLES, World, list_pages, make_world
 from webapp.accounts.rules.principals import JobScope
 from webapp.accounts.rules.scopes import READING_METHODS, SCOPES
-from webapp.accounts.services import create_token, grant_role
-from webapp.builds.models import Job
+from webapp.accounts.services import create_token
 from webapp.catalog.rules.endpoints import ENDPOINTS
 from webapp.core.errors import AppError
-from webapp.datasets.queries import find_dataset, list_deleted_branches
-from webapp.datasets.services import create_branch, delete_branch, open_transaction
-from webapp.pulls.models import PullDataset
-from webapp.pulls.services import open_pull
-from webapp.repositories.services import add_webhook
 from webapp.repositories.views import git_http
 
 pytestmark = [pytest.mark.contract, pytest.mark.django_db]
-ROLES = ("nobody", "reader", "writer", "maintainer", "admin")
 ROLE_OF_SCOPE = {"read": "reader", "write": "writer", "maintain": "maintainer"}
 REPOSITORY = f"{PREFIX}/repositories/{{repo}}"
 PULL = f"{REPOSITORY}/pulls/{{number}}"
@@ -120,73 +109,15 @@ BODIES: dict[str, Any] = {
 }
 """Where an empty object would be refused for what it lacks, before anybody is asked for a right."""
 QUERIES = {f"{DATASET}/upload": "?branch=fix"}
-NO_PAGES = ("api/", "git/", "^iceberg", "events/", "static/")
 PUBLIC = {"/login", "/healthz", "/readyz"}
 PULL_PAGE = "/r/{repo}/pulls/{number}"
 WRITTEN_BY_READERS = {f"{PULL_PAGE}/viewed"}
 WRITING = ("INSERT", "UPDATE", "DELETE")
 
 
-@dataclass
-class World:
-    """One of everything that an address can name."""
-
-    values: dict[str, Any]
-    users: dict[str, User]
-    secrets: dict[tuple[str, str], str] = field(default_factory=dict)
-    own_token: dict[str, int] = field(default_factory=dict)
-    """A token that each role may revoke."""
-
-    def address(self, path: str) -> str:
-        """An operation's path with its variables filled in."""
-        webhook = "/webhooks/" in path
-        changed = {"number": self.values["webhook"]} if webhook else {}
-        if path.endswith("/branches/{branch}"):
-            changed["branch"] = "fix" if path.startswith(DATASET) else self.values["own_branch"]
-        values = {**self.values, **changed}
-        return re.sub(r"\{(\w+)\}", lambda match: str(values[match.group(1)]), path)
-
-    def bearer(self, role: str, scope: str) -> dict[str, str]:
-        """The header of a token of somebody with a role; `scope` "" is a token without any."""
-        return {"Authorization": f"Bearer {self.secrets[role, scope]}"}
-
-
 @pytest.fixture
 def world(home: Path) -> World:
-    made = build_rows.a_world("shop")
-    repository, maker = made.repository, made.maker
-    made.branch("fix")
-    commit = repositories.a_commit(repository, {"notes.md": "a\n"}, branch="fix")
-    made.publish(build_rows.a_jobspec("clean", inputs=["/shop/raw"], outputs=["/shop/clean"]), branch="fix")
-    pull = open_pull(repository=repository, title="Fix", source="fix", target="master", by=maker)
-    build = made.start("/shop/clean", branch="fix", force=True)
-    dataset = find_dataset("/shop/raw")
-    assert dataset is not None
-    PullDataset.objects.create(pull=pull, path="/shop/raw", dataset=dataset, change="modified")
-    opened = open_transaction(dataset=dataset, branch="fix", type="APPEND", by=maker)
-    create_branch(dataset=dataset, name="old", parent="master", by=maker)
-    delete_branch(dataset=dataset, name="old", by=maker)
-    webhook = add_webhook(repository=repository, url="https://example.org/hook", events=["push"], secret="", by=maker)
-    users = {role: User.objects.create_user(f"a-{role}", is_superuser=role == "admin") for role in ROLES}
-    for role in ROLES[1:4]:
-        grant_role(repository="shop", user=users[role], role=role, by=None)
-    world = World(
-        users=users,
-        values={
-            "repo": "shop", "branch": "master", "sha": commit.sha, "path": "pipeline.toml", "username": "a-reader",
-            "number": pull.number, "webhook": webhook.pk, "dataset_id": dataset.pk, "build_id": build.pk,
-            "job_id": Job.objects.filter(build=build).values_list("pk", flat=True).get(),
-            "transaction": opened.pk, "token_id": 0, "name": "shop", "comment_id": 0,
-            "deleted_id": list_deleted_branches(dataset)[0].pk,
-            "rest": "master/pipeline.toml", "own_branch": "fix",
-        },
-    )  # fmt: skip
-    for role, scope in itertools.product(ROLES, ("", *SCOPES)):
-        world.secrets[role, scope] = create_token(user=users[role], name="matrix", scopes=[scope] if scope else [])[1]
-    for role, scope in itertools.product(ROLES, ("", *SCOPES)):
-        repositories.a_branch(repository, f"of-{role}-{scope}")
-        world.own_token[role] = create_token(user=users[role], name="to be revoked")[0].pk
-    return world
+    return make_world()
 
 
 def list_operations() -> list[tuple[str, str]]:
@@ -249,16 +180,6 @@ def test_rest_is_closed_to_nobody_to_jobs_and_to_pages_of_others(world: World) -
         assert (by_job.status_code, by_job.json()["code"]) == (403, "job_token"), (method, path)
         if method not in READING_METHODS:
             assert call(browser, method, path, world).status_code == 403, (method, path)
-
-
-def list_pages(found: Any = None, prefix: str = "") -> Iterator[str]:
-    """Every address of a page, as Django writes it."""
-    for pattern in (found or get_resolver()).url_patterns:
-        address = prefix + str(pattern.pattern)
-        if isinstance(pattern, URLResolver):
-            yield from list_pages(pattern, address)
-        elif isinstance(pattern, URLPattern) and not address.startswith(NO_PAGES):
-            yield "/" + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", address)
 
 
 def test_pages_are_closed_to_nobody_to_tokens_and_to_forms_of_others(world: World) -> None:

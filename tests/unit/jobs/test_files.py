@@ -234,3 +234,17 @@ def test_a_parquet_bomb_is_refused_by_its_footer_or_while_it_is_decoded(path: Pa
         assert bomb.stat().st_size < 4 * 2**20
         message, code, _ = refuse(path, bomb.read_bytes(), kind="parquet")
         assert code == "decodes_to_too_much", message
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ('{"id": 1, "id": 2}\n', 1),
+        ('{"id": 1}\n{"id": 2, "id": 2}\n', 2),
+        ('{"a": {"b": 1, "b": 2}}\n{"a": {"b": 1, "b": 2}}\n', 1),
+    ],
+)
+def test_a_key_twice_in_one_object_is_named_by_its_line(path: Path, content: str, line: int) -> None:
+    said, code, found = refuse(path, content, kind="jsonl")
+    assert (code, found) == ("broken_row", line)
+    assert "occurs twice in one object" in said

@@ -12,7 +12,7 @@ from webapp.catalog.rules import endpoints
 from webapp.catalog.rules.refs import split_path
 from webapp.core.errors import AppError
 from webapp.core.web import bodies
-from webapp.core.web.bodies import WITHOUT_BODY, Incoming, SenderGone, refuse_body
+from webapp.core.web.bodies import WITHOUT_BODY, Incoming, refuse_body
 from webapp.core.web.gates import Gate
 
 Message = MutableMapping[str, Any]
@@ -42,8 +42,6 @@ async def application(
             held = len(body)
             request = replace(request, body=body)
         response = await gate.run(_handle, request)
-    except SenderGone:
-        return
     except AppError as error:
         response = refuse(error, request)
     finally:

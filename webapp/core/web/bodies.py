@@ -47,8 +47,13 @@ class TooSlow(AppError):
     default_code = "too_slow"
 
 
-class SenderGone(Exception):
-    """The client has closed the connection: nobody waits for an answer."""
+class SenderGone(BadRequest):
+    """The client has closed the connection, or only its own side of it and still reads: a server error would be untrue."""
+
+    default_code = "cut_off"
+
+    def __init__(self) -> None:
+        super().__init__("The request ended before its body did, and nothing was changed.")
 
 
 class Buffers:

@@ -9,7 +9,7 @@ from pathlib import Path
 from webapp.core.errors import AppError
 from webapp.core.failures import explain_failure
 from webapp.core.web.answers import Scope, Send, send_refusal
-from webapp.core.web.bodies import WITHOUT_BODY, Body, Buffers, Incoming, Receive, SenderGone, refuse_body
+from webapp.core.web.bodies import WITHOUT_BODY, Body, Buffers, Incoming, Receive, refuse_body
 from webapp.core.web.bridge import WsgiBridge
 from webapp.core.web.gates import Gate, Overloaded
 
@@ -54,8 +54,6 @@ class Pages:
         try:
             await self._read(scope, incoming, body)
             await self._bridge.answer(scope, body.file, body.length, send)
-        except SenderGone:
-            return
         except (AppError, OSError) as error:
             known = error if isinstance(error, AppError) else explain_failure(error)
             if known is None:

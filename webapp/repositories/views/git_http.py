@@ -7,7 +7,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote
 
 from django.db import DatabaseError, close_old_connections
@@ -37,7 +37,7 @@ from webapp.git.http_backend import (
 from webapp.repositories import permissions, queries, services
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, MutableMapping
 
     from webapp.accounts.rules.principals import Principal
     from webapp.git.values import RefUpdate
@@ -59,10 +59,18 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer one request of Git's smart HTTP protocol; who asks is known before any of its body is read."""
     call = _Call.of(scope)
     incoming = Incoming(receive, method=call.method, headers=scope["headers"])
+    has_begun = False
+
+    async def answer(message: MutableMapping[str, Any]) -> None:
+        nonlocal has_begun
+        has_begun = True
+        await send(message)
+
     try:
-        await _serve(call, incoming, receive, send)
-    except SenderGone:
-        return
+        await _serve(call, incoming, receive, answer)
+    except SenderGone as error:
+        if not has_begun:
+            await _refuse(send, error)
     except (AppError, GitError, DatabaseError, OSError) as error:
         await _refuse(send, _explain(error))
         await incoming.drop()

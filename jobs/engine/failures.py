@@ -1,0 +1,23 @@
+"""What failed, in one line: messages of Spark and of its transport go on for pages, or begin with none of the cause."""
+
+from __future__ import annotations
+
+import re
+
+LONGEST = 2000
+_TRANSPORT = re.compile(
+    r'status = StatusCode\.(?P<status>\w+)\s+details = "(?P<details>.*?)"\s+debug_error_string', re.DOTALL
+)
+_JAVA = "\n\nJVM stacktrace"
+
+
+def describe(error: BaseException) -> str:
+    """Return the first paragraph of a message, of Spark's the first line, and of a call's what the server said."""
+    text = str(error).strip().split(_JAVA)[0]
+    call = _TRANSPORT.search(text)
+    if call is not None:
+        details = call["details"].strip().partition("\n")[0] or "no details"
+        text = f"Spark Connect: {call['status']}: {details}"
+    elif type(error).__module__.startswith("pyspark"):
+        text = text.partition("\n")[0]
+    return (text or "no message")[:LONGEST]

@@ -1,0 +1,128 @@
+"""No request is answered with a server error: schema-driven, mutated, and below HTTP. `TRIBUTARY_FUZZ_SEED` repeats a run."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.factories.everything import World, make_world
+from tests.fuzz.requests import Fuzz, record_pyiceberg
+from tests.fuzz.values import mutate_bytes
+from tests.integration.repositories.live import LiveServer
+from webapp.catalog.api.http import CatalogRequest
+
+pytestmark = [pytest.mark.contract]
+SEED = int(os.environ.get("TRIBUTARY_FUZZ_SEED") or random.SystemRandom().randrange(10**6))
+SPARK_TRAFFIC = Path(__file__).parent / "spark_traffic.json"
+SOAK = 100_000
+
+
+@pytest.fixture
+def world(home: Path, db: None, settings: Any) -> World:
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    return make_world()
+
+
+def read_spark() -> list[CatalogRequest]:
+    """What Spark 4.1 with Iceberg sent to this catalog while it made, changed and read tables."""
+    recorded = json.loads(SPARK_TRAFFIC.read_text()) if SPARK_TRAFFIC.exists() else []
+    return [
+        CatalogRequest(
+            one["method"], one["path"], one["query"], [tuple(pair) for pair in one["headers"]], one["body"].encode()
+        )
+        for one in recorded
+    ]
+
+
+def fuzz(world: World, monkeypatch: pytest.MonkeyPatch, *, count: int, seed: int) -> None:
+    # An upload that is accepted would be waited for, and there is no worker.
+    monkeypatch.setattr("webapp.builds.api.UPLOAD_SECONDS", 0)
+    logging.getLogger("webapp").setLevel(logging.CRITICAL)
+    run = Fuzz(world, random.Random(seed), traffic=[*record_pyiceberg(world), *read_spark()])
+    run.run(count)
+    print(f"seed {seed}: {count} requests, {dict(sorted(run.statuses.items()))}")
+    assert run.wrong == [], f"seed {seed}: {len(run.wrong)} of {count}\n" + "\n".join(run.wrong[:40])
+    assert sum(number for status, number in run.statuses.items() if status < 400) > count / 20, "hardly any got through"
+
+
+@pytest.mark.timeout(600)
+def test_no_request_is_answered_with_a_server_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    fuzz(world, monkeypatch, count=int(os.environ.get("TRIBUTARY_FUZZ_COUNT") or 600), seed=SEED)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(4 * 3600)
+@pytest.mark.parametrize("part", range(10))
+def test_none_of_a_hundred_thousand_either(world: World, monkeypatch: pytest.MonkeyPatch, part: int) -> None:
+    fuzz(world, monkeypatch, count=SOAK // 10, seed=SEED + 1 + part)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    home = tmp_path_factory.mktemp("fuzz") / "home"
+    home.mkdir(mode=0o700)
+    running = LiveServer.start(home)
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+HEAD = b"Host: 127.0.0.1\r\nConnection: close\r\n"
+MESSAGES = (
+    b"GET /login HTTP/1.1\r\n" + HEAD + b"\r\n",
+    b"GET /healthz HTTP/1.1\r\n" + HEAD + b"\r\n",
+    b"POST /api/v1/tokens HTTP/1.1\r\n" + HEAD + b"Authorization: Basic \xff\xfe\r\nContent-Length: 2\r\n\r\n{}",
+    b"POST /login HTTP/1.1\r\n"
+    + HEAD
+    + b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 3\r\n\r\na=b",
+    b"GET /git/x.git/info/refs?service=git-upload-pack HTTP/1.1\r\n" + HEAD + b"Authorization: Basic \xff\r\n\r\n",
+    b"POST /git/x.git/git-receive-pack HTTP/1.1\r\n"
+    + HEAD
+    + b"Transfer-Encoding: chunked\r\n\r\n4\r\n0000\r\n0\r\n\r\n",
+    b"POST /iceberg/v1/oauth/tokens HTTP/1.1\r\n" + HEAD + b"Content-Length: 29\r\n\r\ngrant_type=client_credentials&",
+    b"GET /iceberg/v1/namespaces/%ff%00/tables?pageToken=%ff HTTP/1.1\r\n"
+    + HEAD
+    + b"Authorization: Bearer \xff\r\n\r\n",
+    b"GET /events/builds/1 HTTP/1.1\r\n" + HEAD + b"Last-Event-ID: " + b"9" * 5000 + b"\r\nCookie: \xff=\xfe\r\n\r\n",
+    b"GET /search?q=%ed%a0%80&%ff=%ff HTTP/1.1\r\n" + HEAD + b"Accept-Language: \xff\r\n\r\n",
+)
+
+
+def speak(port: int, message: bytes) -> bytes:
+    """Send bytes, say that there are no more, and read what comes back."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        try:
+            connection.sendall(message)
+            connection.shutdown(socket.SHUT_WR)
+            answer = b""
+            while chunk := connection.recv(65536):
+                answer += chunk
+        except OSError:
+            return b""  # cut off, as one may with whoever speaks no HTTP
+    return answer
+
+
+@pytest.mark.parametrize("count", [400, pytest.param(20_000, marks=pytest.mark.soak)])
+@pytest.mark.timeout(1800)
+def test_no_bytes_on_a_socket_are_answered_with_a_server_error(server: LiveServer, count: int) -> None:
+    dice = random.Random(SEED)
+    wrong = []
+    for number in range(count):
+        plain = dice.choice(MESSAGES)
+        message = plain if number < len(MESSAGES) else mutate_bytes(plain, dice)
+        answer = speak(server.port, message)
+        if answer.startswith(b"HTTP/1.1 5"):
+            wrong.append((message[:300], answer[:200]))
+    assert wrong == [], f"seed {SEED}: {len(wrong)} of {count}: {wrong[:10]}"
+    assert speak(server.port, MESSAGES[1]).startswith(b"HTTP/1.1 200")
+    log = (server.home / "web.log").read_text(errors="replace")
+    assert "Traceback" not in log, f"seed {SEED}: {log[-3000:]}"
