@@ -22,7 +22,9 @@ from django.http import parse_cookie  # noqa: E402
 from webapp.accounts.queries import check_sender  # noqa: E402
 from webapp.accounts.services import start_flushing  # noqa: E402
 from webapp.catalog.api.asgi import application as catalog  # noqa: E402
+from webapp.catalog.api.asgi import gate as catalog_gate  # noqa: E402
 from webapp.core.errors import AppError  # noqa: E402
+from webapp.core.queries import register_gate  # noqa: E402
 from webapp.core.room import check_room  # noqa: E402
 from webapp.core.web import bodies  # noqa: E402
 from webapp.core.web.answers import TEXT, Scope, Send, send_answer, send_refusal  # noqa: E402
@@ -63,6 +65,8 @@ start_flushing()
 _ordinary = Gate("pages", threads=8, waiting=128)
 _uploads = Gate("uploads", threads=4, waiting=64, patience_s=300)
 _readiness = Gate("readiness", threads=1, waiting=8)
+for _gate in (catalog_gate, _ordinary):
+    register_gate(_gate)
 proxies = Proxies(settings.TRIBUTARY_PROXIES)
 pages = Pages(
     WsgiBridge(wsgi, _find_gate),

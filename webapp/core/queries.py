@@ -17,6 +17,7 @@ from webapp.core.errors import Unavailable
 from webapp.core.models import Heartbeat
 from webapp.core.probes import answers_tcp, ask_fork_server
 from webapp.core.room import list_disks
+from webapp.core.web.gates import Gate
 
 STALE_AFTER = timedelta(seconds=20)
 BROKER_PORTS = {"redis": 6379, "rediss": 6379, "amqp": 5672, "amqps": 5671, "pyamqp": 5672}
@@ -49,6 +50,17 @@ def register_part(check: Callable[[], PartHealth]) -> None:
 
 
 _registered: list[Callable[[], PartHealth]] = []
+
+
+def register_gate(gate: Gate) -> None:
+    """Add the threads of a gate as a part of its name: what hangs in all of them is seen by nobody else."""
+
+    def check() -> PartHealth:
+        is_stuck = gate.is_stuck()
+        detail = "every thread hangs in a call; restart web" if is_stuck else "its threads answer"
+        return PartHealth(gate.name, works=not is_stuck, state="stuck" if is_stuck else "ok", detail=detail)
+
+    register_part(check)
 
 
 def _database() -> PartHealth:

@@ -13,6 +13,8 @@ from webapp.core.errors import Unavailable
 
 Result = TypeVar("Result")
 PATIENCE_S = 15.0
+STUCK_AFTER_S = 30.0
+"""Longer than any call has reason to take: its own deadlines are shorter."""
 
 
 class Overloaded(Unavailable):
@@ -45,8 +47,9 @@ class Gate:
 
         Who has waited longer than `patience_s` is not served any more: most have gone, and the rest would wait longer still.
         """
-        self._name = name
+        self.name = name
         self._threads = threads
+        self._running: dict[int, float] = {}
         self._started = 0
         self._room = threads + waiting
         self._patience_s = patience_s
@@ -65,7 +68,7 @@ class Gate:
         if self._inside >= self._started < self._threads:
             # Not at import: what forks after it would have no threads.
             self._started += 1
-            threading.Thread(target=self._serve, name=f"{self._name}-{self._started}", daemon=True).start()
+            threading.Thread(target=self._serve, name=f"{self.name}-{self._started}", daemon=True).start()
         self._inside += 1
         try:
             loop = asyncio.get_running_loop()
@@ -75,10 +78,21 @@ class Gate:
         finally:
             self._inside -= 1
 
+    def is_stuck(self) -> bool:
+        """Whether every thread has been in one and the same call for longer than any should take.
+
+        A gate that is only busy begins one call after the other.
+        """
+        began = list(self._running.copy().values())
+        return len(began) >= self._threads and time.monotonic() - max(began) > STUCK_AFTER_S
+
     def _serve(self) -> None:
+        thread = threading.get_ident()
         while True:
             waiting = self._queue.get()
+            self._running[thread] = time.monotonic()
             result, error = _run(waiting)
+            del self._running[thread]
             try:
                 waiting.loop.call_soon_threadsafe(_settle, waiting.outcome, result, error)
             except RuntimeError:  # the loop was closed: the process ends, or a test's loop did
