@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from datetime import timedelta
 from pathlib import Path
@@ -14,11 +15,12 @@ from django.test import RequestFactory
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
-from jobs.protocol import InterruptRequest, SparkAccess
+from jobs.protocol import DiffResult, InterruptRequest, SparkAccess, write_message
 from tests.factories import engine as tables
-from webapp.builds.runner.launcher import LOST
+from webapp.builds.runner.launcher import OVER_MEMORY
 from webapp.core import clock
 from webapp.core.errors import TooManyRequests, Unavailable
+from webapp.core.fork_server import LOST
 from webapp.datasets.models import Dataset
 from webapp.pulls.api.rows import shape_rows
 from webapp.pulls.models import Comparison
@@ -63,6 +65,23 @@ def test_a_second_loss_is_a_failure_with_its_reason(tmp_path: Path) -> None:
 
 def test_a_process_without_an_answer_fails_by_name(tmp_path: Path) -> None:
     assert "ended with code 137" in finish(running(1), 137, tmp_path).error
+
+
+def test_a_process_that_held_too_much_memory_fails_by_name(tmp_path: Path) -> None:
+    failed = finish(running(1), OVER_MEMORY, tmp_path)
+    assert (failed.state, failed.code) == (states.FAILED, "memory_limit")
+    assert "4,294,967,296 bytes of memory" in failed.error
+
+
+@pytest.mark.parametrize("trap", ["link", "fifo", "link inside"])
+def test_what_a_process_left_besides_plain_files_is_not_shown(tmp_path: Path, trap: str) -> None:
+    write_message(tmp_path / "result.json", DiffResult(status="ok"))
+    (tmp_path / "first").mkdir()
+    place = tmp_path / ("first" if trap == "link inside" else "") / "rows.parquet"
+    os.mkfifo(place) if trap == "fifo" else place.symlink_to("/etc/passwd")
+    failed = finish(running(1), 0, tmp_path)
+    assert (failed.state, failed.code) == (states.FAILED, "crashed")
+    assert "regular files" in failed.error
 
 
 def test_a_dead_worker_is_taken_over_once(db: None) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
+import stat
 import time
 from collections.abc import Mapping
 from contextlib import closing
@@ -16,7 +18,8 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
-from jobs.protocol import DiffResult, ProtocolError, read_message, write_message
+from jobs.protocol import MAX_MESSAGE_BYTES, DiffResult, ProtocolError, read_message, write_message
+from jobs.regular_files import read_regular
 from webapp.accounts.permissions import check_repository
 from webapp.accounts.services import record_audit
 from webapp.builds.runner.launcher import OVER_MEMORY, OVER_QUOTA, Handle, Sandbox, launch
@@ -291,10 +294,16 @@ def _watch(handle: Handle, folder: Path, held: Any, *, time_limit_s: float) -> i
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text())
+        value = json.loads(read_regular(path, at_most=MAX_MESSAGE_BYTES))
     except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def _is_plain(folder: Path) -> bool:
+    """Whether a folder holds folders and regular files alone: pages read them, and a link would lead them elsewhere."""
+    kinds = [(Path(root, name).lstat().st_mode) for root, folders, files in os.walk(folder) for name in folders + files]
+    return all(stat.S_ISREG(kind) or stat.S_ISDIR(kind) for kind in kinds)
 
 
 def _finish(answer: Path, code: int | None, held: Any, folder: Path) -> None:
@@ -320,6 +329,10 @@ def _finish(answer: Path, code: int | None, held: Any, folder: Path) -> None:
     if result.status != "ok":
         message = result.message or str(result.code)
         held.update(state=states.FAILED, code=result.code or "crashed", error=message, finished_at=now)
+        return
+    if not _is_plain(folder):
+        message = "The comparison left something else than regular files; nothing of it is shown."
+        held.update(state=states.FAILED, code="crashed", error=message, finished_at=now)
         return
     summary = _read_json(folder / "summary.json") or dict(result.summary)
     with transaction.atomic():
