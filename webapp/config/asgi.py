@@ -4,6 +4,7 @@ event streams to Django's ASGI, pages and the REST API to its WSGI, whose ordina
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 
@@ -34,6 +35,7 @@ from webapp.core.web.gates import Gate, Overloaded  # noqa: E402
 from webapp.core.web.limits import find_body_limit  # noqa: E402
 from webapp.core.web.pages import Pages  # noqa: E402
 from webapp.core.web.proxies import Proxies  # noqa: E402
+from webapp.core.web.watchdog import Watchdog  # noqa: E402
 from webapp.repositories.views.git_http import application as git  # noqa: E402
 
 CATALOG = "/iceberg"
@@ -76,6 +78,7 @@ pages = Pages(
     find_limit=_find_limit,
 )
 _streaming: set[int] = set()
+_watchdog = Watchdog()
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -86,6 +89,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] != "http":
         await send({"type": "websocket.close"})
         return
+    _watchdog.watch(asyncio.get_running_loop())
     scope = proxies.unwrap(scope)
     path = scope["path"]
     if path == "/healthz":

@@ -1,6 +1,6 @@
 """The catalog against Iceberg's reference server and Nessie, in one run and in turn.
 
-    make bench-catalog         or    python -m tests.bench.catalog [--quick] [--alone] [--only PART ...]
+    make bench-catalog         or    python -m tests.bench.catalog [--quick] [--alone] [--installed] [--only PART ...]
 
 Medians; a ratio says how many times as fast ours is. Ours answers with authentication, rights, the branch lens and durable
 files, and records what changed in each dataset; the reference server has none of these, Nessie holds its versions in memory.
@@ -18,12 +18,14 @@ from pathlib import Path
 
 from tests.bench.catalog import report, works
 from tests.bench.catalog.client import BRANCH_HEADER, NAMESPACE, Contender
+from tests.bench.catalog.crowd import run_crowd
 from tests.bench.catalog.pages import run_pages
 from tests.bench.catalog.servers import (
     NESSIE,
     REFERENCE,
     Missing,
     home_of,
+    running_installed,
     running_nessie,
     running_ours,
     running_reference,
@@ -31,9 +33,17 @@ from tests.bench.catalog.servers import (
 from tests.bench.catalog.sizes import print_sizes, run_sizes
 
 QUICK = works.Effort(
-    loads=20, commits=10, rounds=1, per_writer=5, histories=(1, 10, 50), sizes=(5, 20, 50), lists=(100, 300)
+    loads=20,
+    commits=10,
+    rounds=1,
+    per_writer=5,
+    per_crowd=5,
+    warm=400,
+    histories=(1, 10, 50),
+    sizes=(5, 20, 50),
+    lists=(100, 300),
 )
-PARTS = ("histories", "tables", "together", "branches", "pages", "sizes")
+PARTS = ("histories", "tables", "together", "crowd", "branches", "pages", "sizes")
 PEERS: dict[str, Callable[[Path], contextlib.AbstractContextManager[Contender]]] = {
     REFERENCE: running_reference,
     NESSIE: running_nessie,
@@ -47,13 +57,16 @@ def main() -> None:
         "--quick", action="store_true", help="a try of everything at a small size; its numbers say little"
     )
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART", help=", ".join(PARTS))
+    parser.add_argument(
+        "--installed", action="store_true", help="the whole installation of `manage.py run`, not its web part alone"
+    )
     parser.add_argument("--alone", action="store_true", help="without the other servers")
     arguments = parser.parse_args()
     effort = QUICK if arguments.quick else works.Effort()
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as running:
         folder = Path(name)
-        ours = running.enter_context(running_ours(folder))
+        ours = running.enter_context((running_installed if arguments.installed else running_ours)(folder))
         peers: list[Contender] = []
         for peer, start_peer in {} if arguments.alone else PEERS.items():
             try:
@@ -85,6 +98,8 @@ def run(contenders: list[Contender], effort: works.Effort, parts: frozenset[str]
         results += created
     if "together" in parts:
         results += [works.run_together(contenders, effort, one_table=each) for each in (False, True)]
+    if "crowd" in parts:
+        results += run_crowd([each for each in contenders if each.keeps_snapshots], effort)
     if "branches" in parts:
         slope += works.run_branches(contenders, effort)
     for rows in filter(None, (results, slope)):

@@ -99,9 +99,11 @@ class Client:
         """Make a namespace."""
         self.call("POST", "namespaces", {"namespace": [name]}).json()
 
-    def create_table(self, name: str, namespace: str = NAMESPACE) -> None:
-        """Make an empty table."""
-        made = {"name": name, "schema": _SCHEMA, "stage-create": False, "properties": {}}
+    def create_table(self, name: str, namespace: str = NAMESPACE, *, spec: Mapping[str, Any] | None = None) -> None:
+        """Make an empty table, partitioned where a spec is given."""
+        made: dict[str, Any] = {"name": name, "schema": _SCHEMA, "stage-create": False, "properties": {}}
+        if spec is not None:
+            made["partition-spec"] = spec
         self.call("POST", f"namespaces/{namespace}/tables", made).json()
 
     def load(self, name: str, namespace: str = NAMESPACE, **headers: str) -> Answer:
@@ -112,8 +114,9 @@ class Client:
 class Writer:
     """Appends to a table as an engine does: adds a snapshot to the one it knows, and starts again where it lost."""
 
-    def __init__(self, client: Client, table: str, namespace: str = NAMESPACE) -> None:
+    def __init__(self, client: Client, table: str, namespace: str = NAMESPACE, *, reads_answers: bool = False) -> None:
         self.client = client
+        self._reads_answers = reads_answers
         self.table = table
         self.namespace = namespace
         self.parents: dict[int, int | None] = {}
@@ -158,6 +161,8 @@ class Writer:
         if answer.status == 409:
             return False
         assert answer.status == 200, f"{answer.status} {answer.body[:500]!r}"
+        if self._reads_answers:
+            assert any(each["snapshot-id"] == made for each in answer.json()["metadata"]["snapshots"])
         self.parents[made] = self.head
         self.head = made
         self.sequence += 1

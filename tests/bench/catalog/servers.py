@@ -16,6 +16,7 @@ import pyspark
 
 from tests.bench.catalog.client import BRANCH_HEADER, Contender
 from tests.contract.catalog.conftest import ROOT, start_server
+from tests.factories.installation import running_installation
 from tests.factories.jars import NoJars, get_jars, read_pairs
 from tests.factories.object_store import KEY, SECRET, ObjectStore, running_store
 from webapp.core import java
@@ -45,15 +46,28 @@ def running_ours(folder: Path) -> Iterator[list[Contender]]:
     home = home_of(folder)
     home.mkdir(mode=0o700)
     server = start_server(home)
-    headers = {"authorization": f"Bearer {server.token}"}
     try:
-        yield [
-            Contender(OURS, server.port, "/iceberg/v1/", headers),
-            Contender("on a branch", server.port, "/iceberg/v1/", {**headers, BRANCH_HEADER: BRANCH}),
-        ]
+        yield _contenders(server.port, server.token)
     finally:
         server.process.terminate()
         server.process.wait(20)
+
+
+@contextlib.contextmanager
+def running_installed(folder: Path) -> Iterator[list[Contender]]:
+    """The whole installation: beside the web part its workers, sweeper, fork server and Spark take what they take."""
+    home = home_of(folder)
+    home.mkdir(mode=0o700)
+    with running_installation(home) as installation:
+        yield _contenders(installation.port, installation.make_token())
+
+
+def _contenders(port: int, token: str) -> list[Contender]:
+    headers = {"authorization": f"Bearer {token}"}
+    return [
+        Contender(OURS, port, "/iceberg/v1/", headers),
+        Contender("on a branch", port, "/iceberg/v1/", {**headers, BRANCH_HEADER: BRANCH}),
+    ]
 
 
 @contextlib.contextmanager

@@ -41,6 +41,9 @@ class Effort:
     rounds: int = 5
     per_writer: int = 20
     """So many that what only the first of them does, such as making the branch, is not what is measured."""
+    per_crowd: int = 30
+    warm: int = 8000
+    """Requests of each kind before a crowd is measured; a tenth of it commits."""
     histories: tuple[int, ...] = HISTORIES
     sizes: tuple[int, ...] = SIZES
     lists: tuple[int, ...] = LISTS
