@@ -30,9 +30,10 @@ def filled(folder: Path) -> Iterator[None]:
     """Use up the room of the file system that a folder is on."""
     ballast = folder / ".ballast"
     try:
-        with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-            while True:
-                file.write(b"\0" * 4096)
+        for size in (1 << 20, 1 << 12):
+            with ballast.open("ab", buffering=0) as file, contextlib.suppress(OSError):
+                while True:
+                    file.write(b"\0" * size)
         yield
     finally:
         ballast.unlink()

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import timedelta
+from threading import Timer
 
-from django.db import IntegrityError, transaction
+from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.http import HttpRequest, HttpResponse
 
 from webapp.core import clock
@@ -26,6 +27,7 @@ KEPT_FOR = timedelta(days=1)
 HOLDER_LIVES_FOR = timedelta(hours=2)
 """A process of another host counts as dead after that long: no request takes so much time."""
 _working_on: ContextVar[int | None] = ContextVar("idempotency_record", default=None)
+LET_GO_AGAIN_S = 1.0
 HASHED_BYTES = 1_000_000
 """Uploads are not read into memory to be hashed; their address and length identify them well enough."""
 
@@ -66,18 +68,45 @@ def run_once(
         with _noting_effects(record):
             response = run()
     except BaseException:
-        record.delete()
+        _let_go(record.pk)
         raise
     if response.status_code >= 500 or response.status_code == 429:
-        record.delete()
+        _let_go(record.pk)
         return response
     record.status, record.holder = response.status_code, ""
     if not secret:
         record.content_type = response.get("Content-Type", "")
         record.location = response.get("Location", "")
         record.body = response.content
-    record.save(update_fields=["status", "holder", "content_type", "location", "body"])
+    try:
+        record.save(update_fields=["status", "holder", "content_type", "location", "body"])
+    except DatabaseError:
+        _let_go(record.pk)
+        raise
     return response
+
+
+def _let_go(number: int) -> None:
+    """Free a key whose request failed; where it had done something, the key tells so from now on.
+
+    What failed it, a full disk above all, may keep the database from being written, too: then it is tried again, beside
+    the requests, until it works or this process ends.
+    """
+    rows = IdempotencyRecord.objects.filter(pk=number)
+    try:
+        if not rows.filter(effect="").delete()[0]:
+            rows.update(holder="")
+    except DatabaseError:
+        again = Timer(LET_GO_AGAIN_S, _let_go_beside, [number])
+        again.daemon = True
+        again.start()
+
+
+def _let_go_beside(number: int) -> None:
+    try:
+        _let_go(number)
+    finally:
+        connection.close()
 
 
 def note_effect(object: str) -> None:

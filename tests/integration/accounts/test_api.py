@@ -5,15 +5,18 @@ from __future__ import annotations
 import base64
 import socket
 import subprocess
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.db import OperationalError
 from django.test import Client
 
 from webapp.accounts.models import User
 from webapp.core import clock
+from webapp.core.idempotency import _let_go
 from webapp.core.models import IdempotencyRecord
 from webapp.core.processes import name_process
 
@@ -226,6 +229,32 @@ class TestIdempotencyKey:
         assert (answer.status_code, answer.json()["code"]) == (409, "idempotency_done")
         assert answer.json()["object"] == "ines"
         assert not User.objects.filter(username="ines").exists()
+
+    def test_key_of_a_request_that_failed_while_nothing_could_be_written_is_free_later(
+        self, admin: User, api_client: ClientFactory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        client = api_client(admin)
+        waiting: list[threading.Timer] = []
+
+        def fail(*_arguments: object, **_more: object) -> None:
+            raise OperationalError("database or disk is full")
+
+        def fill(**_more: object) -> None:
+            full.setattr("django.db.models.query.QuerySet.delete", fail)
+            fail()
+
+        with monkeypatch.context() as full:
+            full.setattr("webapp.accounts.services.create_user", fill)
+            full.setattr(threading.Timer, "start", lambda timer: waiting.append(timer))
+            refused = client.post("/api/v1/users", self.body, format="json", HTTP_IDEMPOTENCY_KEY="k1")
+        busy = client.post("/api/v1/users", self.body, format="json", HTTP_IDEMPOTENCY_KEY="k1")
+        [timer] = waiting
+        _let_go(*timer.args)
+        answer = client.post("/api/v1/users", self.body, format="json", HTTP_IDEMPOTENCY_KEY="k1")
+
+        assert (refused.status_code, refused.json()["code"]) == (507, "storage_full")
+        assert busy.json()["code"] == "idempotency_running"
+        assert answer.status_code == 201
 
     def test_key_of_a_process_that_lives_is_busy(self, admin: User, api_client: ClientFactory) -> None:
         client = self.a_client_whose_first_request_died(admin, api_client, effect="", holder=name_process())
