@@ -195,8 +195,9 @@ class Command(BaseCommand):
             archive=archive if archive.exists() else None,
         )
         server.prepare()
-        environment["TRIBUTARY_SPARK_FOLDER"] = str(server.folder)
-        environment |= write_secrets(self.secrets, {"SPARK_REMOTE": server.remote})
+        told = server.client_environment
+        environment |= write_secrets(self.secrets, {"SPARK_REMOTE": told.pop("SPARK_REMOTE")})
+        environment |= told
         ready_mark = self.run_folder / "spark.ready"
         parts = [
             Part(
