@@ -299,6 +299,8 @@ LOGGING = {
         "webapp": {"level": "INFO"},
         "django": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
         "django.request": {"handlers": ["stderr"], "level": "ERROR", "propagate": False},
+        # A host or cookie that anybody makes up is refused with a 400; a traceback of each would fill the disk.
+        "django.security": {"handlers": ["stderr"], "level": "CRITICAL", "propagate": False},
         "celery": {"level": "WARNING"},
     },
 }
