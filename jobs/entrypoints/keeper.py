@@ -27,6 +27,8 @@ MOST_CONNECTIONS = 128
 _CHUNK = 65_536
 _LOOPBACK = "127.0.0.1"
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _SIOCSIFADDR, _SIOCGIFINDEX, _IFF_UP = 0x8913, 0x8914, 0x8916, 0x8933, 0x1
+_IPV6_FREEBIND = 78
+_LOOK_SECONDS = 0.1
 _NAMED = "127.66.0.{}"
 """Where a named host is inside: any address of 127.0.0.0/8 is the loopback's own."""
 MOST_HOSTS = 250
@@ -97,12 +99,15 @@ def _wait_for(child: int, limits: Sequence[DiskQuota | MemoryLimit]) -> DiskQuot
     return None
 
 
-def _stand_by(kept: int) -> None:
+def _stand_by(*kept: int) -> None:
     """Let go of everything of the caller's, the log above all: its reader waits for the last writer."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.closerange(3, kept)
-    os.closerange(kept + 1, MOST_FILES)
+    first = 3
+    for descriptor in sorted(kept):
+        os.closerange(first, descriptor)
+        first = descriptor + 1
+    os.closerange(first, MOST_FILES)
     silence = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     for descriptor in range(3):
         os.dup2(silence, descriptor)
@@ -186,7 +191,7 @@ def _is_numeric(name: str) -> bool:
 
 def write_hosts(doors: Iterable[Door]) -> str:
     """Return the hosts file of a sandbox: it is all that answers for names there."""
-    lines = [f"{_LOOPBACK} localhost", "::1 localhost"]
+    lines = [f"{_LOOPBACK} localhost", "::1 localhost", f"{_LOOPBACK} {socket.gethostname()}"]
     lines += [f"{door.address} {door.host}" for door in doors if not _is_numeric(door.host)]
     return "".join(f"{line}\n" for line in dict.fromkeys(lines))
 
@@ -204,6 +209,8 @@ def open_doors(channel: socket.socket, doors: Sequence[Door]) -> None:
     for door in doors:
         listener = socket.socket(_family(door.address), socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if listener.family == socket.AF_INET6:  # a new address can be used a moment after it was added
+            listener.setsockopt(socket.IPPROTO_IPV6, _IPV6_FREEBIND, 1)
         listener.bind((door.address, door.port))
         listener.listen(MOST_CONNECTIONS)
         listeners.append(listener)
@@ -241,6 +248,36 @@ def relay(channel: socket.socket, doors: Sequence[Door]) -> NoReturn:
             Thread(target=_accept, args=(listener, door, room), daemon=True).start()
         signal.pause()  # the kernel ends this process with the keeper
     os._exit(0)
+
+
+def open_entrance(port: int) -> socket.socket:
+    """Take a port of this machine's loopback; nobody is let in before somebody listens behind it."""
+    entrance = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    entrance.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    entrance.bind((_LOOPBACK, port))
+    return entrance
+
+
+def let_in(entrances: Sequence[socket.socket]) -> NoReturn:
+    """Inside a network of its own: pass on what arrives at sockets of the network outside, to the same ports here."""
+    _stand_by(*(entrance.fileno() for entrance in entrances))
+    room = Semaphore(MOST_CONNECTIONS)
+    for entrance in entrances:
+        door = Door(_LOOPBACK, entrance.getsockname()[1], _LOOPBACK)
+        Thread(target=_open_when_served, args=(entrance, door, room), daemon=True).start()
+    while True:
+        signal.pause()
+
+
+def _open_when_served(entrance: socket.socket, door: Door, room: Semaphore) -> None:
+    while True:
+        try:
+            socket.create_connection((door.address, door.port), timeout=1).close()
+            break
+        except OSError:
+            time.sleep(_LOOK_SECONDS)
+    entrance.listen(MOST_CONNECTIONS)
+    _accept(entrance, door, room)
 
 
 def _accept(listener: socket.socket, door: Door, room: Semaphore) -> None:

@@ -14,7 +14,8 @@ a few devices, private and bounded /tmp and /dev/shm, Python with its packages, 
 and `writable` folders at their usual paths. Everything else, the program's home included, does not exist. In each mode
 the kernel refuses it what could change the machine or look into other processes (seccomp.py). With `ports`
 or `hosts` it has a network of its own, in which those ports lead to the same ports of this machine's loopback and those
-hosts, by their names, to the hosts that this machine knows by them; nothing else exists there, and no DNS.
+hosts, by their names, to the hosts that this machine knows by them; nothing else exists there, and no DNS. A port that it
+`serves` there is reached at this machine's loopback, once something listens.
 At its end the files that it made in the writable folders change hands (mode full; see keeper.py), and those in the
 `sealed` ones, which it alone may write and others read afterwards, are checked and recorded too (see sealing.py).
 
@@ -25,7 +26,7 @@ processes the code started, whatever sessions they made for themselves. SIGTERM 
 confined process only; SIGKILL ends all of it.
 
 As a program: `python -m jobs.entrypoints.sandbox [--readonly P]... [--writable P]... [--openable P --opener SOCKET] [--uid N] [--gid N]
-[--memory BYTES] [--nproc N] [--nofile N] [--tmp-bytes N] [--port N]... [--host NAME:N]... [--env NAME[=VALUE]]... [--mode auto|full|user|off] [--cwd P]
+[--memory BYTES] [--nproc N] [--nofile N] [--tmp-bytes N] [--port N]... [--host NAME:N]... [--serve N]... [--env NAME[=VALUE]]... [--mode auto|full|user|off] [--cwd P]
 -- program argument...` executes a program inside; environment variables are only those given by `--env`,
 by name alone with the value that this program has, as secrets need: anybody may read a command line. SIGTERM is
 passed on. `--print-mode` prints the mode of this machine and ends.
@@ -49,7 +50,17 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 from jobs.entrypoints.disk_quota import DiskQuota
-from jobs.entrypoints.keeper import Door, Handover, keep, list_doors, open_doors, relay, write_hosts
+from jobs.entrypoints.keeper import (
+    Door,
+    Handover,
+    keep,
+    let_in,
+    list_doors,
+    open_doors,
+    open_entrance,
+    relay,
+    write_hosts,
+)
 from jobs.entrypoints.opener import Opener
 from jobs.entrypoints.seccomp import refuse_calls
 
@@ -120,6 +131,9 @@ class Confinement:
     hosts: tuple[str, ...] = ()
     """Other hosts that can be reached, each as `name:port`; the name is resolved out here, for each connection."""
 
+    serves: tuple[int, ...] = ()
+    """Ports of its own network on which it can be reached at this machine's loopback."""
+
     @property
     def doors(self) -> list[Door] | None:
         """The ways out of a network of its own; None where it has this machine's."""
@@ -170,6 +184,7 @@ def confine(
         _die_with(parent)
         doors = None if mode == "off" else confinement.doors
         channel = None if doors is None else _start_relay(doors)
+        entrances = [] if doors is None else [open_entrance(port) for port in confinement.serves]
         if mode == "user":
             _enter_user_namespace()
         home = _start_opener(confinement, mode=mode) if confinement.openable else None
@@ -189,9 +204,21 @@ def confine(
         os.close(alive_read)
         _become_confined(confinement, limits, mode=mode, uid=uid, gid=gid, channel=channel, home=home)
         _die_with_keeper(alive_write)
+        if entrances:
+            _let_in(entrances)
     except BaseException as error:
         _refuse(error)
     os._exit(_run(body))
+
+
+def _let_in(entrances: list[socket.socket]) -> None:
+    """Start what takes connections in: a process inside, with no more rights than what it leads to."""
+    inside = os.getpid()
+    if os.fork() == 0:
+        _die_with(inside)
+        let_in(entrances)
+    for entrance in entrances:
+        entrance.close()
 
 
 def _hand_over(confinement: Confinement, uid: int | None, *, mode: Mode) -> Handover:
@@ -553,6 +580,7 @@ def main(arguments: list[str] | None = None) -> int:
         tmp_bytes=options.tmp_bytes,
         ports=None if options.ports is None else tuple(options.ports),
         hosts=tuple(options.hosts),
+        serves=tuple(options.serves),
     )
     limits = Limits(memory_bytes=options.memory, nproc=options.nproc, nofile=options.nofile, fsize=None)
 
@@ -604,6 +632,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--env", action="append", default=[])
     parser.add_argument("--port", type=int, action="append", dest="ports")
     parser.add_argument("--host", action="append", dest="hosts", default=[])
+    parser.add_argument("--serve", type=int, action="append", dest="serves", default=[])
     parser.add_argument("--uid", type=int)
     parser.add_argument("--gid", type=int)
     parser.add_argument("--memory", type=int)

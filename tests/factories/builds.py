@@ -113,6 +113,7 @@ class Stack:
             token="a-token-of-tests",
             warehouse=self.home / "warehouse",
             with_s3=self.more.get("TRIBUTARY_WAREHOUSE", "").startswith("s3:"),
+            hosts=self._hosts_of_spark,
         )
         server.prepare()
         log = (self.home / "spark.log").open("ab")
@@ -126,6 +127,11 @@ class Stack:
         )
         log.close()
         self.more.update(server.client_environment)
+
+    @property
+    def _hosts_of_spark(self) -> tuple[str, ...]:
+        store = self.more.get("TRIBUTARY_S3_ENDPOINT", "").removeprefix("http://")
+        return (f"127.0.0.1:{self.port}", *([store] if store else []))
 
     def kill(self, name: str) -> None:
         """kill -9 of one part."""

@@ -52,6 +52,8 @@ class SparkServer:
     """The heap's size."""
     cores: int = 2
     """Tasks at a time."""
+    hosts: tuple[str, ...] | None = None
+    """What it reaches, each as `name:port`, in a network of its own; None: the network of this machine."""
     archive: Path | None = None
     """Classes made ready by an earlier run; see `spark_classes`."""
     archive_at_exit: Path | None = None
@@ -96,6 +98,9 @@ class SparkServer:
             visible += ["--openable", str(self.warehouse), "--opener", str(self.opener)]
         if self.archive is not None:
             visible += ["--readonly", str(self.archive.parent)]
+        if self.hosts is not None:
+            visible += [word for host in self.hosts for word in ("--host", host)]
+            visible += ["--serve", str(self.port)]
         return [
             *(sys.executable, "-m", "jobs.entrypoints.sandbox", *visible),
             # By name only: whoever may list processes reads command lines, and one of the values is a secret.

@@ -17,6 +17,7 @@ import pytest
 
 from tests.factories.fork_server import ROOT, Server
 from tests.integration.jobs.conftest import SECRET, Home
+from webapp.core.probes import answers_tcp, find_free_port
 
 pytestmark = pytest.mark.integration
 BASE_BYTES = 128 * 2**20
@@ -511,9 +512,47 @@ print(open("/etc/hosts").read().split())
     assert ended.stdout.splitlines() == [
         "b'HELLO' b'HELLO'",
         "ConnectionRefusedError ConnectionRefusedError ConnectionRefusedError",
-        "['127.0.0.1', 'localhost', '::1', 'localhost', '127.66.0.1', 'store.example', '127.66.0.2', 'bucket.store.example']",
+        f"['127.0.0.1', 'localhost', '::1', 'localhost', '127.0.0.1', '{socket.gethostname()}', "
+        "'127.66.0.1', 'store.example', '127.66.0.2', 'bucket.store.example']",
     ], ended.stderr
     named.listener.close()
+    other.listener.close()
+
+
+@needs_sandbox
+def test_a_server_inside_is_reached_at_its_port_once_it_listens_and_reaches_nothing() -> None:
+    other = Echo()
+    port = find_free_port()
+    source = f"""{CANARIES}
+import time
+time.sleep(0.5)
+print(connect("127.0.0.1", {other.port}), flush=True)
+server = socket.create_server(("127.0.0.1", {port}))
+for _ in range(3):
+    connection, _ = server.accept()
+    connection.sendall(connection.recv(5).upper())
+    connection.close()
+"""
+    command = [
+        sys.executable,
+        "-m",
+        "jobs.entrypoints.sandbox",
+        "--host",
+        f"127.0.0.1:{find_free_port()}",
+        "--serve",
+        str(port),
+    ]
+    process = subprocess.Popen(
+        [*command, "--", sys.executable, "-c", source], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", port), timeout=5)
+    assert wait_until(lambda: answers_tcp("127.0.0.1", port), seconds=30)
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(b"hello")
+        assert connection.recv(5) == b"HELLO"
+    assert process.communicate(timeout=30)[0] == "ConnectionRefusedError\n"
+    assert wait_until(lambda: not answers_tcp("127.0.0.1", port), seconds=10)
     other.listener.close()
 
 

@@ -11,6 +11,7 @@ from django.core import signing
 from django.db.models import Count, Max, Q
 
 from webapp.accounts.models import LoginFailure, User
+from webapp.accounts.queries import principal_for_user
 from webapp.accounts.rules import throttle
 from webapp.accounts.services.audit import record_audit
 from webapp.core import clock
@@ -110,7 +111,7 @@ def begin_attempt(*, username: str, address: str, device: str = "", kind: str = 
 
 def finish_attempt(attempt: LoginFailure, *, username: str, user: AbstractBaseUser | None) -> None:
     """Keep a failure; forget those of a name that signed in, at its address and on its device."""
-    if user is None:
+    if not isinstance(user, User):
         LoginFailure.objects.filter(at__lt=clock.now() - throttle.WINDOW).delete()
         record_audit(by=None, verb="sign_in", object=username[:150], outcome="refused")
         return
@@ -118,7 +119,7 @@ def finish_attempt(attempt: LoginFailure, *, username: str, user: AbstractBaseUs
     if attempt.device:
         own |= Q(device=attempt.device)
     LoginFailure.objects.filter(own, kind=attempt.kind).delete()
-    record_audit(by=None, verb="sign_in", object=username[:150])
+    record_audit(by=principal_for_user(user), verb="sign_in", object=user.username)
 
 
 def refuse_token(error: AppError, *, username: str, address: str) -> NoReturn:

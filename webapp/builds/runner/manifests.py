@@ -26,17 +26,15 @@ from jobs.protocol import (
     read_message,
 )
 from webapp.builds.runner.launcher import Sandbox
-from webapp.core import object_store
 from webapp.core.errors import InvalidInput
 from webapp.core.fork_server import LOST, SETUP_FAILED
-from webapp.core.object_store import is_object_location
+from webapp.core.hosts import find_hosts
 
 if TYPE_CHECKING:
     from webapp.builds.models import Job
     from webapp.builds.queries.planning import PreviousBuild
 
 SIGNAL_BASE = 128
-PORTS = {"http": 80, "https": 443, "sc": 15002}
 KILLED = SIGNAL_BASE + 9
 OUT_OF_CPU = SIGNAL_BASE + 24
 
@@ -157,21 +155,6 @@ def build_sandbox(
         seal=str(place.seal),
         is_shared=with_spark,
     )
-
-
-def find_hosts(addresses: Iterable[str]) -> tuple[str, ...]:
-    """Return the hosts of the parts at these addresses and of the files' object store, each as `name:port`."""
-    hosts = [name_host(address) for address in addresses]
-    if is_object_location(settings.TRIBUTARY_WAREHOUSE):
-        hosts += [name_host(address) for address in object_store.list_addresses()]
-    return tuple(dict.fromkeys(hosts))
-
-
-def name_host(address: str) -> str:
-    """Return host and port of an address; the port is its scheme's own where it names none."""
-    parts = urlsplit(address)
-    name = parts.hostname or ""
-    return f"{f'[{name}]' if ':' in name else name}:{parts.port or PORTS[parts.scheme]}"
 
 
 def _folders(locations: Iterable[str]) -> list[str]:

@@ -12,9 +12,9 @@ from webapp.builds.models import Job
 from webapp.builds.rules import profiles
 from webapp.builds.runner import paths
 from webapp.builds.runner.launcher import Sandbox, launch
-from webapp.builds.runner.manifests import find_hosts
 from webapp.builds.services import trees
 from webapp.core.errors import Unavailable
+from webapp.core.hosts import find_hosts
 
 logger = logging.getLogger(__name__)
 

@@ -23,11 +23,11 @@ from jobs.regular_files import read_regular
 from webapp.accounts.permissions import check_repository
 from webapp.accounts.services import record_audit
 from webapp.builds.runner.launcher import OVER_MEMORY, OVER_QUOTA, Handle, Sandbox, launch
-from webapp.builds.runner.manifests import find_hosts
 from webapp.catalog import queries as catalog
 from webapp.core import clock, doorbell
 from webapp.core.errors import Unavailable
 from webapp.core.fork_server import LOST, SETUP_FAILED
+from webapp.core.hosts import find_hosts
 from webapp.core.room import wait_for_room
 from webapp.core.spark_folders import open_spark_folder
 from webapp.core.stamps import Stamp

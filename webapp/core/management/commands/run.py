@@ -24,6 +24,7 @@ from webapp.core import java, spark_server
 from webapp.core.errors import Conflict
 from webapp.core.handed_over import make_folder, write_secrets
 from webapp.core.home_lock import hold_home
+from webapp.core.hosts import find_hosts
 from webapp.core.object_store import is_object_location
 from webapp.core.privileges import FILES_OF_OTHERS, NOTHING
 from webapp.core.probes import answers_http, answers_tcp, find_free_port, is_fork_server_ready
@@ -192,6 +193,7 @@ class Command(BaseCommand):
             token=secrets.token_urlsafe(24),
             warehouse=None if with_s3 else Path(unquote(urlsplit(settings.TRIBUTARY_WAREHOUSE).path)),
             with_s3=with_s3,
+            hosts=find_hosts([settings.TRIBUTARY_CATALOG_URI]),
             archive=archive if archive.exists() else None,
         )
         server.prepare()
