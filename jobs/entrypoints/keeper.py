@@ -88,7 +88,8 @@ def _wait_for(child: int, limits: Sequence[DiskQuota | MemoryLimit]) -> DiskQuot
     due = dict.fromkeys(limits, 0.0)
     while limits:
         if select.select([process], [], [], max(0.0, min(due.values()) - time.monotonic()))[0]:
-            return None
+            # It may have written all of it, and ended, since the last look.
+            return next((limit for limit in limits if isinstance(limit, DiskQuota) and limit.is_exceeded(child)), None)
         for limit in limits:
             if due[limit] > time.monotonic():
                 continue
