@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.avro.file import AvroFile
@@ -25,6 +28,7 @@ from pyiceberg.manifest import (
 
 from jobs.engine.errors import ExpiredSnapshotError, UnreadableTableError, UnsupportedTableError
 from jobs.engine.fields import Schema, read_schema, walk
+from jobs.regular_files import NotRegular, open_beneath, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,12 +93,22 @@ def read_bytes(io: FileIO, location: str) -> bytes:
     try:
         path = local_path(location)
         if path.startswith("/"):
-            with open(path, "rb") as source:
-                return source.read()
+            return read_regular(path)
         with io.new_input(location).open() as stream:
             return bytes(stream.read())
     except OSError as error:
         raise UnreadableTableError(f"{location} cannot be read: {error.strerror or error}.") from error
+
+
+def check_regular(location: str) -> None:
+    """Refuse a file of this machine that is a link, a pipe or a device, before a library waits for it for ever."""
+    path = Path(local_path(location))
+    if path.is_absolute():
+        with suppress(FileNotFoundError, PermissionError):  # whoever reads it says so
+            try:
+                os.close(open_beneath(path.parent, path.name))
+            except NotRegular as error:
+                raise UnreadableTableError(f"{location} cannot be read: {error.strerror}.") from error
 
 
 def read_metadata(location: str, *, io_properties: Mapping[str, str]) -> TableMetadata:

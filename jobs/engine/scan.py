@@ -20,7 +20,7 @@ from pyiceberg.table.deletion_vector import DeletionVector
 
 from jobs.engine.errors import UnreadableTableError
 from jobs.engine.fields import ListType, MapType, Primitive, StructType, duckdb_type, literal, quote
-from jobs.engine.metadata import local_path, open_io, read_bytes
+from jobs.engine.metadata import check_regular, local_path, open_io, read_bytes
 from jobs.engine.nodes import Node, dedupe, element_of, identify, read_tree
 from jobs.engine.row_ids import COLUMNS, LAST_UPDATED, ROW_ID
 
@@ -185,6 +185,9 @@ class Scanner:
 
     def _source(self, files: Iterable[Entry], *, columns: int = 0) -> str:
         """Files as a relation `f`, its columns numbered c0, c1 …: under its own name one could hide what DuckDB adds."""
+        files = list(files)
+        for file in files:
+            check_regular(file.path)
         paths = ", ".join(literal(_GLOB.sub(r"[\1]", self.shown_path(file.path))) for file in files)
         names = f" f({', '.join(f'c{place}' for place in range(columns))})" if columns else ""
         return f"read_parquet([{paths}], hive_partitioning=false, {KEEP_NAN}){names}"
@@ -212,6 +215,8 @@ class Scanner:
 
     def _learn_schemas(self, files: Iterable[Entry]) -> None:
         unknown = {self.shown_path(file.path) for file in files} - self._schemas.keys()
+        for path in unknown:
+            check_regular(path)
         if not unknown:
             return
         paths = ", ".join(literal(_GLOB.sub(r"[\1]", path)) for path in sorted(unknown))

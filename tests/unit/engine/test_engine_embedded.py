@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -372,6 +373,20 @@ def test_a_missing_data_file_is_named(tmp_path: Path) -> None:
     (file,) = tables.data_files(table)
     (tmp_path / file.file_path.removeprefix("file://")).unlink()
     with pytest.raises(UnreadableTableError):
+        tables.diff(tmp_path, *sides)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("trap", ["fifo", "link"])
+@pytest.mark.parametrize("kind", ["data", "metadata"])
+def test_a_trap_in_the_place_of_a_file_keeps_nobody_waiting(tmp_path: Path, kind: str, trap: str) -> None:
+    table, *sides = two_versions(tmp_path, keyed(), [{"k": 1}], [{"k": 2}])
+    (file,) = tables.data_files(table)
+    location = file.file_path if kind == "data" else sides[0].metadata_location
+    path = tmp_path / location.removeprefix("file://")
+    path.rename(tmp_path / "elsewhere")
+    os.mkfifo(path) if trap == "fifo" else path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UnreadableTableError, match="not a regular file"):
         tables.diff(tmp_path, *sides)
 
 
