@@ -171,7 +171,7 @@ def prepare_admin() -> None:
     user = User.objects.filter(username="admin").first()
     if user is None:
         password = given or secrets.token_urlsafe(12)
-        keep_password(ADMIN_PASSWORD_FILE, [password])
+        keep_password(ADMIN_PASSWORD_FILE, lines=[password])
         User.objects.create_superuser("admin", password=password)
         return
     kept = next(iter(read_kept(ADMIN_PASSWORD_FILE)), "")
@@ -180,7 +180,7 @@ def prepare_admin() -> None:
     if not is_known and not user.check_password(given):
         user.set_password(given)
         user.save(update_fields=["password"])
-        keep_password(ADMIN_PASSWORD_FILE, [given])
+        keep_password(ADMIN_PASSWORD_FILE, lines=[given])
 
 
 def prepare_demo_person(*, name: str) -> None:
@@ -189,5 +189,5 @@ def prepare_demo_person(*, name: str) -> None:
         return
     password = secrets.token_urlsafe(12)
     kept = [line for line in read_kept(DEMO_PASSWORDS_FILE) if not line.startswith(f"{name}: ")]
-    keep_password(DEMO_PASSWORDS_FILE, [*kept, f"{name}: {password}"])
+    keep_password(DEMO_PASSWORDS_FILE, lines=[*kept, f"{name}: {password}"])
     User.objects.create_user(name, password=password, first_name=name.capitalize())

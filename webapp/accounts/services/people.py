@@ -100,7 +100,7 @@ def digest_kept(password: str) -> str:
     return hashlib.sha256(password.encode()).hexdigest()
 
 
-def keep_password(file: str, lines: list[str]) -> None:
+def keep_password(file: str, *, lines: list[str]) -> None:
     """Write lines into a file of the home that its owner alone can read."""
     path = Path(settings.TRIBUTARY_HOME) / file
     path.touch(mode=0o600)
@@ -116,8 +116,8 @@ def read_kept(file: str) -> list[str]:
 def _forget_kept_password(username: str) -> None:
     """Leave no password in a file that is none any more."""
     if username == "admin" and (kept := read_kept(ADMIN_PASSWORD_FILE)) and not kept[0].startswith(CHANGED):
-        keep_password(ADMIN_PASSWORD_FILE, [CHANGED + digest_kept(kept[0])])
+        keep_password(ADMIN_PASSWORD_FILE, lines=[CHANGED + digest_kept(kept[0])])
     lines = read_kept(DEMO_PASSWORDS_FILE)
     others = [line for line in lines if not line.startswith(f"{username}: ")]
     if others != lines:
-        keep_password(DEMO_PASSWORDS_FILE, others)
+        keep_password(DEMO_PASSWORDS_FILE, lines=others)
