@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.factories import datasets as make
+from tests.factories import repositories
 from webapp.accounts.models import Folder
 from webapp.datasets import queries, services
+from webapp.repositories.services import set_member
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -230,14 +232,22 @@ def test_branch_with_an_open_transaction_is_not_deleted(api: APIClient, dataset:
     check_problem(api.delete(url(dataset, "/branches/feature")), 409, "transaction_open")
 
 
-def test_only_the_opener_closes(api_client: Callable[..., APIClient], dataset: Dataset, owner: User) -> None:
-    opened = make.a_transaction(dataset, make.a_user("admin-2"), branch="feature")
+def test_only_the_opener_and_maintainers_close(
+    api_client: Callable[..., APIClient], dataset: Dataset, owner: User
+) -> None:
+    writer = make.a_user("writer", is_admin=False)
+    repository = repositories.a_repository("shop", by=make.who(owner))
+    set_member(repository=repository, username="writer", role="writer", by=make.who(owner))
+    opened = make.a_transaction(dataset, owner, branch="feature")
     built = make.a_transaction(dataset, owner, build_id=7)
-    api = api_client(owner)
 
     for word in ("commit", "abort"):
-        check_problem(api.post(url(dataset, f"/transactions/{opened.pk}/{word}")), 403, "not_the_opener")
-        check_problem(api.post(url(dataset, f"/transactions/{built.pk}/{word}")), 409, "belongs_to_build")
+        refused = api_client(writer).post(url(dataset, f"/transactions/{opened.pk}/{word}"))
+        check_problem(refused, 403, "not_the_opener")
+        check_problem(api_client(owner).post(url(dataset, f"/transactions/{built.pk}/{word}")), 409, "belongs_to_build")
+
+    of_the_writer = make.a_transaction(dataset, writer, branch="other")
+    assert api_client(owner).post(url(dataset, f"/transactions/{of_the_writer.pk}/abort")).status_code == 200
 
 
 def test_schema(api: APIClient, dataset: Dataset, owner: User) -> None:

@@ -105,6 +105,11 @@ def walk_accounts(stack: Stack) -> None:
     stack.call("DELETE", f"/tokens/{answer.json()['id']}", expect=204)
     stack.call("POST", "/users", json={"username": "mira", "password": PASSWORD}, expect=201)
     stack.call("GET", "/users")
+    stack.call("PATCH", "/users/mira", json={"password": f"{PASSWORD}-changed"})
+    stack.call("GET", "/users/mira/tokens")
+    changed = {"current_password": f"{PASSWORD}-changed", "password": PASSWORD}
+    auth = ("mira", f"{PASSWORD}-changed")
+    assert requests.post(f"{stack.url}/password", json=changed, auth=auth, timeout=10).status_code == 204
     stack.call("POST", "/groups", json={"name": "owners", "users": ["mira"]}, expect=201)
     stack.call("GET", "/groups")
     stack.call("GET", "/audit?actor=admin")
@@ -249,5 +254,7 @@ def walk_ends(stack: Stack) -> None:
     stack.call("GET", f"{here}/compare/statistics?{ends}&scope=changed")
     stack.call("POST", f"{here}/compare/cancel?{ends}", expect=202)
     stack.call("DELETE", f"/repositories/shop/branches/{quote(BRANCH, safe='')}", expect=204)
+    (deleted,) = stack.call("GET", f"{here}/deleted-branches")["results"]
+    stack.call("POST", f"{here}/deleted-branches/{deleted['id']}/restore", expect=201)
     stack.call("DELETE", "/repositories/shop/members/mira", expect=204)
     stack.call("DELETE", "/repositories/shop", expect=204)
