@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import random
@@ -18,11 +17,9 @@ from tests.factories.everything import World, make_world
 from tests.fuzz.requests import Fuzz, record_pyiceberg
 from tests.fuzz.values import mutate_bytes
 from tests.integration.repositories.live import LiveServer
-from webapp.catalog.api.http import CatalogRequest
 
 pytestmark = [pytest.mark.contract]
 SEED = int(os.environ.get("TRIBUTARY_FUZZ_SEED") or random.SystemRandom().randrange(10**6))
-SPARK_TRAFFIC = Path(__file__).parent / "spark_traffic.json"
 SOAK = 100_000
 
 
@@ -32,22 +29,11 @@ def world(home: Path, db: None, settings: Any) -> World:
     return make_world()
 
 
-def read_spark() -> list[CatalogRequest]:
-    """What Spark 4.1 with Iceberg sent to this catalog while it made, changed and read tables."""
-    recorded = json.loads(SPARK_TRAFFIC.read_text()) if SPARK_TRAFFIC.exists() else []
-    return [
-        CatalogRequest(
-            one["method"], one["path"], one["query"], [tuple(pair) for pair in one["headers"]], one["body"].encode()
-        )
-        for one in recorded
-    ]
-
-
 def fuzz(world: World, monkeypatch: pytest.MonkeyPatch, *, count: int, seed: int) -> None:
     # An upload that is accepted would be waited for, and there is no worker.
     monkeypatch.setattr("webapp.builds.api.UPLOAD_SECONDS", 0)
     logging.getLogger("webapp").setLevel(logging.CRITICAL)
-    run = Fuzz(world, random.Random(seed), traffic=[*record_pyiceberg(world), *read_spark()])
+    run = Fuzz(world, random.Random(seed), traffic=record_pyiceberg(world))
     run.run(count)
     print(f"seed {seed}: {count} requests, {dict(sorted(run.statuses.items()))}")
     assert run.wrong == [], f"seed {seed}: {len(run.wrong)} of {count}\n" + "\n".join(run.wrong[:40])

@@ -87,8 +87,17 @@ def check_repository(principal: Principal, repository: str, action: str) -> None
     _check_role(principal, role, action, f"the repository {repository}")
 
 
-def check_dataset(principal: Principal, path: str, action: str, branch: str | None = None) -> None:
+def check_dataset(
+    principal: Principal, path: str, action: str, branch: str | None = None, *, asked: str | int = ""
+) -> None:
     """Refuse unless the person may read or write the dataset on the branch; master wants a maintainer.
+
+    Args:
+        principal: who asks.
+        path: the dataset's path.
+        action: what for: read, write or maintain.
+        branch: where.
+        asked: what they called it, where that is not its path: who may not see it learns no more.
 
     Raises:
         NotFound: it is not theirs to see, or not there.
@@ -97,7 +106,7 @@ def check_dataset(principal: Principal, path: str, action: str, branch: str | No
     """
     role = role_on_folder(principal, folder_of(path))
     if role is None:
-        raise hidden(NotFound(f"There is no dataset {path}, or you may not see it."))
+        raise hidden(NotFound(f"There is no dataset {asked or path}, or you may not see it."))
     if action == "write" and branch == MASTER:
         if not allows(role, "maintain"):
             raise PermissionDenied(

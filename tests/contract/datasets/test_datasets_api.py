@@ -92,7 +92,9 @@ def test_creating_without_a_path_is_refused(api: APIClient) -> None:
 def test_strangers_see_nothing(stranger: APIClient, dataset: Dataset) -> None:
     assert stranger.get("/api/v1/datasets").json()["results"] == []
     for rest in ("", "/branches", "/transactions", "/schema", "/preview"):
-        check_problem(stranger.get(url(dataset, rest)), 404, "not_found")
+        refused = stranger.get(url(dataset, rest))
+        check_problem(refused, 404, "not_found")
+        assert dataset.path not in refused.content.decode()
     check_problem(stranger.post(url(dataset, "/branches"), {"name": "x"}, format="json"), 404, "not_found")
     check_problem(stranger.post("/api/v1/datasets", {"path": "/shop/new"}, format="json"), 404, "not_found")
     check_problem(stranger.post("/api/v1/datasets", {"path": dataset.path}, format="json"), 404, "not_found")

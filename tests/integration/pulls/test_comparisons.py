@@ -226,7 +226,7 @@ class Closed:
 def test_the_spark_session_of_a_process_that_nobody_watches_is_ended(
     tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch, *, is_begun: bool
 ) -> None:
-    settings.TRIBUTARY_HOME = tmp_path
+    settings.TRIBUTARY_HOME, settings.SPARK_REMOTE = tmp_path, "sc://x"
     comparison, handle = running(1), Closed()
     access = SparkAccess(remote="sc://x", owner="comparison-1", session_id="s", folder=str(tmp_path / "lists"))
     work = Work("diff", InterruptRequest("sc://x", "comparison-1", "s"), "", spark=access)

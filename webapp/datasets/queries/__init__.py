@@ -40,9 +40,9 @@ def get_dataset(
     """Return the dataset that the reader may use so; one that they may not see is not found."""
     dataset = find_dataset(path_or_id)
     if dataset is None:
-        message = f"There is no dataset {path_or_id}."
+        message = f"There is no dataset {path_or_id}, or you may not see it."
         raise NotFound(message)
-    permissions.check_dataset(principal, dataset.path, action, branch)
+    permissions.check_dataset(principal, dataset.path, action, branch, asked=path_or_id)
     return dataset
 
 
