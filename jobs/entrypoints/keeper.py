@@ -53,7 +53,13 @@ class Handover:
 
 
 def keep(
-    child: int, *, alive: int, handover: Handover, quota: DiskQuota | None = None, memory_bytes: int | None = None
+    child: int,
+    *,
+    alive: int,
+    handover: Handover,
+    helpers: Sequence[int] = (),
+    quota: DiskQuota | None = None,
+    memory_bytes: int | None = None,
 ) -> NoReturn:
     """Wait for the confined process and end as it ended.
 
@@ -61,13 +67,14 @@ def keep(
         child: the confined process.
         alive: a pipe's end that says that this process lives; it stays open.
         handover: what to do with its files then.
+        helpers: descriptors that can be read when a process that it cannot work without has died; it is killed then.
         quota: what it may write; when it has written more it is killed, and the exit code is that of the quota.
         memory_bytes: what it may hold with all that it has started; when that is more it is killed likewise.
 
     """
-    _stand_by(alive)
+    _stand_by(*sorted([alive, *helpers]))
     memory = None if memory_bytes is None else MemoryLimit(memory_bytes)
-    exceeded = _wait_for(child, [limit for limit in (quota, memory) if limit is not None])
+    exceeded = _wait_for(child, [limit for limit in (quota, memory) if limit is not None], helpers)
     status = os.waitpid(child, 0)[1]
     if quota is not None and exceeded is quota:
         quota.remove(uid=handover.uid, own=handover.sealed)
@@ -82,14 +89,24 @@ def keep(
     os._exit(128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
 
 
-def _wait_for(child: int, limits: Sequence[DiskQuota | MemoryLimit]) -> DiskQuota | MemoryLimit | None:
-    """Wait for the child's end; kill it, and with it its namespace, when it exceeds a limit, and return that."""
+def _wait_for(
+    child: int, limits: Sequence[DiskQuota | MemoryLimit], helpers: Sequence[int]
+) -> DiskQuota | MemoryLimit | None:
+    """Wait for the child's end; kill it, and with it its namespace, when it exceeds a limit, and return that.
+
+    It is killed without a limit when one of its helpers has died.
+    """
     process = os.pidfd_open(child)
     due = dict.fromkeys(limits, 0.0)
-    while limits:
-        if select.select([process], [], [], max(0.0, min(due.values()) - time.monotonic()))[0]:
+    while True:
+        pause = max(0.0, min(due.values()) - time.monotonic()) if limits else None
+        ended = select.select([process, *helpers], [], [], pause)[0]
+        if process in ended:
             # It may have written all of it, and ended, since the last look.
             return next((limit for limit in limits if isinstance(limit, DiskQuota) and limit.is_exceeded(child)), None)
+        if ended:
+            signal.pidfd_send_signal(process, signal.SIGKILL)
+            return None
         for limit in limits:
             if due[limit] > time.monotonic():
                 continue
@@ -97,7 +114,6 @@ def _wait_for(child: int, limits: Sequence[DiskQuota | MemoryLimit]) -> DiskQuot
                 signal.pidfd_send_signal(process, signal.SIGKILL)
                 return limit
             due[limit] = time.monotonic() + limit.pause_s
-    return None
 
 
 def _stand_by(*kept: int) -> None:
@@ -259,9 +275,9 @@ def open_entrance(port: int) -> socket.socket:
     return entrance
 
 
-def let_in(entrances: Sequence[socket.socket]) -> NoReturn:
+def let_in(entrances: Sequence[socket.socket], *, alive: int) -> NoReturn:
     """Inside a network of its own: pass on what arrives at sockets of the network outside, to the same ports here."""
-    _stand_by(*(entrance.fileno() for entrance in entrances))
+    _stand_by(*sorted([alive, *(entrance.fileno() for entrance in entrances)]))
     room = Semaphore(MOST_CONNECTIONS)
     for entrance in entrances:
         door = Door(_LOOPBACK, entrance.getsockname()[1], _LOOPBACK)

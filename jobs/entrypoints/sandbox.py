@@ -183,14 +183,16 @@ def confine(
     try:
         _die_with(parent)
         doors = None if mode == "off" else confinement.doors
-        channel = None if doors is None else _start_relay(doors)
+        helpers: list[int] = []
+        channel = None if doors is None else _start_relay(doors, helpers)
         entrances = [] if doors is None else [open_entrance(port) for port in confinement.serves]
         if mode == "user":
             _enter_user_namespace()
-        home = _start_opener(confinement, mode=mode) if confinement.openable else None
+        home = _start_opener(confinement, helpers, mode=mode) if confinement.openable else None
         if mode != "off":
             _call("unshare", _libc.unshare(_CLONE_NEWPID | _CLONE_NEWIPC))
         alive_read, alive_write = os.pipe()
+        inside_read, inside_write = os.pipe()
         uid, gid = _choose_user(confinement, mode)
         quota = (
             None
@@ -200,23 +202,31 @@ def confine(
         child = os.fork()
         if child:
             handover = _hand_over(confinement, uid if mode == "full" and seals else None, mode=mode)
-            keep(child, alive=alive_read, handover=handover, quota=quota, memory_bytes=limits.total_memory_bytes)
-        os.close(alive_read)
+            memory_bytes = limits.total_memory_bytes
+            helpers += [inside_read] if entrances else []
+            os.close(inside_write)
+            keep(child, alive=alive_read, helpers=helpers, handover=handover, quota=quota, memory_bytes=memory_bytes)
+        for descriptor in (alive_read, inside_read, *helpers):
+            os.close(descriptor)
         _become_confined(confinement, limits, mode=mode, uid=uid, gid=gid, channel=channel, home=home)
         _die_with_keeper(alive_write)
         if entrances:
-            _let_in(entrances)
+            _let_in(entrances, alive=inside_write)
+        os.close(inside_write)
     except BaseException as error:
         _refuse(error)
     os._exit(_run(body))
 
 
-def _let_in(entrances: list[socket.socket]) -> None:
-    """Start what takes connections in: a process inside, with no more rights than what it leads to."""
+def _let_in(entrances: list[socket.socket], *, alive: int) -> None:
+    """Start what takes connections in: a process inside, with no more rights than what it leads to.
+
+    It holds `alive` open, whose other end tells the keeper when it dies.
+    """
     inside = os.getpid()
     if os.fork() == 0:
         _die_with(inside)
-        let_in(entrances)
+        let_in(entrances, alive=alive)
     for entrance in entrances:
         entrance.close()
 
@@ -243,24 +253,27 @@ def _run(body: Callable[[], int]) -> int:
     return code & 0xFF
 
 
-def _start_relay(doors: list[Door]) -> socket.socket:
-    """Start what passes connections on; return where it expects the sandbox's listening sockets."""
+def _start_relay(doors: list[Door], helpers: list[int]) -> socket.socket:
+    """Start what passes connections on, one more helper; return where it expects the sandbox's listening sockets."""
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     keeper = os.getpid()
     # before any namespace: a process that has left its own for its children cannot have threads
-    if os.fork() == 0:
+    child = os.fork()
+    if child == 0:
         near.close()
         _die_with(keeper)
         relay(far, doors)
+    helpers.append(os.pidfd_open(child))
     far.close()
     return near
 
 
-def _start_opener(confinement: Confinement, *, mode: Mode) -> int | None:
-    """Start what opens folders for writing; return the mount namespace of which the sandbox's is to be a slave."""
+def _start_opener(confinement: Confinement, helpers: list[int], *, mode: Mode) -> int | None:
+    """Start what opens folders for writing, one more helper; return the mount namespace that the sandbox's follows."""
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     keeper = os.getpid()
-    if os.fork() == 0:
+    child = os.fork()
+    if child == 0:
         near.close()
         try:
             _die_with(keeper)
@@ -279,6 +292,7 @@ def _start_opener(confinement: Confinement, *, mode: Mode) -> int | None:
         except BaseException as error:
             _refuse(error)
         opener.serve()
+    helpers.append(os.pidfd_open(child))
     far.close()
     _, descriptors, _, _ = socket.recv_fds(near, 1, 1)
     near.close()

@@ -6,7 +6,7 @@ import contextlib
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.factories.builds import wait_until
@@ -15,17 +15,20 @@ WRITES = "fsync,fdatasync,pwrite64,write,rename,renameat,renameat2,link,linkat,u
 
 
 @contextlib.contextmanager
-def killing_at(pid: int, number: int, *, calls: str = WRITES) -> Iterator[None]:
-    """Within the block the first thread, of the process or of one below it, that comes to its N-th such call is killed."""
+def killing_at(pids: Sequence[int], number: int, *, calls: str = WRITES) -> Iterator[None]:
+    """Within the block each of the processes is killed when a thread of it comes to its N-th such call."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "strace"
         inject = f"inject={calls}:signal=SIGKILL:when={number}"
-        command = ["strace", "-f", "-p", str(pid), "-o", "/dev/null", "-e", f"trace={calls}", "-e", inject]
+        attached = [word for pid in pids for word in ("-p", str(pid))]
+        command = ["strace", "-f", *attached, "-o", "/dev/null", "-e", f"trace={calls}", "-e", inject]
         with output.open("wb") as log:
             tracer = subprocess.Popen(command, stdout=log, stderr=log)
         try:
-            wait_until(lambda: b"attached" in output.read_bytes() or tracer.poll() is not None, seconds=20)
-            assert tracer.poll() is None or b"attached" in output.read_bytes(), output.read_text()
+            wait_until(
+                lambda: output.read_bytes().count(b" attached") >= len(pids) or tracer.poll() is not None, seconds=20
+            )
+            assert tracer.poll() is None, output.read_text()
             yield
         finally:
             tracer.send_signal(signal.SIGINT)

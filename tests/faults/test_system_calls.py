@@ -47,11 +47,11 @@ def test_a_commit_killed_at_a_call_is_there_or_not_and_once_when_repeated(
     for number in numbers:
         sent: list[int | None] = []
         commit = threading.Thread(target=lambda sent=sent: sent.append(committer.append()))
-        worker = find_worker(victim.process.pid)
-        with killing_at(worker.pid, number):
+        workers = list_workers(victim.process.pid)
+        with killing_at([worker.pid for worker in workers], number):
             commit.start()
-            wait_until(lambda worker=worker: not commit.is_alive() or not worker.lives, seconds=30, every=0.02)
-        survived = worker.lives
+            wait_until(lambda workers=workers: not commit.is_alive() or not all_live(workers), seconds=30, every=0.02)
+        survived = all_live(workers)
         if not survived:
             kill_children_too(victim.process)
             victim.process = serve(victim.home, victim.port, victim.more)
@@ -72,10 +72,15 @@ def check_end(numbers: Sequence[int], last: int, *, survived: bool) -> None:
     assert survived is (numbers is ALL), f"call {last}"
 
 
-def find_worker(parent: int) -> Process:
-    """Return the process that answers below granian's parent."""
+def list_workers(parent: int) -> list[Process]:
+    """Return the processes that answer below granian's parent."""
     wait_until(lambda: bool(list_descendants(parent)), seconds=30)
-    return list_descendants(parent)[-1]
+    return list_descendants(parent)
+
+
+def all_live(processes: Sequence[Process]) -> bool:
+    """Whether none of them has died."""
+    return all(process.lives for process in processes)
 
 
 def make_table(server: Server) -> str:
@@ -118,16 +123,16 @@ def merge_once(stack: Stack, number: int) -> bool:
     stack.commit({"pipelines/totals.py": source(number)}, branch=branch)
     body = {"title": f"Change {number}", "source": branch}
     pull = stack.call("POST", "/repositories/shop/pulls", json=body, expect=201)["number"]
-    worker = find_worker(stack.parts["web"].pid)
+    workers = list_workers(stack.parts["web"].pid)
     client = Client(stack.url, stack.token)
     path, key, answers = f"/repositories/shop/pulls/{pull}/merge", str(uuid4()), []
     merge = threading.Thread(
         target=lambda: answers.append(client.send("POST", path, key=key, json={"bypass": True, "rebuild": "modified"}))
     )
-    with killing_at(worker.pid, number):
+    with killing_at([worker.pid for worker in workers], number):
         merge.start()
-        wait_until(lambda: not merge.is_alive() or not worker.lives, seconds=40, every=0.02)
-    survived = worker.lives
+        wait_until(lambda: not merge.is_alive() or not all_live(workers), seconds=40, every=0.02)
+    survived = all_live(workers)
     merge.join(150)
     assert answers, f"call {number}: the merge has no final answer"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ def test_no_room_for_a_tables_data(stack: Stack) -> None:
     assert len(stack.rows("/shop/full_data")) == 400_000
 
 
-def test_no_room_for_a_tables_metadata(stack: Stack) -> None:
+def test_no_room_for_a_tables_metadata(stack: Stack, tmp_path: Path) -> None:
     """The catalog's own write fails: the job is told, the branch stays as it was, and the same build passes later."""
     assert stack.upload("/shop/full_meta", "a\n1\n").status_code == 201
     source = HEAD + make_transform(
@@ -54,23 +55,19 @@ def test_no_room_for_a_tables_metadata(stack: Stack) -> None:
     assert stack.build("/shop/full_meta_out")["state"] == "COMPLETED"
     before = stack.rows("/shop/full_meta_out")
     metadata = folder_of(stack, "full_meta_out") / "metadata"
-    kept = {path.name: path.read_bytes() for path in metadata.iterdir()}
+    kept = tmp_path / "kept"
+    shutil.copytree(metadata, kept)
     with small_disk(metadata, size="2m") as folder:
-        for name, content in kept.items():
-            (folder / name).write_bytes(content)
+        shutil.copytree(kept, folder, dirs_exist_ok=True)
         with filled(folder):
             assert stack.rows("/shop/full_meta_out") == before
             failed = stack.build("/shop/full_meta_out", force=True)
             assert failed["state"] == "FAILED"
             assert "full" in failed["jobs"][0]["reason"].lower() or "space" in failed["jobs"][0]["reason"].lower()
         assert stack.open_transactions() == []
-        assert {path.name for path in folder.iterdir() if path.name.endswith(".metadata.json")} >= kept.keys() & {
-            name for name in kept if name.endswith(".metadata.json")
-        }
+        assert {path.name for path in kept.glob("*.metadata.json")} <= {path.name for path in folder.iterdir()}
         assert stack.rows("/shop/full_meta_out") == before
         assert stack.build("/shop/full_meta_out", force=True)["state"] == "COMPLETED"
-        for path in folder.iterdir():
-            kept[path.name] = path.read_bytes()
-    for name, content in kept.items():
-        (metadata / name).write_bytes(content)
+        shutil.copytree(folder, kept, dirs_exist_ok=True)
+    shutil.copytree(kept, metadata, dirs_exist_ok=True)
     assert stack.rows("/shop/full_meta_out") == before
