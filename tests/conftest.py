@@ -115,8 +115,7 @@ def fork_server() -> Iterator[Any]:
 @pytest.fixture
 def readers(home: Path, fork_server: Any) -> Path:
     """A home with a fork server, which reads tables for the web."""
-    (home / "run").mkdir()
-    (home / "run" / "fork.sock").symlink_to(fork_server.path)
+    fork_server.serve(home)
     return home
 
 

@@ -80,6 +80,11 @@ class Server:
             answer: dict[str, Any] = json.loads(lines.readline())
             return answer
 
+    def serve(self, home: Path) -> None:
+        """Be the fork server of an installation's home."""
+        (home / "run").mkdir()
+        (home / "run" / "fork.sock").symlink_to(self.path)
+
     def wait_ready(self) -> dict[str, Any]:
         while not (status := self.status())["ready"]:
             time.sleep(0.1)

@@ -112,8 +112,7 @@ def wait_until_up(server: Server) -> None:
 def server(tmp_path_factory: pytest.TempPathFactory, fork_server: Any) -> Iterator[Server]:
     """One server for all contract tests of the catalog."""
     home = tmp_path_factory.mktemp("server")
-    (home / "run").mkdir()
-    (home / "run" / "fork.sock").symlink_to(fork_server.path)
+    fork_server.serve(home)
     running = start_server(home)
     yield running
     running.process.terminate()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -18,9 +19,11 @@ ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "name": ["a", "b"]})
 
 
 @pytest.fixture(scope="module")
-def lake(object_store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def lake(object_store: ObjectStore, fork_server: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server whose warehouse is in the store."""
-    running = start_server(tmp_path_factory.mktemp("lake"), **object_store.environment)
+    home = tmp_path_factory.mktemp("lake")
+    fork_server.serve(home)
+    running = start_server(home, **object_store.environment)
     yield running
     running.process.terminate()
     running.process.wait(20)
