@@ -58,6 +58,7 @@ import selectors
 import signal
 import socket
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
@@ -71,6 +72,8 @@ from jobs.protocol import VERSION
 
 ENTRYPOINTS = frozenset({"publish", "run", "upload", "diff", "changelog", "blame", "read", "interrupt"})
 MAX_REQUEST_BYTES = 1024 * 1024
+REST_SECONDS = 0.05
+"""Between two tries to take a caller for whom no descriptor is free."""
 # Light libraries first: most jobs are light, and a job that comes early waits only for the next import.
 PRELOADED = (
     "pyarrow.compute",
@@ -99,6 +102,10 @@ PRELOADED = (
 
 class RequestError(ValueError):
     """A request that cannot be served; the text goes back to the caller."""
+
+
+def _refuse_start(error: OSError) -> RequestError:
+    return RequestError(f"no process can be started: {error.strerror}")
 
 
 @dataclass(eq=False)
@@ -186,6 +193,10 @@ class ForkServer:
             accepted, _ = self._listener.accept()
         except BlockingIOError:
             return
+        except OSError:
+            # No descriptor or memory is free; the caller waits in the queue until a job that ends gives some back.
+            time.sleep(REST_SECONDS)
+            return
         accepted.setblocking(False)
         connection = _Connection(accepted)
         self._connections.add(connection)
@@ -263,12 +274,18 @@ class ForkServer:
             raise RequestError("the request carried no descriptor for the log")
         order = _Order.read(request)
         server = os.getpid()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            raise _refuse_start(error) from error
         if pid == 0:
             self._become_job(order, connection.log, connection.channel, server)
         connection.pid = pid
+        try:
+            connection.process = os.pidfd_open(pid)
+        except OSError as error:  # closing the connection ends the job
+            raise _refuse_start(error) from error
         connection.let_go()
-        connection.process = os.pidfd_open(pid)
         self._selector.register(connection.process, selectors.EVENT_READ, lambda: self._finish(connection))
         self._answer(connection, {"pid": pid, "sandbox": self._mode})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import socket
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from pathlib import Path
 from threading import Thread
 
@@ -250,6 +252,35 @@ def test_the_death_of_the_server_ends_its_jobs(make_home: Callable[[], Home], tm
     assert wait_until(lambda: not is_alive(pid))
     assert wait_until(lambda: count_processes(home.uid) == 0)
     running.close()
+
+
+def test_a_server_without_free_descriptors_refuses_jobs_and_keeps_those_it_has(
+    make_home: Callable[[], Home], tmp_path: Path
+) -> None:
+    server = Server(tmp_path)
+    try:
+        server.wait_ready()
+        home, other = make_home(), make_home()
+        home.server = other.server = server
+        running = home.start("import time\ntime.sleep(60)\n")
+        limit = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+        used = {int(path.name) for path in Path(f"/proc/{server.process.pid}/fd").iterdir()}
+        free = [number for number in range(len(used) + 2) if number not in used]
+        # room for a caller and its log, and none for watching its process
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (free[1] + 1, limit[1]))
+        refused = other.start("")
+        assert "no process can be started" in refused.started["error"]
+        refused.close()
+        with ExitStack() as callers:
+            for _ in range(4):  # more than it can take
+                callers.enter_context(closing(server.connect()))
+            time.sleep(0.3)
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, limit)
+        assert server.status()["jobs"] == 1
+        running.send({"kill": "KILL"})
+        assert running.wait().code == 137
+    finally:
+        server.stop()
 
 
 def test_a_folder_that_is_not_there_is_named(home: Home) -> None:
