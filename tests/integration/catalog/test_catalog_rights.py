@@ -226,6 +226,35 @@ def test_a_job_reaches_no_other_branch_by_ref_or_by_name(job: Catalog) -> None:
     assert job.load("shop.clean.branch_main").status == 200
 
 
+def test_a_job_changes_statistics_of_its_own_snapshots_only(job: Catalog, tables: Catalog) -> None:
+    view = job.load("shop.clean").metadata
+
+    def statistics(number: int | None) -> dict[str, Any]:
+        return {
+            "snapshot-id": number,
+            "statistics-path": f"{view['properties']['write.metadata.path']}/s.puffin",
+            "file-size-in-bytes": 1,
+            "file-footer-size-in-bytes": 1,
+            "blob-metadata": [],
+        }
+
+    def list_changes(number: int | None) -> list[dict[str, Any]]:
+        return [
+            {"action": "set-statistics", "statistics": statistics(number)},
+            {"action": "set-partition-statistics", "partition-statistics": statistics(number)},
+            {"action": "remove-statistics", "snapshot-id": number},
+            {"action": "remove-partition-statistics", "snapshot-id": number},
+        ]
+
+    for change in list_changes(head(view)):
+        refused = job.commit("shop.clean", change)
+        assert (refused.status, "its own snapshots only" in refused.error[1]) == (403, True), change
+    assert job.append("shop.clean").status == 200
+    own = head(job.load("shop.clean").metadata)
+    for change in list_changes(own):
+        assert job.commit("shop.clean", change).status == 200, change
+
+
 def test_a_job_knows_its_tables_only(job: Catalog, tables: Catalog) -> None:
     tables.create_table("shop.secret")
     tables.create_namespace("elsewhere")

@@ -13,6 +13,7 @@ from typing import Any
 
 from webapp.catalog.rules.errors import Malformed, Refused
 from webapp.catalog.rules.locations import is_inside
+from webapp.catalog.rules.metadata import Metadata
 
 DATA_PATH = "write.data.path"
 METADATA_PATH = "write.metadata.path"
@@ -22,6 +23,13 @@ _NAMED = {
     "add-snapshot": (("snapshot", "manifest-list"),),
     "set-statistics": (("statistics", "statistics-path"),),
     "set-partition-statistics": (("partition-statistics", "statistics-path"),),
+}
+# Statistics belong to a snapshot, and everybody who reads it reads them.
+_STATISTICS = {
+    "set-statistics": "statistics",
+    "set-partition-statistics": "partition-statistics",
+    "remove-statistics": None,
+    "remove-partition-statistics": None,
 }
 _WRITE = ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"]
 
@@ -49,18 +57,36 @@ def drop_own_paths(update: Mapping[str, Any], paths: Mapping[str, str]) -> dict[
     return {**update, "updates": kept} if kept or not update["updates"] else None
 
 
-def check_own_files(updates: Iterable[Mapping[str, Any]], *, location: str, who: str) -> None:
-    """Refuse a commit of a job that adds what it has not written into its own folder.
+def check_own_files(updates: Iterable[Mapping[str, Any]], metadata: Metadata, *, who: str) -> None:
+    """Refuse a commit of a job that adds what it has not written into its own folder, or changes others' statistics.
 
     This is what is seen without opening a file; what the manifests name is checked before it is published.
     """
-    folder = own_paths(location, who)[METADATA_PATH]
+    folder = own_paths(metadata["location"], who)[METADATA_PATH]
+    own = {
+        snapshot["snapshot-id"]
+        for snapshot in metadata["snapshots"]
+        if is_inside(str(snapshot.get("manifest-list")), folder)
+    }
     for update in updates:
         for member, key in _NAMED.get(str(update.get("action")), ()):
-            named = (update.get(member) or {}).get(key) if isinstance(update.get(member), dict) else None
+            named = _member(update, member).get(key)
             if not isinstance(named, str) or not is_inside(named, folder):
                 message = f"A job commits files of its own folder {folder} only, and {update['action']} names {named}"
                 raise Refused(message)
+        if update.get("action") == "add-snapshot":
+            own.add(_member(update, "snapshot").get("snapshot-id"))
+        if update.get("action") in _STATISTICS:
+            holder = _STATISTICS[update["action"]]
+            number = (update if holder is None else _member(update, holder)).get("snapshot-id")
+            if number not in own:
+                message = f"A job changes statistics of its own snapshots only, and {update['action']} names {number}"
+                raise Refused(message)
+
+
+def _member(update: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    member = update.get(name)
+    return member if isinstance(member, dict) else {}
 
 
 def session_policy(location: str, access: Access, *, who: str, partition: str = "aws") -> dict[str, Any]:

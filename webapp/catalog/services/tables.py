@@ -186,7 +186,7 @@ def _prepare(ref: TableRef, row: TableRow, request: CommitRequest, *, by: Princi
     for branch in touched:
         permissions.check_write(by, ref, branch, staged_for=chain[0] if chain and is_internal(branch) else None)
     if by is not None and by.job is not None:
-        check_own_files(request.updates, location=base["location"], who=by.job.folder)
+        check_own_files(request.updates, base, who=by.job.folder)
     if request.creates and request.branch is not None:
         after = commits.create_on_branch(base, request, now_ms=now_ms())
     else:
