@@ -68,7 +68,7 @@ def export_csv(entries: QuerySet[AuditEntry]) -> Iterator[str]:
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow(EXPORTED)
-    for number, entry in enumerate(entries.iterator(chunk_size=CHUNK), start=1):
+    for number, entry in enumerate(_read_pages(entries), start=1):
         row = _as_row(entry)
         row["detail"] = json.dumps(row["detail"], sort_keys=True)
         writer.writerow([escape_formula(value) if isinstance(value, str) else value for value in row.values()])
@@ -82,12 +82,21 @@ def export_csv(entries: QuerySet[AuditEntry]) -> Iterator[str]:
 def export_jsonl(entries: QuerySet[AuditEntry]) -> Iterator[str]:
     """Write entries as lines of JSON."""
     lines: list[str] = []
-    for entry in entries.iterator(chunk_size=CHUNK):
+    for entry in _read_pages(entries):
         lines.append(json.dumps(_as_row(entry)) + "\n")
         if len(lines) == CHUNK:
             yield "".join(lines)
             lines.clear()
     yield "".join(lines)
+
+
+def _read_pages(entries: QuerySet[AuditEntry]) -> Iterator[AuditEntry]:
+    """Read entries page by page, newest first: an open cursor would pin the thread's connection to an old state."""
+    older = entries.order_by("-pk")
+    page = list(older[:CHUNK])
+    while page:
+        yield from page
+        page = list(older.filter(pk__lt=page[-1].pk)[:CHUNK])
 
 
 def _as_row(entry: AuditEntry) -> dict[str, Any]:

@@ -50,9 +50,10 @@ def set_password(*, user: User, password: str, by: Principal) -> None:
         check_admin(by)
     check_password(user=user, password=password)
     user.set_password(password)
-    user.save(update_fields=["password"])
+    with transaction.atomic():
+        user.save(update_fields=["password"])
+        record_audit(by=by, verb="set_password", object=user.username)
     _forget_kept_password(user.username)
-    record_audit(by=by, verb="set_password", object=user.username)
 
 
 def set_active(*, user: User, is_active: bool, by: Principal) -> None:
@@ -90,9 +91,11 @@ def revoke_token_of(*, token_id: int, by: Principal, owner: User | None = None) 
     if not by.is_admin:
         tokens = tokens.filter(user_id=by.user_id)
     token = tokens.select_related("user").first()
-    if token is None or not tokens.update(revoked_at=clock.now()):
-        raise NotFound(f"You have no token {token_id}.")
-    record_audit(by=by, verb="revoke_token", object=token.name, detail={"id": token_id, "user": token.user.username})
+    with transaction.atomic():
+        if token is None or not tokens.update(revoked_at=clock.now()):
+            raise NotFound(f"You have no token {token_id}.")
+        detail = {"id": token_id, "user": token.user.username}
+        record_audit(by=by, verb="revoke_token", object=token.name, detail=detail)
 
 
 def digest_kept(password: str) -> str:

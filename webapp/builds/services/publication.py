@@ -48,7 +48,8 @@ def request_or_drop(*, publication: Publication) -> None:
     repository_services.check_copy(repository=repository)
     if find_head_sha(repository=repository, branch=branch) == publication.sha:
         request_publication(repository=repository, branch=branch, sha=publication.sha)
-    else:
+    elif not repository.branches.filter(name=branch, announced_head=publication.sha).exists():
+        # A ref that is missing though its branch was never deleted may come back.
         publication.delete()
 
 

@@ -108,8 +108,11 @@ def _has_room() -> bool:
 def _claim(worker: str) -> tuple[Job, str] | None:
     """Take the ready job whose turn is earliest; return it, and why it was put back before."""
     ready = Job.objects.filter(state=JobState.RUN_PENDING).exclude(due_at__gt=clock.now())
-    while (candidate := ready.order_by("turn", "build_id", "number").first()) is not None:
+    ready = ready.select_related("build").order_by("turn", "build_id", "number")
+    while (candidate := ready.first()) is not None:
         with transaction.atomic():
+            # Before the job, as everybody who ends or cancels locks them.
+            builds.lock_build(build=candidate.build)
             claimed = Job.objects.filter(pk=candidate.pk, state=JobState.RUN_PENDING).update(
                 state=JobState.RUNNING,
                 attempt=F("attempt") + 1,
@@ -589,18 +592,21 @@ class _Attempt:
     def _put_back(self, reason: str, *, lost: int) -> None:
         """Return the job to the queue: what it needs is not there now, the sweep rings again."""
         held = Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt, state=JobState.RUNNING)
-        moved = keep_trying(
-            lambda: held.update(
-                state=JobState.RUN_PENDING,
-                reason=reason,
-                lease_until=None,
-                rung_at=clock.now(),
-                due_at=clock.now() + PAUSE,
-                lost=F("lost") + lost,
-            ),
-            seconds=PATIENCE_S,
-        )
-        if not moved:
+
+        def move() -> int:
+            with transaction.atomic():
+                # A cancellation sees the job either running or waiting, never in between.
+                builds.lock_build(build=self.build)
+                return held.update(
+                    state=JobState.RUN_PENDING,
+                    reason=reason,
+                    lease_until=None,
+                    rung_at=clock.now(),
+                    due_at=clock.now() + PAUSE,
+                    lost=F("lost") + lost,
+                )
+
+        if not keep_trying(move, seconds=PATIENCE_S):
             self._give_way()
         elif reason != self.waited_for:
             self._say(f"put back: {reason}")

@@ -89,7 +89,8 @@ class Incoming:
 
     def __init__(self, receive: Receive, *, method: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
         self._receive = receive
-        self._started_at = time.monotonic()
+        self._waited = 0.0
+        """How long the sender was waited for; what the server does meanwhile is not the sender's time."""
         self.limit = ANY_SIZE
         """Set when it is known who sends, and before more than a head is read."""
         self.received = 0
@@ -145,14 +146,16 @@ class Incoming:
                     dropped += len(await self._take())
 
     async def _next(self) -> bytes:
-        now = time.monotonic()
-        left = self._started_at + GRACE_S + self.received / RATE - now
+        began = time.monotonic()
+        left = GRACE_S + self.received / RATE - self._waited
         try:
             async with asyncio.timeout(max(0.0, min(left, STALL_S))):
                 return await self._take()
         except TimeoutError:
             message = "The body of this request arrives too slowly"
             raise TooSlow(message) from None
+        finally:
+            self._waited += time.monotonic() - began
 
     async def _take(self) -> bytes:
         message = await self._receive()

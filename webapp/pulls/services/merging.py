@@ -6,6 +6,7 @@ From then on Git itself says how far it came: the target contains the merge comm
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from webapp.core import clock
 from webapp.core.errors import AppError, Conflict, InvalidInput
 from webapp.core.stamps import Stamp
 from webapp.datasets import queries as datasets
+from webapp.git.errors import GitError
 from webapp.git.values import Person
 from webapp.pulls.errors import MergeBlocked
 from webapp.pulls.models import Merge, PullRequest
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
     from webapp.builds.models import Build
 
+logger = logging.getLogger(__name__)
 RESUME_AFTER = timedelta(seconds=5)
 STAMP = Stamp(lambda: Merge.objects.filter(state__in=(states.PREPARED, states.LANDED)), "created_at")
 """What the sweep waits for."""
@@ -244,6 +247,9 @@ def resume_merge(*, merge_id: int) -> None:
     if merge.state == states.PREPARED:
         if _is_landed(merge):
             _record_landed(merge)
+        elif not _may_still_land(merge):
+            Merge.objects.filter(pk=merge.pk, state=states.PREPARED).update(state=states.ABANDONED)
+            return
         else:
             try:
                 _land(merge, accounts.principal_for_user(merge.merged_by))
@@ -254,13 +260,24 @@ def resume_merge(*, merge_id: int) -> None:
         _start_build(merge)
 
 
+def _may_still_land(merge: Merge) -> bool:
+    """Whether what was asked for may be done now: since then it may have been rejected, closed, or pushed to."""
+    pull = merge.pull
+    refresh_pull(pull=pull)
+    blockers = {blocker.code for blocker in approvals.list_blockers(queries.collect_facts(pull))}
+    return pull.head_sha == merge.source_sha and blockers <= {str(blocker["code"]) for blocker in merge.bypassed}
+
+
 def sweep_merges() -> int:
-    """Resume merges that a crash left between two steps."""
+    """Resume merges that a crash left between two steps; one of a damaged repository holds up no other."""
     due = Merge.objects.filter(
         state__in=(states.PREPARED, states.LANDED), created_at__lt=clock.now() - RESUME_AFTER
     ).values_list("pk", flat=True)
     for pk in due:
-        resume_merge(merge_id=pk)
+        try:
+            resume_merge(merge_id=pk)
+        except (AppError, GitError):
+            logger.exception("merge %s cannot be resumed; it is tried again", pk)
     return len(due)
 
 

@@ -8,6 +8,7 @@ from django.db import transaction
 
 from webapp.accounts import services as accounts
 from webapp.core.errors import Conflict
+from webapp.git.errors import RefLocked
 from webapp.repositories import permissions
 from webapp.repositories.errors import git_refusals
 from webapp.repositories.rules.names import check_new_branch_name
@@ -81,4 +82,9 @@ def delete_branch(
     with git_refusals():
         head = repository.git.get_head(name)
         deletion = intend_deletion(repository=repository, branch=name, head=head, data=data, by=by)
-        carry_out(deletion=deletion, by=by)
+        try:
+            carry_out(deletion=deletion, by=by)
+        except RefLocked:
+            # Refused: nothing of it may happen later.
+            deletion.delete()
+            raise

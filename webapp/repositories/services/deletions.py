@@ -15,6 +15,7 @@ from webapp.git.errors import GitError, HeadMoved, UnknownRef
 from webapp.git.http_backend import PUSH_SECONDS
 from webapp.repositories.errors import git_refusals
 from webapp.repositories.models import BranchDeletion
+from webapp.repositories.permissions import find_protection
 from webapp.repositories.services.announcements import announce
 from webapp.repositories.services.copies import find_copy_problem
 
@@ -83,6 +84,10 @@ def _resume(deletion: BranchDeletion) -> bool:
         if age > timedelta(seconds=PUSH_SECONDS):
             # The push was refused or died before Git removed the ref; nobody heard that it did.
             deletion.delete()
+        return False
+    if find_protection(deletion.repository, deletion.branch) is not None:
+        # Protected since: the crash has taken the act with it.
+        deletion.delete()
         return False
     try:
         carry_out(deletion=deletion, by=by)
