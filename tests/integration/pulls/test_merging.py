@@ -14,7 +14,7 @@ from webapp.core import clock
 from webapp.core.errors import Conflict, Unavailable
 from webapp.git import locks
 from webapp.pulls.models import Merge, PullDataset, PullRequest
-from webapp.pulls.rules import states
+from webapp.pulls.rules import approvals, states
 from webapp.pulls.services import merging, pulls
 from webapp.repositories.models import Protection, Repository
 
@@ -43,7 +43,7 @@ def pull(db: None, monkeypatch: pytest.MonkeyPatch) -> PullRequest:
         publish(repository, branch, digest)
     made = pulls.open_pull(repository=repository, title="Change", source="feature", target="master", by=ines)
     monkeypatch.setattr(merging, "refresh_pull", lambda **_: None)
-    monkeypatch.setattr(merging, "_check_blockers", lambda *_args, **_kwargs: [])
+    monkeypatch.setattr("webapp.pulls.rules.approvals.list_blockers", lambda _facts: [])
     assert [row.change for row in PullDataset.objects.filter(pull=made)] == [states.MODIFIED]
     return made
 
@@ -81,6 +81,23 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
         raise Crash
 
     monkeypatch.setattr(merging, where, die)
+
+
+def test_a_cut_merge_that_was_rejected_meanwhile_does_not_land(
+    pull: PullRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = heads(pull)
+    with pytest.MonkeyPatch.context() as patch:
+        crash_at(patch, "_land")
+        with pytest.raises(Crash):
+            merge(pull)
+    rejected = approvals.Blocker("rejected", "mira asked for changes.")
+    monkeypatch.setattr("webapp.pulls.rules.approvals.list_blockers", lambda _facts: [rejected])
+    let_time_pass()
+    merging.sweep_merges()
+    pull.refresh_from_db()
+    assert (heads(pull), pull.state) == (before, states.OPEN)
+    assert Merge.objects.get(pull=pull).state == states.ABANDONED
 
 
 @pytest.mark.parametrize("point", ["_land", "_record_landed", "_start_build"])
