@@ -106,13 +106,13 @@ def begin_attempt(*, username: str, address: str, device: str = "", kind: str = 
             code="login_paused",
             retry_after=whole,
         )
+    LoginFailure.objects.filter(at__lt=now - throttle.WINDOW).delete()
     return LoginFailure.objects.create(kind=kind, username=username, address=network, device=device, at=now)
 
 
 def finish_attempt(attempt: LoginFailure, *, username: str, user: AbstractBaseUser | None) -> None:
     """Keep a failure; forget those of a name that signed in, at its address and on its device."""
     if not isinstance(user, User):
-        LoginFailure.objects.filter(at__lt=clock.now() - throttle.WINDOW).delete()
         record_audit(by=None, verb="sign_in", object=username[:150], outcome="refused")
         return
     own = Q(username=attempt.username, address=attempt.address)

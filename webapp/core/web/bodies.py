@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 from webapp.core.errors import AppError, BadRequest, TooLarge, Unavailable
 from webapp.core.numbers import read_count
+from webapp.core.room import check_room
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -229,6 +230,7 @@ class Body:
         self._give_back()
 
     def _write(self, pieces: list[bytes], rewind: bool) -> None:
+        check_room()  # again and again: many bodies at once may take what was there before their first byte
         if self._disk_file is None:
             # Without a name in the folder: nothing is left behind, whatever ends this process.
             self._disk_file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - closed with the body
