@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from jobs.entrypoints.folders import FOLDER, empty_folder, opened
+
 EXCEEDED = 122
 """The exit code (the number of EDQUOT) of what wrote more than it may."""
 LEAST_PAUSE_S, MOST_PAUSE_S = 0.2, 2.0
@@ -41,11 +43,12 @@ class DiskQuota:
 
     def remove(self, *, uid: int | None, own: Sequence[str]) -> None:
         """Remove what was left, so that the room is back at once: all in its own folders, a user's files in the others."""
-        folders = [folder for folder in self._folders if folder not in own] if uid is not None else []
-        left = [(path, found) for path, found in _walk(folders) if found.st_uid == uid] + list(_walk(own))
-        for path, found in reversed(left):
-            with suppress(OSError):
-                (os.rmdir if stat.S_ISDIR(found.st_mode) else os.unlink)(path)
+        for folder in dict.fromkeys((*self._folders, *own)):
+            is_own = folder in own
+            if is_own or uid is not None:
+                # A server may still write in its own folders: no path is to be trusted.
+                with suppress(OSError), opened(folder, FOLDER) as descriptor:
+                    empty_folder(descriptor, uid=None if is_own else uid)
 
     def _measure(self, most: int | None = None) -> int:
         """Add up blocks, not lengths: a file may have room without content, and length without room. Stop above `most`."""

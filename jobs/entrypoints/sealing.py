@@ -11,21 +11,20 @@ import fcntl
 import hashlib
 import json
 import os
-import shutil
 import signal
 import stat
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
+
+from jobs.entrypoints.folders import DEEPEST, FILE, FOLDER, opened, remove_folder
 
 PATIENCE_S = 5.0
 """Writers that were told to end may take as long to close their files."""
 MOST_PROBLEMS = 20
-DEEPEST = 64
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_CHUNK = 1024 * 1024
 _KINDS = {
     stat.S_IFLNK: "a symbolic link",
     stat.S_IFIFO: "a named pipe",
@@ -66,7 +65,7 @@ def seal(folders: Sequence[str], *, record: str, is_shared: bool = False, copies
             found.is_watched = is_shared and not copies and _grants_leases(parent)
             if copies or (is_shared and not found.is_watched):
                 _replace_by_copy(folder)
-            with _opened(folder, _FOLDER) as descriptor:
+            with opened(folder, FOLDER) as descriptor:
                 _seal_folder(descriptor, folder, os.stat(parent), found, depth=0)
         except OSError as error:
             found.problems.append(f"{folder} could not be sealed: {error.strerror}")
@@ -76,22 +75,50 @@ def seal(folders: Sequence[str], *, record: str, is_shared: bool = False, copies
 def _replace_by_copy(folder: str) -> None:
     parent, name = os.path.split(folder)
     old, new = f"{parent}/.{name}.old", f"{parent}/.{name}.new"
-    # pipes are made anew, not read; links stay links, which are told of afterwards
-    shutil.copytree(folder, new, symlinks=True, copy_function=_copy)
-    os.rename(folder, old)
+    os.mkdir(new, 0o700)
+    try:
+        with opened(folder, FOLDER) as source, opened(new, FOLDER) as target:
+            _copy_folder(source, target, depth=0)
+        os.rename(folder, old)
+    except OSError:
+        remove_folder(new)
+        raise
     os.rename(new, folder)
-    shutil.rmtree(old, ignore_errors=True)
+    remove_folder(old)
 
 
-def _copy(source: str, target: str) -> None:
-    with _opened(source, _FILE) as descriptor:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.mkfifo(target)
-            return
-        with os.fdopen(os.dup(descriptor), "rb") as content, open(target, "xb") as copy:
-            shutil.copyfileobj(content, copy, 1024 * 1024)
-            copy.flush()
-            os.fsync(copy.fileno())
+def _copy_folder(source: int, target: int, *, depth: int) -> None:
+    """Copy what is in a folder. Pipes are made anew, not read; links stay links. Of these, and of depth, is told afterwards."""
+    if depth > DEEPEST:
+        return
+    for name in os.listdir(source):
+        kind = stat.S_IFMT(os.stat(name, dir_fd=source, follow_symlinks=False).st_mode)
+        if kind == stat.S_IFDIR:
+            os.mkdir(name, 0o700, dir_fd=target)
+            with opened(name, FOLDER, dir_fd=source) as inner, opened(name, FOLDER, dir_fd=target) as copy:
+                _copy_folder(inner, copy, depth=depth + 1)
+        elif kind == stat.S_IFREG:
+            with opened(name, FILE, dir_fd=source) as inner:
+                _copy_file(inner, name, target)
+        elif kind == stat.S_IFLNK:
+            os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
+        else:
+            os.mkfifo(name, dir_fd=target)
+
+
+def _copy_file(source: int, name: str, folder: int) -> None:
+    about = os.fstat(source)
+    if not stat.S_ISREG(about.st_mode):
+        os.mkfifo(name, dir_fd=folder)
+        return
+    target = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    with os.fdopen(os.dup(source), "rb") as content, os.fdopen(target, "wb") as copy:
+        left = about.st_size  # no more: somebody may append to it as fast as it is copied
+        while left and (chunk := content.read(min(left, _CHUNK))):
+            copy.write(chunk)
+            left -= len(chunk)
+        copy.flush()
+        os.fsync(copy.fileno())
 
 
 def _seal_folder(descriptor: int, path: str, owner: os.stat_result, found: _Seal, *, depth: int) -> None:
@@ -103,10 +130,10 @@ def _seal_folder(descriptor: int, path: str, owner: os.stat_result, found: _Seal
         below = f"{path}/{name}"
         kind = stat.S_IFMT(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode)
         if kind == stat.S_IFDIR:
-            with _opened(name, _FOLDER, dir_fd=descriptor) as inner:
+            with opened(name, FOLDER, dir_fd=descriptor) as inner:
                 _seal_folder(inner, below, owner, found, depth=depth + 1)
         elif kind == stat.S_IFREG:
-            with _opened(name, _FILE, dir_fd=descriptor) as inner:
+            with opened(name, FILE, dir_fd=descriptor) as inner:
                 _seal_file(inner, below, owner, found)
         else:
             found.problems.append(f"{below} is {_KINDS.get(kind, 'no file')}: only plain files can be committed")
@@ -137,7 +164,7 @@ def _grants_leases(folder: str) -> bool:
     """Whether the kernel can tell who has files of this file system open; for one of a network it cannot."""
     probe = f"{folder}/.{os.getpid()}.probe"
     try:
-        with _opened(probe, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC) as descriptor:
+        with opened(probe, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC) as descriptor:
             os.unlink(probe)
             return _take_lease(descriptor)
     except OSError:
@@ -160,15 +187,6 @@ def _take_lease(descriptor: int) -> bool:
         return False
     fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     return True
-
-
-@contextmanager
-def _opened(path: str, flags: int, *, dir_fd: int | None = None) -> Iterator[int]:
-    descriptor = os.open(path, flags, dir_fd=dir_fd)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _write(record: str, content: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jobs.entrypoints import sealing
+from jobs.entrypoints import folders, sealing
 
 
 @pytest.fixture
@@ -97,10 +97,52 @@ def test_what_is_no_plain_file_is_told(folder: Path, copies: bool) -> None:
     assert ("hard links" in problems) is not copies
 
 
-def test_a_folder_that_is_gone_and_one_without_end_are_told(folder: Path) -> None:
+@pytest.mark.parametrize("copies", [False, True])
+def test_a_folder_that_is_gone_and_one_without_end_are_told(folder: Path, copies: bool) -> None:
     deep = folder
-    for _ in range(sealing.DEEPEST + 2):
+    for _ in range(folders.DEEPEST + 2):
         deep /= "d"
     deep.mkdir(parents=True)
-    assert f"lies deeper than {sealing.DEEPEST} folders" in seal(folder)["problems"][0]
-    assert "No such file" in seal(folder.with_name("job-2"))["problems"][0]
+    assert f"lies deeper than {folders.DEEPEST} folders" in seal(folder, copies=copies)["problems"][0]
+    assert "No such file" in seal(folder.with_name("job-2"), copies=copies)["problems"][0]
+    assert [path.name for path in folder.parent.iterdir()] == ["job-1"]
+
+
+def test_a_link_that_takes_the_place_of_a_folder_leads_to_no_copy(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secrets = tmp_path / "secrets"
+    secrets.mkdir()
+    (secrets / "rows").write_text("secret")
+    make = os.mkdir
+
+    def make_and_swap(path: str, *arguments: Any, **options: Any) -> None:
+        make(path, *arguments, **options)
+        if Path(path).name == "part":
+            (folder / "part").rename(tmp_path / "away")
+            (folder / "part").symlink_to(secrets)
+
+    monkeypatch.setattr(os, "mkdir", make_and_swap)
+    found = seal(folder, copies=True)
+    assert found["files"] == {}, "the server's link was followed"
+    assert f"{folder} could not be sealed" in found["problems"][0]
+    assert [path.name for path in folder.parent.iterdir()] == ["job-1"]
+
+
+def test_a_file_that_grows_while_it_is_copied_is_copied_as_long_as_it_was(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sealing, "_CHUNK", 1)
+    file = folder / "part" / "rows"
+    look = os.fstat
+    with file.open("ab") as held, monkeypatch.context() as patch:
+
+        def look_and_append(descriptor: int) -> os.stat_result:
+            about = look(descriptor)
+            held.write(b" and more")
+            held.flush()
+            return about
+
+        patch.setattr(os, "fstat", look_and_append)
+        assert [about["size"] for about in seal(folder, copies=True)["files"].values()] == [4]
+    assert file.read_bytes() == b"rows"
