@@ -1,7 +1,6 @@
 """Folders that the installation's own Spark server shares with one sandboxed process: lists of files, and a job's own in tables."""
 
 import json
-import shutil
 import socket
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from pathlib import Path
 from django.conf import settings
 
 from webapp.core.errors import Unavailable
+from webapp.core.folders import remove_folder
 
 OPEN_SECONDS = 10
 
@@ -33,7 +33,7 @@ def open_spark_folder(folder: Path) -> None:
 
 def remove_spark_folder(folder: Path) -> None:
     """Remove the folder with whatever was left in it."""
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_folder(folder)
 
 
 @contextmanager

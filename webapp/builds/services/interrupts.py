@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 
 from django.conf import settings
 
@@ -14,6 +13,7 @@ from webapp.builds.runner import paths
 from webapp.builds.runner.launcher import Sandbox, launch
 from webapp.builds.services import trees
 from webapp.core.errors import Unavailable
+from webapp.core.folders import remove_folder
 from webapp.core.hosts import find_hosts
 
 logger = logging.getLogger(__name__)
@@ -52,4 +52,4 @@ def end_session(*, owner: str, session_id: str) -> None:
         # The server drops a session that nobody uses by itself, later.
         logger.warning("Spark session of %s not interrupted: %s", owner, error.detail)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from webapp.builds.runner.launcher import OVER_MEMORY, Sandbox, launch
 from webapp.builds.services import trees
 from webapp.core import doorbell, names
 from webapp.core.errors import AppError
+from webapp.core.folders import remove_folder
 from webapp.core.fork_server import SETUP_FAILED
 from webapp.core.room import wait_for_room
 from webapp.repositories import services as repository_services
@@ -92,7 +92,7 @@ def import_commit(*, repository: Repository, sha: str) -> PublishResult:
     try:
         return _run_import(root=root, folder=folder)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder)
 
 
 def _run_import(*, root: Path, folder: Path) -> PublishResult:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -39,6 +38,7 @@ from webapp.core import clock
 from webapp.core.databases import BUSY, keep_trying
 from webapp.core.errors import AppError, Conflict, InvalidInput, Unavailable
 from webapp.core.failures import FULL
+from webapp.core.folders import remove_folder
 from webapp.core.fork_server import LOST
 from webapp.core.object_store import is_object_location
 from webapp.core.probes import answers_tcp
@@ -142,6 +142,18 @@ class _Attempt:
 
     def run(self) -> None:
         place = Place(paths.work_folder(self.job.pk, self.job.attempt))
+        with ExitStack() as ending:
+            # The last comes first, and a step that fails leaves out none of the others.
+            ending.callback(self._close_own_folders)
+            ending.callback(self._remove_spark_folders)
+            ending.callback(place.seal.unlink, missing_ok=True)
+            ending.callback(remove_folder, place.folder)
+            ending.callback(account_services.revoke_job_tokens, job_id=self.job.pk)
+            ending.callback(self.opened.close)
+            self._try_at(place)
+
+    def _try_at(self, place: Place) -> None:
+        """Run it; where that cannot be, put it back or let it fail."""
         try:
             self._run_at(place)
         except Unavailable as error:
@@ -157,14 +169,6 @@ class _Attempt:
             self._put_back(f"The disk is full: {error}. The job begins when there is room.", lost=0)
         except AppError as error:
             self._fail(error.detail, code=error.code)
-        finally:
-            account_services.revoke_job_tokens(job_id=self.job.pk)
-            shutil.rmtree(place.folder, ignore_errors=True)
-            place.seal.unlink(missing_ok=True)
-            for folder in self._spark_folders():
-                remove_spark_folder(folder)
-            self.opened.close()
-            self._close_own_folders()
 
     def _run_at(self, place: Place) -> None:
         self._check_parts()
@@ -322,6 +326,10 @@ class _Attempt:
             return []
         found = find_spark_folder(f"job-{self.job.pk}-{self.job.attempt}")
         return [found] if found is not None else []
+
+    def _remove_spark_folders(self) -> None:
+        for folder in self._spark_folders():
+            remove_spark_folder(folder)
 
     def _begin_spark_session(self) -> None:
         self.job.spark_session = str(uuid.uuid4())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
 from datetime import timedelta
 from pathlib import Path
 
 from webapp.builds.runner import paths
 from webapp.core import clock
+from webapp.core.folders import remove_folder
 from webapp.repositories import queries as repositories
 from webapp.repositories.models import Repository
 
@@ -39,7 +39,7 @@ def export(*, repository: Repository, sha: str) -> Path:
             partial.rename(folder)
         except OSError:
             # Somebody else was faster; theirs holds the same files.
-            shutil.rmtree(partial, ignore_errors=True)
+            remove_folder(partial)
     os.utime(folder)
     return folder
 
@@ -50,6 +50,6 @@ def sweep_trees() -> int:
     limit = (clock.now() - KEEP).timestamp()
     for folder in paths.trees_folder().glob("*/*"):
         if folder.stat().st_mtime < limit:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_folder(folder)
             removed += 1
     return removed

@@ -63,24 +63,25 @@ def check_own_files(updates: Iterable[Mapping[str, Any]], metadata: Metadata, *,
     This is what is seen without opening a file; what the manifests name is checked before it is published.
     """
     folder = own_paths(metadata["location"], who)[METADATA_PATH]
-    own = {
+    own = [
         snapshot["snapshot-id"]
         for snapshot in metadata["snapshots"]
         if is_inside(str(snapshot.get("manifest-list")), folder)
-    }
+    ]
     for update in updates:
-        for member, key in _NAMED.get(str(update.get("action")), ()):
+        action = str(update.get("action"))
+        for member, key in _NAMED.get(action, ()):
             named = _member(update, member).get(key)
             if not isinstance(named, str) or not is_inside(named, folder):
-                message = f"A job commits files of its own folder {folder} only, and {update['action']} names {named}"
+                message = f"A job commits files of its own folder {folder} only, and {action} names {named}"
                 raise Refused(message)
-        if update.get("action") == "add-snapshot":
-            own.add(_member(update, "snapshot").get("snapshot-id"))
-        if update.get("action") in _STATISTICS:
-            holder = _STATISTICS[update["action"]]
+        if action == "add-snapshot":
+            own.append(_member(update, "snapshot").get("snapshot-id"))
+        if action in _STATISTICS:
+            holder = _STATISTICS[action]
             number = (update if holder is None else _member(update, holder)).get("snapshot-id")
             if number not in own:
-                message = f"A job changes statistics of its own snapshots only, and {update['action']} names {number}"
+                message = f"A job changes statistics of its own snapshots only, and {action} names {number}"
                 raise Refused(message)
 
 

@@ -6,7 +6,6 @@ pointer move.
 
 import errno
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from jobs import regular_files
 from webapp.catalog.rules.errors import DamagedTable, Malformed
 from webapp.core.errors import Unavailable
 from webapp.core.failures import FULL
+from webapp.core.folders import remove_folder
 from webapp.core.object_store import Absent, Found
 
 FOLDER_MODE = 0o755
@@ -161,7 +161,7 @@ def _remove_below(root: Path, parts: tuple[str, ...], remove: Callable[..., None
 
 def remove_tree(location: str) -> None:
     """Remove a table's folder with everything in it."""
-    shutil.rmtree(local_path(location), ignore_errors=True)
+    remove_folder(local_path(location))
 
 
 def walk(location: str) -> Iterator[Found]:

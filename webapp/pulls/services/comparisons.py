@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import stat
 import time
 from collections.abc import Mapping
@@ -26,6 +25,7 @@ from webapp.builds.runner.launcher import OVER_MEMORY, OVER_QUOTA, Handle, Sandb
 from webapp.catalog import queries as catalog
 from webapp.core import clock, doorbell
 from webapp.core.errors import Unavailable
+from webapp.core.folders import remove_folder
 from webapp.core.fork_server import LOST, SETUP_FAILED
 from webapp.core.hosts import find_hosts
 from webapp.core.room import wait_for_room
@@ -231,7 +231,7 @@ def run_comparison(*, comparison_id: int) -> None:
 def _run(comparison: Comparison, held: Any) -> None:
     wait_for_room()
     folder = artifact_folder(comparison)
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_folder(folder)
     folder.mkdir(parents=True)
     folder.chmod(0o777)  # the sandboxed process has a user of its own; the installation's home keeps others out
     work = REQUESTS[comparison.kind](comparison, folder, folder / ANSWER)
@@ -348,6 +348,6 @@ def prune_comparisons(*, older_than: timedelta = timedelta(days=30)) -> int:
     for comparison in unused[:100]:
         folder = artifact_folder(comparison)
         comparison.delete()
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder)
         count += 1
     return count

@@ -1,0 +1,34 @@
+"""Folders that hostile code has filled are measured and removed, however deep they are."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from webapp.core.folders import remove_folder
+
+DEPTH = 1_500
+
+
+def make_deep(folder: Path, *, name: str = "d" * 200) -> None:
+    """Fill a folder with others inside each other: deeper than Python recurses, longer than a path may be."""
+    folder.mkdir(exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    for _ in range(DEPTH):
+        os.mkdir(name, dir_fd=descriptor)
+        inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = inner
+    os.close(descriptor)
+
+
+def test_a_deep_folder_is_removed_and_what_its_links_point_to_is_not(tmp_path: Path) -> None:
+    kept, folder = tmp_path / "kept", tmp_path / "-folder"
+    kept.mkdir()
+    (kept / "file").write_text("")
+    make_deep(folder)
+    (folder / "link").symlink_to(kept, target_is_directory=True)
+    remove_folder(folder)
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+    assert (kept / "file").exists()
+    remove_folder(folder)  # which is not there
