@@ -6,9 +6,11 @@ the reserve is theirs. Jobs, comparisons and publications wait; uploads, pushes 
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,14 +94,26 @@ def measure_folder(folder: Path) -> int:
     """Add up the blocks of all files below a folder; links are not followed, and what goes meanwhile does not count."""
     total, waiting = 0, [str(folder)]
     while waiting:
-        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(waiting.pop()) as entries:
+        with _passing_over_lost(), os.scandir(waiting.pop()) as entries:
             for entry in entries:
-                with suppress(FileNotFoundError):
+                with _passing_over_lost():
                     found = entry.stat(follow_symlinks=False)
                     total += found.st_blocks * BLOCK_BYTES
                     if stat.S_ISDIR(found.st_mode):
                         waiting.append(entry.path)
     return total
+
+
+@contextmanager
+def _passing_over_lost() -> Iterator[None]:
+    """Pass over what went away meanwhile, and what lies deeper than a path can name: no job may leave that."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
 
 
 def describe_size(number: int) -> str:

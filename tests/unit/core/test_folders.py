@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from webapp.core.folders import remove_folder
+from webapp.core.room import measure_folder
 
 DEPTH = 1_500
 
@@ -32,3 +33,13 @@ def test_a_deep_folder_is_removed_and_what_its_links_point_to_is_not(tmp_path: P
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
     assert (kept / "file").exists()
     remove_folder(folder)  # which is not there
+
+
+def test_a_folder_is_measured_although_it_is_deeper_than_a_path_can_name(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    make_deep(folder)
+    (folder / "file").write_bytes(b"1" * 100_000)
+    try:
+        assert measure_folder(folder) >= 100_000
+    finally:
+        remove_folder(folder)

@@ -198,10 +198,20 @@ def make_own_folders(location: str, name: str) -> list[Path]:
             _make_passable(above)
             above.chmod(FOLDER_MODE)  # earlier versions let every job write here
             folder = above / name
-            folder.mkdir(exist_ok=True)
-            folder.chmod(OWN_MODE)
+            with suppress(FileExistsError):
+                folder.mkdir()
+            _open_to_all(folder)
             made.append(folder)
     return made
+
+
+def _open_to_all(folder: Path) -> None:
+    """Let every user write a folder; a link in its place, which a job may have put there, is refused."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fchmod(descriptor, OWN_MODE)
+    finally:
+        os.close(descriptor)
 
 
 def remove_empty_own_folders(location: str, name: str) -> None:
