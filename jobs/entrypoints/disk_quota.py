@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from jobs.entrypoints.folders import FOLDER, empty_folder, opened
@@ -29,15 +30,24 @@ class DiskQuota:
         self._folders = folders
         self._allowed = allowed
         self._devices = {os.stat(folder).st_dev for folder in folders if os.path.exists(folder)}
-        self._before = self._measure()
+        try:
+            self._before = self._measure()
+        except _TooDeepError:
+            self._before = 0  # the first look ends it, and removes what is there
         self.pause_s = LEAST_PAUSE_S
         """So long to wait before the next look."""
 
     def is_exceeded(self, child: int) -> bool:
-        """Whether more was written than is allowed, by `child` and all in its process namespace."""
+        """Whether more was written than is allowed, by `child` and all in its process namespace.
+
+        What lies too deep to be measured counts as more.
+        """
         started = time.process_time()
         most = self._before + self._allowed
-        is_exceeded = self._measure(most) + self._measure_unlinked(child) > most
+        try:
+            is_exceeded = self._measure(most) + self._measure_unlinked(child) > most
+        except _TooDeepError:
+            is_exceeded = True
         self.pause_s = min(MOST_PAUSE_S, max(LEAST_PAUSE_S, (time.process_time() - started) * _SHARE))
         return is_exceeded
 
@@ -74,17 +84,30 @@ class DiskQuota:
         return sum(found.values())
 
 
+class _TooDeepError(Exception):
+    """Folders lie so deep that their path has no room in a call of the kernel."""
+
+
 def _walk(folders: Sequence[str]) -> Iterator[tuple[str, os.stat_result]]:
     waiting = list(folders)
     while waiting:
-        # It changes meanwhile: what is gone by now needs no room.
-        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+        with _passing_over_changes(), os.scandir(waiting.pop()) as entries:
             for entry in entries:
-                with suppress(OSError):
+                with _passing_over_changes():
                     found = entry.stat(follow_symlinks=False)
                     yield entry.path, found
                     if stat.S_ISDIR(found.st_mode):
                         waiting.append(entry.path)
+
+
+@contextmanager
+def _passing_over_changes() -> Iterator[None]:
+    """It changes meanwhile: what is gone by now needs no room."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise _TooDeepError from error
 
 
 def _list_namespace(child: int) -> list[str]:

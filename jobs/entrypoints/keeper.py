@@ -19,6 +19,7 @@ from typing import NoReturn
 
 from jobs.entrypoints import sealing
 from jobs.entrypoints.disk_quota import DiskQuota
+from jobs.entrypoints.folders import DEEPEST, FILE, FOLDER, opened
 from jobs.entrypoints.memory_limit import MemoryLimit
 
 MOST_FILES = 65_536
@@ -134,24 +135,24 @@ def _stand_by(*kept: int) -> None:
 
 
 def take_over(folder: str, uid: int) -> None:
-    """Take over what a user left in a folder: nobody else can change it afterwards."""
-    with suppress(FileNotFoundError), os.scandir(folder) as entries:
-        for entry in entries:
-            found = entry.stat(follow_symlinks=False)
-            if stat.S_ISDIR(found.st_mode):
-                take_over(entry.path, uid)
-            if found.st_uid == uid and (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
-                _take_over(entry.path, is_folder=stat.S_ISDIR(found.st_mode))
+    """Take over what a user left in a folder: nobody else can change it afterwards. What lies deeper than DEEPEST stays."""
+    with suppress(OSError), opened(folder, FOLDER) as descriptor:
+        _take_over(descriptor, uid, depth=0)
 
 
-def _take_over(path: str, *, is_folder: bool) -> None:
-    with suppress(OSError):  # it went away or is a link by now
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            os.fchown(descriptor, os.geteuid(), os.getegid())
-            os.fchmod(descriptor, 0o755 if is_folder else 0o644)
-        finally:
-            os.close(descriptor)
+def _take_over(folder: int, uid: int, *, depth: int) -> None:
+    for name in os.listdir(folder):
+        with suppress(OSError):  # it went away or is a link by now
+            about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            is_folder = stat.S_ISDIR(about.st_mode)
+            if not is_folder and not stat.S_ISREG(about.st_mode):
+                continue
+            with opened(name, FOLDER if is_folder else FILE, dir_fd=folder) as descriptor:
+                if is_folder and depth < DEEPEST:
+                    _take_over(descriptor, uid, depth=depth + 1)
+                if about.st_uid == uid:
+                    os.fchown(descriptor, os.geteuid(), os.getegid())
+                    os.fchmod(descriptor, 0o755 if is_folder else 0o644)
 
 
 # --- network --------------------------------------------------------------------------------------

@@ -156,7 +156,8 @@ def _seal_file(descriptor: int, path: str, owner: os.stat_result, found: _Seal) 
 
 
 def _freeze(descriptor: int, owner: os.stat_result, mode: int) -> None:
-    os.fchown(descriptor, owner.st_uid, owner.st_gid)
+    if os.geteuid() == 0:  # others own it already, and in a user namespace their other groups have no number
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
     os.fchmod(descriptor, mode)
 
 

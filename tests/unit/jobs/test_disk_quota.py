@@ -66,3 +66,22 @@ def test_only_a_users_files_are_removed_from_folders_that_are_not_its_own(own: P
     DiskQuota([str(writable), str(own)], 1).remove(uid=4242, own=[str(own)])
     assert [path.name for path in writable.iterdir()] == ["ours"]
     assert list(own.iterdir()) == []
+
+
+def test_what_lies_too_deep_to_be_measured_exceeds_the_quota_and_is_removed(own: Path) -> None:
+    quota = DiskQuota([str(own)], 1024 * 1024)
+    assert not quota.is_exceeded(os.getpid())
+    folder = os.open(own, os.O_RDONLY | os.O_DIRECTORY)
+    for _ in range(70):
+        os.mkdir("d" * 250, dir_fd=folder)
+        inner = os.open("d" * 250, os.O_RDONLY | os.O_DIRECTORY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    file = os.open("rows", os.O_CREAT | os.O_WRONLY, dir_fd=folder)
+    os.write(file, bytes(2 * 1024 * 1024))
+    os.close(file)
+    os.close(folder)
+    assert quota.is_exceeded(os.getpid())
+    assert DiskQuota([str(own)], 1024 * 1024).is_exceeded(os.getpid())
+    quota.remove(uid=None, own=[str(own)])
+    assert list(own.iterdir()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
@@ -146,3 +147,37 @@ def test_a_file_that_grows_while_it_is_copied_is_copied_as_long_as_it_was(
         patch.setattr(os, "fstat", look_and_append)
         assert [about["size"] for about in seal(folder, copies=True)["files"].values()] == [4]
     assert file.read_bytes() == b"rows"
+
+
+def enter_user_namespace(uid: int) -> None:
+    libc = ctypes.CDLL(None)
+    libc.prctl(4, 1, 0, 0, 0)  # PR_SET_DUMPABLE: its own maps may be written
+    assert libc.unshare(0x10000000) == 0  # CLONE_NEWUSER
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
+    Path("/proc/self/gid_map").write_text(f"{uid} {uid} 1")
+
+
+def test_an_ordinary_user_seals_below_a_folder_of_another_of_its_groups(folder: Path, tmp_path: Path) -> None:
+    for path in (folder, folder / "part", folder / "part" / "rows", folder.parent, tmp_path):
+        os.chown(path, 4242, 4343)
+    for path in (folder / "part", folder, folder.parent):
+        path.chmod(0o2777)
+    record = folder.parents[1] / "seal.json"
+    above = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)  # pytest's own folders are closed to others
+    child = os.fork()
+    if child == 0:
+        try:
+            os.fchdir(above)
+            os.setgroups([4343])
+            os.setresgid(4242, 4242, 4242)
+            os.setresuid(4242, 4242, 4242)
+            enter_user_namespace(4242)
+            sealing.seal(["data/job-1"], record="./seal.json", copies=True)
+        finally:
+            os._exit(0)
+    os.close(above)
+    os.waitpid(child, 0)
+    found = json.loads(record.read_text())
+    assert (list(found["files"]), found["problems"]) == (["data/job-1/part/rows"], [])
+    assert (folder / "part" / "rows").stat().st_uid == 4242
