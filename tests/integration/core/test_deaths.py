@@ -90,10 +90,11 @@ def test_builds_outlive_the_death_of_web_and_have_their_effect_once(stack: Super
 
     for kill_all in (False, True):
         parent = stack.process_of("web")
-        killed = [parent] if kill_all else workers_of(parent)
-        for process in killed:
+        workers = workers_of(parent)
+        dying = [parent, *workers] if kill_all else workers
+        for process in [parent] if kill_all else workers:
             process.kill()
-        wait_until(lambda killed=killed: not any(process.lives for process in killed), seconds=30, every=0.01)
+        wait_until(lambda dying=dying: not any(process.lives for process in dying), seconds=30, every=0.01)
         assert is_healthy(stack)
 
     ended = [stack.wait_for_build(build, seconds=120) for build in builds]

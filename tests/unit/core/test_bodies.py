@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.factories.loops import run_loop
 from webapp.core.errors import TooLarge, Unavailable
 from webapp.core.web import bodies
 from webapp.core.web.bodies import Body, Buffers, Incoming, SenderGone, TooSlow
@@ -45,7 +46,7 @@ def keep(source: Incoming, folder: Path, *, buffers: Buffers | None = None) -> t
             body.close()
 
     try:
-        return asyncio.run(read())
+        return run_loop(read())
     finally:
         assert kept.held == 0
 

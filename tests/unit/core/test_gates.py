@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
+from tests.factories.loops import run_loop
 from webapp.core.web.gates import Gate, Overloaded
-
-T = TypeVar("T")
-
-
-def run_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Run a loop in a thread of its own: a browser's tests may have left theirs running in this one."""
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        return pool.submit(asyncio.run, work).result()
 
 
 def run(*, calls: int, gate: Gate, held: threading.Event) -> list[Any]:

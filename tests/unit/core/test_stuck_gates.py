@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from tests.factories.loops import run_loop
 from webapp.core import queries
 from webapp.core.queries import register_gate
 from webapp.core.web import gates
@@ -38,5 +39,5 @@ def test_a_gate_whose_threads_all_hang_is_seen_and_a_busy_one_is_not(monkeypatch
             assert check().state == "ok"
         await asyncio.gather(*calls)
 
-    asyncio.run(hang())
-    asyncio.run(be_busy())
+    run_loop(hang())
+    run_loop(be_busy())
