@@ -203,6 +203,11 @@ class UploadManifest:
     branch: str
     build_branch: str
     result_path: str
+    delimiter: str = ""
+    """Of a CSV file; found from its first line where it is empty."""
+    has_header: bool = True
+    types: Mapping[str, str] = field(default_factory=dict)
+    """Columns whose Iceberg types somebody chose."""
 
 
 @dataclass(frozen=True)
@@ -287,12 +292,16 @@ class SideRef:
 
 @dataclass(frozen=True)
 class SparkAccess:
-    """A Spark session of one's own, and a folder that Spark reads and the process writes."""
+    """A Spark session of one's own, and a folder that Spark reads and the process writes.
+
+    Where there is an `answer`, Spark is not to be asked before that file is there: it holds why there is no Spark, or nothing.
+    """
 
     remote: str
     owner: str
     session_id: str
     folder: str
+    answer: str = ""
 
 
 @dataclass(frozen=True)
@@ -418,6 +427,42 @@ class RowsRequest:
     sort: str
     q: str
     scanned_rows: int
+
+
+@dataclass(frozen=True)
+class SampleRequest:
+    """The beginning of a file that somebody sent, for `read`."""
+
+    location: str
+    format: Literal["csv", "jsonl", "parquet"]
+    shown: int
+    """Rows."""
+    delimiter: str = ""
+    has_header: bool = True
+
+
+ExportFormat = Literal["csv", "parquet"]
+
+
+@dataclass(frozen=True)
+class ExportedValue:
+    """One column of an export: the values of a stored column at one end."""
+
+    side: Literal["before", "after"]
+    name: str
+    path: tuple[str, ...]
+    """The stored column, then fields inside it."""
+    is_text: bool
+
+
+@dataclass(frozen=True)
+class RowExport:
+    """All rows of a stored row diff as one file, for `artifact`."""
+
+    format: ExportFormat
+    values: tuple[ExportedValue, ...]
+    columns: tuple[tuple[int, str], ...]
+    """Indexes of the diff's columns and their names."""
 
 
 ReadFailure = Literal["damaged", "beyond", "memory"]

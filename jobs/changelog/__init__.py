@@ -9,6 +9,7 @@ from pyiceberg.table import Table
 
 from jobs.changelog import identifier, net
 from jobs.changelog.apply import apply_changelog
+from jobs.changelog.marks import make_marks, mark_schema
 from jobs.changelog.plan import ORDINAL, TYPE, ChangelogPlan, Images, plan_changelog
 from jobs.changelog.rows import Source, connect, listed
 
@@ -48,4 +49,4 @@ def compute_changelog(plan: ChangelogPlan) -> pa.Table:
         query = f"SELECT {listed(names)}, changelog__change AS {TYPE}, CAST(changelog__ordinal AS INTEGER) AS {ORDINAL} FROM {relation}"
         found = connection.sql(f"{query} {order}").to_arrow_table()
     fields = [*plan.table.schema().as_arrow(), pa.field(TYPE, pa.string()), pa.field(ORDINAL, pa.int32())]
-    return found.cast(pa.schema(fields))
+    return found.cast(mark_schema(pa.schema(fields), make_marks(keys)))

@@ -8,11 +8,13 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.table import Table
 from pyiceberg.types import NestedField, StructType
 
 from jobs.changelog import errors
 from jobs.changelog.keys import Key, names_of, resolve_keys
+from jobs.changelog.marks import ReadKeys, check_keys, read_marks
 from jobs.changelog.plan import ORDINAL, TYPE
 from jobs.changelog.rows import Source, as_key_columns, connect, key_columns, key_values, listed, same_key
 from jobs.engine.fields import quote
@@ -28,16 +30,25 @@ _UPSERTS = "FROM log WHERE changelog__change IN ('INSERT', 'UPDATE_AFTER')"
 
 
 def apply_changelog(
-    table: Table, changes: pa.Table, keys: Sequence[str], *, from_empty: bool, job_id: str = ""
+    table: Table,
+    changes: pa.Table,
+    keys: Sequence[str],
+    *,
+    from_empty: bool,
+    job_id: str = "",
+    read: ReadKeys = (),
 ) -> Written | None:
     """Upsert INSERT and UPDATE_AFTER, delete DELETE; None where there was nothing to apply.
 
     UPDATE_BEFORE is an image, not an action. Columns of the destination that the changes lack keep their values, and get
-    their default in new rows. With `from_empty` the destination starts without rows.
+    their default in new rows. With `from_empty` the destination starts without rows. `read` has the keys of the
+    changelogs that the job has read, for changes that do not say with which they were made.
     """
     data = changes.select(list_data(changes.column_names))
     found = resolve_log_keys(keys, list_paths(data.schema, _arrow_parts))
     kept = check_columns(changes.column_names, found, table, from_empty=from_empty)
+    possible_keys = read if _looks_read(changes) else ()
+    check_keys(found, read_marks(changes.schema), columns=data.column_names, read=possible_keys)
     _check_names(table, data.column_names)
     stored = check_types(data.schema, table, kept)
     with _refusing():
@@ -50,6 +61,14 @@ def apply_changelog(
         if not kept:
             return _write_first(connection, table, stored, from_empty=from_empty, job_id=job_id)
         return _merge(connection, table, stored, found, job_id=job_id)
+
+
+def _looks_read(changes: pa.Table) -> bool:
+    """Whether changes were hardly made by hand: they are numbered, or tell updates, for which an INSERT would do."""
+    if ORDINAL in changes.column_names:
+        return True
+    updates = pc.starts_with(changes[TYPE].cast(pa.string()), "UPDATE_")
+    return bool(pc.any(updates).as_py())
 
 
 @contextmanager

@@ -57,6 +57,22 @@ def several_rows(keys: Sequence[str]) -> Exception:
     return Exception(f"apply_changelog failed: multiple rows in destination table match key {list(keys)!r}")
 
 
+def other_keys(keys: Sequence[str], original: Sequence[str]) -> Exception:
+    """A changelog is applied by other keys than it was made with: rows that changed in them would stay."""
+    return cannot_apply(
+        f"the changelog was made with identifier columns {list(original)!r}, not {list(keys)!r}: give the same to both"
+    )
+
+
+def keys_of_none_read(keys: Sequence[str], read: Sequence[Sequence[str]]) -> Exception:
+    """Changes that look like a changelog that the job has read are applied by other keys than those of any."""
+    names = " or ".join(dict.fromkeys(repr(list(columns)) for columns in read))
+    return cannot_apply(
+        f"the changelog that this job has read was made with identifier columns {names}, not {list(keys)!r}: give the "
+        "same to both; changes of your own have no _change_ordinal, and say INSERT in place of UPDATE_AFTER"
+    )
+
+
 def cannot_apply(why: str) -> Exception:
     """Any other reason."""
     return Exception(f"apply_changelog failed: {why}")

@@ -13,7 +13,9 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 from jobs.changelog import errors
 from jobs.changelog.apply import TYPES, check_columns, check_types, list_data, resolve_log_keys, widen_schema
 from jobs.changelog.keys import names_of
-from jobs.changelog.plan import TYPE
+from jobs.changelog.marks import check_keys
+from jobs.changelog.plan import ORDINAL, TYPE
+from jobs.changelog.spark import read_frame_marks
 from jobs.engine import tables
 from jobs.engine.paths import list_paths
 from jobs.engine.spark import quote, same_key
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
 
     from jobs.changelog.keys import Key
+    from jobs.changelog.marks import ReadKeys
 
 _CHANGE = "changelog__change"
 _UPSERTS = ("INSERT", "UPDATE_AFTER")
@@ -42,16 +45,24 @@ class _Log:
 
 
 def merge_changelog(
-    session: SparkSession, table: Table, changes: DataFrame, keys: Sequence[str], *, name: str, from_empty: bool
+    session: SparkSession,
+    table: Table,
+    changes: DataFrame,
+    keys: Sequence[str],
+    *,
+    name: str,
+    from_empty: bool,
+    read: ReadKeys = (),
 ) -> int | None:
     """Upsert INSERT and UPDATE_AFTER, delete DELETE, as one snapshot of the table called `name`.
 
     Returns the number of changes; None where there was nothing to apply. With `from_empty` the destination starts
-    without rows. The changes are computed once, and kept by Spark.
+    without rows. The changes are computed once, and kept by Spark. `read` is as in `apply_changelog`.
     """
     data = list_data(changes.columns)
     found = resolve_log_keys(keys, list_paths((changes.schema[column] for column in data), _spark_parts))
     kept = check_columns(changes.columns, found, table, from_empty=from_empty)
+    check_keys(found, read_frame_marks(changes), columns=data, read=read if ORDINAL in changes.columns else ())
     stored = check_types(to_arrow_schema(StructType([changes.schema[column] for column in data])), table, kept)
     columns = [F.col(quote(column)).alias(column) for column in data]
     kept_by_spark = changes.select(*columns, F.col(TYPE).cast("string").alias(_CHANGE)).localCheckpoint()

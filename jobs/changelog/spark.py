@@ -14,11 +14,12 @@ from pyspark.sql.window import Window
 
 from jobs.changelog import errors
 from jobs.changelog.keys import names_of
+from jobs.changelog.marks import make_marks
 from jobs.changelog.plan import ORDINAL, TYPE
 from jobs.engine import spark
 from jobs.engine.listing import Listing
 from jobs.engine.paths import field_parts
-from jobs.engine.spark import SparkSource, groupable, is_own_group, same_key, union
+from jobs.engine.spark import SparkSource, groupable, is_own_group, quote, same_key, union
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
 
     from jobs.changelog.keys import Key
+    from jobs.changelog.marks import Marks
     from jobs.changelog.plan import ChangelogPlan
 
 _CHANGE, _ORDINAL, _COPIES = "c_change", "c_ordinal", "c_copies"
@@ -46,6 +48,21 @@ def spark_changelog(plan: ChangelogPlan, session: SparkSession, listing: Listing
     With keys their rows are compared at once, to refuse doubled keys, and kept by Spark.
     """
     return _Changelog(plan, session, listing).told()
+
+
+def mark_frame(frame: DataFrame, marks: Marks) -> DataFrame:
+    """Add metadata to the columns of a DataFrame."""
+    return frame.select(
+        *(
+            F.col(quote(name)).alias(name, metadata=marks[name]) if name in marks else F.col(quote(name))
+            for name in frame.columns
+        )
+    )
+
+
+def read_frame_marks(frame: DataFrame) -> Marks:
+    """Return the metadata of a DataFrame's columns."""
+    return {field.name: field.metadata for field in frame.schema.fields if field.metadata}
 
 
 class _Changelog:
@@ -197,7 +214,8 @@ class _Changelog:
 
     def _named(self, told: DataFrame) -> DataFrame:
         columns = [F.col(name).alias(field.name) for name, field in zip(self._columns, self._fields, strict=True)]
-        return told.select(*columns, F.col(_CHANGE).alias(TYPE), F.col(_ORDINAL).alias(ORDINAL))
+        named = told.select(*columns, F.col(_CHANGE).alias(TYPE), F.col(_ORDINAL).alias(ORDINAL))
+        return mark_frame(named, make_marks(self._plan.keys))
 
 
 def _change() -> Column:

@@ -10,6 +10,7 @@
 `summary.json`     the counts; written last, so its presence means that the artifact is whole.
 `first/`           the same for the first rows by key alone (all, where they are few), whole long before the rest is:
                    rows.parquet, schema.json, and summary.json with the counts of the whole diff.
+`numbers/`         lists of numbers of rows, by what pages asked for; the web's own (webapp/pulls/diffs/numbers.py).
 `progress.json`    rewritten while the diff runs: phase, and counts as soon as they are known.
 """
 
@@ -41,7 +42,8 @@ ROWS, SCHEMA, STATISTICS, SUMMARY, PROGRESS = (
     "progress.json",
 )
 FIRST, FIRST_ROWS = "first", 200
-_SMALL_GROUP, _LARGE_GROUP, _LARGE_ROWS = 8_192, 65_536, 1_000_000
+ROW_GROUP = 8_192
+"""A page in another order than by key reads a group for each of its rows, and so must be small."""
 
 
 @dataclass
@@ -138,8 +140,3 @@ def match_value(pair: Pair) -> str:
         left, right = comparable(pair.before.type, pair.after.type, pair.value("b"), pair.value("a"))
         return f"coalesce({left}, {right})"
     return pair.value("b" if pair.after is None else "a")
-
-
-def row_group_size(rows: int) -> int:
-    """Small groups make a page cheap to read; a huge diff needs a short footer more."""
-    return _SMALL_GROUP if rows <= _LARGE_ROWS else _LARGE_GROUP

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from jobs.engine.columns import Pair
 
+_CHANGE = "ENUM('deleted', 'inserted', 'updated')"
+"""A byte a row, in the order of the words."""
 _WEIGHTS = {"b": "-1", "a": "1"}
 """What a row of each end counts in the net changes."""
 
@@ -118,7 +120,8 @@ class Changes(Keys):
             have = "a" if change == "inserted" else "b"
             values = self._outputs(columns, have)
             self.connection.execute(
-                f"CREATE OR REPLACE TEMP TABLE changes AS SELECT '{change}' AS change, 1::BIGINT AS copies{values} FROM {source}"
+                f"CREATE OR REPLACE TEMP TABLE changes AS SELECT '{change}'::{_CHANGE} AS change, 1::BIGINT AS copies{values} "
+                f"FROM {source}"
             )
             return
         matches = " AND ".join(
@@ -129,8 +132,8 @@ class Changes(Keys):
         names = "".join(f", {name}" for name, _ in columns)
         target = "CREATE OR REPLACE TEMP TABLE changes AS" if is_first else "INSERT INTO changes"
         self.connection.execute(
-            f"{target} SELECT CASE WHEN b.here IS NULL THEN 'inserted' "
-            "WHEN a.here IS NULL THEN 'deleted' ELSE 'updated' END AS change, 1::BIGINT AS copies"
+            f"{target} SELECT CAST(CASE WHEN b.here IS NULL THEN 'inserted' "
+            f"WHEN a.here IS NULL THEN 'deleted' ELSE 'updated' END AS {_CHANGE}) AS change, 1::BIGINT AS copies"
             f"{names} FROM (SELECT {self._own(columns, 'b')} true AS here FROM {before}) b "
             f"FULL OUTER JOIN (SELECT {self._own(columns, 'a')} true AS here FROM {after}) a ON {matches} "
             f"WHERE CASE WHEN nextval('pairs') > 0 THEN {differs} END"
@@ -177,7 +180,7 @@ class Changes(Keys):
         sides = self._sides()
         if not sides:
             self.connection.execute(
-                f"CREATE TEMP TABLE {table} AS SELECT '' AS change, 1::BIGINT AS copies{empty} WHERE false"
+                f"CREATE TEMP TABLE {table} AS SELECT NULL::{_CHANGE} AS change, 1::BIGINT AS copies{empty} WHERE false"
             )
             return
         groups, rest = self._net_columns(columns)
@@ -195,8 +198,8 @@ class Changes(Keys):
         )
         names = ", ".join(groups)
         self.connection.execute(
-            f"CREATE TEMP TABLE {table} AS SELECT CASE WHEN total < 0 THEN 'deleted' ELSE 'inserted' END AS change, "
-            f"abs(total)::BIGINT AS copies{values} FROM (SELECT {names}, sum(weight) AS total{chosen} "
+            f"CREATE TEMP TABLE {table} AS SELECT CAST(CASE WHEN total < 0 THEN 'deleted' ELSE 'inserted' END AS {_CHANGE}) "
+            f"AS change, abs(total)::BIGINT AS copies{values} FROM (SELECT {names}, sum(weight) AS total{chosen} "
             f"FROM ({' UNION ALL '.join(parts)}) GROUP BY {names} HAVING sum(weight) <> 0)"
         )
 

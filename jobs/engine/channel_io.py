@@ -62,11 +62,11 @@ class ChannelFileIO(FileIO):  # type: ignore[misc]
             self._is_heard = True
         return question
 
-    def answer(self, body: Mapping[str, Any]) -> None:
+    def answer(self, body: Mapping[str, Any], payload: bytes = b"") -> None:
         """Answer the web's question."""
         with self._speaking:
             self._is_heard = False
-            self._channel.send(body)
+            self._channel.send(body, payload=payload)
 
 
 class ChannelInput(InputFile):  # type: ignore[misc]

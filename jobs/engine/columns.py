@@ -69,6 +69,16 @@ class Pair:
         return self.before is not None and self.after is not None and self.before.id == self.after.id
 
     @property
+    def is_one_type(self) -> bool:
+        """Whether both ends have one field of one type, so that of equal values the same can be told."""
+        return (
+            self.same_field
+            and self.before is not None
+            and self.after is not None
+            and self.before.type == self.after.type
+        )
+
+    @property
     def unreadable(self) -> bool:
         """A type that no executor holds exactly, such as `variant`: said so, never called equal."""
         if self.outer is not None and self.outer.unreadable:

@@ -11,8 +11,9 @@ import duckdb
 
 from jobs.engine import artifact, statistics
 from jobs.engine.changes import Changes
+from jobs.engine.decoded import check_decoded
 from jobs.engine.errors import DiskLimitError, MemoryLimitError, UnreadableTableError
-from jobs.engine.fields import literal
+from jobs.engine.fields import Primitive, holds, literal
 from jobs.engine.lineage import count_versions
 from jobs.engine.planner import plan_diff
 from jobs.engine.router import Decision
@@ -21,6 +22,8 @@ from jobs.protocol import DiffRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from jobs.engine.columns import Pair
 
     Reduce = Callable[["Embedded"], Decision]
 
@@ -64,21 +67,21 @@ class Embedded(Changes):
             rows=self.plan.rows,
             executor="embedded",
         )
+        check_decoded(self, with_rows=self.reduce is None)
         if self.plan.bytes >= _LARGE_BYTES:
             self.progress.enter("comparing", by_row_ids=count_versions(self))
         if self.reduce is not None:
             self.decision = self.reduce(self)
             self.progress.enter("comparing", executor=self.decision.executor)
+            if self.decision.executor == "embedded":
+                check_decoded(self, with_rows=True)
         self._create_views()
         mode, trouble = self._compare()
         summary = self._summary(mode, trouble)
         self.progress.enter("writing", summary=summary)
         self._write_artifact(mode, summary)
         self.progress.enter("statistics")
-        found = statistics.collect(
-            self, rows=summary["before_rows"] + summary["after_rows"], matches=summary["columns"]
-        )
-        artifact.write_json(self.folder / artifact.STATISTICS, found)
+        artifact.write_json(self.folder / artifact.STATISTICS, statistics.collect(self, summary))
         self.progress.enter("ready")
         summary["timings_s"] = self.progress.timings
         artifact.write_json(self.folder / artifact.SUMMARY, summary)
@@ -165,49 +168,87 @@ class Embedded(Changes):
         first.chmod(0o777)  # whoever owns the artifact removes it, and need not be the user of this process
         is_small = rows * len(artifact.stored_columns(self.plan.pairs)) <= _FEW_VALUES
         shown = rows if is_small else min(artifact.FIRST_ROWS, rows)
-        self._write_rows(mode, first, shown)
+        self._write_rows(mode, first, shown, summary["columns"])
         shutil.copyfile(self.folder / artifact.SCHEMA, first / artifact.SCHEMA)
         artifact.write_json(first / artifact.SUMMARY, {**summary, "stored_rows": shown})
         if is_small:
             (self.folder / artifact.ROWS).hardlink_to(first / artifact.ROWS)
         else:
-            self._write_rows(mode, self.folder, rows)
+            self._write_rows(mode, self.folder, rows, summary["columns"])
 
-    def _write_rows(self, mode: str, folder: Path, rows: int) -> None:
+    def _write_rows(self, mode: str, folder: Path, rows: int, matches: list[dict[str, Any]]) -> None:
         """Store the first so many changed rows by key."""
         pairs = self.plan.pairs
         stored = ", ".join(name for name, _ in artifact.stored_columns(pairs))
         keys = self.key_pairs if mode == "identifier" else []
         matched = ", ".join(f"{artifact.match_value(pair)} AS k{i}" for i, pair in enumerate(keys))
-        tests = [f"CASE WHEN {self.differs(pair)} THEN {pair.index} END" for pair in self.value_pairs]
+        differing = {match["index"] for match in matches if match["changed"]}
+        tests = [
+            f"CASE WHEN {self.differs(pair)} THEN {pair.index} END"
+            for pair in self.value_pairs
+            if pair.index in differing
+        ]
         changed = (
             f"CASE WHEN change = 'updated' THEN list_filter([{', '.join(tests)}], lambda x: x IS NOT NULL) ELSE [] END"
-            if tests and mode == "identifier"
+            if tests
             else "[]"
         )
-        chosen = ", ".join(part for part in (matched, stored) if part)
-        outputs = f"change, copies, CAST({changed} AS SMALLINT[]) AS changed" + (f", {chosen}" if chosen else "")
-        names = ", ".join(part for part in (", ".join(f"k{i}" for i in range(len(keys))), stored) if part)
+        chosen = "".join(f", {part}" for part in (matched, stored) if part)
+        # what is made of a row is made when its place is known: few are among the first, and sorted rows stay narrow
+        packed, unpacked = self._pack(matches)
+        ordered = f"SELECT change, copies{packed} FROM changes ORDER BY {self._order(mode)} LIMIT {rows}"
         target = folder / f".{artifact.ROWS}"
         self.connection.execute("SET preserve_insertion_order = true")
         self.connection.execute(
-            f"COPY (SELECT row_number() OVER () AS n, change, copies, changed{', ' + names if names else ''} FROM "
-            f"(SELECT {outputs} FROM changes ORDER BY {self._order(mode)} LIMIT {rows})) "
-            f"TO {literal(str(target))} (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, "
-            f"ROW_GROUP_SIZE {artifact.row_group_size(rows)})"
+            f"COPY (SELECT row_number() OVER () AS n, change, copies, CAST({changed} AS SMALLINT[]) AS changed{chosen} "
+            f"FROM (SELECT change, copies{unpacked} FROM ({ordered}))) "
+            f"TO {literal(str(target))} (FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd, COMPRESSION_LEVEL 1, "
+            f"ROW_GROUP_SIZE {artifact.ROW_GROUP})"
         )
         self.connection.execute("SET preserve_insertion_order = false")
         target.replace(folder / artifact.ROWS)
 
+    def _pack(self, matches: list[dict[str, Any]]) -> tuple[str, str]:
+        """SQL of the stored values to sort, in which those that both ends share are there once, and of all out of them."""
+        shared = {
+            f"{side}{pair.index}"
+            for pair in self.unchanged_pairs(matches)
+            # two zeros are equal and not the same
+            if pair.before is not None and not holds(pair.before.type, Primitive, "float", "double")
+            for side in "ba"
+        }
+        packed, unpacked = [], []
+        for name, _ in artifact.stored_columns(self.plan.pairs):
+            if name not in shared:
+                packed.append(name)
+                unpacked.append(name)
+                continue
+            index = name[1:]
+            if name[0] == "b":
+                packed.append(f"CASE WHEN change = 'deleted' THEN b{index} ELSE a{index} END AS v{index}")
+            lacking = "inserted" if name[0] == "b" else "deleted"
+            unpacked.append(f"CASE WHEN change <> '{lacking}' THEN v{index} END AS {name}")
+        return "".join(f", {part}" for part in packed), "".join(f", {part}" for part in unpacked)
+
+    def unchanged_pairs(self, matches: list[dict[str, Any]]) -> list[Pair]:
+        """The columns of one type that have equal values at both ends of every row that both have."""
+        differing = {match["index"] for match in matches if match["changed"]}
+        return [
+            pair
+            for pair in self.plan.pairs
+            if pair.compared and pair.index not in differing and pair.is_one_type and not self.tolerance(pair)
+        ]
+
     def _order(self, mode: str) -> str:
-        """By key; without one by the asked key columns that exist, then the compared columns."""
+        """By key, which no two rows share; without one by its columns that exist, the compared ones, and the change."""
         if mode == "identifier":
-            chosen = self.key_pairs
+            chosen, rest = self.key_pairs, []
         else:
             first = [pair for pair in self.key_pairs if not pair.unreadable]
-            rest = [pair for pair in self.plan.pairs if not pair.unreadable and pair not in first]
-            chosen = [*first, *sorted(rest, key=lambda pair: not pair.compared)][:_SORT_COLUMNS]
-        return ", ".join([*(f"{artifact.match_value(pair)} NULLS LAST" for pair in chosen), "change"])
+            others = [pair for pair in self.plan.pairs if not pair.unreadable and pair not in first]
+            chosen = [*first, *sorted(others, key=lambda pair: not pair.compared)][:_SORT_COLUMNS]
+            rest = ["change"]
+        return ", ".join([*(f"{artifact.match_value(pair)} NULLS LAST" for pair in chosen), *rest])
 
 
 def run_diff(request: DiffRequest, *, on_connect: Any = None, reduce: Reduce | None = None) -> dict[str, Any]:

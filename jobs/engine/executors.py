@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from threading import Thread
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from pyiceberg.table import StaticTable
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from jobs.protocol import DiffRequest, SparkAccess
 
 _LONGEST = 200
+_LOOK_SECONDS = 0.2
 
 
 @dataclass
@@ -35,6 +37,7 @@ class Executors:
     _session: SparkSession | None = None
     _compared: Compared | None = None
     _ending: Thread | None = None
+    _stopped: Event = field(default_factory=Event)
 
     def __call__(self, diff: Embedded) -> Decision:
         """Choose; have Spark reduce the rows if it is chosen, and do without it if it fails."""
@@ -50,6 +53,7 @@ class Executors:
 
         In a thread of its own, for the server may not answer.
         """
+        self._stopped.set()
         session = self._session
         if session is not None and (self._ending is None or not self._ending.is_alive()):
             self._ending = Thread(target=interrupt_session, args=[session], daemon=True)
@@ -84,7 +88,9 @@ class Executors:
         import grpc
         from pyspark.errors import PySparkException
 
-        diff.progress.enter("comparing", executor="spark")
+        diff.progress.enter("comparing", executor="spark", wants_spark=bool(access.answer))
+        if refusal := self._wait_for_turn(access.answer):
+            return Decision("embedded", f"Spark is not free ({refusal}), although {decision.reason}")
         try:
             self._session = connect(access.remote, job_id=access.owner, session_id=access.session_id)
             configure(self._session, {"spark.sql.session.timeZone": "UTC"})
@@ -95,6 +101,13 @@ class Executors:
             words = " ".join(describe(error).split())[:_LONGEST]
             return Decision("embedded", f"Spark failed ({words}), although {decision.reason}")
         return decision
+
+    def _wait_for_turn(self, answer: str) -> str:
+        """Wait until the caller says that Spark is free; return why it is not."""
+        while answer and not Path(answer).exists():
+            if self._stopped.wait(_LOOK_SECONDS):
+                return "the comparison is stopped"
+        return Path(answer).read_text(encoding="utf-8") if answer else ""
 
 
 def compare_by(session: SparkSession, diff: Embedded, *, folder: str, fetch: Fetch | None = None) -> Compared:

@@ -11,7 +11,9 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +23,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.schema import Schema
+
+from jobs.engine.file_types import BY_ICEBERG, Misfit, cast_batches, check_names, check_texts, read_raw, type_schema
 
 MEMORY_LIMIT = "1GB"
 BATCH_ROWS = 65_536
@@ -37,6 +41,7 @@ PARQUET_ROWS = 8_192
 """Rows that are decoded at a time: fewer than of text, since each may be larger than the whole file."""
 _BATCH_BYTES = 16 * 1024 * 1024
 SAMPLED_ROWS = 64
+SHOWN_CHARACTERS = 200
 _SEPARATORS = (",", ";", "\t", "|")
 _MISSING = ("NA", "N/A", "NULL", "null", "NaN", "nan", r"\N")
 # the first that fits all values of a column wins; each as (DuckDB type, what a text must look like)
@@ -53,17 +58,17 @@ _KINDS = (
 )
 _TOO_LONG = r"[+-]?[0-9]{16,}"
 """Digits that a double would round: kept as text unless they fit a whole number."""
-_BY_ICEBERG = {
-    "boolean": "BOOLEAN",
-    "int": "INTEGER",
-    "long": "BIGINT",
-    "float": "FLOAT",
-    "double": "DOUBLE",
-    "date": "DATE",
-    "timestamp": "TIMESTAMP",
-    "timestamptz": "TIMESTAMPTZ",
-    "string": "VARCHAR",
-}
+
+
+@dataclass(frozen=True)
+class CsvFormat:
+    """How to read a CSV file, where somebody said so."""
+
+    delimiter: str = ""
+    """One character; found from the first line where it is empty."""
+    has_header: bool = True
+    types: Mapping[str, str] = field(default_factory=dict)
+    """Column → Iceberg type; the others' types come from the whole file."""
 
 
 class FileError(ValueError):
@@ -101,29 +106,82 @@ class Source:
 # --- CSV ------------------------------------------------------------------------------------------
 
 
-def read_csv(path: Path, known: Schema) -> Source:
-    """Open a CSV file with a header line; `known` are the columns of a table that it is appended to."""
+def read_csv(path: Path, known: Schema, form: CsvFormat = CsvFormat()) -> Source:
+    """Open a CSV file; `known` are the columns of a table that it is appended to."""
     _check_not_empty(path)
-    separator, names = _read_header(path)
+    separator, names = _read_header(path, form)
     connection = _connect()
+    source = _csv_source(path, separator, names, form)
+    explain = partial(_csv_error, path, separator, len(names))
+    try:
+        rows, kinds, missing = _infer(connection, source, names)
+        if rows == 0:
+            raise FileError("the file has a header and no rows", code="empty_file")
+        with _refusing_misfits():
+            check_names(form.types, names)
+            texts = {name: _value(name, _MISSING) for name in form.types}
+            check_texts(connection, source, texts, form.types)
+    except duckdb.Error as error:
+        raise explain(error) from None
+    kinds = _suit(connection, source, names=names, kinds=kinds, missing=missing, known=known)
+    cast = ", ".join(
+        _cast(name, BY_ICEBERG[form.types[name]], _MISSING) if name in form.types else _cast(name, kind, missing)
+        for name, kind in zip(names, kinds, strict=True)
+    )
+    return _stream(connection, f"SELECT {cast} FROM {source}", rows, explain)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The beginning of a file, for somebody to look at before it is loaded."""
+
+    columns: Sequence[tuple[str, str]]
+    """Names with the types that these rows suggest, in Iceberg's words for CSV."""
+    rows: Sequence[Sequence[str | None]]
+    delimiter: str = ""
+
+
+def sample_csv(path: Path, form: CsvFormat, *, shown: int) -> Sample:
+    """Read the first rows of a CSV file as texts, and find their types.
+
+    Raises:
+        FileError: these rows cannot be read.
+
+    """
+    _check_not_empty(path)
+    separator, names = _read_header(path, form)
+    source = f"(SELECT * FROM {_csv_source(path, separator, names, form)} LIMIT {SAMPLE_ROWS})"
+    with _connect() as connection:
+        try:
+            _, kinds, _ = _infer(connection, source, names)
+            rows = connection.execute(f"SELECT * FROM {source} LIMIT {int(shown)}").fetchall()
+        except duckdb.Error as error:
+            raise _csv_error(path, separator, len(names), error) from None
+    words = {kind: word for word, kind in BY_ICEBERG.items()}
+    return Sample(
+        list(zip(names, (words[kind] for kind in kinds), strict=True)), [_cut(row) for row in rows], separator
+    )
+
+
+def _csv_source(path: Path, separator: str, names: Sequence[str], form: CsvFormat) -> str:
     columns = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in names)
-    source = (
-        f"read_csv({_text(str(path))}, auto_detect=false, header=true, delim={_text(separator)}, quote='\"', "
+    header = "true" if form.has_header else "false"
+    return (
+        f"read_csv({_text(str(path))}, auto_detect=false, header={header}, delim={_text(separator)}, quote='\"', "
         f"escape='\"', strict_mode=true, null_padding=false, max_line_size={MAX_LINE_BYTES}, "
         f"buffer_size={BUFFER_BYTES}, columns={{{columns}}})"
     )
+
+
+@contextmanager
+def _refusing_misfits() -> Iterator[None]:
     try:
-        rows, kinds, missing = _infer(connection, source, names)
-    except duckdb.Error as error:
-        raise _csv_error(path, separator, len(names), error) from None
-    if rows == 0:
-        raise FileError("the file has a header and no rows", code="empty_file")
-    kinds = _suit(connection, source, names=names, kinds=kinds, missing=missing, known=known)
-    cast = ", ".join(_cast(name, kind, missing) for name, kind in zip(names, kinds, strict=True))
-    return _stream(connection, f"SELECT {cast} FROM {source}", rows, partial(_csv_error, path, separator, len(names)))
+        yield
+    except Misfit as error:
+        raise FileError(str(error), code="type") from None
 
 
-def _read_header(path: Path) -> tuple[str, list[str]]:
+def _read_header(path: Path, form: CsvFormat) -> tuple[str, list[str]]:
     with path.open("rb") as file:
         first = file.readline(MAX_LINE_BYTES)
     try:
@@ -132,12 +190,14 @@ def _read_header(path: Path) -> tuple[str, list[str]]:
         raise FileError("the file is not UTF-8 text", code="broken_row", line=1) from None
     if "\0" in text:
         raise FileError("this is not a CSV file", code="broken_file", line=1)
-    separator = max(_SEPARATORS, key=lambda mark: (text.count(mark), -_SEPARATORS.index(mark)))
+    separator = form.delimiter or max(_SEPARATORS, key=lambda mark: (text.count(mark), -_SEPARATORS.index(mark)))
     try:
         names = [name.strip() for name in next(csv.reader([text], delimiter=separator, strict=True), [])]
     except csv.Error as error:
         raise FileError(f"the header cannot be read: {error}", code="broken_row", line=1) from None
     _check_width(len(names))
+    if not form.has_header:
+        return separator, [f"column_{number}" for number in range(1, len(names) + 1)]
     seen: dict[str, str] = {}
     for number, name in enumerate(names, 1):
         if not name:
@@ -214,7 +274,7 @@ def _suit(
     known: Schema,
 ) -> list[str]:
     """Prefer the types of the table that is appended to, where every value fits them."""
-    table = {field.name: _BY_ICEBERG.get(str(field.field_type)) for field in known.fields}
+    table = {field.name: BY_ICEBERG.get(str(field.field_type)) for field in known.fields}
     suited = []
     for name, kind in zip(names, kinds, strict=True):
         wanted = table.get(name)
@@ -284,15 +344,12 @@ def _undecodable_line(path: Path) -> int:
 # --- JSON lines -----------------------------------------------------------------------------------
 
 
-def read_json_lines(path: Path, known: Schema) -> Source:
-    """Open a file with one JSON object on each line."""
+def read_json_lines(path: Path, known: Schema, types: Mapping[str, str] | None = None) -> Source:
+    """Open a file with one JSON object on each line; `types` are those that somebody chose, by column."""
     _check_not_empty(path)
     _check_first_object(path)
     connection = _connect()
-    source = (
-        f"read_json({_text(str(path))}, format='newline_delimited', records=true, sample_size=-1, "
-        f"map_inference_threshold=-1, maximum_object_size={MAX_LINE_BYTES})"
-    )
+    source = _json_source(path, sampled="-1")
     try:
         described = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
         counted = connection.execute(f"SELECT count(*) FROM {source}").fetchall()[0]
@@ -301,12 +358,79 @@ def read_json_lines(path: Path, known: Schema) -> Source:
     except duckdb.Error as error:
         raise _json_error(path, error) from None
     _check_width(len(described))
-    table = {field.name: _BY_ICEBERG.get(str(field.field_type)) for field in known.fields}
-    cast = ", ".join(_json_cast(name, kind, table.get(name)) for name, kind, *_ in described)
+    table = {field.name: BY_ICEBERG.get(str(field.field_type)) for field in known.fields}
+    kinds = {name: kind for name, kind, *_ in described}
+    words = types or {}
+    cast = ", ".join(
+        _cast(name, BY_ICEBERG[words[name]], ()) if name in words else _json_cast(name, kind, table.get(name))
+        for name, kind in kinds.items()
+    )
     try:
+        if words:
+            source = _choose_json(connection, path, source, kinds, words)
         return _stream(connection, f"SELECT {cast} FROM {source}", int(counted[0]), partial(_json_error, path))
     except duckdb.Error as error:
         raise _json_error(path, error) from None
+
+
+def _choose_json(
+    connection: duckdb.DuckDBPyConnection, path: Path, source: str, names: Iterable[str], words: Mapping[str, str]
+) -> str:
+    """Return, as SQL, the file with the texts of the columns that somebody chose a type for.
+
+    What DuckDB has made of them already may have lost something: digits, or how a date was written.
+    """
+    with _refusing_misfits():
+        check_names(words, names)
+    columns = ", ".join(f"{_text(name)}: 'JSON'" for name in words)
+    raw = read_raw(
+        f"read_json({_text(str(path))}, format='newline_delimited', records=true, maximum_object_size={MAX_LINE_BYTES}, "
+        f"columns={{{columns}}})",
+        words,
+    )
+    for name in words:
+        counts = [connection.execute(f"SELECT count({_name(name)}) FROM {each}").fetchall() for each in (source, raw)]
+        if counts[0] != counts[1]:
+            message = (
+                f"column {name!r} has a key that differs from another one only in case: leave its type to the file"
+            )
+            raise FileError(message, code="type")
+    with _refusing_misfits():
+        check_texts(connection, raw, {name: _name(name) for name in words}, words)
+    rest = ", ".join(_name(name) for name in names if name not in words)
+    return f"((SELECT {rest} FROM {source}) POSITIONAL JOIN {raw})" if rest else raw
+
+
+def sample_json_lines(path: Path, *, shown: int) -> Sample:
+    """Read the first objects of a file with one on each line.
+
+    Raises:
+        FileError: they cannot be read.
+
+    """
+    _check_not_empty(path)
+    _check_first_object(path)
+    source = _json_source(path, sampled=str(SAMPLE_ROWS))
+    with _connect() as connection:
+        try:
+            described = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+            _check_width(len(described))
+            texts = ", ".join(f"CAST({_name(name)} AS VARCHAR)" for name, *_ in described)
+            rows = connection.execute(f"SELECT {texts} FROM {source} LIMIT {int(shown)}").fetchall()
+        except duckdb.OutOfMemoryException:
+            raise
+        except duckdb.Error as error:
+            raise _json_error(path, error) from None
+    words = {kind: word for word, kind in BY_ICEBERG.items()} | {"TIMESTAMP WITH TIME ZONE": "timestamptz"}
+    return Sample([(name, words.get(kind, kind.lower())) for name, kind, *_ in described], [_cut(row) for row in rows])
+
+
+def _json_source(path: Path, *, sampled: str) -> str:
+    """The objects of a file, of the types that so many of them suggest; -1: all of them."""
+    return (
+        f"read_json({_text(str(path))}, format='newline_delimited', records=true, sample_size={sampled}, "
+        f"map_inference_threshold=-1, maximum_object_size={MAX_LINE_BYTES})"
+    )
 
 
 def _check_first_object(path: Path) -> None:
@@ -379,8 +503,8 @@ def _json_error(path: Path, error: duckdb.Error) -> FileError:
 # --- Parquet --------------------------------------------------------------------------------------
 
 
-def read_parquet(path: Path, known: Schema) -> Source:
-    """Open a Parquet file."""
+def read_parquet(path: Path, known: Schema, types: Mapping[str, str] | None = None) -> Source:
+    """Open a Parquet file; `types` are those that somebody chose, by column."""
     _ = known
     _check_not_empty(path)
     try:
@@ -395,7 +519,31 @@ def read_parquet(path: Path, known: Schema) -> Source:
     row_bytes = 1 if not sample else -(-sample.nbytes // sample.num_rows)
     batch_rows = max(SAMPLED_ROWS, min(PARQUET_ROWS, _BATCH_BYTES // max(1, row_bytes)))
     batches = _count_decoded(file.iter_batches(batch_rows, use_threads=False), size)
-    return Source(file.schema_arrow.remove_metadata(), file.metadata.num_rows, batches, file)
+    schema = file.schema_arrow.remove_metadata()
+    if types:
+        with _refusing_misfits():
+            schema = type_schema(schema, types)
+        batches = _typed(batches, types)
+    return Source(schema, file.metadata.num_rows, batches, file)
+
+
+def _typed(batches: Iterator[pa.RecordBatch], types: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+    with _refusing_misfits():
+        yield from cast_batches(batches, types)
+
+
+def sample_parquet(path: Path, *, shown: int) -> Sample:
+    """Read the first rows of a Parquet file.
+
+    Raises:
+        FileError: they cannot be read.
+
+    """
+    with read_parquet(path, Schema()) as source:
+        first = next(source.batches(), None)
+        rows = [] if first is None else first.slice(0, shown).to_pylist()
+        columns = [(column.name, str(column.type)) for column in source.schema]
+    return Sample(columns, [_cut([row[name] for name, _ in columns]) for row in rows])
 
 
 def _count_decoded(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
@@ -416,6 +564,10 @@ def _check_decoded(decoded: int, size: int) -> None:
 
 
 # --- shared ---------------------------------------------------------------------------------------
+
+
+def _cut(row: Iterable[object]) -> list[str | None]:
+    return [None if value is None else str(value)[:SHOWN_CHARACTERS] for value in row]
 
 
 def _check_width(columns: int) -> None:

@@ -14,7 +14,7 @@ from jobs.engine.columns import text
 from jobs.engine.fields import Primitive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from jobs.engine.axes import Bins, Scale
     from jobs.engine.columns import Pair
@@ -94,6 +94,11 @@ def is_float(found: Field) -> bool:
     return isinstance(found.type, Primitive) and found.type.is_float
 
 
+def asked_columns(diff: Embedded, side: str, same: frozenset[int]) -> list[Column]:
+    """The columns of one end that are measured there: of those that are the same at both ends it is known from before."""
+    return diff.columns(side, [pair for pair in diff.plan.pairs if side == "b" or pair.index not in same])
+
+
 @dataclass
 class HereMeasured:
     """Rows that this process reads."""
@@ -104,6 +109,8 @@ class HereMeasured:
     diff: Embedded
     sources: Mapping[str, str]
     """What follows FROM, without a star: expanding a thousand columns for each question is what would cost."""
+    same: frozenset[int]
+    """Columns that have the same values at both ends; the one after need not have them."""
     _counts: dict[str, int] = field(default_factory=dict)
 
     def count(self, side: str) -> int:
@@ -177,21 +184,21 @@ class HereMeasured:
         rows = self.count(side)
         if self._has_exact_quantiles(side):
             return self.sources[side]
-        values = ", ".join(column.alias for column in self.diff.columns(side))
+        values = ", ".join(column.alias for column in asked_columns(self.diff, side, self.same))
         outputs = f"{', '.join(names)}, hash({values}) AS chosen"
         return f"(SELECT {outputs} FROM {self.sources[side]}) WHERE chosen % {max(1, rows // SAMPLE)} = 0"
 
     def frequent(self, pairs: Sequence[Pair]) -> dict[int, Frequent]:
-        found = {}
-        for pair in pairs:
-            parts = []
-            for side, end in (("b", pair.before), ("a", pair.after)):
-                if end is not None:
-                    weights = "1 AS before, 0 AS after" if side == "b" else "0 AS before, 1 AS after"
-                    value = text(end.type, f"{side}{pair.index}")
-                    parts.append(f"SELECT {value} AS value, {weights} FROM {self.sources[side]}")
-            found[pair.index] = rank(self.diff, " UNION ALL ".join(parts))
-        return found
+        return {pair.index: rank(self.diff, " UNION ALL ".join(self._counted(pair))) for pair in pairs}
+
+    def _counted(self, pair: Pair) -> Iterator[str]:
+        """SQL of the values of a column, with what each counts before and after."""
+        is_same = pair.index in self.same
+        for side, end in (("b", pair.before), ("a", pair.after)):
+            if end is not None and not (is_same and side == "a"):
+                before, after = int(is_same or side == "b"), int(is_same or side == "a")
+                value = text(end.type, f"{side}{pair.index}")
+                yield f"SELECT {value} AS value, {before} AS before, {after} AS after FROM {self.sources[side]}"
 
 
 def rank(diff: Embedded, values: str) -> Frequent:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 _NO_FIELD = -1
 """The id of what a name mapping leaves out."""
@@ -28,6 +28,11 @@ def read_tree(rows: Any) -> Node:
     """Parquet's flat schema, a parent before its children, as a tree."""
     name, field_id, type_, count, repeated = next(rows)
     return Node(name, field_id, type_, repeated, tuple(read_tree(rows) for _ in range(count)))
+
+
+def has_repeated(nodes: Iterable[Node]) -> bool:
+    """Whether there are lists or maps among columns or in them."""
+    return any(node.repeated or has_repeated(node.children) for node in nodes)
 
 
 def dedupe(nodes: tuple[Node, ...]) -> tuple[Node, ...]:

@@ -14,20 +14,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.io.fsspec import FsspecFileIO
-from pyiceberg.table.deletion_vector import DeletionVector
+from pyroaring import BitMap64
 
 from jobs.engine.errors import UnreadableTableError
 from jobs.engine.fields import ListType, MapType, Primitive, StructType, duckdb_type, literal, quote
 from jobs.engine.metadata import check_regular, local_path, open_io, read_bytes
-from jobs.engine.nodes import Node, dedupe, element_of, identify, read_tree
+from jobs.engine.nested_lengths import add_nested_lengths
+from jobs.engine.nodes import Node, dedupe, element_of, has_repeated, identify, read_tree
 from jobs.engine.row_ids import COLUMNS, LAST_UPDATED, ROW_ID
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     import duckdb
+    from duckdb import DuckDBPyType
     from pyiceberg.io import FileIO
 
     from jobs.engine.fields import Field, Type
@@ -40,6 +41,28 @@ answers `v = 0` with NaN where 0 is the only other value."""
 _GLOB = re.compile(r"([*?\[])")
 _ORIGINS = pa.schema({"file": pa.string(), "first_row_id": pa.int64(), "sequence": pa.int64()})
 _VECTOR_MAGIC = b"\xd1\xd3\x39\x64"
+
+
+_OF_ANY_LENGTH = "('BYTE_ARRAY', 'FIXED_LEN_BYTE_ARRAY')"
+_LENGTHS = {"varchar": "strlen", "blob": "octet_length"}
+_VALUE_BYTES = 8
+"""Of a number, or of the place of a text."""
+_POSITION_BYTES = 24
+"""Of a row that a deletion vector names: its file and its place."""
+
+
+@dataclass(frozen=True)
+class Weight:
+    """What files hold in bytes, and what it takes decoded."""
+
+    stored: int
+    decoded: int
+    """Without the texts and blobs themselves."""
+    most_lengths: float
+    """Those take no more than this, and mostly far less: as if each were as long as all that its column holds."""
+
+    def __add__(self, other: Weight) -> Weight:
+        return Weight(self.stored + other.stored, self.decoded + other.decoded, self.most_lengths + other.most_lengths)
 
 
 @dataclass(frozen=True)
@@ -191,6 +214,53 @@ class Scanner:
         paths = ", ".join(literal(_GLOB.sub(r"[\1]", self.shown_path(file.path))) for file in files)
         names = f" f({', '.join(f'c{place}' for place in range(columns))})" if columns else ""
         return f"read_parquet([{paths}], hive_partitioning=false, {KEEP_NAN}){names}"
+
+    def weigh(self, files: Iterable[Entry]) -> Weight:
+        """How much files hold, and what the values of all their columns take when they are decoded, by their footers."""
+        files = list(files)
+        plain = [file for file in files if file.offset is None]
+        vectors = [file for file in files if file.offset is not None]
+        weight = Weight(
+            sum(file.length or 0 for file in vectors), _POSITION_BYTES * sum(file.records for file in vectors), 0
+        )
+        if not plain:
+            return weight
+        for file in plain:
+            check_regular(file.path)
+        paths = ", ".join(literal(_GLOB.sub(r"[\1]", self.shown_path(file.path))) for file in plain)
+        read = self.connection.execute(
+            f"SELECT coalesce(sum(total_compressed_size), 0)::BIGINT, "
+            f"coalesce(sum(greatest({_VALUE_BYTES} * num_values, total_uncompressed_size)), 0)::BIGINT, "
+            f"coalesce(sum(num_values::DOUBLE * total_uncompressed_size) FILTER (type IN {_OF_ANY_LENGTH}), 0) "
+            f"FROM parquet_metadata([{paths}])"
+        ).fetchall()[0]
+        return weight + Weight(*read)
+
+    def add_lengths(self, files: Iterable[Entry], *, enough: float) -> int:
+        """The bytes of all texts and blobs in all columns; nothing is added up beyond `enough`."""
+        files = [file for file in files if file.offset is None]
+        self._learn_schemas(files)
+        groups: dict[tuple[Node, ...], list[Entry]] = defaultdict(list)
+        for file in files:
+            groups[self._schemas[self.shown_path(file.path)]].append(file)
+        total = sum(self._add_plain_lengths(schema, members) for schema, members in groups.items())
+        for file in (member for schema, members in groups.items() if has_repeated(schema) for member in members):
+            if total > enough:
+                break
+            with self.io.new_input(file.path).open() as opened:
+                total += add_nested_lengths(opened, enough=enough - total)
+        return total
+
+    def _add_plain_lengths(self, schema: tuple[Node, ...], files: Sequence[Entry]) -> int:
+        """The bytes of those that stand outside lists and maps."""
+        rows = self.connection.sql(f"SELECT * FROM {self._source(files, columns=len(schema))}")
+        lengths = [
+            part for name, type_ in zip(rows.columns, rows.types, strict=True) for part in lengths_in(name, type_)
+        ]
+        if not lengths:
+            return 0
+        sums = rows.aggregate(", ".join(f"sum({length})" for length in lengths)).fetchall()[0]
+        return sum(int(length or 0) for length in sums)
 
     def shown_path(self, location: str) -> str:
         """A location as DuckDB is given it and gives it back."""
@@ -381,12 +451,24 @@ def read_vector(content: bytes, entry: Entry) -> pa.Array:
     length = int.from_bytes(blob[:4], "big")
     if blob[4:8] != _VECTOR_MAGIC or len(blob) < length + 8:
         raise UnreadableTableError(f"{entry.path} holds no deletion vector at byte {start}.")
-    bitmaps = DeletionVector._deserialize_bitmap(blob[8 : 4 + length])
-    chunks = []
-    for high, bitmap in enumerate(bitmaps):
-        lows = pa.Array.from_buffers(pa.uint32(), len(bitmap), [None, pa.py_buffer(bitmap.to_array())])
-        chunks.append(pc.add(lows.cast(pa.int64()), high << 32))
-    return pa.concat_arrays(chunks) if chunks else pa.array([], pa.int64())
+    try:
+        positions = BitMap64.deserialize(blob[8 : 4 + length])
+    except (ValueError, IndexError) as error:
+        raise UnreadableTableError(f"{entry.path} holds a damaged deletion vector at byte {start}.") from error
+    if len(positions) > entry.records:
+        raise UnreadableTableError(f"{entry.path} deletes {len(positions)} rows, its manifest says {entry.records}.")
+    return pa.Array.from_buffers(pa.int64(), len(positions), [None, pa.py_buffer(positions.to_array())])
+
+
+def lengths_in(value: str, type_: DuckDBPyType) -> list[str]:
+    """SQL for the bytes of each text and blob in a value that stands outside lists and maps."""
+    kind = type_.id
+    if kind in _LENGTHS:
+        return [f"{_LENGTHS[kind]}({value})"]
+    if kind != "struct":
+        return []
+    parts = ((f"struct_extract({value}, {literal(name)})", inner) for name, inner in type_.children)
+    return [length for part, inner in parts for length in lengths_in(part, inner)]
 
 
 def project(node: Node, wanted: Type, value: str) -> str:

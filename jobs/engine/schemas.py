@@ -121,10 +121,22 @@ def cast_batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterat
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     if column.type == field.type:
         return column
+    loses = pa.types.is_timestamp(column.type) and column.type.unit == "ns"
     try:
-        return column.cast(field.type, safe=not pa.types.is_timestamp(column.type))
+        return column.cast(field.type, safe=not loses)  # a large second has no microseconds, and would wrap around
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SchemaError(f"column {field.name!r} cannot be stored as {field.type}: {error}") from error
+
+
+def explain_overflow(rows: pa.Table) -> SchemaError:
+    """Return the refusal of rows with a date or time that nothing but Arrow can hold, which names the column."""
+    for name in rows.column_names:
+        try:
+            for batch in rows.select([name]).to_batches(max_chunksize=1000):
+                batch.to_pylist()
+        except OverflowError:
+            return SchemaError(f"column {name!r} has a date or time outside the years 1 to 9999")
+    return SchemaError("a date or time lies outside the years 1 to 9999")
 
 
 def wanted_fields(schema: pa.Schema) -> tuple[NestedField, ...]:

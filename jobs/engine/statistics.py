@@ -22,6 +22,7 @@ from jobs.engine.measured import (
     QUANTILES,
     HereMeasured,
     MeasuringError,
+    asked_columns,
     has_extremes,
 )
 
@@ -42,31 +43,49 @@ _LONGEST = 200
 _SAFE_INTEGER = 2**53
 
 
-def collect(diff: Embedded, *, rows: int, matches: list[dict[str, Any]]) -> dict[str, Any]:
-    """The content of statistics.json; `rows` counts both ends together, `matches` the changed cells per column."""
+def collect(diff: Embedded, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of statistics.json; `summary` is that of summary.json.
+
+    Where every row changed the whole table is measured by them, without reading it again.
+    """
+    rows, matches = summary["before_rows"] + summary["after_rows"], summary["columns"]
     changed_first = sorted(matches, key=lambda match: (-(match["changed"] or 0), match["index"]))
     detailed = frozenset(match["index"] for match in changed_first[:DETAILED_COLUMNS])
-    table = _measure_table(diff, rows, detailed)
-    scopes = {} if table is None else {"table": table}
-    scopes["changed"] = _Scope(diff, HereMeasured(diff, _changed_rows(diff)), detailed).measure()
+    same = _same_columns(diff, summary)
+    table = _measure_table(diff, rows, detailed, same) if summary["unchanged"] else None
+    changed = _Scope(diff, HereMeasured(diff, _changed_rows(diff), same), detailed, same).measure()
+    table = table if summary["unchanged"] else changed
+    scopes = {"changed": changed} if table is None else {"table": table, "changed": changed}
     return {"version": VERSION, "table_is_measured": table is not None, "scopes": scopes}
 
 
-def _measure_table(diff: Embedded, rows: int, detailed: frozenset[int]) -> dict[str, Any] | None:
+def _same_columns(diff: Embedded, summary: Mapping[str, Any]) -> frozenset[int]:
+    """The columns that have the same values at both ends as often: what is known of the one end is known of the other.
+
+    So it is where rows were only updated, in other columns.
+    """
+    if summary["inserted"] or summary["deleted"]:
+        return frozenset()
+    return frozenset(pair.index for pair in diff.unchanged_pairs(summary["columns"]))
+
+
+def _measure_table(diff: Embedded, rows: int, detailed: frozenset[int], same: frozenset[int]) -> dict[str, Any] | None:
     """All rows of both ends, where whoever compared them can afford it."""
     if diff.measured is not None and rows <= diff.measured.row_limit:
         try:
-            return _Scope(diff, diff.measured, detailed).measure()
+            return _Scope(diff, diff.measured, detailed, same).measure()
         except MeasuringError as error:
             diff.warnings.append(f"Spark compared the rows and could not measure them: {_encode(str(error))}")
     if rows > max(HereMeasured.row_limit, HereMeasured.cell_limit // max(1, len(diff.plan.pairs))):
         return None
-    return _Scope(diff, HereMeasured(diff, {side: _load_table(diff, side) for side in "ba"}), detailed).measure()
+    sources = {side: _load_table(diff, side, same) for side in "ba"}
+    return _Scope(diff, HereMeasured(diff, sources, same), detailed, same).measure()
 
 
-def _load_table(diff: Embedded, side: str) -> str:
+def _load_table(diff: Embedded, side: str, same: frozenset[int]) -> str:
     """All rows of one end, decoded once: every column is asked several questions."""
-    diff.connection.execute(f"CREATE TEMP TABLE all_{side} AS {diff.whole(side, diff.plan.pairs)}")
+    pairs = [pair for pair in diff.plan.pairs if side == "b" or pair.index not in same]
+    diff.connection.execute(f"CREATE TEMP TABLE all_{side} AS {diff.whole(side, pairs)}")
     return f"all_{side}"
 
 
@@ -85,11 +104,16 @@ class _Scope:
     rows: Measured
     detailed: frozenset[int]
     """Columns that get a histogram or top values; the others only what one pass over all columns gives."""
+    same: frozenset[int]
+    """Columns that have the same values at both ends: asked of one."""
 
     def measure(self) -> dict[str, Any]:
         basics = {side: self._basics(side) for side in "ba"}
+        basics["a"] |= self._repeated(basics["b"])
         bins = {pair.index: found for pair in self.diff.plan.pairs if (found := self._bins(pair, basics))}
         spread = {side: self._spread(side, bins, basics[side]) for side in "ba"}
+        basics["a"] |= self._repeated(basics["b"])
+        spread["a"] |= self._repeated(spread["b"])
         sides = {
             pair.index: {side: self._side(pair, side, basics[side]) for side in "ba"} for pair in self.diff.plan.pairs
         }
@@ -112,10 +136,15 @@ class _Scope:
             columns.append(entry)
         return {"rows": {"before": basics["b"]["rows"], "after": basics["a"]["rows"]}, "columns": columns}
 
+    def _repeated(self, before: Mapping[str, Any]) -> dict[str, Any]:
+        """What is known of the end before, and so of the one after, by the names there."""
+        names = {f"b{index}" for index in self.same}
+        return {f"a{name[1:]}": known for name, known in before.items() if name.partition("_")[0] in names}
+
     def _basics(self, side: str) -> dict[str, Any]:
         """What every column has, under the names `<alias>_nulls` and so on."""
-        rows, columns = self.rows.count(side), self.diff.columns(side)
-        is_exact = rows <= EXACT_DISTINCT_ROWS and rows * len(columns) <= EXACT_DISTINCT_CELLS
+        rows, columns = self.rows.count(side), asked_columns(self.diff, side, self.same)
+        is_exact = rows <= EXACT_DISTINCT_ROWS and rows * len(self.diff.columns(side)) <= EXACT_DISTINCT_CELLS
         basics: dict[str, Any] = {"rows": rows, "distinct_exact": is_exact}
         if columns:
             tests = dict(test for column in columns for test in _basic_tests(column.field, column.alias, rows))
@@ -127,7 +156,7 @@ class _Scope:
     def _scales(self, side: str, basics: Mapping[str, Any]) -> dict[str, Scale | None]:
         """How the numbers of one end are made whole to be added; those without a scale are."""
         scales: dict[str, Scale | None] = {}
-        for column in self.diff.columns(side):
+        for column in asked_columns(self.diff, side, self.same):
             low = basics.get(f"{column.alias}_low")
             if low is not None and axis_kind(column.field.type) == "number":
                 is_whole = isinstance(low, int)
@@ -147,7 +176,7 @@ class _Scope:
 
     def _spread(self, side: str, bins: Mapping[int, Bins], basics: dict[str, Any]) -> dict[str, Spread]:
         """How values lie on their axes; adds the means to the basics."""
-        names = {column.alias: int(column.alias[1:]) for column in self.diff.columns(side)}
+        names = {column.alias: int(column.alias[1:]) for column in asked_columns(self.diff, side, self.same)}
         scales = self._scales(side, basics)
         chosen = {name: bins[index] for name, index in names.items() if index in bins}
         totals, spread = self.rows.spread(side, chosen, scales)

@@ -29,7 +29,7 @@ from pyiceberg.types import NestedField
 from jobs import nulls
 from jobs.engine import version3
 from jobs.engine.row_ids import has_row_ids, with_row_ids
-from jobs.engine.schemas import cast_batches, find_equal, next_schema, storable_schema, wanted_fields
+from jobs.engine.schemas import cast_batches, explain_overflow, find_equal, next_schema, storable_schema, wanted_fields
 
 nulls.install()
 BATCH_ROWS = 65_536
@@ -147,7 +147,10 @@ def _write_files(
     files: list[DataFile] = []
     write_uuid, counter = uuid.uuid4(), count()
     for chunk in _chunks(batches):
-        files.extend(_dataframe_to_data_files(metadata or table.metadata, chunk, table.io, write_uuid, counter))
+        try:
+            files.extend(_dataframe_to_data_files(metadata or table.metadata, chunk, table.io, write_uuid, counter))
+        except OverflowError:
+            raise explain_overflow(chunk) from None
     return files
 
 

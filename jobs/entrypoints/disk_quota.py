@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import time
@@ -10,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from jobs.entrypoints.folders import FOLDER, empty_folder, opened
+from jobs.entrypoints.folders import DEEPEST, FOLDER, empty_folder, opened
 
 EXCEEDED = 122
 """The exit code (the number of EDQUOT) of what wrote more than it may."""
@@ -29,6 +28,8 @@ class DiskQuota:
     def __init__(self, folders: Sequence[str], allowed: int) -> None:
         self._folders = folders
         self._allowed = allowed
+        self._seen: dict[tuple[int, int], int] = {}
+        """What files without a name had at the last look."""
         self._devices = {os.stat(folder).st_dev for folder in folders if os.path.exists(folder)}
         try:
             self._before = self._measure()
@@ -64,50 +65,59 @@ class DiskQuota:
         """Add up blocks, not lengths: a file may have room without content, and length without room. Stop above `most`."""
         seen: set[tuple[int, int]] = set()
         total = 0
-        for _, found in _walk(self._folders):
-            if (found.st_dev, found.st_ino) not in seen:
-                if found.st_nlink > 1:
-                    seen.add((found.st_dev, found.st_ino))
-                total += max(found.st_blocks * 512, _ENTRY_BYTES)
+        for status in _walk(self._folders):
+            if (status.st_dev, status.st_ino) not in seen:
+                if status.st_nlink > 1:
+                    seen.add((status.st_dev, status.st_ino))
+                total += max(status.st_blocks * 512, _ENTRY_BYTES)
             if most is not None and total > most:
                 break
         return total
 
     def _measure_unlinked(self, child: int) -> int:
-        """Files that have no name any more and are open still."""
-        found = {
-            (file.st_dev, file.st_ino): file.st_blocks * 512
-            for process in _list_namespace(child)
-            for file in list_open_files(process)
-            if stat.S_ISREG(file.st_mode) and file.st_nlink == 0 and file.st_dev in self._devices
-        }
-        return sum(found.values())
+        """Files that have no name any more, and that a process has open or mapped still."""
+        nameless: dict[tuple[int, int], int] = {}
+        for process in _list_namespace(child):
+            for file in list_open_files(process):
+                if stat.S_ISREG(file.st_mode) and file.st_nlink == 0 and file.st_dev in self._devices:
+                    nameless[file.st_dev, file.st_ino] = file.st_blocks * 512
+            for device, inode, size in _list_unlinked_maps(process):
+                if device in self._devices:
+                    nameless[device, inode] = max(size, nameless.get((device, inode), 0))
+        # A mapping may show less of a file than was seen of it while it was open.
+        self._seen = {file: max(size, self._seen.get(file, 0)) for file, size in nameless.items()}
+        return sum(self._seen.values())
 
 
 class _TooDeepError(Exception):
-    """Folders lie so deep that their path has no room in a call of the kernel."""
+    """Folders lie deeper than anybody goes."""
 
 
-def _walk(folders: Sequence[str]) -> Iterator[tuple[str, os.stat_result]]:
-    waiting = list(folders)
-    while waiting:
-        with _passing_over_changes(), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                with _passing_over_changes():
-                    found = entry.stat(follow_symlinks=False)
-                    yield entry.path, found
-                    if stat.S_ISDIR(found.st_mode):
-                        waiting.append(entry.path)
+def _walk(folders: Sequence[str]) -> Iterator[os.stat_result]:
+    """Go through folders that change meanwhile, by descriptors: no link that takes the place of a folder leads out of them."""
+    for folder in folders:
+        with _passing_over_changes(), opened(folder, FOLDER) as descriptor:
+            yield from _walk_open(descriptor, depth=0)
+
+
+def _walk_open(folder: int, *, depth: int) -> Iterator[os.stat_result]:
+    if depth > DEEPEST:
+        raise _TooDeepError
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with _passing_over_changes():
+                status = entry.stat(follow_symlinks=False)
+                yield status
+                if stat.S_ISDIR(status.st_mode):
+                    with opened(entry.name, FOLDER, dir_fd=folder) as inner:
+                        yield from _walk_open(inner, depth=depth + 1)
 
 
 @contextmanager
 def _passing_over_changes() -> Iterator[None]:
     """It changes meanwhile: what is gone by now needs no room."""
-    try:
+    with suppress(OSError):
         yield
-    except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
-            raise _TooDeepError from error
 
 
 def _list_namespace(child: int) -> list[str]:
@@ -130,3 +140,21 @@ def list_open_files(process: str) -> Iterator[os.stat_result]:
         for descriptor in Path(f"/proc/{process}/fd").iterdir():
             with suppress(OSError):
                 yield descriptor.stat()
+
+
+def _list_unlinked_maps(process: str) -> Iterator[tuple[int, int, int]]:
+    """Device, inode and bytes of the files that a process has mapped and that have no name any more.
+
+    What a file holds beyond its mappings only root is told; to others it is as large as what is mapped of it.
+    """
+    with suppress(OSError):
+        for line in Path(f"/proc/{process}/maps").read_text(errors="replace").splitlines():
+            if not line.endswith(" (deleted)"):
+                continue
+            span, _, offset, device, inode, _ = line.split(maxsplit=5)
+            start, end = (int(number, 16) for number in span.split("-"))
+            major, minor = (int(number, 16) for number in device.split(":"))
+            size = int(offset, 16) + end - start
+            with suppress(OSError):
+                size = os.stat(f"/proc/{process}/map_files/{start:x}-{end:x}").st_blocks * 512
+            yield os.makedev(major, minor), int(inode), size

@@ -15,7 +15,7 @@ One connection (SOCK_STREAM) is one request. Lines of JSON, each ended by a newl
    descriptor, sent with the first, becomes descriptor 3 of the job: a socket to its caller (see jobs/channel.py). ::
 
      {"op": "run",                           # may be left out when "entrypoint" is there
-      "entrypoint": "publish"|"run"|"upload"|"diff"|"changelog"|"blame"|"read"|"interrupt",
+      "entrypoint": "publish"|"run"|"upload"|"diff"|"changelog"|"blame"|"read"|"artifact"|"interrupt",
       "manifest": "/abs/path/manifest.json", # passed to jobs.entrypoints.<entrypoint>.main(path) -> exit code
       "cwd": "/abs/path",                    # must be visible inside; default "/"
       "env": {"NAME": "value"},              # the whole environment of the job
@@ -42,8 +42,9 @@ One connection (SOCK_STREAM) is one request. Lines of JSON, each ended by a newl
    made, 122 when it wrote more than `disk_bytes`, 123 when it held more than
    `total_memory_bytes`, and was ended) and closes. By then every process of the job is gone (modes full and user).
 
-``{"op": "status"}`` (no descriptor) answers ``{"pid": n, "sandbox": "full|user|off", "ready": true|false, "jobs": n,
-"protocol": 1, "preloaded": [...]}`` and closes; ``ready`` is false until all libraries are imported.
+``{"op": "status"}`` (no descriptor) answers ``{"pid": n, "sandbox": "full|user|off", "memory": "cgroup v1|cgroup v2|watched",
+"ready": true|false, "jobs": n, "protocol": 1, "preloaded": [...]}`` and closes; ``ready`` is false until all libraries are
+imported, and ``memory`` says who sees to `total_memory_bytes`: the kernel, or the keeper that adds up the processes.
 """
 
 from __future__ import annotations
@@ -67,13 +68,14 @@ from typing import Any, NoReturn
 
 from jobs.channel import NUMBER
 from jobs.entrypoints import sandbox
-from jobs.entrypoints.keeper import MOST_FILES, list_doors
+from jobs.entrypoints.cgroups import Groups, find_groups
+from jobs.entrypoints.keeper import MOST_FILES, hide_memory, list_doors
 from jobs.protocol import VERSION
 
-ENTRYPOINTS = frozenset({"publish", "run", "upload", "diff", "changelog", "blame", "read", "interrupt"})
+ENTRYPOINTS = frozenset({"publish", "run", "upload", "diff", "changelog", "blame", "read", "artifact", "interrupt"})
 MAX_REQUEST_BYTES = 1024 * 1024
 REST_SECONDS = 0.05
-"""Between two tries to take a caller for whom no descriptor is free."""
+"""Between two tries to take a caller for whom no descriptor is free, or to remove the group of processes that are ending."""
 # Light libraries first: most jobs are light, and a job that comes early waits only for the next import.
 PRELOADED = (
     "pyarrow.compute",
@@ -89,6 +91,7 @@ PRELOADED = (
     "jobs.entrypoints.blame",
     "jobs.entrypoints.changelog",
     "jobs.entrypoints.read",
+    "jobs.entrypoints.artifact",
     "jobs.entrypoints.interrupt",
     "polars",
     "pandas",
@@ -130,8 +133,10 @@ class _Connection:
 class ForkServer:
     """The loop: one thread, so that forking is safe."""
 
-    def __init__(self, path: Path, mode: sandbox.Mode) -> None:
+    def __init__(self, path: Path, mode: sandbox.Mode, groups: Groups | None) -> None:
         self._mode = mode
+        self._groups = groups
+        self._has_ending_groups = False
         self._path = path
         self._selector = selectors.DefaultSelector()
         self._connections: set[_Connection] = set()
@@ -149,15 +154,29 @@ class ForkServer:
         self._selector.register(wake_read, selectors.EVENT_READ, None)
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         while not self._stopping:
-            events = self._selector.select(0 if self._waiting else None)
+            events = self._selector.select(self._find_pause())
             for key, _ in events:
                 if key.data is not None:
                     key.data()
+            if self._has_ending_groups:
+                self._remove_groups()
             if not events and self._waiting:
                 self._preload_next()
         for connection in list(self._connections):
             self._close(connection)
+        if self._groups is not None:
+            self._groups.clear()
         self._path.unlink(missing_ok=True)
+
+    def _find_pause(self) -> float | None:
+        if self._waiting:
+            return 0
+        return REST_SECONDS if self._has_ending_groups else None
+
+    def _remove_groups(self) -> None:
+        """Remove the groups of jobs that are over; not their keepers do that, which may be killed."""
+        if self._groups is not None:
+            self._has_ending_groups = self._groups.sweep()
 
     def _stop(self, _number: int, _frame: object) -> None:
         self._stopping = True
@@ -246,6 +265,7 @@ class ForkServer:
         return {
             "pid": os.getpid(),
             "sandbox": self._mode,
+            "memory": "watched" if self._groups is None else self._groups.name,
             "ready": not self._waiting,
             "jobs": sum(connection.pid is not None for connection in self._connections),
             "protocol": VERSION,
@@ -304,7 +324,9 @@ class ForkServer:
             sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
         except OSError:
             os._exit(sandbox.SETUP_FAILED)
-        sandbox.confine(order.execute, order.confinement, order.limits, mode=self._mode, parent=server)
+        sandbox.confine(
+            order.execute, order.confinement, order.limits, mode=self._mode, parent=server, groups=self._groups
+        )
 
     def _finish(self, connection: _Connection) -> None:
         if connection.process is None or connection.pid is None:
@@ -315,6 +337,7 @@ class ForkServer:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        self._remove_groups()
         self._answer(connection, {"exit": code if code >= 0 else 128 - code})
         self._close(connection)
 
@@ -342,6 +365,7 @@ class ForkServer:
             os.waitpid(connection.pid, 0)
             self._forget_process(connection)
             connection.pid = None
+            self._remove_groups()
 
 
 @dataclass(frozen=True)
@@ -415,8 +439,11 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     parser.add_argument("--socket", type=Path, required=True)
     parser.add_argument("--mode", choices=("auto", "full", "user", "off"), default="auto")
     options = parser.parse_args(arguments)
+    hide_memory()
     mode: sandbox.Mode = sandbox.detect_mode() if options.mode == "auto" else options.mode
-    ForkServer(options.socket, mode).serve()
+    # without a sandbox what is confined sees the groups, and may leave its own
+    groups = None if mode == "off" else find_groups()
+    ForkServer(options.socket, mode, groups).serve()
     # no tidying up of the libraries: some complain at length about what they leave behind
     os._exit(0)
 

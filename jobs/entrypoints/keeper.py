@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import ipaddress
 import os
@@ -15,12 +16,12 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Semaphore, Thread
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from jobs.entrypoints import sealing
 from jobs.entrypoints.disk_quota import DiskQuota
 from jobs.entrypoints.folders import DEEPEST, FILE, FOLDER, opened
-from jobs.entrypoints.memory_limit import MemoryLimit
+from jobs.entrypoints.opener import RENEWED
 
 MOST_FILES = 65_536
 """More descriptors than the callers ever hold open."""
@@ -30,6 +31,7 @@ _LOOPBACK = "127.0.0.1"
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _SIOCSIFADDR, _SIOCGIFINDEX, _IFF_UP = 0x8913, 0x8914, 0x8916, 0x8933, 0x1
 _IPV6_FREEBIND = 78
 _LOOK_SECONDS = 0.1
+_PR_SET_DUMPABLE = 4
 _NAMED = "127.66.0.{}"
 """Where a named host is inside: any address of 127.0.0.0/8 is the loopback's own."""
 MOST_HOSTS = 250
@@ -53,6 +55,21 @@ class Handover:
     """Whether the sealed files are to be copies, because somebody else may have opened those that are there."""
 
 
+class Limit(Protocol):
+    """What a confined process is looked at for from time to time, and ended when it has more than it may."""
+
+    @property
+    def code(self) -> int:
+        """The keeper's exit code then."""
+
+    @property
+    def pause_s(self) -> float:
+        """So long to wait before the next look."""
+
+    def is_exceeded(self, child: int) -> bool:
+        """Whether it has more than it may."""
+
+
 def keep(
     child: int,
     *,
@@ -60,7 +77,7 @@ def keep(
     handover: Handover,
     helpers: Sequence[int] = (),
     quota: DiskQuota | None = None,
-    memory_bytes: int | None = None,
+    memory: Limit | None = None,
 ) -> NoReturn:
     """Wait for the confined process and end as it ended.
 
@@ -70,13 +87,15 @@ def keep(
         handover: what to do with its files then.
         helpers: descriptors that can be read when a process that it cannot work without has died; it is killed then.
         quota: what it may write; when it has written more it is killed, and the exit code is that of the quota.
-        memory_bytes: what it may hold with all that it has started; when that is more it is killed likewise.
+        memory: what it may hold with all that it has started; when that is more it is killed likewise.
 
     """
+    hide_memory()
     _stand_by(*sorted([alive, *helpers]))
-    memory = None if memory_bytes is None else MemoryLimit(memory_bytes)
     exceeded = _wait_for(child, [limit for limit in (quota, memory) if limit is not None], helpers)
     status = os.waitpid(child, 0)[1]
+    if any(map(_has_made_room, helpers)):
+        os._exit(RENEWED)
     if quota is not None and exceeded is quota:
         quota.remove(uid=handover.uid, own=handover.sealed)
         os._exit(quota.code)
@@ -90,9 +109,20 @@ def keep(
     os._exit(128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
 
 
-def _wait_for(
-    child: int, limits: Sequence[DiskQuota | MemoryLimit], helpers: Sequence[int]
-) -> DiskQuota | MemoryLimit | None:
+def _has_made_room(helper: int) -> bool:
+    """Whether a helper, which need not be a process, has ended so that the server starts anew."""
+    with suppress(OSError):
+        ended = os.waitid(os.P_PIDFD, helper, os.WEXITED | os.WNOHANG)
+        return ended is not None and ended.si_code == os.CLD_EXITED and ended.si_status == RENEWED
+    return False
+
+
+def hide_memory() -> None:
+    """Keep what runs as the same user, and is not confined, out of this process; what it forks inherits that."""
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def _wait_for(child: int, limits: Sequence[Limit], helpers: Sequence[int]) -> Limit | None:
     """Wait for the child's end; kill it, and with it its namespace, when it exceeds a limit, and return that.
 
     It is killed without a limit when one of its helpers has died.
@@ -103,8 +133,8 @@ def _wait_for(
         pause = max(0.0, min(due.values()) - time.monotonic()) if limits else None
         ended = select.select([process, *helpers], [], [], pause)[0]
         if process in ended:
-            # It may have written all of it, and ended, since the last look.
-            return next((limit for limit in limits if isinstance(limit, DiskQuota) and limit.is_exceeded(child)), None)
+            # It may have written all of it, or been killed for its memory, since the last look.
+            return next((limit for limit in limits if limit.is_exceeded(child)), None)
         if ended:
             signal.pidfd_send_signal(process, signal.SIGKILL)
             return None

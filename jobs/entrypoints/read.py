@@ -5,31 +5,29 @@ in return, and ends this process when it has what it wanted. One process reads o
 
 Questions: ``{"ask": "rows", ...}`` with the fields of RowsRequest; ``{"ask": "list", "location"}`` for the records of a
 manifest list; ``{"ask": "entries", "location"}`` for the first live entries of a manifest, and ``{"ask": "more"}`` for the
-next. Answers: ``{"rows", "total", "scanned"}``; ``{"records", "is_last"}``, packed (jobs/engine/packed.py); or ``{"failure",
-"message"}`` with a ReadFailure. In between: ``{"open": location}``, answered by ``{"size"}`` and an open file where there
-is one, and ``{"read": location, "start", "size"}``, answered by the bytes.
+next; ``{"ask": "sample", ...}`` with the fields of SampleRequest for the beginning of a file that somebody sent. Answers:
+``{"rows", "total", "scanned"}``; ``{"records", "is_last"}``, packed (jobs/engine/packed.py); ``{"columns", "rows",
+"delimiter"}`` or ``{"problem"}``; or ``{"failure", "message"}`` with a ReadFailure. In between: ``{"open": location}``,
+answered by ``{"size"}`` and an open file where there is one, and ``{"read": location, "start", "size"}``, answered by the
+bytes.
 """
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
+from dataclasses import asdict
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
-import duckdb
-import pyarrow as pa
-
-from jobs.channel import NUMBER, Channel, Closed
 from jobs.engine.channel_io import ChannelFileIO
+from jobs.engine.files import CsvFormat, FileError, sample_csv, sample_json_lines, sample_parquet
 from jobs.engine.first_rows import read_rows
-from jobs.engine.manifest_files import Beyond, Damaged, read_live_entries, read_manifest_list
+from jobs.engine.manifest_files import read_live_entries, read_manifest_list
 from jobs.engine.packed import pack
-from jobs.entrypoints.address_space import leave_room
-from jobs.protocol import ReadFailure, RowsRequest
+from jobs.entrypoints.answering import Answer, Answering, answer_all
+from jobs.protocol import RowsRequest, SampleRequest
 
-ROOM_BYTES = 1024**3
-"""For what is decoded."""
 MOST_QUESTION_BYTES = 256 * 1024 * 1024
 MOST_ENTRIES = 1_000
 """Entries in one answer."""
@@ -37,52 +35,45 @@ MOST_ENTRIES = 1_000
 
 def main(_path: str) -> int:
     """Answer until nobody asks any more."""
-    pa.set_memory_pool(pa.system_memory_pool())  # others reserve at once what is to be left for rows
-    leave_room(ROOM_BYTES)
-    reader = Reader(Channel(socket.socket(fileno=NUMBER), at_most=MOST_QUESTION_BYTES))
-    try:
-        while True:
-            reader.answer()
-    except Closed:
-        return 0
+    return answer_all(Reader, most_question_bytes=MOST_QUESTION_BYTES)
 
 
-class Reader:
+class Reader(Answering):
     """The answers to one caller."""
 
-    def __init__(self, channel: Channel) -> None:
-        self._files = ChannelFileIO(channel)
+    def __init__(self, files: ChannelFileIO) -> None:
+        super().__init__(files)
         self._entries: Iterator[Any] = iter(())
 
-    def answer(self) -> None:
-        """Hear one question and answer it."""
-        question = self._files.hear_question()
-        try:
-            answer = self._work_out(**question)
-        except Damaged as error:
-            answer = _failure("damaged", error)
-        except Beyond as error:
-            answer = _failure("beyond", error)
-        except (MemoryError, duckdb.OutOfMemoryException) as error:
-            answer = _failure("memory", error)
-        except Closed:
-            raise
-        except Exception as error:  # what libraries raise over such files is not written anywhere
-            answer = _failure("damaged", error)
-        self._files.answer(answer)
+    def work_out(self, ask: str, wanted: dict[str, Any]) -> Answer:
+        """Look into what is asked for."""
+        return Answer(self._look(ask, wanted))
 
-    def _work_out(self, *, ask: str, **wanted: Any) -> dict[str, Any]:
+    def _look(self, ask: str, wanted: dict[str, Any]) -> dict[str, Any]:
         if ask == "rows":
-            rows, total, scanned = read_rows(RowsRequest(**wanted), self._files)
+            rows, total, scanned = read_rows(RowsRequest(**wanted), self.files)
             return {"rows": rows, "total": total, "scanned": scanned}
+        if ask == "sample":
+            return self._sample(SampleRequest(**wanted))
         if ask == "list":
-            records = read_manifest_list(wanted["location"], self._files)
+            records = read_manifest_list(wanted["location"], self.files)
             return {"records": [pack(record) for record in records], "is_last": True}
         if ask == "entries":
-            self._entries = read_live_entries(wanted["location"], self._files)
+            self._entries = read_live_entries(wanted["location"], self.files)
         records = list(islice(self._entries, MOST_ENTRIES))
         return {"records": [pack(record) for record in records], "is_last": len(records) < MOST_ENTRIES}
 
-
-def _failure(kind: ReadFailure, error: Exception) -> dict[str, Any]:
-    return {"failure": kind, "message": str(error) if isinstance(error, Damaged | Beyond) else type(error).__name__}
+    def _sample(self, wanted: SampleRequest) -> dict[str, Any]:
+        """What is wrong with the file is an answer, too: it is the sender's to mend."""
+        descriptor = self.files.ask(open=wanted.location).descriptor
+        path = Path(f"/proc/self/fd/{descriptor}")
+        try:
+            if wanted.format == "csv":
+                sample = sample_csv(path, CsvFormat(wanted.delimiter, wanted.has_header), shown=wanted.shown)
+            elif wanted.format == "jsonl":
+                sample = sample_json_lines(path, shown=wanted.shown)
+            else:
+                sample = sample_parquet(path, shown=wanted.shown)
+        except FileError as error:
+            return {"problem": str(error)}
+        return asdict(sample)

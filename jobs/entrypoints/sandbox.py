@@ -25,11 +25,12 @@ rights, waits and repeats the exit status; the kernel kills each when the one ab
 processes the code started, whatever sessions they made for themselves. SIGTERM to the process group reaches the
 confined process only; SIGKILL ends all of it.
 
-As a program: `python -m jobs.entrypoints.sandbox [--readonly P]... [--writable P]... [--openable P --opener SOCKET] [--uid N] [--gid N]
-[--memory BYTES] [--nproc N] [--nofile N] [--tmp-bytes N] [--port N]... [--host NAME:N]... [--serve N]... [--env NAME[=VALUE]]... [--mode auto|full|user|off] [--cwd P]
+As a program: `python -m jobs.entrypoints.sandbox [--readonly P]... [--writable P]... [--fresh P]... [--openable P] [--opener SOCKET] [--renew-when FILE]
+[--uid N] [--gid N]
+[--memory BYTES] [--nproc N] [--nofile N] [--tmp-bytes N] [--port N]... [--host NAME:N]... [--serve N]... [--env NAME[=VALUE]]... [--input FILE] [--mode auto|full|user|off] [--cwd P]
 -- program argument...` executes a program inside; environment variables are only those given by `--env`,
-by name alone with the value that this program has, as secrets need: anybody may read a command line. SIGTERM is
-passed on. `--print-mode` prints the mode of this machine and ends.
+by name alone with the value that this program has. A secret comes by `--input`: what that file holds is the program's
+standard input, as a file in memory that its user may open again at /proc/self/fd/0. SIGTERM is passed on. `--print-mode` prints the mode of this machine and ends.
 """
 
 from __future__ import annotations
@@ -49,10 +50,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NoReturn
 
+from jobs.entrypoints.cgroups import Group, Groups
 from jobs.entrypoints.disk_quota import DiskQuota
+from jobs.entrypoints.folders import remove_folder
 from jobs.entrypoints.keeper import (
     Door,
     Handover,
+    Limit,
+    hide_memory,
     keep,
     let_in,
     list_doors,
@@ -61,6 +66,7 @@ from jobs.entrypoints.keeper import (
     relay,
     write_hosts,
 )
+from jobs.entrypoints.memory_limit import MemoryLimit
 from jobs.entrypoints.opener import Opener
 from jobs.entrypoints.seccomp import refuse_calls
 
@@ -122,7 +128,9 @@ class Confinement:
     openable: str = ""
     """A folder that may only be read until folders in it are opened for writing; see opener.py."""
     opener: str = ""
-    """The socket at which they are opened; it must lie where the process sees nothing."""
+    """The socket at which the process is lent and they are opened; it must lie where the process sees nothing."""
+    renew_when: str = ""
+    """A file by whose appearance what is confined is ended and starts anew; only with an opener."""
     uid: int | None = None
     gid: int | None = None
     tmp_bytes: int = _GIB
@@ -152,7 +160,8 @@ class Limits:
     disk_bytes: int | None = None
     """What it may add to its writable folders, all files together; the keeper watches it."""
     total_memory_bytes: int | None = None
-    """What it may hold in memory with all that it starts; the keeper watches it. `memory_bytes` is address space of each."""
+    """What it may hold in memory with all that it starts: the kernel sees to it where it has groups for that, else the
+    keeper. `memory_bytes` is address space of each."""
 
 
 def detect_mode() -> Mode:
@@ -172,27 +181,38 @@ def _probe() -> int:
 
 
 def confine(
-    body: Callable[[], int], confinement: Confinement, limits: Limits, *, mode: Mode, parent: int, seals: bool = True
+    body: Callable[[], int],
+    confinement: Confinement,
+    limits: Limits,
+    *,
+    mode: Mode,
+    parent: int,
+    seals: bool = True,
+    groups: Groups | None = None,
 ) -> NoReturn:
     """Turn this (freshly forked) process into the keeper and run `body` confined below it. Never returns.
 
     The caller has already made this process leader of a session and pointed its outputs where they belong; `parent` is
     the caller's number, with whose death all of this ends. With `seals` the files made in the writable folders change
-    hands at the end.
+    hands at the end. The caller removes what was made in `groups`, since this process may be killed.
     """
     try:
         _die_with(parent)
+        # its own files in /proc are to be its own, to enter namespaces with
+        _call("prctl", _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0))
         doors = None if mode == "off" else confinement.doors
         helpers: list[int] = []
         channel = None if doors is None else _start_relay(doors, helpers)
         entrances = [] if doors is None else [open_entrance(port) for port in confinement.serves]
+        group = _create_group(groups, limits)
         if mode == "user":
             _enter_user_namespace()
-        home = _start_opener(confinement, helpers, mode=mode) if confinement.openable else None
+        home = _start_opener(confinement, helpers, mode=mode) if confinement.opener else None
         if mode != "off":
             _call("unshare", _libc.unshare(_CLONE_NEWPID | _CLONE_NEWIPC))
         alive_read, alive_write = os.pipe()
         inside_read, inside_write = os.pipe()
+        begin_read, begin_write = os.pipe()
         uid, gid = _choose_user(confinement, mode)
         quota = (
             None
@@ -202,12 +222,15 @@ def confine(
         child = os.fork()
         if child:
             handover = _hand_over(confinement, uid if mode == "full" and seals else None, mode=mode)
-            memory_bytes = limits.total_memory_bytes
+            memory = _limit_memory(child, group, limits)
+            os.write(begin_write, b"1")
             helpers += [inside_read] if entrances else []
             os.close(inside_write)
-            keep(child, alive=alive_read, helpers=helpers, handover=handover, quota=quota, memory_bytes=memory_bytes)
-        for descriptor in (alive_read, inside_read, *helpers):
+            keep(child, alive=alive_read, helpers=helpers, handover=handover, quota=quota, memory=memory)
+        for descriptor in (alive_read, inside_read, begin_write, *helpers):
             os.close(descriptor)
+        os.read(begin_read, 1)  # what it starts from here on is in its group
+        os.close(begin_read)
         _become_confined(confinement, limits, mode=mode, uid=uid, gid=gid, channel=channel, home=home)
         _die_with_keeper(alive_write)
         if entrances:
@@ -216,6 +239,26 @@ def confine(
     except BaseException as error:
         _refuse(error)
     os._exit(_run(body))
+
+
+def _create_group(groups: Groups | None, limits: Limits) -> Group | None:
+    """Make the kernel's group for what will be confined; None where there is none, and the keeper watches instead."""
+    if groups is None or limits.total_memory_bytes is None:
+        return None
+    with suppress(OSError):
+        return groups.create_group(limits.total_memory_bytes)
+    return None
+
+
+def _limit_memory(child: int, group: Group | None, limits: Limits) -> Limit | None:
+    """Limit what a process and all that it starts hold together; it has not begun yet."""
+    if limits.total_memory_bytes is None:
+        return None
+    if group is not None:
+        with suppress(OSError):
+            group.take_in(child)
+            return group
+    return MemoryLimit(limits.total_memory_bytes)
 
 
 def _let_in(entrances: list[socket.socket], *, alive: int) -> None:
@@ -285,6 +328,7 @@ def _start_opener(confinement: Confinement, helpers: list[int], *, mode: Mode) -
                 confinement.openable,
                 mount=_pass if open_for_nobody else _bind_on_itself,
                 unmount=_pass if open_for_nobody else _unmount,
+                renew_when=confinement.renew_when,
             )
             namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
             socket.send_fds(far, [b"1"], [namespace])
@@ -308,8 +352,9 @@ def _start_opener(confinement: Confinement, helpers: list[int], *, mode: Mode) -
 def _share_mount(path: str) -> None:
     _call("unshare", _libc.unshare(_CLONE_NEWNS))
     _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
-    _mount(path, path, None, _MS_BIND | _MS_REC)
-    _mount("none", path, None, _MS_SHARED)
+    if path:
+        _mount(path, path, None, _MS_BIND | _MS_REC)
+        _mount("none", path, None, _MS_SHARED)
     os.chdir("/")
 
 
@@ -586,9 +631,10 @@ def main(arguments: list[str] | None = None) -> int:
     environment = dict(_read_variable(entry) for entry in options.env)
     confinement = Confinement(
         readonly=tuple(options.readonly),
-        writable=tuple(options.writable),
+        writable=(*options.writable, *options.fresh),
         openable=options.openable,
         opener=options.opener,
+        renew_when=options.renew_when,
         uid=options.uid,
         gid=options.gid,
         tmp_bytes=options.tmp_bytes,
@@ -597,6 +643,11 @@ def main(arguments: list[str] | None = None) -> int:
         serves=tuple(options.serves),
     )
     limits = Limits(memory_bytes=options.memory, nproc=options.nproc, nofile=options.nofile, fsize=None)
+
+    for path in options.fresh:
+        _make_fresh(path)
+    if options.input:
+        _put_on_input(options.input)
 
     def execute() -> int:
         os.chdir(options.cwd)
@@ -609,6 +660,22 @@ def main(arguments: list[str] | None = None) -> int:
     return _stand_in_for(child)
 
 
+def _make_fresh(path: str) -> None:
+    """Make a folder that anybody may write, with nothing in it of those who wrote it before."""
+    remove_folder(path)
+    os.mkdir(path)
+    os.chmod(path, 0o777)
+
+
+def _put_on_input(path: str) -> None:
+    """Make what a file holds the standard input, without its name and its owner."""
+    copy = os.memfd_create("input", os.MFD_CLOEXEC)
+    os.write(copy, Path(path).read_bytes())
+    os.lseek(copy, 0, os.SEEK_SET)
+    os.dup2(copy, 0)
+    os.close(copy)
+
+
 def _read_variable(entry: str) -> tuple[str, str]:
     name, given, value = entry.partition("=")
     return name, value if given else os.environ[name]
@@ -616,6 +683,7 @@ def _read_variable(entry: str) -> tuple[str, str]:
 
 def _stand_in_for(child: int) -> int:
     """Pass SIGTERM and SIGINT on to what runs inside; end as it ends."""
+    hide_memory()
     _call("prctl", _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
 
     def pass_on(number: int, _frame: object) -> None:
@@ -641,8 +709,11 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--mode", choices=("auto", "full", "user", "off"), default="auto")
     parser.add_argument("--readonly", action="append", default=[])
     parser.add_argument("--writable", action="append", default=[])
+    parser.add_argument("--fresh", action="append", default=[])
     parser.add_argument("--openable", default="")
     parser.add_argument("--opener", default="")
+    parser.add_argument("--renew-when", default="")
+    parser.add_argument("--input", default="")
     parser.add_argument("--env", action="append", default=[])
     parser.add_argument("--port", type=int, action="append", dest="ports")
     parser.add_argument("--host", action="append", dest="hosts", default=[])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -16,7 +17,7 @@ from pyiceberg.schema import Schema
 
 from jobs.engine.catalog import open_catalog
 from jobs.engine.counts import count_rows
-from jobs.engine.files import FileError, read_csv, read_json_lines, read_parquet
+from jobs.engine.files import CsvFormat, FileError, Source, read_csv, read_json_lines, read_parquet
 from jobs.engine.schemas import SchemaError
 from jobs.engine.writer import write_table
 from jobs.entrypoints.address_space import leave_room
@@ -61,7 +62,12 @@ def upload(manifest: UploadManifest) -> JobResult:
     table = catalog.load_table(manifest.table)
     is_append = manifest.mode == "append"
     known = table.schema() if is_append else Schema()
-    readers = {"csv": read_csv, "jsonl": read_json_lines, "parquet": read_parquet}
+    form = CsvFormat(manifest.delimiter, manifest.has_header, manifest.types)
+    readers: dict[str, Callable[[Path, Schema], Source]] = {
+        "csv": partial(read_csv, form=form),
+        "jsonl": partial(read_json_lines, types=manifest.types),
+        "parquet": partial(read_parquet, types=manifest.types),
+    }
     source = readers[manifest.format](Path(manifest.file), known)
     with source:
         say(f"read {source.rows:,} rows, {len(source.schema.names)} columns: {_columns(source.schema)}")

@@ -16,9 +16,12 @@ from jobs.protocol import JobManifest, Progress, write_message
 from jobs.transforms.errors import TransformError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import SparkSession
 
     from jobs.changelog import ChangelogPlan
+    from jobs.changelog.keys import Key
     from jobs.engine.listing import Listing
 
 
@@ -34,6 +37,8 @@ class Connections:
         self.manifest = manifest
         self._spark: SparkSession | None = None
         self._listings: list[Listing] = []
+        self.read_keys: list[Sequence[Key] | None] = []
+        """The keys of each changelog that the transform has read; None for net changes."""
 
     @cached_property
     def catalog(self) -> RestCatalog:

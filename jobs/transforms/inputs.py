@@ -137,7 +137,8 @@ class IcebergInput:
         "spark", decides that instead. Both give the same rows.
         """
         from jobs.changelog import compute_changelog
-        from jobs.changelog.spark import spark_changelog
+        from jobs.changelog.marks import make_marks
+        from jobs.changelog.spark import mark_frame, spark_changelog
         from jobs.engine import tables
 
         plan = self._plan_changelog(keys, start, end, images)
@@ -147,7 +148,8 @@ class IcebergInput:
         if decision.executor == "spark":
             return spark_changelog(plan, spark, self._connections.open_listing(plan))
         # in one partition: who keeps one row of each key relies on the row after standing before the row before
-        return tables.from_arrow(spark, compute_changelog(plan)).coalesce(1)
+        frame = tables.from_arrow(spark, compute_changelog(plan)).coalesce(1)
+        return mark_frame(frame, make_marks(plan.keys))
 
     def changelog_arrow(
         self,
@@ -199,7 +201,9 @@ class IcebergInput:
             first = self._pinned.since_snapshot_id
         else:
             first = None if start == "earliest" else _read_end("start", start)
-        return plan_changelog(self._table, keys=keys, start=first, end=_read_end("end", end), images=images)
+        plan = plan_changelog(self._table, keys=keys, start=first, end=_read_end("end", end), images=images)
+        self._connections.read_keys.append(plan.keys)
+        return plan
 
     def _route(self, plan: ChangelogPlan, executor: Executor | None) -> Decision:
         from jobs.changelog.spark import find_obstacle

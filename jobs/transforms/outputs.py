@@ -103,10 +103,15 @@ class IcebergOutput:
 
         It is a Spark DataFrame, Arrow data, or a polars or pandas frame. One snapshot; none where there is nothing to
         apply. Columns that it lacks keep their values. On a first or full build the destination is emptied first.
+
+        The keys are those that the changelog was made with. Spark and Arrow data remember them, and others are refused.
+        For frames of other libraries the job remembers: changes that have `_change_ordinal` or an UPDATE, and the key
+        columns of a changelog that the job has read by its keys, take the keys of one of those. Changes of one's own,
+        by any key, need neither: INSERT does what UPDATE_AFTER does.
         """
         is_spark = type(changes).__module__.startswith("pyspark.")
         if is_spark and self._connections.manifest.executor == "embedded":
-            is_spark, changes = False, changes.toArrow()
+            is_spark, changes = False, _collect(changes)
         if not is_spark:
             changes = _read_changes(changes, self.path)
         table = self._load()
@@ -134,15 +139,15 @@ class IcebergOutput:
     def _apply(self, changes: pa.Table, keys: Sequence[str]) -> int | None:
         from jobs.changelog import apply_changelog
 
-        job_id = self._connections.manifest.job_id
-        applied = apply_changelog(self._load(), changes, keys, from_empty=self._is_from_empty, job_id=job_id)
+        job_id, read = self._connections.manifest.job_id, self._connections.read_keys
+        applied = apply_changelog(self._load(), changes, keys, from_empty=self._is_from_empty, job_id=job_id, read=read)
         return None if applied is None else changes.num_rows
 
     def _merge(self, changes: DataFrame, keys: Sequence[str]) -> int | None:
         from jobs.changelog.merge import merge_changelog
 
-        spark, name = self._connections.spark, self._target.table
-        return merge_changelog(spark, self._load(), changes, keys, name=name, from_empty=self._is_from_empty)
+        spark, name, read = self._connections.spark, self._target.table, self._connections.read_keys
+        return merge_changelog(spark, self._load(), changes, keys, name=name, from_empty=self._is_from_empty, read=read)
 
     @property
     def _is_from_empty(self) -> bool:
@@ -208,6 +213,15 @@ def _read_pandas(frame: pd.DataFrame, path: str) -> pa.Table:
     except pa.ArrowException as error:
         raise TransformError(f"{path}: {error}") from None
     return data.replace_schema_metadata(None)
+
+
+def _collect(changes: DataFrame) -> pa.Table:
+    """A Spark changelog as an Arrow table that knows its keys as well."""
+    from jobs.changelog.marks import mark_schema
+    from jobs.changelog.spark import read_frame_marks
+
+    table = changes.toArrow()
+    return table.cast(mark_schema(table.schema, read_frame_marks(changes)))
 
 
 def _read_changes(changes: object, path: str) -> pa.Table:

@@ -1,0 +1,99 @@
+"""Reads the stored files of one comparison for the web, which itself decodes none: what wrote them had read strangers' files.
+
+It sees the folder of that comparison alone and can change nothing there, and it reaches no network. It is asked over a
+channel (jobs/channel.py) and stays for further questions about the same comparison.
+
+Questions name a file by ``folder``, which it is shown, and ``name`` below that: ``{"ask": "describe", "values"}`` →
+``{"types"}``; ``{"ask": "lines", "columns", "first", "last"}`` or ``"numbers"`` in the place of the last two, and ``{"ask":
+"slice", "start", "limit"}`` → ``{"lines"}``; ``{"ask": "numbers", "where", "parameters", "order"}`` and ``{"ask": "export",
+...}`` with the fields of RowExport → ``{"is_last"}`` and bytes, the next of which ``{"ask": "more"}`` brings; ``{"ask":
+"count_common", "other", "keys"}`` → ``{"count"}`` and ``{"ask": "find_common", "other", "keys", "numbers"}`` → ``{"numbers"}``,
+where ``other`` is a folder and a name. Or ``{"failure", "message"}`` with a ReadFailure.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from jobs.engine.channel_io import ChannelFileIO
+from jobs.engine.manifest_files import Damaged
+from jobs.engine.row_exports import export_rows
+from jobs.engine.stored_rows import StoredRows, read_slice
+from jobs.entrypoints.answering import Answer, Answering, answer_all
+from jobs.protocol import ExportedValue, RowExport
+from jobs.regular_files import open_beneath
+
+MOST_QUESTION_BYTES = 16 * 1024 * 1024
+PART_BYTES = 1024 * 1024
+PATIENCE_S = 90.0
+"""Longer than the web keeps a reader whom it asks nothing."""
+
+
+def main(_path: str) -> int:
+    """Answer until nobody asks any more."""
+    return answer_all(Reader, most_question_bytes=MOST_QUESTION_BYTES, patience_s=PATIENCE_S)
+
+
+class Reader(Answering):
+    """The answers about one comparison."""
+
+    def __init__(self, files: ChannelFileIO) -> None:
+        super().__init__(files)
+        self._rows = StoredRows()
+        self._parts: Iterator[bytes] = iter(())
+
+    def work_out(self, ask: str, wanted: dict[str, Any]) -> Answer:
+        """Look into the files."""
+        if ask == "more":
+            return self._next_part()
+        path = _find(wanted.pop("folder"), wanted.pop("name"))
+        if ask == "numbers":
+            self._parts = _split(self._rows.list_numbers(path, **wanted))
+            return self._next_part()
+        if ask == "export":
+            values = tuple(ExportedValue(**value) for value in wanted["values"])
+            self._parts = _split(export_rows(path, RowExport(wanted["format"], values, wanted["columns"])))
+            return self._next_part()
+        return Answer(self._look(ask, path, wanted))
+
+    def _next_part(self) -> Answer:
+        part = next(self._parts, None)
+        return Answer({"is_last": part is None}, part or b"")
+
+    def _look(self, ask: str, path: Path, wanted: dict[str, Any]) -> dict[str, Any]:
+        if ask == "describe":
+            return {"types": self._rows.describe(path, wanted["values"])}
+        if ask == "lines":
+            return {"lines": self._rows.select(path, columns=wanted["columns"], where=_one_of(wanted))}
+        if ask == "slice":
+            return {"lines": read_slice(path, wanted["start"], wanted["limit"])}
+        other = _find(*wanted["other"])
+        if ask == "count_common":
+            return {"count": self._rows.count_common(path, other, keys=wanted["keys"])}
+        return {"numbers": self._rows.find_common(path, other, keys=wanted["keys"], numbers=wanted["numbers"])}
+
+
+def _split(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """Parts of a size that the other side takes, however long the rows are."""
+    for part in parts:
+        yield from (part[start : start + PART_BYTES] for start in range(0, len(part), PART_BYTES))
+
+
+def _find(folder: str, name: str) -> Path:
+    """A file of the comparison; a link could lead nowhere here, a FIFO would keep its reader waiting."""
+    try:
+        os.close(open_beneath(folder, name))
+    except OSError as error:
+        message = f"{name}: {error.strerror}"
+        raise Damaged(message) from error
+    return Path(folder, name)
+
+
+def _one_of(wanted: dict[str, Any]) -> str:
+    """The condition on the numbers of lines."""
+    if "numbers" in wanted:
+        return f"n IN ({', '.join(map(str, wanted['numbers']))})"
+    return f"n BETWEEN {wanted['first']} AND {wanted['last']}"
