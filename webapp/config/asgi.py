@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from contextlib import ExitStack
 
 from django.core.asgi import get_asgi_application
 from django.core.wsgi import get_wsgi_application
@@ -20,8 +21,8 @@ from django.conf import settings  # noqa: E402 - after the apps are ready, as al
 from django.db import close_old_connections  # noqa: E402
 from django.http import parse_cookie  # noqa: E402
 
-from webapp.accounts.queries import check_sender  # noqa: E402
-from webapp.accounts.services import start_flushing  # noqa: E402
+from webapp.accounts.queries import find_sender  # noqa: E402
+from webapp.accounts.services import note_turned_away, start_flushing  # noqa: E402
 from webapp.catalog.api.asgi import application as catalog  # noqa: E402
 from webapp.catalog.api.asgi import gate as catalog_gate  # noqa: E402
 from webapp.core.errors import AppError  # noqa: E402
@@ -34,38 +35,49 @@ from webapp.core.web.bridge import WsgiBridge  # noqa: E402
 from webapp.core.web.gates import Gate, Overloaded  # noqa: E402
 from webapp.core.web.limits import find_body_limit  # noqa: E402
 from webapp.core.web.pages import Pages  # noqa: E402
-from webapp.core.web.proxies import Proxies  # noqa: E402
+from webapp.core.web.places import CONNECTIONS, IDLE_OF_ADDRESS, Places  # noqa: E402
+from webapp.core.web.proxies import Proxies, drop_underscores  # noqa: E402
+from webapp.core.web.pulse import Pulse  # noqa: E402
+from webapp.core.web.shares import UNTIL_SENT  # noqa: E402
 from webapp.core.web.watchdog import Watchdog  # noqa: E402
 from webapp.repositories.views.git_http import application as git  # noqa: E402
 
 CATALOG = "/iceberg"
 STREAMS = 400
 """Event streams of one process; each keeps a thread that sleeps."""
-_UPLOAD = re.compile(r"/datasets/\d+/upload\Z")
+_UPLOAD = re.compile(r"(^|/datasets/\d+)/upload\Z")
 
 
-def _find_limit(headers: list[tuple[bytes, bytes]], path: str) -> int:
-    """How much who sends these headers may send to a path; refuse who is nobody known."""
+def _find_limit(headers: list[tuple[bytes, bytes]], path: str) -> tuple[str, int]:
+    """Who sends these headers, and how much they may send to a path; refuse who is nobody known."""
     close_old_connections()
     fields = {name: value.decode("latin-1") for name, value in headers if name in (b"authorization", b"cookie")}
     session_key = parse_cookie(fields.get(b"cookie", "")).get(settings.SESSION_COOKIE_NAME, "")
-    check_sender(authorization=fields.get(b"authorization", ""), session_key=session_key)
+    sender = find_sender(authorization=fields.get(b"authorization", ""), session_key=session_key)
     limit = find_body_limit(path)
     if limit > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
         check_room()
-    return limit
+    return sender, limit
+
+
+def _note_refused(scope: Scope, error: AppError) -> None:
+    address = (scope.get("client") or ("",))[0]
+    note_turned_away(method=scope["method"], path=scope["path"], address=address, error=error)
 
 
 def _find_gate(path: str) -> Gate:
     """The threads that answer a path: what waits for others, and what tells of our health, has its own."""
     if path == "/readyz":
         return _readiness
-    return _uploads if _UPLOAD.search(path) else _ordinary
+    return _uploads if _is_upload(path) else _ordinary
 
 
-start_flushing()
+def _is_upload(path: str) -> bool:
+    return _UPLOAD.search(path) is not None
+
+
 _ordinary = Gate("pages", threads=8, waiting=128)
-_uploads = Gate("uploads", threads=4, waiting=64, patience_s=300)
+_uploads = Gate("uploads", threads=16, waiting=64, patience_s=300)
 _readiness = Gate("readiness", threads=1, waiting=8)
 for _gate in (catalog_gate, _ordinary):
     register_gate(_gate)
@@ -76,7 +88,11 @@ pages = Pages(
     buffers=bodies.memory,
     folder=settings.FILE_UPLOAD_TEMP_DIR,
     find_limit=_find_limit,
+    is_upload=_is_upload,
+    note_refused=_note_refused,
 )
+places = Places(CONNECTIONS, trusts=proxies.trusts, idle_of_address=IDLE_OF_ADDRESS)
+pulse = Pulse()
 _streaming: set[int] = set()
 _watchdog = Watchdog()
 
@@ -89,20 +105,29 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] != "http":
         await send({"type": "websocket.close"})
         return
-    _watchdog.watch(asyncio.get_running_loop())
-    scope = proxies.unwrap(scope)
+    address, port = scope.get("client") or ("", 0)
+    peer = address, int(port)  # the server gives it as text
+    places.enter(peer)
+    try:
+        await _answer(proxies.unwrap(scope), receive, send)
+    finally:
+        places.leave(peer)
+
+
+async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
     path = scope["path"]
     if path == "/healthz":
         # By the loop alone: a busy process is no dead one.
         await send_answer(send, status=200, body=b"ok\n", kind=TEXT)
     elif path == CATALOG or path.startswith(CATALOG + "/"):
+        # It has the headers as they were sent, and refuses a branch that is named by the wrong one.
         await catalog(scope, receive, send)
     elif path.startswith("/git/"):
-        await git(scope, receive, send)
+        await git(drop_underscores(scope), receive, send)
     elif path.startswith("/events/"):
-        await _stream(scope, receive, send)
+        await _stream(drop_underscores(scope), receive, send)
     else:
-        await pages(scope, receive, send)
+        await pages(drop_underscores(scope), receive, send)
 
 
 async def _stream(scope: Scope, receive: Receive, send: Send) -> None:
@@ -112,12 +137,15 @@ async def _stream(scope: Scope, receive: Receive, send: Send) -> None:
         if len(_streaming) >= STREAMS:
             raise Overloaded
     except AppError as error:
+        _note_refused(scope, error)
         await send_refusal(scope, send, error)
         await incoming.drop()
         return
     _streaming.add(id(scope))
     try:
-        await streams(dict(scope), receive, send)  # type: ignore[arg-type]  # its Send is narrower than ASGI's
+        with ExitStack() as until_sent:
+            inner = {**scope, UNTIL_SENT: until_sent}
+            await streams(inner, receive, send)  # type: ignore[arg-type]  # its Send is narrower than ASGI's
     finally:
         _streaming.discard(id(scope))
 
@@ -125,6 +153,10 @@ async def _stream(scope: Scope, receive: Receive, send: Send) -> None:
 async def _answer_lifespan(receive: Receive, send: Send) -> None:
     while True:
         message = await receive()
+        if message["type"] == "lifespan.startup":
+            _watchdog.watch(asyncio.get_running_loop())
+            pulse.start()
+            start_flushing()
         await send({"type": f"{message['type']}.complete"})
         if message["type"] == "lifespan.shutdown":
             return

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-import secrets
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from webapp.config.database_urls import read_database_url
-from webapp.core.handed_over import find_home, read_secret
+from webapp.core.handed_over import find_home, read_or_make_key, read_secret
+from webapp.core.privileges import hide_memory
+
+# Before the first secret is read.
+hide_memory()
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 # Sandboxed jobs run as other users: nothing but their own folders, bound into their sandbox, may be reachable for them.
@@ -41,6 +44,8 @@ TRIBUTARY_S3_KEYS = {
     }.items()
     if read_secret(variable)
 }
+# A person's transaction to which nothing was written for so long may be aborted by whoever may write there; 0: never.
+TRIBUTARY_IDLE_TRANSACTION_HOURS = float(os.environ.get("TRIBUTARY_IDLE_TRANSACTION_HOURS") or 24)
 # Files in tables' folders that nothing refers to are removed when they are so old; 0: never.
 TRIBUTARY_DELETED_BRANCH_HOURS = float(os.environ.get("TRIBUTARY_DELETED_BRANCH_HOURS") or 168)
 TRIBUTARY_ORPHAN_HOURS = float(os.environ.get("TRIBUTARY_ORPHAN_HOURS") or 72)
@@ -68,25 +73,15 @@ TRIBUTARY_JOB_SECONDS = int(os.environ.get("TRIBUTARY_JOB_SECONDS") or 0) or Non
 # How much any job may write in all, instead of its size's own limit.
 TRIBUTARY_JOB_MEMORY_BYTES = int(os.environ.get("TRIBUTARY_JOB_MEMORY_BYTES") or 0) or None
 TRIBUTARY_JOB_DISK_BYTES = int(os.environ.get("TRIBUTARY_JOB_DISK_BYTES") or 0) or None
+# How many days the audit log keeps reads and refusals, and all else; 0: for ever.
+TRIBUTARY_AUDIT_READ_DAYS = int(os.environ.get("TRIBUTARY_AUDIT_READ_DAYS") or 180)
+TRIBUTARY_AUDIT_DAYS = int(os.environ.get("TRIBUTARY_AUDIT_DAYS") or 0)
 # Who compares rows: embedded, spark, or auto, which asks Spark for what is larger than so many decoded bytes.
 TRIBUTARY_EXECUTOR = os.environ.get("TRIBUTARY_EXECUTOR") or "auto"
 TRIBUTARY_EMBEDDED_BYTES = int(os.environ.get("TRIBUTARY_EMBEDDED_BYTES") or 256 * 1024 * 1024)
 TRIBUTARY_ADMIN_PASSWORD = read_secret("TRIBUTARY_ADMIN_PASSWORD")
 
-
-def _read_or_make_secret(name: str) -> str:
-    path = TRIBUTARY_HOME / name
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return path.read_text().strip()
-    with os.fdopen(descriptor, "w") as file:
-        secret = secrets.token_urlsafe(50)
-        file.write(secret)
-    return secret
-
-
-SECRET_KEY = read_secret("TRIBUTARY_SECRET_KEY") or _read_or_make_secret("secret-key")
+SECRET_KEY = read_secret("TRIBUTARY_SECRET_KEY") or read_or_make_key(TRIBUTARY_HOME / "secret-key")
 DEBUG = False
 ALLOWED_HOSTS = [
     name
@@ -132,6 +127,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "webapp.core.http.ErrorMiddleware",
     "webapp.accounts.middleware.PrincipalMiddleware",
+    "webapp.datasets.middleware.DatasetColours",
 ]
 ROOT_URLCONF = "webapp.config.urls"
 WSGI_APPLICATION = "webapp.config.wsgi.application"

@@ -1,4 +1,4 @@
-"""The web part as a program: `python -m webapp.config.web [--socket-fd N | --host H --port N] [--workers N]`.
+"""The web part as a program: `python -m webapp.config.web [--socket-fd N | --host H --port N] [--health-fd N] [--workers N]`.
 
 Granian with two things of our own. The listening socket may come from the supervisor: while a new web process comes up,
 connections wait in it and none is refused. And the workers die with their parent, even by `kill -9`: one that lived on
@@ -14,6 +14,7 @@ import importlib
 import os
 import resource
 import socket
+from functools import partial
 from typing import Any
 
 import django
@@ -25,10 +26,11 @@ from granian.log import LogLevels
 from granian.server import MPServer
 
 from webapp.core.lifelines import die_with
+from webapp.core.web.places import CONNECTIONS
 
 BACKLOG = 1024
-CONNECTIONS = 4096
-"""Of one worker, idle ones included: more wait until one ends."""
+HEAD_MS = 10_000
+"""So long a connection may take for the head of a request, the next one included."""
 BUFFER = 64 * 1024
 """Of one connection, and so of the head of a request."""
 TARGET = "webapp.config.asgi:application"
@@ -40,12 +42,12 @@ class WebServer(MPServer):
     def __init__(self, listener: socket.socket, *, workers: int) -> None:
         super().__init__(
             TARGET,
-            interface=Interfaces.ASGINL,
+            interface=Interfaces.ASGI,
             workers=workers,
             websockets=False,
             # Connections of HTTP/2 have no deadline for their first bytes.
             http=HTTPModes.http1,
-            http1_settings=HTTP1Settings(max_buffer_size=BUFFER),
+            http1_settings=HTTP1Settings(max_buffer_size=BUFFER, header_read_timeout=HEAD_MS),
             backpressure=CONNECTIONS,
             log_level=LogLevels.warning,
             backlog=BACKLOG,
@@ -59,14 +61,17 @@ class WebServer(MPServer):
         vars(self).update(_sfd=number, _shd=holder(number, False, BACKLOG), _ssp=None, _sso=None)
 
 
-def load_application(_target: str, *, parent: int) -> Any:
+def load_application(_target: str, *, parent: int, port: int, health: socket.socket | None) -> Any:
     """Called in each worker, right after its fork."""
     die_with(parent)
     from webapp.accounts.queries import token_uses
-    from webapp.config.asgi import application
+    from webapp.config import asgi
 
     token_uses.start()
-    return application
+    asgi.places.watch(port)
+    if health is not None:
+        asgi.pulse.listen_at(health)
+    return asgi.application
 
 
 def main() -> None:
@@ -74,6 +79,9 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.config.settings")
     parser = argparse.ArgumentParser(prog="python -m webapp.config.web")
     parser.add_argument("--socket-fd", type=int, help="a listening socket that the caller has opened")
+    parser.add_argument(
+        "--health-fd", type=int, help="a listening Unix socket at which the event loops tell that they run"
+    )
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--workers", type=int, default=settings.TRIBUTARY_WEB_WORKERS)
@@ -88,9 +96,13 @@ def main() -> None:
     django.setup()
     importlib.import_module("webapp.config.urls")
     parent = os.getpid()
-    WebServer(listener, workers=options.workers).serve(
-        target_loader=lambda target: load_application(target, parent=parent)
+    load = partial(
+        load_application,
+        parent=parent,
+        port=listener.getsockname()[1],
+        health=None if options.health_fd is None else socket.socket(fileno=options.health_fd),
     )
+    WebServer(listener, workers=options.workers).serve(target_loader=load)
 
 
 def open_listener(host: str, port: int) -> socket.socket:

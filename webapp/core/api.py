@@ -100,7 +100,8 @@ class ApiView(APIView):
         if request.method != "POST" or key is None:
             return super().dispatch(request, *args, **kwargs)
         principal: Principal | None = getattr(request, "principal", None)
-        if principal is None:
+        # What is refused at the door leaves no key behind, and no kept answer is for whoever would be refused.
+        if principal is None or _is_forged(request):
             return super().dispatch(request, *args, **kwargs)
 
         def run() -> Any:
@@ -108,6 +109,17 @@ class ApiView(APIView):
             return response.render() if hasattr(response, "render") else response
 
         return run_once(request, user_id=principal.user_id, key=key, run=run, secret=self.answers_secret)
+
+
+def _is_forged(request: HttpRequest) -> bool:
+    """Whether a browser's session comes without our own pages' CSRF token."""
+    if not getattr(request, "principal_by_session", False):
+        return False
+    try:
+        SessionAuthentication().enforce_csrf(request)  # type: ignore[arg-type]  # it takes either kind of request
+    except exceptions.PermissionDenied:
+        return True
+    return False
 
 
 def handle_exception(error: Exception, context: dict[str, Any]) -> Response | None:  # noqa: ARG001 - DRF's signature

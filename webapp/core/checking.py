@@ -8,12 +8,10 @@ from django.apps import apps
 from django.db import IntegrityError, connection
 from django.db.migrations.executor import MigrationExecutor
 
-from webapp.core.fsck import Finding
+from webapp.core.fsck import RESTORE_DATABASE, Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-RESTORE = "Stop the installation and restore the database from a backup."
 
 
 def check_database() -> Iterator[Finding]:
@@ -25,6 +23,7 @@ def check_database() -> Iterator[Finding]:
             object=f"{migration.app_label}.{migration.name}",
             problem="The database is older than the program.",
             way_out="Run `manage.py migrate`.",
+            is_blocking=True,
         )
         return
     if connection.vendor == "sqlite":
@@ -38,11 +37,13 @@ def _check_file() -> Iterator[Finding]:
         lines = [row[0] for row in cursor.fetchall()]
     for line in lines:
         if line != "ok":
-            yield Finding(code="database_damaged", object=line[:200], problem="SQLite finds damage.", way_out=RESTORE)
+            yield Finding(
+                code="database_damaged", object=line[:200], problem="SQLite finds damage.", way_out=RESTORE_DATABASE
+            )
     try:
         connection.check_constraints()
     except IntegrityError as error:
-        yield Finding(code="row_missing", object="database", problem=str(error), way_out=RESTORE)
+        yield Finding(code="row_missing", object="database", problem=str(error), way_out=RESTORE_DATABASE)
 
 
 def _check_constraints() -> Iterator[Finding]:

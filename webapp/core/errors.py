@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+Arguments = ParamSpec("Arguments")
 
 
 class AppError(Exception):
@@ -38,6 +41,15 @@ class AppError(Exception):
         self.errors = errors
         self.retry_after = retry_after
         self.extra = extra
+
+
+def find_refusal(check: Callable[Arguments, object], *args: Arguments.args, **kwargs: Arguments.kwargs) -> str:
+    """Return why a check refuses; empty where it passes."""
+    try:
+        check(*args, **kwargs)
+    except AppError as error:
+        return error.detail
+    return ""
 
 
 class BadRequest(AppError):

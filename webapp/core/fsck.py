@@ -7,6 +7,7 @@ seconds later finds it again; `check_all` does both looks.
 from __future__ import annotations
 
 import logging
+import sqlite3
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -17,6 +18,9 @@ from django.db import DatabaseError
 from webapp.core.errors import AppError
 
 logger = logging.getLogger(__name__)
+DATABASE = "database"
+DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+RESTORE_DATABASE = "Stop the installation and restore the database from a backup."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +35,8 @@ class Finding:
     way_out: str
     repair: Callable[[], Any] | None = field(default=None, compare=False)
     """What `--repair` does; None where a person must decide."""
+    is_blocking: bool = field(default=False, compare=False)
+    """Whether nothing else can be looked at until it is mended."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -74,13 +80,20 @@ def register_check(*, name: str, promise: str, run: Callable[[], Iterable[Findin
 
 
 def list_checks() -> list[Check]:
-    """Return all checks by name."""
-    return [_registered[name] for name in sorted(_registered)]
+    """Return all checks, that of the database first, without which none of the others can look."""
+    return sorted(_registered.values(), key=lambda check: (check.name != DATABASE, check.name))
 
 
 def check_all(checks: Iterable[Check], *, settle_seconds: float) -> list[Report]:
-    """Look at everything, and a second time at what had findings; return what both looks found."""
-    reports = [_look(check) for check in checks]
+    """Look at everything, and a second time at what had findings; return what both looks found.
+
+    Nothing is looked at after a finding that blocks.
+    """
+    reports = []
+    for check in checks:
+        reports.append(_look(check))
+        if any(finding.is_blocking for finding in reports[-1].findings):
+            break
     if any(report.findings for report in reports):
         time.sleep(settle_seconds)
     return [_confirm(report) if report.findings else report for report in reports]
@@ -95,7 +108,6 @@ def repair(findings: Iterable[Finding]) -> list[str]:
         try:
             finding.repair()
         except (DatabaseError, AppError, OSError) as error:
-            logger.exception("fsck could not mend %s of %s", finding.code, finding.object)
             lines.append(f"not mended: {finding.code} of {finding.object}: {error}")
         else:
             lines.append(f"mended: {finding.code} of {finding.object}")
@@ -119,14 +131,19 @@ def _look(check: Check) -> Report:
             else:
                 report.notes.append(item)
     except (DatabaseError, AppError, OSError) as error:
-        # An error in a check is a failed check.
-        logger.exception("check %s failed", check.name)
-        report.findings.append(
-            Finding(
-                code="check_failed",
-                object=check.name,
-                problem=f"{type(error).__name__}: {error}",
-                way_out="Start the part that it names and run fsck again.",
-            )
-        )
+        report.findings.append(_explain(check, error))
     return report
+
+
+def _explain(check: Check, error: Exception) -> Finding:
+    """An error in a check is a failed check; where SQLite calls its file damaged, that is the finding."""
+    if getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF in DAMAGE:
+        return Finding(
+            code="database_damaged", object=check.name, problem=f"SQLite: {error}.", way_out=RESTORE_DATABASE
+        )
+    return Finding(
+        code="check_failed",
+        object=check.name,
+        problem=f"{type(error).__name__}: {error}",
+        way_out="Start the part that it names and run fsck again.",
+    )

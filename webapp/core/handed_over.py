@@ -13,6 +13,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 NAMES = (
@@ -46,6 +47,30 @@ def read_secret(name: str) -> str:
         raise SystemExit(message) from error
 
 
+def read_or_make_key(path: Path) -> str:
+    """Return the key of a file, made by whichever process comes first; the file appears whole or not at all.
+
+    Raises:
+        SystemExit: the file is empty, as an earlier release left it on a full disk; says the ways out.
+
+    """
+    if not path.exists():
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            write_private(draft, secrets.token_urlsafe(50))
+            with suppress(FileExistsError):
+                os.link(draft, path)
+        finally:
+            draft.unlink(missing_ok=True)
+    if key := path.read_text(encoding="utf-8").strip():
+        return key
+    message = (
+        f"{path} is empty. Put the one of your backup back. Without one remove the file: a new key is made, everybody "
+        "signs in again, and the secrets of webhooks have to be entered again."
+    )
+    raise SystemExit(message)
+
+
 def find_home() -> Path:
     """Return the installation's folder, as the settings have it, made where it is missing."""
     home = Path(os.environ.get("TRIBUTARY_HOME") or Path(__file__).resolve().parents[2] / "var").resolve()
@@ -77,11 +102,17 @@ def write_secrets(folder: Path, given: Mapping[str, str]) -> dict[str, str]:
     variables = {}
     for name, value in given.items():
         path = folder / name
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(value)
+        write_private(path, value)
         variables[f"{name}_FILE"] = str(path)
     return variables
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that its owner alone can read, from its first byte on."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def make_folder(home: Path) -> Path:

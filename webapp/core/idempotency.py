@@ -21,7 +21,7 @@ from webapp.core import clock
 from webapp.core.errors import BadRequest, Conflict, InvalidInput
 from webapp.core.models import IdempotencyRecord
 from webapp.core.numbers import read_count
-from webapp.core.processes import is_dead, name_process
+from webapp.core.processes import is_dead, is_of_this_host, name_process
 
 KEPT_FOR = timedelta(days=1)
 HOLDER_LIVES_FOR = timedelta(hours=2)
@@ -53,7 +53,7 @@ def run_once(
     if not key or len(key) > 200:
         raise BadRequest("An Idempotency-Key has 1 to 200 characters.", code="idempotency_key")
     fingerprint = _fingerprint(request)
-    IdempotencyRecord.objects.filter(created_at__lt=clock.now() - KEPT_FOR).delete()
+    _forget_old()
     try:
         with transaction.atomic():
             record = IdempotencyRecord.objects.create(
@@ -125,6 +125,22 @@ def _noting_effects(record: IdempotencyRecord) -> Iterator[None]:
         _working_on.reset(token)
 
 
+def _forget_old() -> None:
+    """Remove what is kept long enough; never a key that is worked with, however old a clock that was set makes it look."""
+    old = IdempotencyRecord.objects.filter(created_at__lt=clock.cautious_now() - KEPT_FOR)
+    old.exclude(status=0).delete()
+    for record in old.filter(status=0):
+        if _is_abandoned(record):
+            IdempotencyRecord.objects.filter(pk=record.pk, status=0, holder=record.holder).delete()
+
+
+def _is_abandoned(record: IdempotencyRecord) -> bool:
+    """Whether nobody works on it: its process ended, or is another host's and had more time than any request takes."""
+    if is_of_this_host(record.holder):
+        return is_dead(record.holder)
+    return not record.holder or record.created_at < clock.cautious_now() - HOLDER_LIVES_FOR
+
+
 def _take_over(*, user_id: int, key: str, fingerprint: str) -> IdempotencyRecord | None:
     """Return the record that a dead process left without an effect, now ours; None where there is nothing to take.
 
@@ -133,7 +149,7 @@ def _take_over(*, user_id: int, key: str, fingerprint: str) -> IdempotencyRecord
 
     """
     record = IdempotencyRecord.objects.filter(user_id=user_id, key=key, fingerprint=fingerprint, status=0).first()
-    if record is None or not (is_dead(record.holder) or record.created_at < clock.now() - HOLDER_LIVES_FOR):
+    if record is None or not _is_abandoned(record):
         return None
     if record.effect:
         raise Conflict(

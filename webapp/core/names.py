@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from webapp.core.errors import InvalidInput
+from webapp.core.errors import BadRequest, InvalidInput
 
 MASTER = "master"
 BRANCH_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+@=-]{0,199}", re.ASCII)
@@ -39,6 +39,21 @@ def check_branch_name(name: str) -> str:
     if problem:
         raise InvalidInput(problem, code="branch_name", errors={"name": [problem]})
     return name
+
+
+def check_spelling(name: str, known: Iterable[str]) -> None:
+    """Refuse a second spelling of a branch that is there: names are unique without case.
+
+    Readers of it would be shown what another branch falls back to, and its first write could never be taken.
+
+    Raises:
+        BadRequest: for readers and writers alike; clients do not send it again.
+
+    """
+    other = next((other for other in known if other != name and other.lower() == name.lower()), None)
+    if other is not None:
+        message = f"There is a branch {other}, and names are unique without case: write {other}, not {name}."
+        raise BadRequest(message, code="branch_spelling", errors={"branch": [message]})
 
 
 def split_dataset_path(path: str) -> tuple[str, ...]:

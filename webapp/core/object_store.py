@@ -124,6 +124,11 @@ def walk(location: str) -> Iterator[Found]:
                 yield Found(f"s3://{bucket}/{found['Key']}", int(found["Size"]), found["LastModified"])
 
 
+def measure_objects(location: str) -> int:
+    """Add up the bytes of every object below a location."""
+    return sum(found.size for found in walk(location))
+
+
 def check(location: str) -> None:
     """Ask the store whether the bucket is there for us.
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 3.0
 PORTS = {"http": 80, "https": 443}
+EMBEDDING = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("::/96"))
+"""NAT64 and the old IPv4-compatible addresses: an address of version 4 is at their end."""
 
 
 class Unreachable(Exception):
@@ -102,5 +104,13 @@ def _find_address(host: str, port: int, trusted: frozenset[str]) -> str:
 
 def _is_outside(address: str) -> bool:
     parsed = ipaddress.ip_address(address.partition("%")[0])
-    inner = getattr(parsed, "ipv4_mapped", None) or parsed
-    return bool(inner.is_global and not inner.is_multicast)
+    inner = (_find_embedded(parsed) or parsed) if isinstance(parsed, ipaddress.IPv6Address) else parsed
+    return inner.is_global and not inner.is_multicast and not getattr(inner, "is_site_local", False)
+
+
+def _find_embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """Return the address of version 4 to which a gateway or the kernel would carry this one."""
+    for network in EMBEDDING:
+        if address in network:
+            return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour

@@ -11,6 +11,11 @@ from django.shortcuts import render as render_template
 from django.utils.cache import patch_vary_headers
 
 
+def wants_fragment(request: HttpRequest) -> bool:
+    """Whether htmx asks for a part of a page, and the history does not need the whole page."""
+    return bool(request.htmx and not request.htmx.history_restore_request)  # type: ignore[attr-defined]
+
+
 def render(
     request: HttpRequest, template: str, context: object, *, fragment: str | None = None, status: int = 200
 ) -> HttpResponse:
@@ -32,7 +37,7 @@ def render(
     else:
         msg = f"a page's context is a dataclass or a mapping, not {type(context).__name__}"
         raise TypeError(msg)
-    wants_fragment = fragment and request.htmx and not request.htmx.history_restore_request  # type: ignore[attr-defined]
-    response = render_template(request, f"{template}#{fragment}" if wants_fragment else template, values, status=status)
+    name = f"{template}#{fragment}" if fragment and wants_fragment(request) else template
+    response = render_template(request, name, values, status=status)
     patch_vary_headers(response, ["HX-Request"])
     return response

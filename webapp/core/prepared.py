@@ -38,7 +38,7 @@ class Prepared(Generic[Row]):
         with connection.cursor() as cursor:
             cursor.execute(compiled.sql, params)
             rows = cursor.fetchall()
-        return [compiled.read(row) for row in rows]
+        return compiled.read_all(rows)
 
     def _compile(self) -> _Compiled:
         stand_ins = [_STAND_INS[kind](n) for n, kind in enumerate(self._kinds)]
@@ -61,8 +61,13 @@ class _Compiled:
             self._names = [select[n][0].target.attname for n in own]
             self._populators = get_related_populators(self._model, select, connection.alias)  # type: ignore[call-arg]  # Django 6's
 
-    def read(self, row: Sequence[Any]) -> Any:
-        """A row as the query set would give it."""
+    def read_all(self, rows: list[Any]) -> list[Any]:
+        """Rows as the query set would give them."""
+        if self._model is None and not self._converters:
+            return rows
+        return [self._read(row) for row in rows]
+
+    def _read(self, row: Sequence[Any]) -> Any:
         values = list(row)
         for at, (converters, column) in self._converters.items():
             for convert in converters:

@@ -11,7 +11,7 @@ FILES_OF_OTHERS = frozenset({CHOWN, DAC_OVERRIDE, FOWNER})
 """What it takes to clear away what a killed job, which has a user of its own, left behind."""
 NOTHING: frozenset[int] = frozenset()
 _LAST_CAPABILITY = 63
-_PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 24, 38
+_PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 4, 24, 38
 _VERSION_3 = 0x20080522
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -33,3 +33,11 @@ def keep_only(capabilities: Collection[int]) -> None:
     _libc.capget(ctypes.byref(header), ctypes.byref(sets))
     sets[2] = sets[5] = 0  # inheritable, of either half
     _libc.capset(ctypes.byref(header), ctypes.byref(sets))
+
+
+def hide_memory() -> None:
+    """Keep processes of the same user out of this one's memory, environment and open files, and write no core of it.
+
+    For what holds secrets. It passes on to what is forked, and ends with the next program that is executed.
+    """
+    _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

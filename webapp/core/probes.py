@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import socket
 from pathlib import Path
 from typing import Any
+
+from webapp.core.web.pulse import ALIVE
 
 TIMEOUT = 2.0
 
@@ -28,16 +29,15 @@ def answers_tcp(host: str, port: int) -> bool:
         return False
 
 
-def answers_http(port: int, path: str) -> bool:
-    """Whether the web server on loopback answers 200."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
+def has_pulse(path: Path) -> bool:
+    """Whether the event loop of a web process answers at its socket."""
     try:
-        connection.request("GET", path)
-        return connection.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(TIMEOUT)
+            connection.connect(str(path))
+            return connection.recv(len(ALIVE)) == ALIVE
+    except OSError:
         return False
-    finally:
-        connection.close()
 
 
 def ask_fork_server(path: Path) -> dict[str, Any] | None:

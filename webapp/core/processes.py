@@ -16,8 +16,13 @@ def is_dead(name: str) -> bool:
     """Whether the process of a name is known to have ended; nobody here knows that of another host's. No name, no process."""
     if not name:
         return True
-    host, pid, start = name.split(" ")
-    return host == socket.gethostname() and _read_start(int(pid)) != start
+    _host, pid, start = name.split(" ")
+    return is_of_this_host(name) and _read_start(int(pid)) != start
+
+
+def is_of_this_host(name: str) -> bool:
+    """Whether the process of a name runs, or ran, where this one does."""
+    return name.partition(" ")[0] == socket.gethostname()
 
 
 def _read_start(pid: int) -> str:

@@ -14,9 +14,11 @@ from django.db import DatabaseError, connection
 
 from webapp.core import clock, doorbell, object_store
 from webapp.core.errors import Unavailable
+from webapp.core.hosts import PORTS
 from webapp.core.models import Heartbeat
 from webapp.core.probes import answers_tcp, ask_fork_server
 from webapp.core.room import list_disks
+from webapp.core.spark_folders import is_renewing
 from webapp.core.web.gates import Gate
 
 STALE_AFTER = timedelta(seconds=20)
@@ -107,13 +109,29 @@ def _worker() -> PartHealth:
 
 
 def check_spark() -> PartHealth:
-    """Whether Spark answers and has warmed up."""
+    """Whether Spark answers and has warmed up, or will have in a moment: to start anew for others is no fault."""
+    health = look_at_spark()
+    if health.state == "starting" and is_renewing():
+        return PartHealth("spark", works=True, state="ok", detail="starts anew for other people's code")
+    return health
+
+
+def does_spark_listen() -> bool:
+    """Whether there is a Spark server at its address, warm or not."""
+    address = urlsplit(settings.SPARK_REMOTE)
+    return answers_tcp(address.hostname or "localhost", address.port or PORTS["sc"])
+
+
+def look_at_spark() -> PartHealth:
+    """Whether Spark answers and has warmed up by now."""
     if not settings.SPARK_REMOTE:
         return PartHealth("spark", works=False, state="off", detail="no Java 17 or 21, and SPARK_REMOTE is not set")
-    url = urlsplit(settings.SPARK_REMOTE.replace("sc://", "http://").split("/;")[0])
-    if not answers_tcp(url.hostname or "localhost", url.port or 15002):
+    if not does_spark_listen():
         return PartHealth("spark", works=False, state="starting", detail="engine starting")
-    embedded = url.hostname == "localhost" and (Path(settings.TRIBUTARY_HOME) / "run" / "parts.json").exists()
+    embedded = (
+        urlsplit(settings.SPARK_REMOTE).hostname == "localhost"
+        and (Path(settings.TRIBUTARY_HOME) / "run" / "parts.json").exists()
+    )
     if embedded and not (Path(settings.TRIBUTARY_HOME) / "run" / "spark.ready").exists():
         return PartHealth("spark", works=False, state="starting", detail="engine warming up")
     return PartHealth("spark", works=True, state="ok", detail="warm" if embedded else "remote")
@@ -165,4 +183,5 @@ def _sandbox() -> PartHealth:
     if not status.get("ready"):
         return PartHealth("sandbox", works=False, state="starting", detail="importing libraries")
     # "off" works, for people who trust their users; it must be seen, and README says what it means.
-    return PartHealth("sandbox", works=True, state="off" if mode == "off" else "ok", detail=mode)
+    detail = f"{mode}, memory of jobs: {status.get('memory', 'watched')}"
+    return PartHealth("sandbox", works=True, state="off" if mode == "off" else "ok", detail=detail)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +21,9 @@ from webapp.core.object_store import is_object_location
 
 BLOCK_BYTES = 512
 """What `st_blocks` counts."""
+DEEPEST = 64
+"""No job may leave folders within more folders than that (jobs/entrypoints/folders.py)."""
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 SMALL_DISK_SHARE = 20
 """On a small disk the reserve is no more than this part of it: a twentieth."""
 
@@ -91,29 +93,42 @@ def wait_for_room() -> None:
 
 
 def measure_folder(folder: Path) -> int:
-    """Add up the blocks of all files below a folder; links are not followed, and what goes meanwhile does not count."""
-    total, waiting = 0, [str(folder)]
-    while waiting:
-        with _passing_over_lost(), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                with _passing_over_lost():
-                    found = entry.stat(follow_symlinks=False)
-                    total += found.st_blocks * BLOCK_BYTES
-                    if stat.S_ISDIR(found.st_mode):
-                        waiting.append(entry.path)
+    """Add up the blocks of all files below a folder, as far as jobs may nest folders.
+
+    By descriptors: whoever changes it meanwhile leads nobody elsewhere. What goes meanwhile does not count.
+    """
+    with suppress(FileNotFoundError, NotADirectoryError):
+        descriptor = os.open(folder, _FOLDER & ~os.O_NOFOLLOW)  # an operator may have moved it
+        try:
+            return _measure_open(descriptor, depth=0)
+        finally:
+            os.close(descriptor)
+    return 0
+
+
+def _measure_open(folder: int, *, depth: int) -> int:
+    total = 0
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                status = entry.stat(follow_symlinks=False)
+                total += status.st_blocks * BLOCK_BYTES
+                if stat.S_ISDIR(status.st_mode) and depth < DEEPEST:
+                    total += _measure_inner(entry.name, folder, depth=depth + 1)
     return total
 
 
-@contextmanager
-def _passing_over_lost() -> Iterator[None]:
-    """Pass over what went away meanwhile, and what lies deeper than a path can name: no job may leave that."""
+def _measure_inner(name: str, folder: int, *, depth: int) -> int:
     try:
-        yield
-    except (FileNotFoundError, NotADirectoryError):
-        return
+        descriptor = os.open(name, _FOLDER, dir_fd=folder)
     except OSError as error:
-        if error.errno != errno.ENAMETOOLONG:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
             raise
+        return 0  # something else took its place
+    try:
+        return _measure_open(descriptor, depth=depth)
+    finally:
+        os.close(descriptor)
 
 
 def describe_size(number: int) -> str:

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from webapp.core.errors import Unavailable
+from webapp.core.handed_over import write_secrets
 from webapp.core.spark_server import JAR_PATH, SPARK_HOME, SparkServer
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def make_archive(target: Path, server: SparkServer) -> None:
         Unavailable: the server did not come up, or left no archive.
 
     """
-    left = server.folder / target.name
+    left = server.own / target.name
     server.prepare()
     try:
         _train(replace(server, archive_at_exit=left))
@@ -66,11 +67,12 @@ def make_archive(target: Path, server: SparkServer) -> None:
 
 def _train(server: SparkServer) -> None:
     clean = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-    mark = server.folder / "trained"
+    mark = server.secrets / "trained"
+    remote = write_secrets(server.secrets, {"SPARK_REMOTE": server.remote})
     process = subprocess.Popen(server.command, env=clean | server.environment, start_new_session=True)
     try:
         warm_up = [sys.executable, "-m", "jobs.entrypoints.warm_up", str(mark)]
-        subprocess.run(warm_up, env=clean | {"SPARK_REMOTE": server.remote}, check=True, timeout=MOST_SECONDS)
+        subprocess.run(warm_up, env=clean | remote, check=True, timeout=MOST_SECONDS)
         process.terminate()
         process.wait(timeout=MOST_SECONDS)
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:

@@ -2,9 +2,11 @@
 
 import json
 import socket
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 
@@ -12,6 +14,19 @@ from webapp.core.errors import Unavailable
 from webapp.core.folders import remove_folder
 
 OPEN_SECONDS = 10
+RENEWAL_SECONDS = 120
+"""So long the server may take to start anew for another group."""
+
+
+def is_renewing() -> bool:
+    """Whether the server starts anew for another group."""
+    if not settings.TRIBUTARY_SPARK_OPENER:
+        return False
+    try:
+        ended = Path(f"{settings.TRIBUTARY_SPARK_OPENER}.renewed").stat().st_mtime
+    except OSError:
+        return False
+    return time.time() - ended < RENEWAL_SECONDS
 
 
 def find_spark_folder(name: str) -> Path | None:
@@ -37,27 +52,67 @@ def remove_spark_folder(folder: Path) -> None:
 
 
 @contextmanager
-def opened_for_spark(folders: Iterable[Path]) -> Iterator[None]:
-    """Let the server write folders of tables meanwhile, which it may only read else; see jobs/entrypoints/opener.py.
+def lent_spark(*, group: str, folders: Iterable[Path] = ()) -> Iterator[None]:
+    """Have the server for a group alone meanwhile, and let it write folders of tables, which it may only read else.
+
+    Where there is no such socket the server is somebody else's, and what it keeps apart too. See jobs/entrypoints/opener.py.
+
+    Args:
+        group: who could have written the code that runs on it; see `webapp/builds/queries/trust.py`.
+        folders: absolute paths.
 
     Raises:
-        Unavailable: it is not there.
+        Unavailable: it is not there, or another group's now.
 
     """
-    asked = [str(folder) for folder in folders]
-    if not asked or not settings.TRIBUTARY_SPARK_OPENER:
+    if not settings.TRIBUTARY_SPARK_OPENER:
         yield
         return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(OPEN_SECONDS)
-        try:
-            connection.connect(settings.TRIBUTARY_SPARK_OPENER)
-            connection.sendall(json.dumps({"open": asked}).encode() + b"\n")
-            answer = json.loads(connection.makefile("rb").readline() or b"{}")
-        except (OSError, ValueError) as error:
-            message = "The Spark engine is starting or away; the job begins when it answers."
-            raise Unavailable(message, code="spark_down") from error
+    with _connected() as connection:
+        answer = _ask(connection, {"group": group, "open": [str(folder) for folder in folders]})
+        if "busy" in answer:
+            message = f"The Spark engine works for other people's code: {answer['busy']}. The job begins then."
+            raise Unavailable(message, code="spark_busy")
         if "opened" not in answer:
             message = f"The Spark engine cannot be given the job's folders: {answer.get('error', 'no answer')}"
             raise Unavailable(message, code="spark_folders")
         yield
+
+
+def renew_spark(*, why: str) -> None:
+    """End the server with all that runs on it, and have it started anew.
+
+    Raises:
+        Unavailable: it is not there, or somebody else's.
+
+    """
+    if not settings.TRIBUTARY_SPARK_OPENER:
+        message = "The Spark server is not this installation's own: whoever runs it has to end what runs on it."
+        raise Unavailable(message, code="spark_foreign")
+    with _connected() as connection:
+        _ask(connection, {"renew": why})
+
+
+@contextmanager
+def _connected() -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(OPEN_SECONDS)
+        try:
+            connection.connect(settings.TRIBUTARY_SPARK_OPENER)
+        except OSError as error:
+            raise _explain_absence() from error
+        yield connection
+
+
+def _ask(connection: socket.socket, request: Mapping[str, object]) -> dict[str, Any]:
+    """Return the answer; an empty one where there was none."""
+    try:
+        connection.sendall(json.dumps(request).encode() + b"\n")
+        answer: dict[str, Any] = json.loads(connection.makefile("rb").readline() or b"{}")
+    except (OSError, ValueError) as error:
+        raise _explain_absence() from error
+    return answer
+
+
+def _explain_absence() -> Unavailable:
+    return Unavailable("The Spark engine is starting or away; the job begins when it answers.", code="spark_down")

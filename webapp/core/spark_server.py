@@ -7,6 +7,7 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
+from webapp.core.handed_over import write_private
 from webapp.core.spark_folders import find_listings, remove_spark_folder
 
 JAR_VERSION = "1.12.0"
@@ -27,10 +28,38 @@ OPENED_PACKAGES = (
     *(f"java.base/{name}" for name in ("jdk.internal.ref", "sun.nio.ch", "sun.nio.cs")),
     *(f"java.base/{name}" for name in ("sun.security.action", "sun.util.calendar")),
 )
+TOKEN_OPTION = "spark.connect.authenticate.token"  # noqa: S105 - its name
 FAIR_POOLS = """<?xml version="1.0"?>
 <allocations>
   <pool name="default"><schedulingMode>FAIR</schedulingMode><weight>1</weight><minShare>0</minShare></pool>
 </allocations>
+"""
+STUCK_SECONDS = 15
+"""A task that was told to end, and has not after so long, ends with the server."""
+# Spark's own defaults, and what its task reaper says of such a task in a file of its own: in a server that is one process,
+# Spark leaves it at that.
+LOGGING = """rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{{yy/MM/dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
+logger.parquet.name = org.apache.parquet.CorruptStatistics
+logger.parquet.level = error
+logger.executor.name = org.apache.spark.executor.Executor
+logger.executor.level = warn
+logger.executor.appenderRef.stuck.ref = stuck
+appender.stuck.type = File
+appender.stuck.name = stuck
+appender.stuck.fileName = {stuck}
+appender.stuck.createOnDemand = true
+appender.stuck.layout.type = PatternLayout
+appender.stuck.layout.pattern = %m%n
+appender.stuck.filter.message.type = RegexFilter
+appender.stuck.filter.message.regex = Killed task .* could not be stopped within .*
+appender.stuck.filter.message.onMatch = ACCEPT
+appender.stuck.filter.message.onMismatch = DENY
 """
 
 
@@ -41,10 +70,13 @@ class SparkServer:
     java: Path
     """The Java program."""
     folder: Path
-    """The server's own writable folder."""
+    """What it and its clients share of this machine: lists of files, which it reads, and its own files."""
     port: int
     """Where it listens, on loopback."""
     token: str
+    """What its clients show. It is in no environment and on no command line, which others may read."""
+    secrets: Path
+    """The folder in which its token is handed over; its owner's alone."""
     warehouse: Path | None = None
     """The folder of tables, where they are not in an object store."""
     with_s3: bool = False
@@ -67,22 +99,29 @@ class SparkServer:
     @property
     def client_environment(self) -> dict[str, str]:
         """What those who use it are told: its address, the folder of this machine that it sees, who opens others."""
-        told = {"SPARK_REMOTE": self.remote, "TRIBUTARY_SPARK_FOLDER": str(self.folder)}
-        return told if self.warehouse is None else {**told, "TRIBUTARY_SPARK_OPENER": str(self.opener)}
+        return {
+            "SPARK_REMOTE": self.remote,
+            "TRIBUTARY_SPARK_FOLDER": str(self.folder),
+            "TRIBUTARY_SPARK_OPENER": str(self.opener),
+        }
 
     @property
     def opener(self) -> Path:
-        """The socket at which folders of tables are opened for it to write; it cannot see that."""
+        """The socket at which it is lent to one group at a time, with folders of tables to write; it cannot see that."""
         return self.folder.with_name(f"{self.folder.name}.sock")
+
+    @property
+    def own(self) -> Path:
+        """The folder that it writes, empty at each of its starts: nothing in it is another group's."""
+        return self.folder / "own"
 
     @property
     def environment(self) -> dict[str, str]:
         """All that the server sees of an environment."""
         return {
-            "SPARK_CONNECT_AUTHENTICATE_TOKEN": self.token,
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_HOME": str(SPARK_HOME),
-            "HOME": str(self.folder),
+            "HOME": str(self.own),
             "USER": "spark",
             "PATH": "/usr/bin:/bin",
             "LANG": "C.UTF-8",
@@ -93,9 +132,12 @@ class SparkServer:
     @property
     def command(self) -> list[str]:
         """The command line, in a sandbox that shows the server its folders only; it wants `environment`."""
-        visible = ["--writable", str(self.folder), "--readonly", str(self.java.resolve().parents[1])]
+        visible = ["--input", str(self._properties), "--opener", str(self.opener), "--fresh", str(self.own)]
+        visible += ["--renew-when", str(self._stuck)]
+        readonly = [self._pools, self._logging, find_listings(self.folder), self.java.resolve().parents[1]]
+        visible += [word for path in readonly for word in ("--readonly", str(path))]
         if self.warehouse is not None:
-            visible += ["--openable", str(self.warehouse), "--opener", str(self.opener)]
+            visible += ["--openable", str(self.warehouse)]
         if self.archive is not None:
             visible += ["--readonly", str(self.archive.parent)]
         if self.hosts is not None:
@@ -103,24 +145,38 @@ class SparkServer:
             visible += ["--serve", str(self.port)]
         return [
             *(sys.executable, "-m", "jobs.entrypoints.sandbox", *visible),
-            # By name only: whoever may list processes reads command lines, and one of the values is a secret.
             *(word for name in self.environment for word in ("--env", name)),
             *("--", *self._inner_command()),
         ]
 
     def prepare(self) -> None:
         """Make the folders. The server runs as a user of its own."""
-        remove_spark_folder(find_listings(self.folder))  # of processes that were killed
-        for folder in (self.folder, self.folder / "local"):
-            folder.mkdir(parents=True, exist_ok=True)
-            folder.chmod(0o777)
+        listings = find_listings(self.folder)
+        remove_spark_folder(listings)  # of processes that were killed
+        listings.mkdir(parents=True)
+        self.folder.chmod(0o755)
         if self.warehouse is not None:
             self.warehouse.mkdir(parents=True, exist_ok=True)
         self._pools.write_text(FAIR_POOLS)
+        self._logging.write_text(LOGGING.format(stuck=self._stuck))
+        write_private(self._properties, f"{TOKEN_OPTION} {self.token}\n")
+
+    @property
+    def _properties(self) -> Path:
+        return self.secrets / "spark.properties"
 
     @property
     def _pools(self) -> Path:
         return self.folder / "fairscheduler.xml"
+
+    @property
+    def _logging(self) -> Path:
+        return self.folder / "log4j2.properties"
+
+    @property
+    def _stuck(self) -> Path:
+        """The file that appears when a task cannot be ended."""
+        return self.own / "stuck-tasks.log"
 
     @property
     def _jars(self) -> list[Path]:
@@ -132,10 +188,11 @@ class SparkServer:
             f"-Xmx{self.memory}",
             "-XX:+UseSerialGC",
             "-XX:+ExitOnOutOfMemoryError",
-            f"-Djava.io.tmpdir={self.folder / 'local'}",
-            f"-Dderby.system.home={self.folder}",
+            f"-Djava.io.tmpdir={self.own}",
+            f"-Dderby.system.home={self.own}",
+            f"-Dlog4j2.configurationFile={self._logging}",
             # The sandboxed user has no entry in the password file, so no home to find there.
-            f"-Duser.home={self.folder}",
+            f"-Duser.home={self.own}",
             *([f"-XX:SharedArchiveFile={self.archive}"] if self.archive else []),
             *([f"-XX:ArchiveClassesAtExit={self.archive_at_exit}"] if self.archive_at_exit else []),
             "--add-modules=ALL-DEFAULT",
@@ -143,6 +200,9 @@ class SparkServer:
             "-cp",
             ":".join([f"{SPARK_HOME / 'jars'}/*", *(str(jar) for jar in self._jars)]),
             "org.apache.spark.deploy.SparkSubmit",
+            # Options that are secret come on its standard input, which is a file in memory.
+            "--properties-file",
+            "/proc/self/fd/0",
             "--master",
             f"local[{self.cores}]",
             *(word for name, value in self._options().items() for word in ("--conf", f"{name}={value}")),
@@ -160,8 +220,12 @@ class SparkServer:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.ui.enabled": "false",
             "spark.log.level": "WARN",
-            "spark.local.dir": self.folder / "local",
-            "spark.sql.warehouse.dir": self.folder / "warehouse",
+            "spark.task.reaper.enabled": "true",
+            "spark.task.reaper.pollingInterval": "5s",
+            "spark.task.reaper.threadDump": "false",
+            "spark.task.reaper.killTimeout": f"{STUCK_SECONDS}s",
+            "spark.local.dir": self.own,
+            "spark.sql.warehouse.dir": self.own / "warehouse",
             "spark.sql.shuffle.partitions": 4,
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.catalogImplementation": "in-memory",
@@ -171,5 +235,5 @@ class SparkServer:
             "spark.connect.session.manager.defaultSessionTimeout": "10m",
             "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
             "spark.jars": ",".join(str(jar) for jar in self._jars),
-            "spark.jars.ivy": self.folder / "ivy",
+            "spark.jars.ivy": self.own / "ivy",
         }

@@ -29,6 +29,8 @@ STOP_GRACE = 10.0
 TICK = 0.2
 PROBE_EVERY = 5.0
 MISSES_ALLOWED = 3
+RENEWED = 75
+"""How Spark's server ends to start anew for others (jobs/entrypoints/opener.py)."""
 
 
 def _always() -> bool:
@@ -212,6 +214,8 @@ class Supervisor:
         for other in self.parts:
             if part.name in other.repeats_with:
                 other.done = False
+        if code == RENEWED:  # on purpose: at once, however often
+            return
         if now - part.started_at > STEADY_AFTER:
             part.pause = 0.0
         self._put_off(part, now)

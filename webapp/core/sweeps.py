@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
+
+RING_AGAIN = timedelta(seconds=10)
+"""What has waited for so long is rung for again."""
+LATE_S = 10.0
+"""A turn that comes so long after the one before was held up."""
+HELD_UP_S = 2.0
+"""A database that lets nobody write for so long is busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +36,19 @@ def register_sweep(*, name: str, every_seconds: float, run: Callable[[], object]
 def list_sweeps() -> list[Sweep]:
     """Return what the loop calls."""
     return list(_registered.values())
+
+
+class Turns:
+    """The turns of a loop that takes over what the dead held.
+
+    Where one comes late the workers were held up as well, and could not renew their leases: they do so first.
+    """
+
+    def __init__(self) -> None:
+        self.began: float | None = None
+        """When the last turn began, in seconds of the clock that is never set; None before the first."""
+
+    def begin(self) -> bool:
+        """Begin a turn; return whether what the dead held may be taken over in it."""
+        before, self.began = self.began, time.monotonic()
+        return before is None or self.began - before <= LATE_S

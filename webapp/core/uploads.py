@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from django.core.files.uploadedfile import TemporaryUploadedFile
+from django.core.files.uploadedfile import TemporaryUploadedFile, UploadedFile
 from django.core.files.uploadhandler import TemporaryFileUploadHandler
 
 
@@ -33,3 +35,8 @@ class UploadHandler(TemporaryFileUploadHandler):
     def _remove(self) -> None:
         with suppress(OSError):  # closing writes what is left, and fails as the chunk did; the file goes all the same
             self.file.close()
+
+
+def take_content(file: UploadedFile[Any]) -> Path | Iterable[bytes]:
+    """Return where a sent file lies on the disk, to be linked and not copied; its pieces where it is in memory."""
+    return Path(file.temporary_file_path()) if isinstance(file, TemporaryUploadedFile) else file.chunks()

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.http import require_safe
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
 
 from webapp.core import queries
 
 
+@require_safe
 def healthz(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 - Django's signature
     """Answer that the web half works."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 
+@require_safe
 def readyz(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 - Django's signature
     """Answer for every part; 200 only when all of them work."""
     parts = queries.check_parts()

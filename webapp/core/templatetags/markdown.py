@@ -1,34 +1,117 @@
-"""Markdown to clean HTML. Not a tag library; it lives beside its only caller."""
+"""Markdown to clean HTML. Not a tag library; it lives beside the filter that comments go through."""
 
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 import nh3
 from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
+from markdown_it.utils import OptionsDict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from markdown_it.token import Token
 
 _PARSER = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable(["table", "strikethrough"])
 _TAGS = {
-    "a", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s", "strong",
-    "table", "tbody", "td", "th", "thead", "tr", "ul",
+    "a", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s", "span",
+    "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
 }  # fmt: skip
+_ATTRIBUTES = {
+    "a": {"href", "title"},
+    "span": {"class"},
+    "table": {"class"},
+    **{f"h{level}": {"id"} for level in range(3, 7)},
+}
+_ANCHOR = "md-"
+"""Before the names of headings, which are the author's: the page has ids of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkdownFile:
+    """What a text is that stands in a file: where it is, and how its links and its code are shown."""
+
+    folder: str
+    """Of the file, from which relative links start."""
+    url: Callable[[str], str]
+    """The address of a path."""
+    colour: Callable[[str, str], str]
+    """HTML of code in a language, or nothing where that is not known."""
 
 
 @lru_cache(maxsize=256)
 def render(text: str) -> SafeString:
     """Render Markdown with headings two levels down, so that a page keeps one h1 and its own h2."""
+    return _finish(_parse(text))
+
+
+def render_file(text: str, file: MarkdownFile) -> SafeString:
+    """Render a file's Markdown: its links lead to files and headings, its code has colours."""
+    tokens = _parse(text)
+    _name_headings(tokens)
+    for token in _walk(tokens):
+        if token.type == "link_open":
+            token.attrSet("href", _resolve(str(token.attrGet("href") or ""), file))
+    return _finish(tokens, colour=file.colour)
+
+
+def _parse(text: str) -> list[Token]:
     tokens = _PARSER.parse(text)
     for token in tokens:
         if token.type in {"heading_open", "heading_close"}:
             token.tag = f"h{min(6, int(token.tag[1]) + 2)}"
         if token.type == "table_open":
             token.attrSet("class", "mdtable")
-        if token.type == "fence":
-            token.info = ""
-    html = _PARSER.renderer.render(tokens, _PARSER.options, {})
-    clean = nh3.clean(
-        html,
-        tags=_TAGS,
-        attributes={"a": {"href", "title"}, "table": {"class"}},
-        url_schemes={"http", "https", "mailto"},
-    )
+    return tokens
+
+
+def _finish(tokens: list[Token], *, colour: Callable[[str, str], str] | None = None) -> SafeString:
+    def highlight(code: str, language: str, _attributes: str) -> str:
+        return colour(code, language.lower()) if colour and language else ""
+
+    options = OptionsDict({**_PARSER.options, "highlight": highlight})  # type: ignore[typeddict-item]
+    html = _PARSER.renderer.render(tokens, options, {})
+    clean = nh3.clean(html, tags=_TAGS, attributes=_ATTRIBUTES, url_schemes={"http", "https", "mailto"})
     return mark_safe(clean)  # noqa: S308 cleaned above
+
+
+def _walk(tokens: Iterable[Token]) -> Iterator[Token]:
+    for token in tokens:
+        yield token
+        yield from _walk(token.children or ())
+
+
+def _name_headings(tokens: list[Token]) -> None:
+    """Give headings the names that links of other products use: words in lower case with hyphens, numbered when equal."""
+    taken: dict[str, int] = {}
+    for opening, content in pairwise(tokens):
+        if opening.type == "heading_open":
+            plain = "".join(child.content for child in content.children or () if child.type in {"text", "code_inline"})
+            name = re.sub(r"[^\w\- ]", "", plain.lower()).strip().replace(" ", "-")
+            number = taken.get(name, 0)
+            taken[name] = number + 1
+            opening.attrSet("id", f"{_ANCHOR}{name}-{number}" if number else f"{_ANCHOR}{name}")
+
+
+def _resolve(href: str, file: MarkdownFile) -> str:
+    try:
+        parts = urlsplit(href)
+    except ValueError:
+        return href
+    if parts.scheme or parts.netloc:
+        return href
+    anchor = f"#{_ANCHOR}{parts.fragment}" if parts.fragment else ""
+    if not parts.path:
+        return anchor or href
+    path = posixpath.normpath(posixpath.join("/", file.folder, unquote(parts.path))).strip("/")
+    # Lines of files have names of their own.
+    return file.url(path) + (f"#{parts.fragment}" if re.fullmatch(r"L\d+", parts.fragment) else anchor)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from ctypes import CDLL, c_int64
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -35,8 +36,12 @@ STALL_S = 30.0
 """So long a sender may pause, however fast it was."""
 LINGER_S = 2.0
 LINGER_BYTES = 16 * 1024 * 1024
+DRAINED_BYTES = 4 * 1024 * 1024
+"""So much of a body is read between two times at which its room is given back."""
 WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "DELETE"})
 
+_PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
+_libc = CDLL(None)
 _disk = ThreadPoolExecutor(max_workers=4, thread_name_prefix="spool")
 
 
@@ -161,10 +166,9 @@ class Incoming:
     async def _take(self) -> bytes:
         message = await self._receive()
         if message["type"] == "http.disconnect":
+            # The end of a whole body is told by its last piece, with or without a length.
             self.is_over = True
-            if self.declared is not None and self.received < self.declared:
-                raise SenderGone
-            return b""
+            raise SenderGone
         self.is_over = not message.get("more_body", False)
         piece: bytes = message.get("body", b"")
         return piece
@@ -183,6 +187,35 @@ def refuse_body(incoming: Incoming, *, what: str) -> None:
         raise BadRequest(message, code="body_not_taken")
 
 
+class Draining:
+    """A file on the disk that gives its room back as it is read: what is read of a form is written to a file again."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._kept_from = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """Read bytes."""
+        return self._drain(self._file.read(size))
+
+    def readline(self, size: int = -1) -> bytes:
+        """Read a line."""
+        return self._drain(self._file.readline(size))
+
+    def close(self) -> None:
+        """Close the file."""
+        with suppress(OSError):  # a full disk: closing writes what is left, and fails as the write did
+            self._file.close()
+
+    def _drain(self, piece: bytes) -> bytes:
+        read = self._file.tell()
+        if read - self._kept_from >= DRAINED_BYTES:
+            # Some file systems cannot; then the room comes back at the end.
+            _libc.fallocate(self._file.fileno(), _PUNCH_HOLE_KEEP_SIZE, c_int64(0), c_int64(read))
+            self._kept_from = read
+        return piece
+
+
 class Body:
     """A body as a file: in memory while it is short, on the disk beyond."""
 
@@ -192,7 +225,7 @@ class Body:
         self._waiting: list[bytes] = []
         self._held = 0
         self._disk_file: BinaryIO | None = None
-        self.file: BinaryIO = io.BytesIO()
+        self.file: BinaryIO | Draining = io.BytesIO()
         """The content, from its start; complete when `read_all` has returned."""
         self.length = 0
 
@@ -206,7 +239,7 @@ class Body:
             self._waiting.clear()
         else:
             await self._write_out(rewind=True)
-            self.file = self._disk_file
+            self.file = Draining(self._disk_file)
 
     def close(self) -> None:
         """Give everything back; the file has no name and is gone."""

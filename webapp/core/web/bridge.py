@@ -11,6 +11,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
 from typing import Any, BinaryIO
 
+from webapp.core.web.bodies import Draining
 from webapp.core.web.gates import Gate
 
 logger = logging.getLogger(__name__)
@@ -31,7 +32,7 @@ class WsgiBridge:
         self._application = application
         self._find_gate = find_gate
 
-    async def answer(self, scope: Scope, body: BinaryIO, length: int, send: Send) -> None:
+    async def answer(self, scope: Scope, body: BinaryIO | Draining, length: int, send: Send) -> None:
         """Answer one request; nothing has been sent where this raises `Overloaded`."""
         environ = build_environ(scope, body, length)
         answer = await self._find_gate(scope["path"]).run(_Answer, self._application, environ)
@@ -95,7 +96,7 @@ class _Answer:
             close()
 
 
-def build_environ(scope: Scope, body: BinaryIO, length: int) -> dict[str, Any]:
+def build_environ(scope: Scope, body: BinaryIO | Draining, length: int) -> dict[str, Any]:
     """The WSGI environment of a request whose body is complete."""
     server, port = scope.get("server") or ("localhost", 80)
     client = scope.get("client") or ("", 0)

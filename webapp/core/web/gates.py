@@ -6,8 +6,9 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from webapp.core.errors import Unavailable
 
@@ -26,14 +27,28 @@ class Overloaded(Unavailable):
         super().__init__("The server is busy and nothing was done: try again in a moment.")
 
 
-class _Waiting(NamedTuple):
-    """A call on its way to a thread."""
+class _Waiting:
+    """A call on its way to a thread, or to its refusal: whoever takes the work out first decides."""
 
-    loop: asyncio.AbstractEventLoop
-    outcome: asyncio.Future[Any]
-    due: float
-    call: Callable[..., Any]
-    arguments: tuple[Any, ...]
+    __slots__ = ("_work", "due", "loop", "outcome")
+
+    def __init__(self, work: Callable[[], Any], *, loop: asyncio.AbstractEventLoop, due: float) -> None:
+        self._work = [work]
+        self.loop = loop
+        self.outcome: asyncio.Future[Any] = loop.create_future()
+        self.due = due
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether it runs, or never will."""
+        return not self._work
+
+    def take(self) -> Callable[[], Any] | None:
+        """The work, once; None where it was taken before."""
+        try:
+            return self._work.pop()
+        except IndexError:
+            return None
 
 
 class Gate:
@@ -55,6 +70,10 @@ class Gate:
         self._patience_s = patience_s
         self._inside = 0
         self._queue: SimpleQueue[_Waiting] = SimpleQueue()
+        self._line: dict[_Waiting, None] = {}
+        """Those that are inside, the oldest first."""
+        self._looks_at = 0.0
+        """When the loop looks for those who have waited too long; in the past where it is not going to."""
 
     async def run(self, call: Callable[..., Result], *arguments: Any) -> Result:
         """Run a call in a thread.
@@ -70,12 +89,17 @@ class Gate:
             self._started += 1
             threading.Thread(target=self._serve, name=f"{self.name}-{self._started}", daemon=True).start()
         self._inside += 1
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(partial(call, *arguments), loop=loop, due=time.monotonic() + self._patience_s)
+        self._line[waiting] = None
+        self._look_later(loop)
         try:
-            loop = asyncio.get_running_loop()
-            outcome: asyncio.Future[Result] = loop.create_future()
-            self._queue.put(_Waiting(loop, outcome, time.monotonic() + self._patience_s, call, arguments))
-            return await outcome
+            self._queue.put(waiting)
+            outcome: Result = await waiting.outcome
+            return outcome
         finally:
+            waiting.take()  # who has gone while it waited is not served
+            del self._line[waiting]
             self._inside -= 1
 
     def is_stuck(self) -> bool:
@@ -86,12 +110,37 @@ class Gate:
         began = list(self._running.copy().values())
         return len(began) >= self._threads and time.monotonic() - max(began) > STUCK_AFTER_S
 
+    def _look_later(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Have the loop itself refuse who waits too long: no thread does while all of them hang.
+
+        One timer for all: the line is in the order in which patience ends.
+        """
+        if self._looks_at > (now := time.monotonic()):
+            return
+        first = next((waiting for waiting in self._line if not waiting.is_taken), None)
+        if first is not None:
+            self._looks_at = first.due
+            loop.call_later(first.due - now, self._refuse_overdue, loop)
+
+    def _refuse_overdue(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._looks_at = 0.0
+        now = time.monotonic()
+        for waiting in self._line:
+            if waiting.due > now:
+                break
+            if waiting.take() is not None:
+                waiting.loop.call_soon_threadsafe(_settle, waiting.outcome, None, Overloaded())
+        self._look_later(loop)
+
     def _serve(self) -> None:
         thread = threading.get_ident()
         while True:
             waiting = self._queue.get()
+            work = waiting.take()
+            if work is None:
+                continue
             self._running[thread] = time.monotonic()
-            result, error = _run(waiting)
+            result, error = _run(work, due=waiting.due)
             del self._running[thread]
             try:
                 waiting.loop.call_soon_threadsafe(_settle, waiting.outcome, result, error)
@@ -99,14 +148,14 @@ class Gate:
                 continue
             finally:
                 # Nothing of this request is kept until the next one comes.
-                del waiting, result, error
+                del waiting, work, result, error
 
 
-def _run(waiting: _Waiting) -> tuple[Any, BaseException | None]:
-    if time.monotonic() > waiting.due:
+def _run(work: Callable[[], Any], *, due: float) -> tuple[Any, BaseException | None]:
+    if time.monotonic() > due:
         return None, Overloaded()
     try:
-        return waiting.call(*waiting.arguments), None
+        return work(), None
     except BaseException as error:  # raised again where the outcome is awaited
         return None, error
 

@@ -25,20 +25,20 @@ class Proxies:
         """The request as its first sender made it.
 
         What a trusted proxy says of address and scheme is kept: the last of each header's values, which is its own. What
-        anybody else says of them is dropped, as are names with an underscore, which WSGI cannot tell from a hyphen.
+        anybody else says of them is dropped.
         """
-        headers: list[tuple[bytes, bytes]] = [header for header in scope["headers"] if b"_" not in header[0]]
+        told = [header for header in scope["headers"] if header[0] in _TOLD]
+        if not told:
+            return scope
         client = scope.get("client") or ("", 0)
-        told = [header for header in headers if header[0] in _TOLD]
-        if told or len(headers) != len(scope["headers"]):
-            headers = [header for header in headers if header[0] not in _TOLD]
-            if self._trusts(client[0]):
-                client = (self._find_sender(told) or client[0], client[1])
-                headers += _own(told, b"x-forwarded-proto")
-            return {**scope, "headers": headers, "client": client}
-        return scope
+        headers = [header for header in scope["headers"] if header[0] not in _TOLD]
+        if self.trusts(client[0]):
+            client = (self._find_sender(told) or client[0], client[1])
+            headers += _own(told, b"x-forwarded-proto")
+        return {**scope, "headers": headers, "client": client}
 
-    def _trusts(self, address: str) -> bool:
+    def trusts(self, address: str) -> bool:
+        """Whether an address is a trusted proxy's."""
         try:
             parsed = ip_address(address)
         except ValueError:
@@ -57,9 +57,15 @@ class Proxies:
             except ValueError:
                 break
             sender = address
-            if not self._trusts(address):
+            if not self.trusts(address):
                 break
         return sender
+
+
+def drop_underscores(scope: Scope) -> Scope:
+    """The request without headers whose names have an underscore, which WSGI cannot tell from a hyphen."""
+    headers = [header for header in scope["headers"] if b"_" not in header[0]]
+    return scope if len(headers) == len(scope["headers"]) else {**scope, "headers": headers}
 
 
 def _own(told: list[tuple[bytes, bytes]], name: bytes) -> list[tuple[bytes, bytes]]:

@@ -29,9 +29,7 @@ class Watchdog:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Watch a loop from now on; called from within it, again and again."""
-        if self._loop is loop:
-            return
+        """Watch a loop from now on; called from within it."""
         self._loop = loop
         self._tick()
         threading.Thread(target=self._look, args=(loop,), name="watchdog", daemon=True).start()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from django.conf import settings
@@ -35,17 +37,19 @@ class Command(BaseCommand):
         if target.exists():
             return
         os.nice(PATIENCE)
-        server = SparkServer(
-            java=found.program,
-            folder=settings.TRIBUTARY_HOME / "spark-training",
-            port=find_free_port(),
-            token=secrets.token_urlsafe(24),
-            with_s3=with_s3,
-        )
-        try:
-            make_archive(target, server)
-        except Unavailable as error:
-            # not a failure: the supervisor would repeat it for ever
-            self.stderr.write(str(error))
-        else:
-            self.stdout.write("Spark will start in about half the time.")
+        with TemporaryDirectory(prefix="spark-training-", dir=settings.TRIBUTARY_HOME) as folder:
+            server = SparkServer(
+                java=found.program,
+                folder=Path(folder) / "spark",
+                port=find_free_port(),
+                token=secrets.token_urlsafe(24),
+                secrets=Path(folder),
+                with_s3=with_s3,
+            )
+            try:
+                make_archive(target, server)
+            except Unavailable as error:
+                # not a failure: the supervisor would repeat it for ever
+                self.stderr.write(str(error))
+            else:
+                self.stdout.write("Spark will start in about half the time.")

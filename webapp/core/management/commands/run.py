@@ -27,10 +27,11 @@ from webapp.core.home_lock import hold_home
 from webapp.core.hosts import find_hosts
 from webapp.core.object_store import is_object_location
 from webapp.core.privileges import FILES_OF_OTHERS, NOTHING
-from webapp.core.probes import answers_http, answers_tcp, find_free_port, is_fork_server_ready
+from webapp.core.probes import answers_tcp, find_free_port, has_pulse, is_fork_server_ready
 from webapp.core.spark_classes import archive_path
 from webapp.core.spark_server import SparkServer
 from webapp.core.supervisor import Part, Supervisor, python
+from webapp.core.web import pulse
 
 BACKLOG = 1024
 """Connections that wait for the web part."""
@@ -101,6 +102,14 @@ class Command(BaseCommand):
             msg = f"Port {settings.TRIBUTARY_PORT} is in use. Stop what uses it, or set TRIBUTARY_PORT to another."
             raise CommandError(msg) from None
 
+    def _open_pulse(self, path: Path) -> socket.socket:
+        """Open the socket at which the event loops of the web part tell that they run."""
+        path.unlink(missing_ok=True)
+        self.pulse = socket.socket(socket.AF_UNIX)
+        self.pulse.bind(str(path))
+        self.pulse.listen(pulse.BACKLOG)
+        return self.pulse
+
     def _make_parts(self, password: str, *, listener: socket.socket | None) -> list[Part]:
         environment = dict(os.environ)
         environment["DJANGO_SETTINGS_MODULE"] = "webapp.config.settings"
@@ -110,17 +119,21 @@ class Command(BaseCommand):
         parts: list[Part] = []
         clean = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         spark = self._make_spark(environment, clean)
-        descriptors = () if listener is None else (listener.fileno(),)
+        pulse_path = self.run_folder / "web.sock"
+        given: dict[str, int] = {}
+        if listener is not None:
+            given = {"--socket-fd": listener.fileno(), "--health-fd": self._open_pulse(pulse_path).fileno()}
         socket_path = self.run_folder / "fork.sock"
         parts.append(
             Part(
                 name="web",
-                command=python(*("-m", "webapp.config.web"), *(f"--socket-fd={number}" for number in descriptors)),
-                descriptors=descriptors,
+                command=python("-m", "webapp.config.web", *(f"{option}={number}" for option, number in given.items())),
+                descriptors=tuple(given.values()),
                 environment=environment,
                 capabilities=NOTHING,
                 log=self.logs / "web.log",
-                is_ready=lambda: answers_http(settings.TRIBUTARY_PORT, "/healthz"),
+                # Not by its port, where silent connections may stand before the question.
+                is_ready=lambda: has_pulse(pulse_path),
                 on_ready=lambda: self._welcome(password),
                 probed=True,
             )
@@ -191,6 +204,7 @@ class Command(BaseCommand):
             folder=self.home / "spark",
             port=find_free_port(),
             token=secrets.token_urlsafe(24),
+            secrets=self.secrets,
             warehouse=None if with_s3 else Path(unquote(urlsplit(settings.TRIBUTARY_WAREHOUSE).path)),
             with_s3=with_s3,
             hosts=find_hosts([settings.TRIBUTARY_CATALOG_URI]),
