@@ -13,9 +13,11 @@ class AccountsConfig(AppConfig):
         """Register the sealing of the audit log, and what checks it."""
         from webapp.accounts.queries import check_audit_chain
         from webapp.accounts.services.audit import seal_audit
+        from webapp.accounts.services.retention import remove_old_entries
         from webapp.core.fsck import register_check
         from webapp.core.sweeps import register_sweep
 
         promise = "no audit entry is changed or gone, and the chain ends where it was sealed"
         register_check(name="audit", promise=promise, run=check_audit_chain)
         register_sweep(name="audit", every_seconds=2, run=seal_audit)
+        register_sweep(name="audit retention", every_seconds=600, run=remove_old_entries)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,7 +11,7 @@ from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models.functions import Lower
 
-from webapp.accounts.rules.audit import ALLOWED
+from webapp.accounts.rules.audit import ALLOWED, mac_of_gap
 from webapp.accounts.rules.roles import ROLE_CHOICES
 from webapp.accounts.rules.themes import COLOR_MODES, DARK_THEMES, LIGHT_THEMES
 from webapp.core import clock
@@ -155,6 +156,27 @@ class AuditHead(models.Model):
     position = models.PositiveBigIntegerField(default=0)
     chain = models.CharField(max_length=64, blank=True)
     mac = models.CharField(max_length=64, blank=True)
+    reads_removed_until = models.DateTimeField(null=True)
+    """Reads and refusals of before were removed, for their age."""
+    removed_until = models.DateTimeField(null=True)
+    """Everything of before was."""
 
     def __str__(self) -> str:
         return f"{self.position} {self.chain}"
+
+
+class AuditGap(models.Model):
+    """Entries that were removed for their age: the chain goes on behind them from the digest that is kept here."""
+
+    first = models.PositiveBigIntegerField(unique=True)
+    last = models.PositiveBigIntegerField(unique=True)
+    chain = models.CharField(max_length=64)
+    """The digest of the last of them."""
+    mac = models.CharField(max_length=64)
+
+    def __str__(self) -> str:
+        return f"{self.first} to {self.last}"
+
+    def is_genuine(self, *, key: str) -> bool:
+        """Whether who removed them had the key."""
+        return hmac.compare_digest(self.mac, mac_of_gap(self.first, self.last, self.chain, key=key))

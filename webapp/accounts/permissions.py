@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from django.db.models import Value
 from django.db.models.functions import Lower
 
@@ -38,6 +40,14 @@ def role_on_repository(principal: Principal, repository: str) -> Role | None:
     return Role(found[0]) if found is not None else None
 
 
+def roles_on_repositories(principal: Principal, repositories: Collection[str]) -> dict[str, Role]:
+    """The role of a person on each of these repositories, asked for at once; those without one are left out."""
+    if principal.is_admin:
+        return dict.fromkeys(repositories, Role.MAINTAINER)
+    roles = RepositoryRole.objects.filter(user_id=principal.user_id, repository__in=repositories)
+    return {repository: Role(role) for repository, role in roles.values_list("repository", "role")}
+
+
 def role_on_folder(principal: Principal, folder: str) -> Role | None:
     """The role on the datasets of a top folder: its repository's, else its creator is maintainer."""
     if principal.is_admin:
@@ -66,6 +76,17 @@ def visible_folders(principal: Principal) -> set[str] | None:
     owned = Folder.objects.filter(repository="", creator_id=principal.user_id)
     through = Folder.objects.filter(repository__in=repositories)
     return set((owned | through).values_list("name", flat=True))
+
+
+def list_hidden(principal: Principal, paths: Collection[str]) -> list[str]:
+    """Those of these dataset paths that a person may not see: in a top folder that is somebody else's."""
+    seen = visible_folders(principal)
+    if seen is None or not paths:
+        return []
+    folders = {folder_of(path).lower() for path in paths}
+    taken = Folder.objects.annotate(lower=Lower("name")).filter(lower__in=folders).values_list("lower", flat=True)
+    hidden = set(taken) - {name.lower() for name in seen}
+    return [path for path in paths if folder_of(path).lower() in hidden]
 
 
 def can_repository(principal: Principal, repository: str, action: str) -> bool:

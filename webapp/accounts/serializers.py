@@ -7,7 +7,7 @@ from rest_framework import serializers
 
 from webapp.accounts.models import AuditEntry, Token, User
 from webapp.accounts.queries import AuditFilter
-from webapp.accounts.rules.audit import OUTCOMES
+from webapp.accounts.rules.audit import FIELDS, OUTCOMES
 from webapp.accounts.rules.scopes import SCOPES
 from webapp.core.inputs import Flag, Text
 
@@ -105,20 +105,7 @@ class AuditEntrySerializer(serializers.ModelSerializer[AuditEntry]):
 
     class Meta:
         model = AuditEntry
-        fields = (
-            "id",
-            "at",
-            "actor",
-            "job",
-            "verb",
-            "object",
-            "branch",
-            "outcome",
-            "count",
-            "detail",
-            "position",
-            "chain",
-        )
+        fields = FIELDS
 
 
 class AuditFilterSerializer(serializers.Serializer[AuditFilter]):

@@ -55,6 +55,7 @@ def login(request: HttpRequest) -> HttpResponse:
 def _enter(request: HttpRequest, user: User, response: HttpResponse) -> HttpResponse:
     """Begin a session, and remember the device as one of the user's."""
     auth.login(request, user)
+    services.record_audit(by=queries.principal_for_user(user), verb="sign_in", object=user.username)
     response.set_cookie(
         django_settings.DEVICE_COOKIE_NAME,
         services.remember_device(request, user=user),

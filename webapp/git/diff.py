@@ -154,6 +154,35 @@ class FileDiff:
         return bool(self.old_mode and self.new_mode and self.old_mode != self.new_mode)
 
 
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """A file of a comparison without its lines."""
+
+    path: str
+    old_path: str
+    old_blob: str
+    new_blob: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """All files of a comparison, and their lines added up."""
+
+    files: tuple[ChangedFile, ...]
+    additions: int
+    deletions: int
+
+
+def changed_file_of_delta(delta: pygit2.DiffDelta) -> ChangedFile:
+    """Turn what Git says of one file of a comparison into a value."""
+    return ChangedFile(
+        path=_path(delta.new_file.raw_path),
+        old_path=_path(delta.old_file.raw_path),
+        old_blob=_zero(str(delta.old_file.id)),
+        new_blob=_zero(str(delta.new_file.id)),
+    )
+
+
 def _zero(sha: str) -> str:
     return sha if sha.strip("0") else ""
 

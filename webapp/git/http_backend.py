@@ -37,6 +37,9 @@ _CHUNK = 64 * 1024
 _MAX_EARLY_ANSWER = 1024 * 1024
 """What Git may say while its request is still being sent; more holds it up until then."""
 _REFUSAL_SECONDS = 10
+_END_SECONDS = 60
+"""So long the end of a request may take behind all that Git needs of it."""
+_CUT_OFF = "The push ended before its request did, and nothing was changed."
 _MAX_HOOK_LINE = 1024 * 1024
 _PROTOCOL = re.compile(r"version=[0-2]\Z")
 # Pushes whose client has gone away still run to their end; tasks without a reference may be collected.
@@ -52,7 +55,6 @@ class BackendRequest:
     method: str
     query: str
     content_type: str = ""
-    content_length: str = ""
     content_encoding: str = ""
     protocol: str = ""
     remote_user: str = ""
@@ -117,6 +119,8 @@ class _Run:
     server: asyncio.Server | None = None
     folder: str = ""
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    body_ended: asyncio.Event = field(default_factory=asyncio.Event)
+    is_whole: bool = False
 
     async def start(self) -> None:
         if self.hooks is not None:
@@ -155,6 +159,8 @@ class _Run:
             "receive.autogc": "false",
             "gc.auto": "0",
         }
+        # Without CONTENT_LENGTH: Git 2.39 asks again and again, for ever, for what is missing of a length when its input has
+        # ended, as it does when this process is killed. How long a body is has been checked before.
         environment = {
             **GIT_ENVIRONMENT,
             "GIT_PROJECT_ROOT": str(request.repository.parent),
@@ -170,8 +176,6 @@ class _Run:
         for position, (name, value) in enumerate(config.items()):
             environment[f"GIT_CONFIG_KEY_{position}"] = name
             environment[f"GIT_CONFIG_VALUE_{position}"] = value
-        if request.content_length.isdigit():
-            environment["CONTENT_LENGTH"] = request.content_length
         if request.content_encoding in {"gzip", "x-gzip"}:
             environment["HTTP_CONTENT_ENCODING"] = request.content_encoding
         if _PROTOCOL.match(request.protocol):
@@ -194,11 +198,14 @@ class _Run:
                     stdin.write(chunk)
                     await stdin.drain()
         except BaseException:
-            # Git sees a request that ends in its middle, refuses it, and removes what it had taken in.
+            # Git refuses what ends in its middle, the hook what only seems whole; either removes what it had taken in.
+            self.body_ended.set()
             stdin.close()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.process.wait(), _REFUSAL_SECONDS)
             raise
+        self.is_whole = True
+        self.body_ended.set()
         with suppress(BrokenPipeError, ConnectionResetError):
             stdin.close()
             await stdin.wait_closed()
@@ -288,7 +295,10 @@ class _Run:
             question = json.loads(await reader.readline())
             updates = [RefUpdate(**update) for update in question["updates"]]
             if question["hook"] == "pre-receive":
-                lines = await self.hooks.check(updates)
+                # Git knows the end of a push by its content, and asks before the end of the request.
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.body_ended.wait(), _END_SECONDS)
+                lines = await self.hooks.check(updates) if self.is_whole else [_CUT_OFF]
                 accepted = not lines
                 if accepted and self.lease is not None:
                     self.lease.begin()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pygit2
 from pygit2.enums import ConfigLevel, DeltaStatus, DiffFind, DiffOption, FileMode, ObjectType, SortMode
 
-from webapp.git.diff import FileDiff, file_diff_of_patch
+from webapp.git.diff import Changes, FileDiff, changed_file_of_delta, file_diff_of_patch
 from webapp.git.errors import (
     BadChange,
     BranchExists,
@@ -32,7 +32,7 @@ from webapp.git.paths import check_path
 from webapp.git.values import Blob, Change, CommitInfo, Entry, EntryKind, MergeMethod, MergeState, Person
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
 __all__ = ["GIT_ENVIRONMENT", "GitRepository", "is_full_sha"]
@@ -179,12 +179,20 @@ class GitRepository:
 
     def find_head(self, branch: str) -> str | None:
         """Return the head of a branch, or None where there is no such branch."""
-        full = f"refs/heads/{branch}"
-        if not pygit2.reference_is_valid_name(full):
-            return None
         try:
-            return str(self._repo.lookup_reference(full).resolve().target)
-        except (KeyError, pygit2.GitError):
+            return str(self._repo.lookup_reference(f"refs/heads/{branch}").resolve().target)
+        except (
+            KeyError,
+            ValueError,
+            pygit2.GitError,
+        ):  # too long for a file or no text at all: such a name is invalid too
+            return None
+
+    def find_ref(self, ref: str) -> str | None:
+        """Return what a ref with its full name points to, be it a commit or a tag's own object; None without such a ref."""
+        try:
+            return str(self._repo.lookup_reference(ref).target)
+        except (KeyError, ValueError, pygit2.GitError):
             return None
 
     def get_head(self, branch: str) -> str:
@@ -248,7 +256,7 @@ class GitRepository:
         def move(_lease: Lease) -> None:
             try:
                 reference = self._repo.lookup_reference(full)
-            except KeyError as error:
+            except (KeyError, ValueError) as error:
                 msg = f"There is no branch {name}."
                 raise UnknownRef(msg) from error
             if str(reference.target) != expected:
@@ -301,6 +309,10 @@ class GitRepository:
         """Return one commit."""
         return _info(self._commit(sha))
 
+    def commit_time(self, sha: str) -> int:
+        """Return when a commit was made, in seconds since 1970: all that an order of many of them needs."""
+        return int(self._commit(sha).commit_time)
+
     def has_commit(self, sha: str) -> bool:
         """Say whether a full name is a commit of this repository."""
         try:
@@ -324,7 +336,11 @@ class GitRepository:
 
     def ahead_behind(self, sha: str, base: str) -> tuple[int, int]:
         """Count the commits that only the first has, and those that only the base has."""
-        ahead, behind = self._repo.ahead_behind(self._commit(sha).id, self._commit(base).id)
+        try:
+            ahead, behind = self._repo.ahead_behind(self._commit(sha).id, self._commit(base).id)
+        except (KeyError, pygit2.GitError) as error:
+            msg = f"The history of {sha[:7]} cannot be read: {error}"
+            raise GitError(msg) from error
         return int(ahead), int(behind)
 
     def merge_base(self, one: str, other: str) -> str | None:
@@ -433,22 +449,21 @@ class GitRepository:
         author: Person,
         committer: Person | None = None,
         expected_head: str | None = None,
+        intend: Callable[[str, str], None] | None = None,
     ) -> CommitInfo:
         """Commit changes of files on top of a branch, if it still points where the caller believed.
 
         Without an expected head the changes go on top of whatever the head is, as often as somebody else is faster.
+        `intend` is called with the head and the commit before the branch moves from the one to the other.
         """
         wanted = list(changes)
-        _check_size(wanted, message)
         for _ in range(1 if expected_head else 20):
             head = self.get_head(branch)
             if expected_head and head != expected_head:
                 raise HeadMoved(branch=branch, head=head)
-            tree = self._apply(head, wanted)
-            if tree == str(self._commit(head).tree.id):
-                msg = "The changes leave every file as it is."
-                raise NothingChanged(msg)
-            sha = self._write_commit(tree, (head,), message, author, committer or author)
+            sha = self.prepare_commit(parent=head, message=message, changes=wanted, author=author, committer=committer)
+            if intend is not None:
+                intend(head, sha)
             try:
                 self.move_branch(branch, expected=head, sha=sha)
             except HeadMoved:
@@ -457,6 +472,24 @@ class GitRepository:
                 continue
             return self.get_commit(sha)
         raise HeadMoved(branch=branch, head=self.get_head(branch))
+
+    def prepare_commit(
+        self,
+        *,
+        parent: str,
+        message: str,
+        changes: Iterable[Change],
+        author: Person,
+        committer: Person | None = None,
+    ) -> str:
+        """Make a commit of changed files that no branch points to yet; return its hash."""
+        wanted = list(changes)
+        _check_size(wanted, message)
+        tree = self._apply(parent, wanted)
+        if tree == str(self._commit(parent).tree.id):
+            msg = "The changes leave every file as it is."
+            raise NothingChanged(msg)
+        return self._write_commit(tree, (parent,), message, author, committer or author)
 
     def create_root_commit(
         self, *, branch: str, message: str, files: Mapping[str, bytes], author: Person
@@ -504,40 +537,52 @@ class GitRepository:
         author: Person,
         committer: Person | None = None,
     ) -> str:
-        """Make the merge commit of two commits without moving any branch; `move_branch` lands it."""
+        """Make the merge commit of two commits without moving any branch; `move_branch` lands it.
+
+        Raises:
+            MergeConflict: it names the files.
+
+        """
         state = self.merge_state(source=source, target=target)
         if not state.clean:
             raise MergeConflict(state.conflicts)
         parents = (target, str(self._commit(source).id)) if method == "merge" else (target,)
         return self._write_commit(state.tree, parents, message, author, committer or author)
 
-    def merge(
-        self,
-        *,
-        source: str,
-        branch: str,
-        expected_head: str,
-        method: MergeMethod,
-        message: str,
-        author: Person,
-        committer: Person | None = None,
-    ) -> CommitInfo:
-        """Merge a commit into a branch that still points to the expected commit."""
-        head = self.get_head(branch)
-        if head != expected_head:
-            raise HeadMoved(branch=branch, head=head)
-        sha = self.prepare_merge(
-            source=source, target=head, method=method, message=message, author=author, committer=committer
-        )
-        self.move_branch(branch, expected=head, sha=sha)
-        return self.get_commit(sha)
-
     # Differences
 
+    def list_changes(self, base: str | None, head: str, *, ignore_whitespace: bool = False) -> Changes:
+        """Return which files a comparison touches; what was found is kept, for commits never change."""
+        return _list_changes(self.path, base, head, ignore_whitespace=ignore_whitespace)
+
     def diff(
-        self, base: str | None, head: str, *, context: int = 3, ignore_whitespace: bool = False, path: str | None = None
+        self,
+        base: str | None,
+        head: str,
+        *,
+        context: int = 3,
+        ignore_whitespace: bool = False,
+        paths: Collection[str] | None = None,
     ) -> list[FileDiff]:
-        """Compare two commits file by file, following renames; no base means an empty tree."""
+        """Compare two commits file by file, following renames; no base means an empty tree.
+
+        With paths, only these files, by their new or old names, are read.
+        """
+        diff = self._diff(base, head, context=context, ignore_whitespace=ignore_whitespace)
+        files = []
+        for place, delta in enumerate(diff.deltas):
+            if delta.status == DeltaStatus.UNMODIFIED:
+                continue
+            file = changed_file_of_delta(delta)
+            if paths is not None and file.path not in paths and file.old_path not in paths:
+                continue
+            if (patch := diff[place]) is not None:
+                files.append(file_diff_of_patch(patch))
+        return files
+
+    # Inside
+
+    def _diff(self, base: str | None, head: str, *, context: int, ignore_whitespace: bool) -> pygit2.Diff:
         options = DiffOption.IGNORE_WHITESPACE if ignore_whitespace else DiffOption.NORMAL
         tree = self._commit(head).tree
         if base is None:
@@ -548,15 +593,7 @@ class GitRepository:
         if len(diff) > MAX_DIFF_FILES:
             msg = f"The comparison touches {len(diff)} files, more than {MAX_DIFF_FILES}."
             raise TooBig(msg)
-        found = []
-        for patch in diff:
-            if patch is None or patch.delta.status == DeltaStatus.UNMODIFIED:
-                continue
-            if path is None or path in (patch.delta.new_file.path, patch.delta.old_file.path):
-                found.append(file_diff_of_patch(patch))
-        return found
-
-    # Inside
+        return diff
 
     def _commit(self, sha: str) -> pygit2.Commit:
         try:
@@ -569,7 +606,11 @@ class GitRepository:
         return found
 
     def _object_at(self, sha: str, path: str) -> pygit2.Object:
-        tree = self._commit(sha).tree
+        try:
+            tree = self._commit(sha).tree
+        except pygit2.GitError as error:
+            msg = f"The files of {sha[:7]} cannot be read: {error}"
+            raise GitError(msg) from error
         if not path:
             return tree
         try:
@@ -684,6 +725,14 @@ def _ids_in_folder(commit: pygit2.Commit, path: str) -> dict[str, str]:
     except KeyError:
         return {}
     return {_name(item): str(item.id) for item in tree} if isinstance(tree, pygit2.Tree) else {}
+
+
+@lru_cache(maxsize=64)
+def _list_changes(repository: Path, base: str | None, head: str, *, ignore_whitespace: bool) -> Changes:
+    """Kept for the threads of pages, which share it: each tab of a pull request says how many files it changes."""
+    diff = GitRepository(repository)._diff(base, head, context=0, ignore_whitespace=ignore_whitespace)
+    files = tuple(changed_file_of_delta(delta) for delta in diff.deltas if delta.status != DeltaStatus.UNMODIFIED)
+    return Changes(files=files, additions=diff.stats.insertions, deletions=diff.stats.deletions)
 
 
 @lru_cache(maxsize=512)

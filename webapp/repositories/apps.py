@@ -18,7 +18,7 @@ class RepositoriesConfig(AppConfig):
         from webapp.core.stamps import Stamp, register_stamps
         from webapp.core.sweeps import register_sweep
         from webapp.repositories import signals
-        from webapp.repositories.models import BranchDeletion, Delivery
+        from webapp.repositories.models import BranchDeletion, Delivery, PendingMove
         from webapp.repositories.rules.webhooks import MOST_TRIES, pause_after
         from webapp.repositories.services import (
             check_repositories,
@@ -27,6 +27,7 @@ class RepositoriesConfig(AppConfig):
             sweep_deliveries,
             sweep_leftovers,
             sweep_locks,
+            sweep_moves,
             sweep_settled_heads,
         )
         from webapp.repositories.services.webhooks import follow_commit
@@ -34,12 +35,14 @@ class RepositoriesConfig(AppConfig):
         signals.commit_created.connect(follow_commit, dispatch_uid="repositories.follow_commit")
         register_stamps(
             Stamp(BranchDeletion.objects.all, "created_at"),
+            Stamp(PendingMove.objects.all, "at"),
             Stamp(lambda: Delivery.objects.exclude(due_at=None), "due_at", pause_after(MOST_TRIES - 1) or timedelta()),
         )
         register_sweep(name="repository heads", every_seconds=3, run=sweep_settled_heads)
         register_sweep(name="repository locks", every_seconds=3, run=sweep_locks)
         register_sweep(name="unfinished objects", every_seconds=3600, run=sweep_leftovers)
         register_sweep(name="branch deletions", every_seconds=5, run=sweep_deletions)
+        register_sweep(name="moves of refs", every_seconds=15, run=sweep_moves)
         register_sweep(name="webhooks", every_seconds=5, run=sweep_deliveries)
         register_part(check_repositories_part)
         register_check(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django import forms
 
 from webapp.core.numbers import read_count
+from webapp.repositories.rules.checks import CHECKS
 from webapp.repositories.rules.webhooks import EVENTS
 
 ROLES = [
@@ -123,7 +124,10 @@ class ProtectionForm(forms.Form):
         help_text="One a line: pattern, group, number. For example: pipelines/finance/** finance 1",
     )
     checks = forms.CharField(
-        required=False, max_length=1000, label="Required checks", help_text="Names, separated by commas."
+        required=False,
+        max_length=1000,
+        label="Required checks",
+        help_text=f"Of {', '.join(CHECKS)}; separated by commas.",
     )
     allow_bypass = forms.BooleanField(
         required=False, initial=True, label="Maintainers may commit directly and merge past a requirement"

@@ -103,6 +103,30 @@ class BranchDeletion(models.Model):
         return f"{self.repository_id}: delete {self.branch}"
 
 
+class PendingMove(models.Model):
+    """Somebody's move of a branch or tag, kept before Git acts and until the audit log has it.
+
+    A process that dies in between leaves the row, which tells the sweep whose move it finds.
+    """
+
+    repository = models.ForeignKey(Repository, on_delete=models.CASCADE, related_name="pending_moves")
+    ref = models.CharField(max_length=400)
+    before = models.CharField(max_length=40, blank=True)
+    after = models.CharField(max_length=40, blank=True)
+    """Empty where a tag goes; a branch that goes has a `BranchDeletion`."""
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    entry = models.JSONField(default=dict)
+    """verb, object, branch and detail of the audit log's entry; empty where the act that this is a step of has its own."""
+    at = models.DateTimeField(default=clock.now)
+
+    class Meta(TypedModelMeta):
+        indexes: ClassVar = [models.Index(fields=["repository", "ref"])]
+        ordering: ClassVar = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.repository_id}:{self.ref} to {self.after[:7] or 'nothing'}"
+
+
 class CopyDamage(models.Model):
     """A copy of a repository on some machine that is not what the database knows: nothing writes it, nothing follows it."""
 
@@ -156,6 +180,8 @@ class Publication(models.Model):
     errors = models.JSONField(default=list, blank=True)
     """[{file, line, message}]."""
     created_at = models.DateTimeField(default=clock.now)
+    rung_at = models.DateTimeField(default=clock.now)
+    """When it was asked for, or the sweep last rang for it."""
     finished_at = models.DateTimeField(null=True, blank=True)
 
     class Meta(TypedModelMeta):

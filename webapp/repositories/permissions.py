@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from webapp.accounts import permissions as accounts
-from webapp.core.errors import AppError, PermissionDenied
+from webapp.core.errors import PermissionDenied, find_refusal
 from webapp.repositories.models import Protection
 
 if TYPE_CHECKING:
@@ -57,8 +57,4 @@ def check_move_branch(principal: Principal, repository: Repository, branch: str)
 
 def can_move_branch(principal: Principal, repository: Repository, branch: str) -> bool:
     """Say whether somebody may commit to a branch directly."""
-    try:
-        check_move_branch(principal, repository, branch)
-    except AppError:
-        return False
-    return True
+    return not find_refusal(check_move_branch, principal, repository, branch)

@@ -7,6 +7,7 @@ from typing import Any
 from rest_framework import serializers
 
 from webapp.core.inputs import Flag, Number, Text
+from webapp.repositories.rules.checks import CHECKS
 
 ROLES = ("reader", "writer", "maintainer")
 
@@ -259,5 +260,7 @@ class ProtectionSerializer(serializers.Serializer[Any]):
     approvals = Number(required=False, default=1, min_value=0, max_value=20)
     groups = serializers.ListField(child=Text(max_length=150), required=False, default=list)
     paths = PathRuleSerializer(many=True, required=False, default=list)
-    checks = serializers.ListField(child=Text(max_length=200), required=False, default=list)
+    checks = serializers.ListField(
+        child=Text(max_length=200), required=False, default=list, help_text=f"of {', '.join(CHECKS)}"
+    )
     allow_bypass = Flag(required=False, default=True)

@@ -29,6 +29,7 @@ page_urls: list[URLPattern | URLResolver] = [
     path("r/<str:repo>/commit/<str:sha>", history.commit, name="repository-commit"),
     path("r/<str:repo>/compare", history.compare, name="repository-compare"),
     path("r/<str:repo>/branches", history.branches, name="repository-branches"),
+    path("r/<str:repo>/branches/options", history.list_options, name="repository-branch-options"),
     path("r/<str:repo>/branches/check", history.check_branch, name="repository-branch-check"),
     path("r/<str:repo>/branches/delete", history.delete_branch, name="repository-branch-delete"),
     path("r/<str:repo>/settings", manage.settings, name="repository-settings"),

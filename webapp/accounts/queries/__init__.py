@@ -110,6 +110,7 @@ def authenticate_token(secret: str) -> Principal:
         is_admin=token.is_admin,
         scopes=frozenset(token.scopes),
         job=JobScope.from_json(token.job_scope) if token.job_scope else None,
+        expires_at=token.expires_at,
     )
 
 
@@ -127,8 +128,8 @@ def authenticate_person(secret: str) -> Principal:
     return principal
 
 
-def check_sender(*, authorization: str, session_key: str) -> None:
-    """Check that a request shows a token or a session, before its body is read.
+def find_sender(*, authorization: str, session_key: str) -> str:
+    """Return the user name behind the token or session that a request shows, before its body is read.
 
     Raises:
         Unauthenticated: neither, or one that holds no longer.
@@ -137,12 +138,13 @@ def check_sender(*, authorization: str, session_key: str) -> None:
     """
     scheme, _, secret = authorization.partition(" ")
     if scheme.lower() == "bearer":
-        authenticate_person(secret.strip())
-        return
+        return authenticate_person(secret.strip()).username
     request = HttpRequest()
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key or None)
-    if not get_signed_in(request).is_authenticated:
+    user = get_signed_in(request)
+    if not isinstance(user, User):
         raise Unauthenticated("Sign in, or send a token as 'Authorization: Bearer …', before sending so much.")
+    return user.username
 
 
 def authenticate_again(request: HttpRequest) -> Principal:
@@ -189,6 +191,14 @@ def find_people(*, emails: Collection[str], names: Collection[str]) -> list[User
             Q(email_lower__in=set(emails) - {""}) | Q(username_lower__in=usernames) | Q(full_name_lower__in=set(names))
         )
     )
+
+
+def find_usernames(emails: Collection[str]) -> dict[str, str]:
+    """Return the user names behind the addresses that commits are signed with, by address in lower case."""
+    people = find_people(emails={email.strip().lower() for email in emails}, names=())
+    known = {user.email.lower(): user.username for user in people if user.email}
+    # Nobody takes the commits of another by giving that one's local address as the own.
+    return known | {f"{user.username.lower()}@{COMMIT_HOST}": user.username for user in people}
 
 
 def list_tokens(*, user_id: int) -> QuerySet[Token]:

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
-from webapp.accounts.models import AuditEntry, AuditHead
-from webapp.accounts.rules.audit import EXPORTED, OUTCOMES, Head, link
+from jobs.formulas import escape_formula
+from webapp.accounts.models import AuditEntry, AuditGap, AuditHead
+from webapp.accounts.rules.audit import FIELDS, OUTCOMES, Head, link
 from webapp.core import clock
-from webapp.core.formulas import escape_formula
 from webapp.core.fsck import Finding, Note
+from webapp.core.words import counted
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -67,7 +68,7 @@ def export_csv(entries: QuerySet[AuditEntry]) -> Iterator[str]:
     """Write entries as CSV, in which no spreadsheet finds a formula."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
-    writer.writerow(EXPORTED)
+    writer.writerow(FIELDS)
     for number, entry in enumerate(_read_pages(entries), start=1):
         row = _as_row(entry)
         row["detail"] = json.dumps(row["detail"], sort_keys=True)
@@ -101,7 +102,7 @@ def _read_pages(entries: QuerySet[AuditEntry]) -> Iterator[AuditEntry]:
 
 def _as_row(entry: AuditEntry) -> dict[str, Any]:
     values = {**describe_entry(entry), "id": entry.pk, "position": entry.position, "chain": entry.chain}
-    return {name: values[name] for name in EXPORTED}
+    return {name: values[name] for name in FIELDS}
 
 
 def describe_entry(entry: AuditEntry) -> dict[str, Any]:
@@ -136,15 +137,24 @@ def read_kept_head() -> Head | None:
 
 
 def continues(kept: Head) -> bool:
-    """Whether the entry at which the chain once ended is there, as it was."""
-    return AuditEntry.objects.filter(position=kept.position, chain=kept.chain).exists()
+    """Whether the entry at which the chain once ended is there, as it was, or was removed for its age."""
+    if AuditEntry.objects.filter(position=kept.position, chain=kept.chain).exists():
+        return True
+    gap = AuditGap.objects.filter(first__lte=kept.position, last__gte=kept.position).first()
+    return gap is not None and gap.is_genuine(key=settings.SECRET_KEY)
 
 
 def check_audit_chain() -> Iterator[Finding | Note]:
     """Compute the chain anew, and compare its end with both places where that is kept."""
-    position, chain = 0, ""
+    position, chain, sealed = 0, "", 0
+    gaps = {gap.first: gap for gap in AuditGap.objects.iterator(chunk_size=CHUNK)}
+    removed = sum(gap.last - gap.first + 1 for gap in gaps.values())
     for entry in AuditEntry.objects.exclude(position=None).order_by("position").iterator(chunk_size=CHUNK):
         position += 1
+        sealed += 1
+        while (gap := gaps.get(position)) is not None:
+            yield from _check_gap(gap)
+            position, chain = gap.last + 1, gap.chain
         if entry.position != position:
             missing = f"audit entries {position} to {(entry.position or 0) - 1}"
             yield _finding("audit_gap", missing, "They were sealed and are gone.")
@@ -157,7 +167,14 @@ def check_audit_chain() -> Iterator[Finding | Note]:
     if late:
         problem = f"{late} entries are older than {LATE} and not sealed."
         yield _finding("audit_unsealed", "audit log", problem, "See to it that `manage.py sweep` runs.")
-    yield Note(what="sealed audit entries", count=position)
+    yield Note(what="sealed audit entries", count=sealed)
+    yield Note(what="audit entries removed for their age", count=removed)
+
+
+def _check_gap(gap: AuditGap) -> Iterator[Finding]:
+    if not gap.is_genuine(key=settings.SECRET_KEY):
+        problem = "That they were removed for their age was said under another TRIBUTARY_SECRET_KEY, or forged."
+        yield _finding("audit_forged", f"audit entries {gap.first} to {gap.last}", problem)
 
 
 def _finding(code: str, what: str, problem: str, way_out: str = "") -> Finding:
@@ -214,6 +231,8 @@ class AuditPage:
     """The entry before which the next page begins; None: this is the last."""
     verbs: list[str]
     """What was done lately, to choose from."""
+    kept: str
+    """For how long entries are kept, as a sentence."""
     outcomes: tuple[str, ...] = OUTCOMES
     problem: str = ""
     """What is wrong with the filters; nothing is listed then."""
@@ -227,4 +246,12 @@ def read_audit_page(wanted: AuditFilter, *, before: int | None = None) -> AuditP
     page = list(entries[: PAGE + 1])
     older = page[PAGE - 1].pk if len(page) > PAGE else None
     verbs = sorted(set(AuditEntry.objects.values_list("verb", flat=True)[:RECENT]))
-    return AuditPage(page[:PAGE], wanted, not wanted.is_any, before, older, verbs)
+    return AuditPage(page[:PAGE], wanted, not wanted.is_any, before, older, verbs, _describe_retention())
+
+
+def _describe_retention() -> str:
+    reads, acts = (
+        f"for {counted(days, 'day')}" if days else "for ever"
+        for days in (settings.TRIBUTARY_AUDIT_READ_DAYS, settings.TRIBUTARY_AUDIT_DAYS)
+    )
+    return f"Reads and refusals are kept {reads}, all else {acts}."

@@ -24,7 +24,7 @@ READS = (
     "plan_scan",
 )
 """Reads of rows, or of what opens them; counted per person, object and minute."""
-EXPORTED = (
+FIELDS = (
     "id",
     "at",
     "actor",
@@ -38,6 +38,7 @@ EXPORTED = (
     "position",
     "chain",
 )
+"""What REST and exports say of an entry, in this order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,11 @@ class Head:
 
 def _mac(position: int, chain: str, *, key: str) -> str:
     return hmac.new(f"audit head\0{key}".encode(), f"{position}:{chain}".encode(), hashlib.sha256).hexdigest()
+
+
+def mac_of_gap(first: int, last: int, chain: str, *, key: str) -> str:
+    """Return the keyed digest that tells entries removed for their age from those that somebody took out."""
+    return hmac.new(f"audit gap\0{key}".encode(), f"{first}:{last}:{chain}".encode(), hashlib.sha256).hexdigest()
 
 
 def link(before: str, content: Mapping[str, Any]) -> str:

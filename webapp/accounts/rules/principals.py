@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 
@@ -66,3 +67,5 @@ class Principal:
     scopes: frozenset[str] = frozenset()
     """Empty means everything that the person may do."""
     job: JobScope | None = None
+    expires_at: datetime | None = field(default=None, compare=False)
+    """When the token that was shown holds no longer, however often it is looked up; None means never."""

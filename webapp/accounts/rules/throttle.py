@@ -29,7 +29,7 @@ BY_NAME_AND_ADDRESS = Limit(free=5, most_seconds=60)
 BY_ADDRESS = Limit(free=50, most_seconds=30)
 """Over all names: many people may share an address."""
 BY_NAME = Limit(free=100, most_seconds=5)
-"""From all addresses: short, because whoever fails there may not be whoever waits."""
+"""From all addresses, for those whose own tries are used up: whoever fails elsewhere may not be whoever waits here."""
 BY_DEVICE = Limit(free=100, most_seconds=60)
 """On a device on which the person has signed in before, which waits for its own failures alone."""
 

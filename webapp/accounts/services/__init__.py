@@ -32,6 +32,7 @@ from webapp.accounts.services.people import set_active as set_active
 from webapp.accounts.services.people import set_password as set_password
 from webapp.accounts.services.readings import note_reading as note_reading
 from webapp.accounts.services.readings import note_refusal as note_refusal
+from webapp.accounts.services.readings import note_turned_away as note_turned_away
 from webapp.accounts.services.readings import start_flushing as start_flushing
 from webapp.accounts.services.sign_in import DEVICE_SECONDS as DEVICE_SECONDS
 from webapp.accounts.services.sign_in import check_sign_in as check_sign_in

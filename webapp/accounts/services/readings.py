@@ -23,12 +23,18 @@ from webapp.accounts.rules.audit import ALLOWED, ANONYMOUS, REFUSED, neutralize,
 from webapp.accounts.rules.principals import Principal
 from webapp.accounts.services.audit import BATCH_WINDOW
 from webapp.core import clock
+from webapp.core.errors import AppError, Unavailable
 
 logger = logging.getLogger(__name__)
 FLUSH_SECONDS = 2.0
 MOST_PENDING = 10_000
 """Beyond so many different things within two seconds further ones are counted together."""
+MOST_REFUSED = 100
+"""Of so many different refusals in a minute each has its entry: who is refused must not fill the disk."""
+MANY = "(many)"
 _pending: Counter[_Reading] = Counter()
+_refused: dict[_Reading, int] = {}
+"""Refusals of the present minute, which is the value."""
 _lock = threading.Lock()
 
 
@@ -72,8 +78,27 @@ def _note(
     )
     with _lock:
         if reading not in _pending and len(_pending) >= MOST_PENDING:
-            reading = reading._replace(object="(many)", branch="", detail=())
+            reading = reading._replace(object=MANY, branch="", detail=())
+        if outcome == REFUSED:
+            reading = _bound(reading)
         _pending[reading] += 1
+
+
+def _bound(refusal: _Reading) -> _Reading:
+    """Return the refusal, or what it is counted with where its minute has too many different ones."""
+    if refusal.minute not in _refused.values():
+        _refused.clear()
+    if refusal not in _refused and len(_refused) >= MOST_REFUSED:
+        return refusal._replace(verb="request", object=MANY, branch="", detail=())
+    _refused[refusal] = refusal.minute
+    return refusal
+
+
+def note_turned_away(*, method: str, path: str, address: str, error: AppError) -> None:
+    """Count a request that the event loop refuses before anybody knows who sent it; to be too busy is no refusal."""
+    if error.status < Unavailable.status:
+        detail = {"status": error.status, "code": error.code, "address": address}
+        note_refusal(by=None, verb=f"request_{method.lower()}", object=path, detail=detail)
 
 
 def flush_readings() -> int:
@@ -108,7 +133,7 @@ def _add(reading: _Reading, count: int) -> None:
                 at=datetime.fromtimestamp(reading.minute * BATCH_WINDOW.total_seconds(), UTC),
                 actor=neutralize(reading.actor)[:150],
                 job_id=reading.job_id,
-                verb=reading.verb,
+                verb=neutralize(reading.verb)[:60],
                 object=neutralize(reading.object)[:400],
                 branch=neutralize(reading.branch)[:200],
                 outcome=reading.outcome,

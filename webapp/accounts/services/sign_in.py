@@ -11,7 +11,6 @@ from django.core import signing
 from django.db.models import Count, Max, Q
 
 from webapp.accounts.models import LoginFailure, User
-from webapp.accounts.queries import principal_for_user
 from webapp.accounts.rules import throttle
 from webapp.accounts.services.audit import record_audit
 from webapp.core import clock
@@ -31,7 +30,9 @@ MOST_PEOPLE = 20
 
 
 def check_sign_in(request: HttpRequest, *, username: str, password: str) -> User | None:
-    """Return the active user whose password this is; None where it is wrong.
+    """Return the active user whose password this is; None where it is wrong, which the audit log says.
+
+    Whoever then lets them in, or does what they asked for, writes that down: it is one act.
 
     Raises:
         TooManyRequests: wait first; says how long.
@@ -93,6 +94,8 @@ def begin_attempt(*, username: str, address: str, device: str = "", kind: str = 
         **{f"{name}_count": Count("pk", filter=which) for name, (which, _) in limits.items()},
         **{f"{name}_last": Max("at", filter=which) for name, (which, _) in limits.items()},
     )
+    if not device and counts["pair_count"] < throttle.BY_NAME_AND_ADDRESS.free:
+        del limits["name"]  # from many networks at once somebody else would keep this one waiting for ever
     waits = [
         counts[f"{name}_last"] + limit.wait_after(counts[f"{name}_count"]) - now
         for name, (_, limit) in limits.items()
@@ -119,7 +122,6 @@ def finish_attempt(attempt: LoginFailure, *, username: str, user: AbstractBaseUs
     if attempt.device:
         own |= Q(device=attempt.device)
     LoginFailure.objects.filter(own, kind=attempt.kind).delete()
-    record_audit(by=principal_for_user(user), verb="sign_in", object=user.username)
 
 
 def refuse_token(error: AppError, *, username: str, address: str) -> NoReturn:

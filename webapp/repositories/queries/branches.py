@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, overload
 
 from webapp.core.errors import NotFound
+from webapp.core.names import check_spelling
 from webapp.repositories.errors import git_refusals
 from webapp.repositories.models import Protection, Publication, Repository
 from webapp.repositories.rules.ancestry import fallback_chain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from webapp.git.repository import GitRepository
     from webapp.git.values import CommitInfo
@@ -42,15 +43,24 @@ def get_fallback_chain(repository: Repository, branch: str) -> tuple[str, ...]:
     """Return a branch, the branches it was made from, and the default branch as the last.
 
     A branch that the repository does not know falls back to the default branch.
+
+    Raises:
+        BadRequest: the repository has it in another spelling.
+
     """
     parents = dict(repository.branches.values_list("name", "parent"))
+    check_spelling(branch, parents)
     return fallback_chain(branch, parents, default=repository.default_branch)
 
 
 def list_branch_names(repository: Repository) -> list[str]:
     """Return the names of all branches, the default one first."""
     with git_refusals():
-        names = list(repository.git.list_heads())
+        return order_names(repository, repository.git.list_heads())
+
+
+def order_names(repository: Repository, names: Iterable[str]) -> list[str]:
+    """Return names of branches in the order of lists: the default one first."""
     return sorted(names, key=lambda name: (name != repository.default_branch, name.lower()))
 
 
@@ -62,7 +72,7 @@ class BranchList:
         with git_refusals():
             git = repository.git
             heads = {name: head for name, head in git.list_heads().items() if q.lower() in name.lower()}
-            times = {name: git.get_commit(head).committed_at.timestamp() for name, head in heads.items()}
+            times = {name: git.commit_time(head) for name, head in heads.items()}
         default = repository.default_branch
         self._heads = [(name, heads[name]) for name in sorted(heads, key=lambda n: (n != default, -times[n], n))]
 
@@ -106,6 +116,13 @@ def publications_of_commits(repository: Repository, shas: Iterable[str], *, bran
         if known is None or known.branch != branch:
             found[row.sha] = row
     return found
+
+
+def publications_of_masters(heads: Mapping[Repository, str]) -> dict[int, Publication]:
+    """Return by repository what came of publishing these heads of the default branches."""
+    wanted = {(repository.pk, repository.default_branch, head) for repository, head in heads.items()}
+    rows = Publication.objects.filter(repository__in=heads, sha__in=set(heads.values()))
+    return {row.repository_id: row for row in rows if (row.repository_id, row.branch, row.sha) in wanted}
 
 
 def list_publications(repository: Repository, sha: str) -> list[Publication]:

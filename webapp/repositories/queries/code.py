@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from webapp.git.diff import FileDiff, decorate
+from webapp.accounts.queries import find_usernames
+from webapp.git.diff import Changes, FileDiff, decorate
 from webapp.repositories.errors import git_refusals
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     from webapp.git.repository import GitRepository
@@ -25,6 +27,18 @@ def get_commit(repository: Repository, ref: str) -> CommitInfo:
     with git_refusals():
         git = repository.git
         return git.get_commit(git.resolve(ref))
+
+
+def name_authors(commits: Iterable[CommitInfo]) -> list[CommitInfo]:
+    """Return commits with authors under the user names by which all other pages know them, where they have an account."""
+    listed = list(commits)
+    usernames = find_usernames({commit.author.email for commit in listed})
+    return [
+        replace(commit, author=replace(commit.author, name=username))
+        if (username := usernames.get(commit.author.email.strip().lower()))
+        else commit
+        for commit in listed
+    ]
 
 
 def list_commits(
@@ -97,15 +111,24 @@ def compare(
     *,
     context: int = 3,
     ignore_whitespace: bool = False,
-    path: str | None = None,
+    paths: Collection[str] | None = None,
     coloured: bool = True,
 ) -> list[FileDiff]:
-    """Return what a head changed since it left the base (three dots), file by file."""
+    """Return what a head changed since it left the base (three dots), file by file, or some of the files."""
     with git_refusals():
         git = repository.git
         newer = git.resolve(head)
         older = git.merge_base(git.resolve(base), newer)
-        return _diff(git, older, newer, context, path, ignore_whitespace=ignore_whitespace, coloured=coloured)
+        return _diff(git, older, newer, context, paths, ignore_whitespace=ignore_whitespace, coloured=coloured)
+
+
+def list_changes(repository: Repository, base: str, head: str, *, ignore_whitespace: bool = False) -> Changes:
+    """Return which files a head changed since it left the base (three dots), without their lines."""
+    with git_refusals():
+        git = repository.git
+        newer = git.resolve(head)
+        older = git.merge_base(git.resolve(base), newer)
+        return git.list_changes(older, newer, ignore_whitespace=ignore_whitespace)
 
 
 def diff_commit(
@@ -114,14 +137,27 @@ def diff_commit(
     *,
     context: int = 3,
     ignore_whitespace: bool = False,
-    path: str | None = None,
+    paths: Collection[str] | None = None,
 ) -> list[FileDiff]:
-    """Return what one commit changed against its first parent."""
+    """Return what one commit changed against its first parent, or some of the files."""
     with git_refusals():
         git = repository.git
-        commit = git.get_commit(git.resolve(sha))
-        older = commit.parents[0] if commit.parents else None
-        return _diff(git, older, commit.sha, context, path, ignore_whitespace=ignore_whitespace, coloured=True)
+        older, newer = _find_parent(git, sha)
+        return _diff(git, older, newer, context, paths, ignore_whitespace=ignore_whitespace, coloured=True)
+
+
+def list_commit_changes(repository: Repository, sha: str, *, ignore_whitespace: bool = False) -> Changes:
+    """Return which files one commit changed against its first parent, without their lines."""
+    with git_refusals():
+        git = repository.git
+        older, newer = _find_parent(git, sha)
+        return git.list_changes(older, newer, ignore_whitespace=ignore_whitespace)
+
+
+def _find_parent(git: GitRepository, sha: str) -> tuple[str | None, str]:
+    """Return the first parent of a commit, and the commit."""
+    commit = git.get_commit(git.resolve(sha))
+    return (commit.parents[0] if commit.parents else None), commit.sha
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,12 +205,12 @@ def _diff(
     older: str | None,
     newer: str,
     context: int,
-    path: str | None,
+    paths: Collection[str] | None,
     *,
     ignore_whitespace: bool,
     coloured: bool,
 ) -> list[FileDiff]:
-    files = git.diff(older, newer, context=context, ignore_whitespace=ignore_whitespace, path=path)
+    files = git.diff(older, newer, context=context, ignore_whitespace=ignore_whitespace, paths=paths)
     if not coloured:
         return files
     left = COLOURED_LINES

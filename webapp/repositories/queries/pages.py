@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from django.db.models import Q
+from django.utils.html import format_html_join
+
+from webapp.accounts import permissions as accounts
 from webapp.accounts.models import Folder
+from webapp.core.choices import Choices, choose
 from webapp.core.errors import NotFound
+from webapp.core.numbered import NumberedPage
+from webapp.core.templatetags.markdown import MarkdownFile, render_file
 from webapp.git.diff import FileDiff, colour_lines, limit_lines
 from webapp.repositories import permissions
 from webapp.repositories.errors import git_refusals
@@ -21,10 +29,10 @@ from webapp.repositories.queries.repositories import get_repository, get_role, l
 from webapp.repositories.queries.webhooks import WebhookRow, list_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from webapp.accounts.rules.principals import Principal
-    from webapp.git.diff import Span
+    from webapp.git.diff import Changes, Span
     from webapp.git.repository import GitRepository
     from webapp.git.values import Blob, CommitInfo, Entry
     from webapp.repositories.models import Protection, Publication, Repository
@@ -35,11 +43,14 @@ MAX_EDITED_BYTES = 1_000_000
 LINES_AT_ONCE = 1_500
 DIFF_LINES_AT_ONCE = 400
 DIFF_LINES_A_PAGE = 3_000
-MAX_FOUND_FILES = 5_000
+DIFF_FILES_A_PAGE = 30
+MARKDOWN = (".md", ".markdown")
+SUFFIXES = {"python": "py", "bash": "sh", "shell": "sh", "console": "sh", "yaml": "yml", "javascript": "js"}
+"""Languages of code in Markdown → how files of them end."""
+FILES_A_PAGE = 200
 COMMITS_A_PAGE = 30
 BRANCHES_A_PAGE = 50
-# The picker lists so many branches; all others are on the page of branches, which searches.
-MAX_BRANCH_OPTIONS = 100
+REPOSITORIES_A_PAGE = 30
 LANGUAGES = {"py": "python", "sql": "sql", "yml": "yaml", "yaml": "yaml", "json": "json"}
 READMES = ("readme.md", "readme.markdown", "readme.txt", "readme")
 
@@ -81,7 +92,12 @@ class Frame:
     tree_url: str
     find_url: str
     branches: tuple[BranchOption, ...]
+    """Of the picker: the first."""
     branch_count: int
+    others: int
+    """How many more there are than the picker lists."""
+    options_url: str
+    """Where a text finds them."""
     start_options: tuple[tuple[str, str], ...]
 
 
@@ -100,7 +116,8 @@ class Readme:
 
     name: str
     text: str
-    is_markdown: bool
+    html: str
+    """Empty where it is no Markdown."""
     edit_url: str
 
 
@@ -138,7 +155,8 @@ class BlobPage:
     line_count: int
     cut: bool
     is_text: bool
-    is_markdown: bool
+    preview: str
+    """HTML of a Markdown file, nothing of others."""
     commit: CommitInfo | None
     publication: Publication | None
     problems: dict[int, str]
@@ -192,16 +210,22 @@ class DiffChoice:
     ignore_whitespace: bool = False
     context: int = 3
     unfolded: str = ""
+    page: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffView:
-    """Files of a comparison as a page shows them."""
+    """A page of the files of a comparison, and what is said of all of them."""
 
     files: tuple[FileDiff, ...]
+    total: int
     additions: int
     deletions: int
     choice: DiffChoice
+    text: str
+    previous: int | None
+    """The page before this one."""
+    next: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +260,8 @@ class ComparePage:
     base: str
     compare_head: str
     names: tuple[str, ...]
+    options_url: str
+    """Where a text finds other branches."""
     overview: code.CompareOverview
     rows: tuple[CommitRow, ...]
     diff: DiffView
@@ -245,11 +271,18 @@ class ComparePage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindPage:
-    """All files of a ref, to jump to."""
+    """Files of a ref by a part of their paths, to jump to."""
 
     frame: Frame
     files: tuple[tuple[str, str], ...]
-    cut: bool
+    q: str
+    total: int
+    """Of the files with that in their paths."""
+    is_paged: bool
+    """Whether the ref has more files than a page lists, so that the server searches."""
+    text: str
+    previous_url: str
+    next_url: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,6 +305,19 @@ class RepositoryRow:
     commit: CommitInfo | None
     publication: Publication | None
     branch_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepositoriesPage:
+    """A page of the repositories that the reader may see."""
+
+    nav: str
+    rows: tuple[RepositoryRow, ...]
+    q: str
+    total: int
+    text: str
+    previous_url: str
+    next_url: str
 
 
 def split_ref(repository: Repository, rest: str) -> tuple[str, str]:
@@ -306,16 +352,8 @@ def frame(principal: Principal, name: str, ref: str = "", *, tab: str = "files",
         head = heads.get(ref) or git.resolve(ref)
     can_write = permissions.can_write(principal, repository)
     protected = {item.lower() for item in repository.protections.values_list("branch", flat=True)}
-    names = sorted(heads, key=lambda item: (item != repository.default_branch, item.lower()))
-    options = tuple(
-        BranchOption(
-            name=item,
-            url=ref_url(repository, view, item),
-            note="protected" if item.lower() in protected else "",
-            default=item == repository.default_branch,
-        )
-        for item in dict.fromkeys([*names[:MAX_BRANCH_OPTIONS], *([ref] if ref in heads else [])])
-    )
+    choices = choose(branch_queries.order_names(repository, heads), current=ref)
+    options = _describe_options(repository, choices, view=view, protected=protected)
     starts = [ref, *(option.name for option in options if option.name != ref)]
     return Frame(
         repository=repository,
@@ -334,7 +372,41 @@ def frame(principal: Principal, name: str, ref: str = "", *, tab: str = "files",
         find_url=ref_url(repository, "find", ref),
         branches=options,
         branch_count=len(heads),
+        others=choices.others,
+        options_url=f"/r/{repository.name}/branches/options?view={view}",
         start_options=tuple((item, f"{item} · {heads.get(item, head)[:7]}") for item in starts),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionsPart:
+    """What a branch picker lists for a text."""
+
+    branches: tuple[BranchOption, ...]
+    others: int
+    q: str
+
+
+def options_part(principal: Principal, name: str, *, view: str, q: str) -> OptionsPart:
+    """Collect the branches of a repository that have a text in their name, for the picker of a view."""
+    repository = get_repository(principal, name)
+    choices = choose(branch_queries.list_branch_names(repository), q=q)
+    protected = {item.lower() for item in repository.protections.values_list("branch", flat=True)}
+    options = _describe_options(repository, choices, view=view, protected=protected)
+    return OptionsPart(branches=options, others=choices.others, q=q)
+
+
+def _describe_options(
+    repository: Repository, choices: Choices, *, view: str, protected: Collection[str]
+) -> tuple[BranchOption, ...]:
+    return tuple(
+        BranchOption(
+            name=item,
+            url=ref_url(repository, view, item),
+            note="protected" if item.lower() in protected else "",
+            default=item == repository.default_branch,
+        )
+        for item in choices.names
     )
 
 
@@ -364,7 +436,7 @@ def tree_page(principal: Principal, name: str, ref: str = "", path: str = "") ->
         path=path,
         crumbs=crumbs(repository, common.ref, path),
         rows=rows,
-        commit=commit,
+        commit=code.name_authors([commit])[0],
         publication=publications_of_commits(repository, [commit.sha], branch=common.ref).get(commit.sha),
         head_publication=branch_queries.get_publication(repository, common.ref, common.head),
         commit_count=count,
@@ -410,8 +482,8 @@ def blob_page(principal: Principal, name: str, ref: str, path: str, *, whole: bo
         line_count=len(lines),
         cut=len(shown) < len(lines),
         is_text=is_text,
-        is_markdown=path.lower().endswith((".md", ".markdown")),
-        commit=commit,
+        preview=_render_markdown(repository, common.ref, path, blob.text) if blob is not None and is_text else "",
+        commit=code.name_authors([commit])[0] if commit else None,
         publication=publication,
         problems={int(item.get("line") or 0): str(item.get("message", "")) for item in problems_of(publication, path)},
         raw_url=ref_url(repository, "raw", common.ref, path),
@@ -480,23 +552,41 @@ def commits_page(principal: Principal, name: str, ref: str, *, path: str = "", p
 def commit_rows(repository: Repository, commits: Sequence[CommitInfo], *, branch: str = "") -> tuple[CommitRow, ...]:
     """Join commits with their publications."""
     published = publications_of_commits(repository, [commit.sha for commit in commits], branch=branch)
-    return tuple(CommitRow(commit=commit, publication=published.get(commit.sha)) for commit in commits)
+    return tuple(
+        CommitRow(commit=commit, publication=published.get(commit.sha)) for commit in code.name_authors(commits)
+    )
 
 
-def diff_view(files: Sequence[FileDiff], choice: DiffChoice) -> DiffView:
-    """Cut long files of a comparison; a page holds only so many lines, the rest is loaded by file."""
+def diff_view(changes: Changes, choice: DiffChoice, read: Callable[..., list[FileDiff]]) -> DiffView:
+    """Collect a page of the files of a comparison; it holds only so many lines, the rest is loaded by file.
+
+    Args:
+        changes: what all files are.
+        choice: how they are shown, and the page or the file that is asked for.
+        read: returns the files of some `paths` with their lines.
+
+    """
+    paths = [file.path for file in changes.files]
+    is_named = choice.unfolded in paths
+    wanted = paths.index(choice.unfolded) // DIFF_FILES_A_PAGE + 1 if is_named else choice.page
+    part = NumberedPage.choose(wanted, size=DIFF_FILES_A_PAGE, total=len(paths))
+    named = paths[part.start : part.end]
     left = DIFF_LINES_A_PAGE
     shown = []
-    for file in files:
+    for file in read(paths=named, context=choice.context, ignore_whitespace=choice.ignore_whitespace) if named else ():
         limit = file.line_count if file.path == choice.unfolded else min(DIFF_LINES_AT_ONCE, max(left, 0))
         cut = limit_lines(file, limit=limit)
         left -= cut.line_count
         shown.append(cut)
     return DiffView(
         files=tuple(shown),
-        additions=sum(file.additions for file in files),
-        deletions=sum(file.deletions for file in files),
+        total=len(paths),
+        additions=changes.additions,
+        deletions=changes.deletions,
         choice=choice,
+        text=f"{part.text} files",
+        previous=part.previous,
+        next=part.next,
     )
 
 
@@ -505,13 +595,13 @@ def commit_page(principal: Principal, name: str, sha: str, choice: DiffChoice) -
     repository = get_repository(principal, name)
     commit = code.get_commit(repository, sha)
     publications = branch_queries.list_publications(repository, commit.sha)
-    files = code.diff_commit(repository, commit.sha, context=choice.context, ignore_whitespace=choice.ignore_whitespace)
+    changes = code.list_commit_changes(repository, commit.sha, ignore_whitespace=choice.ignore_whitespace)
     return CommitPage(
         frame=frame(principal, name, publications[0].branch if publications else ""),
-        commit=commit,
+        commit=code.name_authors([commit])[0],
         publications=tuple(publications),
         pending=any(item.status == "pending" for item in publications),
-        diff=diff_view(files, choice),
+        diff=diff_view(changes, choice, partial(code.diff_commit, repository, commit.sha)),
     )
 
 
@@ -521,15 +611,16 @@ def branches_page(principal: Principal, name: str, *, q: str = "", page: int = 1
     found = branch_queries.BranchList(common.repository, q=q)
     start = (page - 1) * BRANCHES_A_PAGE
     rows = found[start : start + BRANCHES_A_PAGE]
-    tail = f"&q={quote(q)}" if q else ""
+    newest = code.name_authors(row.commit for row in rows)
+    write = _page_writer(q)
     return BranchesPage(
         frame=common,
-        rows=tuple(rows),
+        rows=tuple(replace(row, commit=commit) for row, commit in zip(rows, newest, strict=True)),
         q=q,
         total=len(found),
         text=f"{start + 1}–{start + len(rows)} of {len(found):,}" if rows else "",
-        previous_url=f"?page={page - 1}{tail}" if page > 1 else "",
-        next_url=f"?page={page + 1}{tail}" if start + len(rows) < len(found) else "",
+        previous_url=write(page - 1) if page > 1 else "",
+        next_url=write(page + 1) if start + len(rows) < len(found) else "",
     )
 
 
@@ -539,36 +630,42 @@ def compare_page(principal: Principal, name: str, choice: DiffChoice, *, base: s
     repository = common.repository
     base = base or repository.default_branch
     head = head or repository.default_branch
-    overview = code.compare_overview(repository, base, head)
-    files = code.compare(
-        repository,
-        overview.base_sha,
-        overview.head_sha,
-        context=choice.context,
-        ignore_whitespace=choice.ignore_whitespace,
-    )
+    overview = code.compare_overview(repository, base, head, limit=COMMITS_A_PAGE)
+    ends = (overview.base_sha, overview.head_sha)
+    changes = code.list_changes(repository, *ends, ignore_whitespace=choice.ignore_whitespace)
     state = code.merge_state(repository, overview.head_sha, overview.base_sha)
     return ComparePage(
         frame=common,
         base=base,
         compare_head=head,
         names=tuple(dict.fromkeys([option.name for option in common.branches] + [base, head])),
+        options_url=f"/r/{repository.name}/branches/options?view=select",
         overview=overview,
         rows=commit_rows(repository, overview.commits, branch=head),
-        diff=diff_view(files, choice),
+        diff=diff_view(changes, choice, partial(code.compare, repository, *ends)),
         clean=state.clean,
         conflicts=state.conflicts,
     )
 
 
-def find_page(principal: Principal, name: str, ref: str) -> FindPage:
-    """Collect all files of a ref."""
+def find_page(principal: Principal, name: str, ref: str, *, q: str, page: int) -> FindPage:
+    """Collect a page of the files of a ref that have a text in their path."""
     common = frame(principal, name, ref, view="find")
-    files = code.list_files(common.repository, common.head)
+    paths = code.list_files(common.repository, common.head)
+    named = [path for path in paths if q.lower() in path.lower()]
+    part = NumberedPage.choose(page, size=FILES_A_PAGE, total=len(named))
+    write = _page_writer(q)
     return FindPage(
         frame=common,
-        files=tuple((path, ref_url(common.repository, "blob", common.ref, path)) for path in files[:MAX_FOUND_FILES]),
-        cut=len(files) > MAX_FOUND_FILES,
+        files=tuple(
+            (path, ref_url(common.repository, "blob", common.ref, path)) for path in named[part.start : part.end]
+        ),
+        q=q,
+        total=part.total,
+        is_paged=len(paths) > FILES_A_PAGE,
+        text=part.text,
+        previous_url=part.link_previous(write),
+        next_url=part.link_next(write),
     )
 
 
@@ -583,27 +680,74 @@ def settings_page(principal: Principal, name: str) -> SettingsPage:
     )
 
 
-def repository_rows(principal: Principal) -> list[RepositoryRow]:
-    """Collect the list of repositories."""
-    rows = []
-    for repository in list_repositories(principal):
+def repositories_page(principal: Principal, *, q: str, page: int) -> RepositoriesPage:
+    """Collect a page of the repositories that have a text in their name or description."""
+    named = list_repositories(principal)
+    for word in q.split():
+        named = named.filter(Q(name__icontains=word) | Q(description__icontains=word))
+    part = NumberedPage.choose(page, size=REPOSITORIES_A_PAGE, total=named.count())
+    write = _page_writer(q)
+    return RepositoriesPage(
+        nav="repositories",
+        rows=_repository_rows(principal, list(named[part.start : part.end])),
+        q=q,
+        total=part.total,
+        text=part.text,
+        previous_url=part.link_previous(write),
+        next_url=part.link_next(write),
+    )
+
+
+def _page_writer(q: str) -> Callable[[int], str]:
+    """Return what writes the address of a numbered page of what was searched for."""
+    tail = f"&q={quote(q)}" if q else ""
+    return lambda number: f"?page={number}{tail}"
+
+
+def _repository_rows(principal: Principal, repositories: Sequence[Repository]) -> tuple[RepositoryRow, ...]:
+    roles = accounts.roles_on_repositories(principal, [repository.name for repository in repositories])
+    heads: dict[int, dict[str, str]] = {}
+    commits: dict[int, CommitInfo] = {}
+    for repository in repositories:
         with git_refusals():
             git = repository.git
-            heads = git.list_heads()
-            head = heads.get(repository.default_branch)
-            commit = git.get_commit(head) if head else None
-        rows.append(
-            RepositoryRow(
-                repository=repository,
-                role=get_role(principal, repository),
-                commit=commit,
-                publication=(
-                    branch_queries.get_publication(repository, repository.default_branch, head) if head else None
-                ),
-                branch_count=len(heads),
-            )
+            heads[repository.pk] = git.list_heads()
+            if head := heads[repository.pk].get(repository.default_branch):
+                commits[repository.pk] = git.get_commit(head)
+    published = branch_queries.publications_of_masters(
+        {repository: commits[repository.pk].sha for repository in repositories if repository.pk in commits}
+    )
+    return tuple(
+        RepositoryRow(
+            repository=repository,
+            role=str(roles.get(repository.name, "")),
+            commit=commits.get(repository.pk),
+            publication=published.get(repository.pk),
+            branch_count=len(heads[repository.pk]),
         )
-    return rows
+        for repository in repositories
+    )
+
+
+def _render_markdown(repository: Repository, ref: str, path: str, text: str) -> str:
+    """Return the HTML of a Markdown file, nothing of other files."""
+    if not path.lower().endswith(MARKDOWN) or len(text) > MAX_COLOURED_BYTES:
+        return ""
+
+    def find_url(target: str) -> str:
+        return ref_url(repository, "blob" if target else "tree", ref, target)
+
+    return render_file(text, MarkdownFile(path.rpartition("/")[0], find_url, _colour_code))
+
+
+def _colour_code(content: str, language: str) -> str:
+    """Return code as HTML with the classes of syntax colours."""
+    lines = colour_lines(f"code.{SUFFIXES.get(language, language)}", content)
+    coloured = (
+        (format_html_join("", '<span class="{}">{}</span>', ((span.token, span.text) for span in line)),)
+        for line in lines
+    )
+    return format_html_join("\n", "{}", coloured)
 
 
 def _lines(path: str, text: str) -> list[tuple[Span, ...]]:
@@ -620,7 +764,7 @@ def _readme(repository: Repository, git: GitRepository, common: Frame, entries: 
     return Readme(
         name=entry.name,
         text=blob.text,
-        is_markdown=entry.name.lower().endswith((".md", ".markdown")),
+        html=_render_markdown(repository, common.ref, entry.path, blob.text),
         edit_url=ref_url(repository, "edit", common.ref, entry.path) if common.is_branch and common.can_write else "",
     )
 

@@ -4,19 +4,18 @@ from webapp.git.values import Change, Person
 from webapp.repositories.services.accepting import accept_copy
 from webapp.repositories.services.announcements import (
     announce,
-    announce_pushed,
     set_publication,
-    sweep_heads,
     sweep_settled_heads,
 )
 from webapp.repositories.services.branches import check_branch_name_is_free, create_branch, delete_branch
 from webapp.repositories.services.checking import check_repositories
-from webapp.repositories.services.commits import commit_files, commit_to_new_branch, land_merge, merge, prepare_merge
+from webapp.repositories.services.commits import commit_files, commit_to_new_branch, land_merge, prepare_merge
 from webapp.repositories.services.copies import check_copy, check_repositories_part
 from webapp.repositories.services.deletions import sweep_deletions
 from webapp.repositories.services.locks import sweep_leftovers, sweep_locks
+from webapp.repositories.services.moves import sweep_moves
 from webapp.repositories.services.protections import remove_protection, set_protection
-from webapp.repositories.services.pushes import PushRules, check_push
+from webapp.repositories.services.pushes import PushRules, announce_pushed, check_push
 from webapp.repositories.services.quotas import find_push_room
 from webapp.repositories.services.repositories import (
     create_repository,
@@ -56,7 +55,6 @@ __all__ = [
     "deliver",
     "find_push_room",
     "land_merge",
-    "merge",
     "prepare_merge",
     "remove_member",
     "remove_protection",
@@ -66,9 +64,9 @@ __all__ = [
     "set_publication",
     "sweep_deletions",
     "sweep_deliveries",
-    "sweep_heads",
     "sweep_leftovers",
     "sweep_locks",
+    "sweep_moves",
     "sweep_settled_heads",
     "update_repository",
 ]

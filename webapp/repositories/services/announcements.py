@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,22 +14,26 @@ from webapp.accounts.permissions import role_on_folder
 from webapp.accounts.rules.roles import Role
 from webapp.core import clock
 from webapp.core.errors import AppError, PermissionDenied
-from webapp.git.errors import GitError
+from webapp.git.errors import GitError, TooBig, UnknownPath
+from webapp.git.fingerprint import Fingerprint, read_fingerprint
 from webapp.repositories import signals
-from webapp.repositories.models import FAILED, PUBLISHED, BranchRecord, HeadMove, Publication, Repository
+from webapp.repositories.models import FAILED, PUBLISHED, BranchRecord, Publication, Repository
 from webapp.repositories.rules.ancestry import Candidate, choose_parent
 from webapp.repositories.rules.pipeline import read_folders
 from webapp.repositories.services.copies import count_move, find_copy_problem, note_damages
+from webapp.repositories.services.moves import find_pending_mover, record_move, settle_moves
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from webapp.accounts.rules.principals import Principal
     from webapp.git.repository import GitRepository
-    from webapp.git.values import RefUpdate
 
 # A pushed branch looks for its parent among so many others; with more, the default branch is the parent.
 MAX_PARENT_CANDIDATES = 200
+LOOK_AGAIN_S = 300.0
+"""After so long a copy is looked at although nothing seems to have changed in it."""
 
 
 def announce(
@@ -41,76 +46,74 @@ def announce(
     parent: str = "",
     data: Literal["delete", "keep"] = "delete",
 ) -> None:
-    """Record that a branch moved in Git and tell the apps above, in one atomic block."""
+    """Record that a branch moved in Git and tell the apps above, in one atomic block with the entries in the audit log.
+
+    Where nobody is named, as by the sweep, it is who said so before the ref moved.
+    """
     with transaction.atomic():
         if after:
-            record_move(repository=repository, branch=branch, before=before, after=after, by=by)
+            by = by or find_pending_mover(repository=repository, branch=branch, after=after)
+            if by is not None:
+                record_move(repository=repository, branch=branch, before=before, after=after, by=by)
             _announce_head(repository, branch, before=before, after=after, by=by, parent=parent)
         else:
             _announce_deletion(repository, branch, before=before, by=by, data=data)
 
 
-def record_move(*, repository: Repository, branch: str, before: str, after: str, by: Principal | None) -> None:
-    """Keep who moves a branch; a push says so before its refs move, so that no crash loses it. Safe to repeat."""
-    if by is not None:
-        HeadMove.objects.get_or_create(
-            repository=repository, branch=branch, before=before, after=after, by_id=by.user_id
-        )
-
-
-def announce_pushed(*, repository: Repository, updates: Iterable[RefUpdate], by: Principal) -> None:
-    """Announce the branches of one push, each with the exact commits that the push moved it from and to."""
-    for update in updates:
-        if update.ref.startswith("refs/heads/"):
-            branch = update.ref.removeprefix("refs/heads/")
-            announce(repository=repository, branch=branch, before=update.before, after=update.after, by=by)
-        accounts.record_audit(
-            by=by,
-            verb="push",
-            object=f"{repository.name}:{update.ref}",
-            detail={"before": update.before, "after": update.after},
-        )
-
-
-def sweep_heads() -> int:
-    """Announce again what a crash between Git and the database lost; return how many branches that were."""
-    looks = _look_at_all()
-    repeated = 0
-    for look in looks:
-        for name, (before, after) in look.moved.items():
-            announce(repository=look.repository, branch=name, before=before, after=after, by=None)
-            repeated += 1
-    return repeated
-
-
 def sweep_settled_heads() -> dict[str, int]:
     """Announce what was found unannounced by the call before as well: a move that is just being announced is left.
 
-    What is wrong with a copy is told in the same way, once two looks have seen it.
+    What is wrong with a copy is told in the same way, once two looks have seen it. A copy in which all was well is looked
+    at again once something has changed in it, or was announced of it elsewhere, and after some minutes in any case.
     """
-    global _seen_before  # noqa: PLW0603 - what this process saw last time, worthless to any other
-    looks = _look_at_all()
     seen: set[tuple[int, str, str]] = set()
     damaged: list[tuple[Repository, str]] = []
     repeated = 0
-    for look in looks:
+    for look in _look_at_changed():
         pk = look.repository.pk
         if look.problem:
             # What is wrong may be told in other numbers by now.
             seen.add((pk, "", "problem"))
-            if (pk, "", "problem") in _seen_before:
+            if (pk, "", "problem") in _memory.unannounced:
                 damaged.append((look.repository, look.problem))
         for name, (before, after) in look.moved.items():
             seen.add((pk, name, after))
-            if (pk, name, after) in _seen_before:
+            if (pk, name, after) not in _memory.unannounced:
+                continue
+            try:
                 announce(repository=look.repository, branch=name, before=before, after=after, by=None)
-                repeated += 1
-    _seen_before = seen
+            except (AppError, GitError) as error:
+                # One broken repository must not keep the others from being announced.
+                damaged.append((look.repository, f"{name} at {after[:7]} cannot be announced: {error}"))
+                break
+            repeated += 1
+    _memory.unannounced = seen
     note_damages(problems=damaged)
     return {"heads announced again": repeated} if repeated else {}
 
 
-_seen_before: set[tuple[int, str, str]] = set()
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """A copy in which all was well when it was looked at."""
+
+    fingerprint: Fingerprint
+    generation: int
+    until: float
+    """By the clock that nobody sets."""
+
+    def holds(self, generation: int) -> bool:
+        return self.generation == generation and time.monotonic() < self.until and self.fingerprint.holds()
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What this process saw last time, worthless to any other."""
+
+    unannounced: set[tuple[int, str, str]] = field(default_factory=set)
+    settled: dict[Path, _Settled] = field(default_factory=dict)
+
+
+_memory = _Memory()
 
 
 @dataclass(slots=True)
@@ -124,8 +127,22 @@ class _Look:
     """Branch → announced and present head."""
 
 
-def _look_at_all() -> list[_Look]:
-    return [_look_at(repository) for repository in Repository.objects.order_by("pk")]
+def _look_at_changed() -> list[_Look]:
+    looks: list[_Look] = []
+    settled: dict[Path, _Settled] = {}
+    for repository in Repository.objects.order_by("pk"):
+        path = repository.path
+        known = _memory.settled.get(path)
+        if known is not None and known.holds(repository.generation):
+            settled[path] = known
+            continue
+        fingerprint = read_fingerprint(path)
+        look = _look_at(repository)
+        looks.append(look)
+        if not look.problem and not look.moved and fingerprint.is_settled:
+            settled[path] = _Settled(fingerprint, repository.generation, time.monotonic() + LOOK_AGAIN_S)
+    _memory.settled = settled
+    return looks
 
 
 def _look_at(repository: Repository) -> _Look:
@@ -216,6 +233,7 @@ def _announce_head(
             else parent or _find_parent(repository, git, branch, after),
             created_by_id=by.user_id if by else None,
         )
+    settle_moves(repository=repository, branch=branch, announced=record.announced_head, head=after, by=by)
     if git.find_head(branch) in {after, None} or is_new:
         # A later move that is already in Git announces itself; its head must not be taken back by this one.
         record.announced_head = after
@@ -223,7 +241,8 @@ def _announce_head(
     record.save()
     count_move(repository, git)
     set_publication(repository=repository, branch=branch, sha=after, status="pending")
-    Publication.objects.filter(repository=repository, branch=branch, sha=after).update(created_at=clock.now())
+    now = clock.now()
+    Publication.objects.filter(repository=repository, branch=branch, sha=after).update(created_at=now, rung_at=now)
     if is_new:
         signals.branch_created.send(
             sender=Repository, repository=repository, branch=branch, parent=record.parent, head=after, by=by
@@ -270,7 +289,7 @@ def _claim_folders(repository: Repository, git: GitRepository, sha: str, *, by: 
     """Give the repository the dataset folders that its pipeline file lists, where they belong to nobody else."""
     try:
         content = git.read_blob(sha, "pipeline.toml").content
-    except GitError:
+    except (UnknownPath, TooBig):
         return
     for folder in read_folders(content):
         try:

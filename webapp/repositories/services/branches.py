@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from django.db import transaction
 
-from webapp.accounts import services as accounts
-from webapp.core.errors import Conflict
+from webapp.core.errors import AppError, Conflict
 from webapp.git.errors import RefLocked
 from webapp.repositories import permissions
 from webapp.repositories.errors import git_refusals
@@ -15,8 +14,11 @@ from webapp.repositories.rules.names import check_new_branch_name
 from webapp.repositories.services.announcements import announce
 from webapp.repositories.services.copies import check_copy
 from webapp.repositories.services.deletions import carry_out, intend_deletion
+from webapp.repositories.services.moves import HEADS, intend_move
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from webapp.accounts.rules.principals import Principal
     from webapp.repositories.models import Repository
 
@@ -41,30 +43,50 @@ def create_branch(*, repository: Repository, name: str, start_point: str = "", p
 
     The parent is the branch of the start point; for a commit it may be named, else the nearest branch is found.
     """
-    with transaction.atomic():
-        head = make_branch(repository=repository, name=name, start_point=start_point, parent=parent, by=by)
-        accounts.record_audit(
-            by=by, verb="create_branch", object=repository.name, branch=name, detail={"head": head, "from": start_point}
-        )
-    return head
-
-
-def make_branch(*, repository: Repository, name: str, start_point: str, parent: str, by: Principal) -> str:
-    """Make a branch as part of another act, which the audit log names."""
     permissions.check_write(by, repository)
     check_copy(repository=repository)
-    check_branch_name_is_free(repository=repository, name=name)
-    git = repository.git
     start = start_point or repository.default_branch
     with git_refusals():
+        git = repository.git
         head = git.resolve(start)
         if git.find_head(start) is not None:
             parent = start
-        with transaction.atomic():
+    make_branch(
+        repository=repository,
+        name=name,
+        head=head,
+        parent=parent,
+        by=by,
+        verb="create_branch",
+        detail={"head": head, "from": start_point},
+    )
+    return head
+
+
+def make_branch(
+    *, repository: Repository, name: str, head: str, parent: str, by: Principal, verb: str, detail: Mapping[str, Any]
+) -> None:
+    """Make a branch at a commit, under the verb that the audit log has for the act."""
+    check_branch_name_is_free(repository=repository, name=name)
+    move = intend_move(
+        repository=repository,
+        ref=f"{HEADS}{name}",
+        before="",
+        after=head,
+        by=by,
+        verb=verb,
+        object=repository.name,
+        branch=name,
+        detail=detail,
+    )
+    try:
+        with git_refusals(), transaction.atomic():
             # The row comes first: its unique name settles two requests for one name before Git is asked.
             announce(repository=repository, branch=name, before="", after=head, by=by, parent=parent)
-            git.create_branch(name, head)
-    return head
+            repository.git.create_branch(name, head)
+    except AppError:
+        move.delete()
+        raise
 
 
 def delete_branch(

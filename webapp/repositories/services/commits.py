@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from django.contrib.auth import get_user_model
-from django.db import transaction
 
-from webapp.accounts import services as accounts
-from webapp.core.errors import AppError
 from webapp.core.room import check_room
 from webapp.git.values import Person
 from webapp.repositories import permissions
 from webapp.repositories.errors import git_refusals
 from webapp.repositories.services.announcements import announce
-from webapp.repositories.services.branches import delete_branch, make_branch
+from webapp.repositories.services.branches import make_branch
 from webapp.repositories.services.copies import check_copy
+from webapp.repositories.services.moves import HEADS, intend_move
 from webapp.repositories.services.quotas import check_git_quota
 
 if TYPE_CHECKING:
@@ -45,11 +43,22 @@ def commit_files(
     author: Person | None = None,
 ) -> CommitInfo:
     """Commit changes of files to a branch, in one piece or not at all."""
-    past_protection = permissions.check_move_branch(by, repository, branch)
-    check_room()
-    check_git_quota(repository=repository)
-    check_copy(repository=repository)
+    verb = _check_commit(repository, branch, by=by)
     committer = person_of(by)
+
+    def intend(head: str, sha: str) -> None:
+        intend_move(
+            repository=repository,
+            ref=f"{HEADS}{branch}",
+            before=head,
+            after=sha,
+            by=by,
+            verb=verb,
+            object=repository.name,
+            branch=branch,
+            detail={"sha": sha, "files": len(changes)},
+        )
+
     with git_refusals():
         commit = repository.git.commit_changes(
             branch=branch,
@@ -58,16 +67,9 @@ def commit_files(
             author=author or committer,
             committer=committer,
             expected_head=expected_head,
+            intend=intend,
         )
-    with transaction.atomic():
-        announce(repository=repository, branch=branch, before=commit.parents[0], after=commit.sha, by=by)
-        accounts.record_audit(
-            by=by,
-            verb="commit_to_protected_branch" if past_protection else "commit_files",
-            object=repository.name,
-            branch=branch,
-            detail={"sha": commit.sha, "files": len(changes)},
-        )
+    announce(repository=repository, branch=branch, before=commit.parents[0], after=commit.sha, by=by)
     return commit
 
 
@@ -81,52 +83,24 @@ def commit_to_new_branch(
     expected_head: str,
     by: Principal,
 ) -> CommitInfo:
-    """Make a branch at the commit that the author looked at, and commit to it; without the commit no branch stays."""
-    make_branch(repository=repository, name=branch, start_point=expected_head, parent=parent, by=by)
-    try:
-        return commit_files(
-            repository=repository,
-            branch=branch,
-            message=message,
-            changes=changes,
-            expected_head=expected_head,
-            by=by,
-        )
-    except AppError:
-        delete_branch(repository=repository, name=branch, by=by)
-        raise
-
-
-def merge(
-    *,
-    repository: Repository,
-    source_sha: str,
-    target_branch: str,
-    expected_target_head: str,
-    method: MergeMethod,
-    message: str,
-    by: Principal,
-    author: Person | None = None,
-) -> str:
-    """Merge a commit into a branch that still points where the caller believed; return the new head.
-
-    The caller has decided that the merge is allowed: approvals and protections are its business.
-    """
-    permissions.check_write(by, repository)
-    check_copy(repository=repository)
+    """Commit on top of the commit that the author looked at, and make a branch there; without the one not the other."""
+    verb = _check_commit(repository, branch, by=by)
     committer = person_of(by)
     with git_refusals():
-        commit = repository.git.merge(
-            source=source_sha,
-            branch=target_branch,
-            expected_head=expected_target_head,
-            method=method,
-            message=message,
-            author=author or committer,
-            committer=committer,
-        )
-    announce(repository=repository, branch=target_branch, before=expected_target_head, after=commit.sha, by=by)
-    return commit.sha
+        git = repository.git
+        sha = git.prepare_commit(parent=expected_head, message=message, changes=changes, author=committer)
+    detail = {"sha": sha, "files": len(changes)}
+    make_branch(repository=repository, name=branch, head=sha, parent=parent, by=by, verb=verb, detail=detail)
+    return git.get_commit(sha)
+
+
+def _check_commit(repository: Repository, branch: str, *, by: Principal) -> str:
+    """Refuse a commit that cannot be; return the verb that the audit log has for it."""
+    past_protection = permissions.check_move_branch(by, repository, branch)
+    check_room()
+    check_git_quota(repository=repository)
+    check_copy(repository=repository)
+    return "commit_to_protected_branch" if past_protection else "commit_files"
 
 
 def prepare_merge(
@@ -139,7 +113,10 @@ def prepare_merge(
     by: Principal,
     author: Person | None = None,
 ) -> str:
-    """Make a merge commit that no branch points to yet, so that its hash can be kept before it lands."""
+    """Make a merge commit that no branch points to yet, so that its hash can be kept before it lands.
+
+    The caller has decided that the merge is allowed: approvals and protections are its business.
+    """
     permissions.check_write(by, repository)
     check_copy(repository=repository)
     committer = person_of(by)
@@ -157,6 +134,8 @@ def prepare_merge(
 def land_merge(*, repository: Repository, branch: str, expected_head: str, sha: str, by: Principal) -> None:
     """Move a branch to a prepared merge commit, if the branch still points where the merge was made for."""
     check_copy(repository=repository)
+    # Who merges has an entry for the whole of it.
+    intend_move(repository=repository, ref=f"{HEADS}{branch}", before=expected_head, after=sha, by=by)
     with git_refusals():
         repository.git.move_branch(branch, expected=expected_head, sha=sha)
     announce(repository=repository, branch=branch, before=expected_head, after=sha, by=by)

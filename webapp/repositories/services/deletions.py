@@ -54,7 +54,7 @@ def carry_out(*, deletion: BranchDeletion, by: Principal | None) -> None:
         # Somebody else moved it: this act has come too late.
         deletion.delete()
         raise
-    _finish(deletion, by=by)
+    finish_deletion(deletion=deletion, by=by)
 
 
 def sweep_deletions() -> dict[str, int]:
@@ -78,7 +78,7 @@ def _resume(deletion: BranchDeletion) -> bool:
     by = None if deletion.by is None else accounts.principal_for_user(deletion.by)
     head = git.find_head(deletion.branch)
     if head is None:
-        _finish(deletion, by=by)
+        finish_deletion(deletion=deletion, by=by)
         return True
     if deletion.is_push:
         if age > timedelta(seconds=PUSH_SECONDS):
@@ -96,8 +96,11 @@ def _resume(deletion: BranchDeletion) -> bool:
     return True
 
 
-def _finish(deletion: BranchDeletion, *, by: Principal | None) -> None:
+def finish_deletion(*, deletion: BranchDeletion, by: Principal | None) -> None:
+    """Do what follows when the ref is gone, with the entry in the audit log; once, whoever comes to it."""
     with transaction.atomic():
+        if not BranchDeletion.objects.filter(pk=deletion.pk).delete()[0]:
+            return
         announce(
             repository=deletion.repository,
             branch=deletion.branch,
@@ -106,11 +109,14 @@ def _finish(deletion: BranchDeletion, *, by: Principal | None) -> None:
             by=by,
             data="keep" if deletion.data == "keep" else "delete",
         )
-        if not deletion.is_push:  # the push has an entry of its own
-            record_audit(
-                by=by,
-                verb="delete_branch",
-                object=deletion.repository.name,
-                branch=deletion.branch,
-                detail={"head": deletion.head, "data": deletion.data},
-            )
+        _record(deletion, by=by)
+
+
+def _record(deletion: BranchDeletion, *, by: Principal | None) -> None:
+    name = deletion.repository.name
+    if deletion.is_push:
+        detail = {"before": deletion.head, "after": ""}
+        record_audit(by=by, verb="push", object=f"{name}:refs/heads/{deletion.branch}", detail=detail)
+        return
+    detail = {"head": deletion.head, "data": deletion.data}
+    record_audit(by=by, verb="delete_branch", object=name, branch=deletion.branch, detail=detail)

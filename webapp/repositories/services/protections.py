@@ -12,6 +12,7 @@ from webapp.core.errors import InvalidInput, NotFound
 from webapp.core.names import check_branch_name
 from webapp.repositories import permissions
 from webapp.repositories.models import Protection
+from webapp.repositories.rules.checks import CHECKS, find_check
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,13 +41,14 @@ def set_protection(
         message = f"The number of approvals is between 0 and {MAX_APPROVALS}."
         raise InvalidInput(message, code="approvals", errors={"approvals": [message]})
     rules = [_path_rule(rule) for rule in paths]
+    required = _read_checks(checks)
     chosen = _find_groups([*groups, *(rule["group"] for rule in rules)])
     with transaction.atomic():
         existing = permissions.find_protection(repository, branch)
         protection = existing or Protection(repository=repository, branch=branch)
         protection.approvals = approvals
         protection.paths = rules
-        protection.checks = [str(check) for check in checks]
+        protection.checks = required
         protection.allow_bypass = allow_bypass
         protection.save()
         protection.groups.set([chosen[name] for name in dict.fromkeys(groups)])
@@ -87,6 +89,15 @@ def _path_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
         message = f"A path rule asks for 1 to {MAX_APPROVALS} approvals."
         raise InvalidInput(message, code="paths", errors={"paths": [message]})
     return {"pattern": pattern, "group": group, "approvals": approvals}
+
+
+def _read_checks(names: Sequence[str]) -> list[str]:
+    """Return the checks as they are called; one that nothing ever gives would block every merge for good."""
+    unknown = [name for name in names if find_check(name) is None]
+    if unknown:
+        message = f"There is no check {', '.join(unknown)}. A protection may require {', '.join(CHECKS)}."
+        raise InvalidInput(message, code="unknown_check", errors={"checks": [message]})
+    return list(dict.fromkeys(check for name in names if (check := find_check(name)) is not None))
 
 
 def _find_groups(names: Sequence[str]) -> dict[str, Group]:

@@ -1,17 +1,20 @@
-"""What a push may do. Decided after its objects have arrived and before any ref moves, in the same request."""
+"""What a push may do, decided after its objects have arrived and before any ref moves; and what follows of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from django.db import transaction
+
 from webapp.accounts import services as accounts
 from webapp.core.errors import AppError
 from webapp.repositories import permissions
 from webapp.repositories.rules.names import check_new_branch_name
-from webapp.repositories.services.announcements import record_move
+from webapp.repositories.services.announcements import announce
 from webapp.repositories.services.copies import check_copy
-from webapp.repositories.services.deletions import intend_deletion
+from webapp.repositories.services.deletions import finish_deletion, intend_deletion
+from webapp.repositories.services.moves import HEADS, intend_move, settle_move
 from webapp.repositories.services.quotas import check_git_quota
 
 if TYPE_CHECKING:
@@ -60,14 +63,43 @@ def check_push(*, repository: Repository, updates: Iterable[RefUpdate], by: Prin
         return reasons
     # Before Git acts, so that no crash loses who it was, and whoever misses a branch then knows why it is gone.
     for update in wanted:
-        branch = update.ref.removeprefix("refs/heads/")
-        if branch == update.ref:
-            continue
-        if update.after:
-            record_move(repository=repository, branch=branch, before=update.before, after=update.after, by=by)
-        else:
+        if update.ref.startswith(HEADS) and not update.after:
+            branch = update.ref.removeprefix(HEADS)
             intend_deletion(repository=repository, branch=branch, head=update.before, by=by, is_push=True)
+        else:
+            intend_move(
+                repository=repository,
+                ref=update.ref,
+                before=update.before,
+                after=update.after,
+                by=by,
+                verb="push",
+                object=f"{repository.name}:{update.ref}",
+                detail={"before": update.before, "after": update.after},
+            )
     return []
+
+
+def announce_pushed(*, repository: Repository, updates: Iterable[RefUpdate], by: Principal) -> None:
+    """Announce what one push has moved, each branch with the exact commits that it moved it from and to."""
+    for update in updates:
+        branch = update.ref.removeprefix(HEADS)
+        if branch == update.ref:
+            _settle_tag(repository, update, by=by)
+        elif update.after:
+            announce(repository=repository, branch=branch, before=update.before, after=update.after, by=by)
+        else:
+            deletion = repository.deletions.filter(branch=branch, is_push=True).first()
+            if deletion is not None:  # else the sweep has finished it
+                finish_deletion(deletion=deletion, by=by)
+
+
+def _settle_tag(repository: Repository, update: RefUpdate, *, by: Principal) -> None:
+    moves = repository.pending_moves.filter(ref=update.ref, before=update.before, after=update.after, by_id=by.user_id)
+    move = moves.first()
+    if move is not None:
+        with transaction.atomic():
+            settle_move(move, by=by)
 
 
 def _refusal(repository: Repository, rules: PushRules, update: RefUpdate, *, by: Principal) -> str:

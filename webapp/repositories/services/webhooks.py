@@ -119,7 +119,7 @@ def sweep_deliveries() -> int:
     due = list(late.values_list("pk", flat=True)[: doorbell.count_room("quick")])
     for pk in due:
         _ring(pk)
-    Delivery.objects.filter(due_at=None, created_at__lt=clock.now() - KEPT).delete()
+    Delivery.objects.filter(due_at=None, created_at__lt=clock.cautious_now() - KEPT).delete()
     return len(due)
 
 

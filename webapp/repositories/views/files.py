@@ -8,8 +8,10 @@ from urllib.parse import quote
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect
+from django.views.decorators.http import require_safe
 
 from webapp.core.errors import AppError, Conflict, InvalidInput
+from webapp.core.numbers import read_count
 from webapp.repositories import queries, services
 from webapp.repositories.forms import EditForm
 from webapp.repositories.queries import pages as page_queries
@@ -24,11 +26,13 @@ if TYPE_CHECKING:
     from webapp.repositories.queries.pages import EditPage
 
 
+@require_safe
 def repository(request: HttpRequest, repo: str) -> HttpResponse:
     """Show the files of the default branch, the README and what goes on beside them."""
     return show(request, "repositories/tree.html", page_queries.tree_page(signed_in(request), repo))
 
 
+@require_safe
 def tree(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     """Show a folder at a ref."""
     principal = signed_in(request)
@@ -39,6 +43,7 @@ def tree(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     return show(request, "repositories/tree.html", page_queries.tree_page(principal, repo, ref, path))
 
 
+@require_safe
 def blob(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     """Show a file at a ref."""
     principal = signed_in(request)
@@ -51,6 +56,7 @@ def blob(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     return show(request, "repositories/blob.html", context)
 
 
+@require_safe
 def raw(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     """Hand a file out as it is, never to be run or shown as a page of ours."""
     principal = signed_in(request)
@@ -64,11 +70,14 @@ def raw(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     return response
 
 
+@require_safe
 def find(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
-    """List all files of a ref to jump to one."""
+    """List files of a ref to jump to one."""
     principal = signed_in(request)
     ref, _ = _split(principal, repo, rest)
-    return show(request, "repositories/find.html", page_queries.find_page(principal, repo, ref))
+    number = read_count(request.GET.get("page", "")) or 1
+    page = page_queries.find_page(principal, repo, ref, q=request.GET.get("q", "").strip(), page=number)
+    return show(request, "repositories/find.html", page)
 
 
 def edit(request: HttpRequest, repo: str, rest: str) -> HttpResponse:

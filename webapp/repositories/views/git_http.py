@@ -14,12 +14,13 @@ from django.db import DatabaseError, close_old_connections
 
 from webapp.accounts.permissions import check_scope
 from webapp.accounts.queries import authenticate_person
-from webapp.accounts.services import note_refusal, refuse_token
+from webapp.accounts.services import note_refusal, note_turned_away, refuse_token
 from webapp.core.basic_auth import is_basic, read_basic
 from webapp.core.errors import AppError, NotFound, PermissionDenied, Unauthenticated, Unavailable
 from webapp.core.failures import explain_failure
 from webapp.core.problems import list_headers
 from webapp.core.room import check_room
+from webapp.core.web import shares
 from webapp.core.web.answers import TEXT, Scope, Send, send_answer
 from webapp.core.web.bodies import WITHOUT_BODY, Incoming, Receive, SenderGone, refuse_body, wait_until_gone
 from webapp.core.web.gates import Gate, Overloaded
@@ -37,7 +38,7 @@ from webapp.git.http_backend import (
 from webapp.repositories import permissions, queries, services
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, MutableMapping
+    from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 
     from webapp.accounts.rules.principals import Principal
     from webapp.git.values import RefUpdate
@@ -51,6 +52,8 @@ MAX_FETCH_BYTES = 32 * 1024 * 1024
 """What a client may say of the commits that it has."""
 PROCESSES = 32
 """Of Git, at a time."""
+ROOM_EVERY = 4 * 1024 * 1024
+"""So many bytes of a push arrive between two looks at the disk."""
 READ_SECONDS = 60
 _running: set[object] = set()
 
@@ -72,7 +75,10 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if not has_begun:
             await _refuse(send, error)
     except (AppError, GitError, DatabaseError, OSError) as error:
-        await _refuse(send, _explain(error))
+        known = _explain(error)
+        if not known.is_for_want_of_rights:  # those are noted with whose they are
+            note_turned_away(method=call.method, path=scope["path"], address=call.address, error=known)
+        await _refuse(send, known)
         await incoming.drop()
 
 
@@ -85,16 +91,32 @@ async def _serve(call: _Call, incoming: Incoming, receive: Receive, send: Send) 
     incoming.check_size()
     if len(_running) >= PROCESSES:
         raise Overloaded
-    _running.add(call)
-    try:
-        answer = await run_backend(
-            call.for_git(repository, principal, most),
-            read_body=incoming.read,
-            hooks=_hooks(call, repository, principal) if call.pushes else None,
-        )
-        await _send(answer, receive, send)
-    finally:
-        _running.discard(call)
+    with shares.git.taking(principal.username):
+        _running.add(call)
+        try:
+            answer = await run_backend(
+                call.for_git(repository, principal, most),
+                read_body=_reading(incoming) if call.pushes else incoming.read,
+                hooks=_hooks(call, repository, principal) if call.pushes else None,
+            )
+            await _send(answer, receive, send)
+        finally:
+            _running.discard(call)
+
+
+def _reading(incoming: Incoming) -> Callable[[], Awaitable[bytes]]:
+    """Read a push, and ask for room again and again: many at once may take what was there before their first byte."""
+    asked_at = 0
+
+    async def read() -> bytes:
+        nonlocal asked_at
+        piece = await incoming.read()
+        if incoming.received - asked_at >= ROOM_EVERY:
+            asked_at = incoming.received
+            await asyncio.get_running_loop().run_in_executor(_threads, check_room)
+        return piece
+
+    return read
 
 
 async def _send(answer: BackendResponse, receive: Receive, send: Send) -> None:
@@ -162,7 +184,6 @@ class _Call:
             method=self.method,
             query=f"service={self.service}" if self.route == "info/refs" else "",
             content_type=self.headers.get("content-type", ""),
-            content_length=self.headers.get("content-length", ""),
             content_encoding=self.headers.get("content-encoding", ""),
             protocol=self.headers.get("git-protocol", ""),
             remote_user=principal.username,

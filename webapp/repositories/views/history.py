@@ -7,10 +7,12 @@ from urllib.parse import quote
 
 from django.contrib import messages
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from webapp.core import pages
-from webapp.core.errors import AppError, InvalidInput
+from webapp.core.choices import choose
+from webapp.core.errors import AppError, InvalidInput, NotFound
 from webapp.repositories import queries, services
 from webapp.repositories.forms import BranchForm, DeleteBranchForm
 from webapp.repositories.queries import pages as page_queries
@@ -18,6 +20,11 @@ from webapp.repositories.views.common import add_refusal, show, signed_in
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
+
+PUBLISHING = {"status": "repositories/_publishing.html", "state": "repositories/_publication.html"}
+"""Fragments that ask how publishing a commit on a branch goes → their template."""
+PICKER_VIEWS = frozenset({"tree", "commits", "find"})
+"""Where pickers of branches lead."""
 
 
 @require_GET
@@ -45,6 +52,7 @@ def _diff_choice(request: HttpRequest) -> page_queries.DiffChoice:
         ignore_whitespace=request.GET.get("w") == "1",
         context=CONTEXTS.get(request.GET.get("around", ""), 3),
         unfolded=request.GET.get("file", ""),
+        page=_page_number(request),
     )
 
 
@@ -56,8 +64,8 @@ def _page_number(request: HttpRequest) -> int:
 @require_GET
 def commit(request: HttpRequest, repo: str, sha: str) -> HttpResponse:
     """Show a commit: what it changed and what came of publishing it."""
-    if request.GET.get("fragment") == "status":
-        return _publishing(request, repo, sha)
+    if request.GET.get("fragment") in PUBLISHING:
+        return _publishing(request, repo, sha, template=PUBLISHING[request.GET["fragment"]])
     page = page_queries.commit_page(signed_in(request), repo, sha, _diff_choice(request))
     fragment = "publications" if request.GET.get("fragment") == "publications" else None
     response = show(request, "repositories/commit.html", page, fragment=fragment)
@@ -67,12 +75,13 @@ def commit(request: HttpRequest, repo: str, sha: str) -> HttpResponse:
     return response
 
 
-def _publishing(request: HttpRequest, repo: str, sha: str) -> HttpResponse:
+def _publishing(request: HttpRequest, repo: str, sha: str, *, template: str) -> HttpResponse:
     """Answer how publishing a commit on a branch goes."""
     repository = queries.get_repository(signed_in(request), repo)
     publication = queries.get_publication(repository, request.GET.get("branch", ""), sha)
-    context = {"publication": publication, "repo_name": repository.name, "is_update": True}
-    return pages.render(request, "repositories/_publishing.html", context)
+    url = reverse("repository-commit", args=[repository.name, sha])
+    context = {"publication": publication, "repo_name": repository.name, "is_update": True, "url": url}
+    return pages.render(request, template, context)
 
 
 @require_GET
@@ -112,6 +121,21 @@ def branches(request: HttpRequest, repo: str) -> HttpResponse:
                 return redirect(page_queries.ref_url(repository, view, fields["name"], fields["path"] if edits else ""))
     page = page_queries.branches_page(principal, repo, q=request.GET.get("q", "").strip(), page=_page_number(request))
     return show(request, "repositories/branches.html", page, status=status, form=form)
+
+
+@require_GET
+def list_options(request: HttpRequest, repo: str) -> HttpResponse:
+    """List the branches that have a text in their name, for a picker or a select."""
+    principal, q = signed_in(request), request.GET.get("find", "").strip()
+    view = request.GET.get("view", "tree")
+    if view == "select":
+        found = choose(queries.list_branch_names(queries.get_repository(principal, repo)), q=q)
+        return pages.render(request, "components/select_options.html", found)
+    if view not in PICKER_VIEWS:
+        message = f"No picker of branches leads to {view!r}."
+        raise NotFound(message)
+    part = page_queries.options_part(principal, repo, view=view, q=q)
+    return pages.render(request, "components/branch_options.html", part)
 
 
 @require_GET

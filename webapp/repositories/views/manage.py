@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 @require_GET
 def repositories(request: HttpRequest) -> HttpResponse:
     """List the repositories that somebody may see."""
-    rows = page_queries.repository_rows(signed_in(request))
-    return pages.render(request, "repositories/repositories.html", {"rows": rows, "nav": "repositories"})
+    number = read_count(request.GET.get("page", "")) or 1
+    page = page_queries.repositories_page(signed_in(request), q=request.GET.get("q", "").strip(), page=number)
+    return pages.render(request, "repositories/repositories.html", page)
 
 
 def new(request: HttpRequest) -> HttpResponse:
