@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from pathlib import Path
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -13,17 +12,19 @@ from webapp.catalog import permissions, signals
 from webapp.catalog.models import Namespace, Table, View
 from webapp.catalog.rules import lens
 from webapp.catalog.rules.access import Access
-from webapp.catalog.rules.branch_properties import MASTER, TrackedIds
+from webapp.catalog.rules.branch_properties import MASTER, PREFIX, TrackedIds
 from webapp.catalog.rules.errors import NoSuchTable, Refused
 from webapp.catalog.rules.metadata import Metadata, snapshot_of
+from webapp.catalog.rules.partition_names import show_partition_names
 from webapp.catalog.rules.pointers import BranchState, Pointer
 from webapp.catalog.rules.refs import SEPARATOR, Levels, TableRef, is_internal, table_ref
 from webapp.catalog.storage import credentials, metadata_files
 from webapp.catalog.storage.local_files import local_path
 from webapp.catalog.storage.metadata_files import MetadataFile
 from webapp.core.errors import Unavailable
-from webapp.core.object_store import is_object_location
+from webapp.core.object_store import is_object_location, measure_objects
 from webapp.core.prepared import Prepared
+from webapp.core.room import measure_folder
 
 __all__ = ["Pointer", "TableRow", "TableView"]
 PLAIN = "plain"
@@ -125,11 +126,19 @@ def get_file(*, table: str) -> MetadataFile:
     return metadata_files.read(_get(table_ref(table)).metadata_location)
 
 
-def list_local_folders(*, namespace: str) -> list[Path]:
-    """The folders of this machine in which the tables of a top namespace, and of those below it, lie."""
+def measure_namespace(*, namespace: str) -> int:
+    """Return the bytes of all files in the tables of a top namespace, and of those below it, wherever they lie.
+
+    Raises:
+        Unavailable: the object store does not answer.
+
+    """
     here = Q(namespace__path=namespace) | Q(namespace__path__startswith=f"{namespace}{SEPARATOR}")
-    locations = Table.objects.filter(here).values_list("location", flat=True)
-    return [local_path(location) for location in locations if not is_object_location(location)]
+    return sum(map(_measure, Table.objects.filter(here).values_list("location", flat=True)))
+
+
+def _measure(location: str) -> int:
+    return measure_objects(location) if is_object_location(location) else measure_folder(local_path(location))
 
 
 def file_properties(*, table: str, who: str) -> dict[str, str]:
@@ -366,7 +375,11 @@ def _get(ref: TableRef) -> TableRow:
 
 
 def _plain_view(file: MetadataFile) -> TableView:
-    return TableView(MASTER, lambda: file.metadata, file)
+    # Without branches nothing is to be worked out, and the file need not even be parsed.
+    shown = show_partition_names(file.metadata) if PREFIX.encode() in file.raw else None
+    if shown is None or shown is file.metadata:
+        return TableView(MASTER, lambda: file.metadata, file)
+    return TableView(MASTER, lambda: shown, file, MASTER)
 
 
 def _branch_view(file: MetadataFile, branch: str, chain: Sequence[str]) -> TableView:
@@ -374,18 +387,22 @@ def _branch_view(file: MetadataFile, branch: str, chain: Sequence[str]) -> Table
     resolved = branch if found is None else found[0]
     fell_back = found is None or resolved != branch
     key = f"{_branch_key(branch)} by {tuple(chain)}" if fell_back else _branch_key(branch)
-    return TableView(resolved, partial(lens.get, file.metadata, branch, chain), file, key)
+    return TableView(resolved, partial(_show_branch, file, branch, chain), file, key)
 
 
 def _branch_key(branch: str) -> str:
     return f"branch {branch}"
 
 
+def _show_branch(file: MetadataFile, branch: str, chain: Sequence[str]) -> Metadata:
+    return show_partition_names(lens.get(file.metadata, branch, chain))
+
+
 def _show_pinned(file: MetadataFile, pinned: BranchState) -> Metadata:
     if pinned.ids.schema_id >= 0:
-        return lens.show(file.metadata, pinned)
+        return show_partition_names(lens.show(file.metadata, pinned))
     rooted, state = lens.with_empty_state(file.metadata)
-    return lens.show(rooted, state)
+    return show_partition_names(lens.show(rooted, state))
 
 
 def _pinned(ref: TableRef, by: Principal | None) -> BranchState | None:

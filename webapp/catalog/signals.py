@@ -8,13 +8,16 @@ from django.dispatch import Signal
 
 # Asked for the fallbacks of a branch on a table (table, branch, principal): the first answer that is not None wins.
 chain_requested = Signal()
+# Several tables are about to be committed together (tables): whoever locks something for each of them locks it now.
+tables_committing = Signal()
 # Asked before a commit (table, branch, principal): a receiver may raise Conflict, for instance while a transaction is open.
 commit_checking = Signal()
 # A table came into being (table, branch, principal).
 table_created = Signal()
-# A branch of a table moved (table, branch, before: Pointer | None, after: Pointer, operation, principal).
+# A branch of a table changed (table, branch, before: Pointer | None, after: Pointer, shared, principal); `shared` names what
+# changed of all branches at once, such as properties.
 table_committed = Signal()
-# A client removed a branch from a table (table, branch, principal).
+# A client removed a branch from a table (table, branch, place: Place, where it stood, principal).
 table_branch_removed = Signal()
 # A table is gone (table, principal).
 table_dropped = Signal()

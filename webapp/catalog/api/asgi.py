@@ -6,10 +6,13 @@ from typing import Any
 
 from django.db import DatabaseError, close_old_connections
 
+from webapp.accounts.services import note_turned_away
 from webapp.catalog.api.handlers import authenticate, explain, handle, read_token, refuse
 from webapp.catalog.api.http import MAX_BODY, CatalogRequest, CatalogResponse
+from webapp.catalog.api.repeats import KEPT_BYTES, Repeats
 from webapp.catalog.rules import endpoints
 from webapp.catalog.rules.refs import split_path
+from webapp.core.change_counter import ChangeCounter
 from webapp.core.errors import AppError
 from webapp.core.web import bodies
 from webapp.core.web.bodies import WITHOUT_BODY, Incoming, refuse_body
@@ -21,12 +24,18 @@ THREADS = 8
 WAITING = 256
 
 gate = Gate("catalog", threads=THREADS, waiting=WAITING)
+_repeats = Repeats(ChangeCounter(), limit=KEPT_BYTES)
 
 
 async def application(
     scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
 ) -> None:
     """Answer one request to `/iceberg/...`."""
+    question = _repeats.ask(scope)
+    known = None if question is None else _repeats.find(question)
+    if known is not None:
+        await _send(send, known)
+        return
     request = CatalogRequest(
         method=scope["method"],
         raw_path=raw_path(scope),
@@ -42,18 +51,28 @@ async def application(
             held = len(body)
             request = replace(request, body=body)
         response = await gate.run(_handle, request)
+        if question is not None:
+            _repeats.keep(question, response)
     except AppError as error:
         response = refuse(error, request)
+        if not error.is_for_want_of_rights:  # those are noted with whose they are
+            note_turned_away(
+                method=request.method, path=f"{BASE}{request.raw_path}", address=request.address, error=error
+            )
     finally:
         bodies.memory.give_back(held)
+    await _send(send, response)
+    if not incoming.is_over:
+        await incoming.drop()
+
+
+async def _send(send: Callable[[Message], Awaitable[None]], response: CatalogResponse) -> None:
     headers = [(key.encode("latin-1"), value.encode("latin-1")) for key, value in response.headers]
     # The length of an answer without a body is no secret, except where the status forbids the header.
     if response.status not in (204, 304):
         headers.append((b"content-length", str(len(response.body)).encode()))
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     await send({"type": "http.response.body", "body": response.body})
-    if not incoming.is_over:
-        await incoming.drop()
 
 
 def raw_path(scope: Message) -> str:

@@ -24,7 +24,7 @@ def get_config(_call: Call) -> CatalogResponse:
         "endpoints": listed_endpoints(),
         "idempotency-key-lifetime": LIFETIME,
     }
-    return answer(body)
+    return answer(body, lasts=True)
 
 
 def get_token(request: CatalogRequest) -> CatalogResponse:

@@ -35,6 +35,11 @@ class Delegation:
     key: str = ""
     """Tells answers apart whose metadata is the same."""
 
+    @property
+    def lasts(self) -> bool:
+        """Whether it is the same the next time: keys are not, and end by themselves."""
+        return not self.credentials
+
     def as_json(self) -> dict[str, Any]:
         """Its members of the answer."""
         found: dict[str, Any] = {"config": dict(self.config)}

@@ -2,6 +2,8 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 
 from django.db import DatabaseError
@@ -11,11 +13,12 @@ from webapp.accounts.queries import authenticate_token
 from webapp.accounts.rules.principals import Principal
 from webapp.accounts.services import note_reading, note_refusal
 from webapp.catalog.api import config, delegation, namespaces, scans, tables, views
-from webapp.catalog.api.http import MAX_BODY, Call, CatalogRequest, CatalogResponse, answer, empty
+from webapp.catalog.api.http import MAX_BODY, Call, CatalogRequest, CatalogResponse, Repeat, answer, empty
 from webapp.catalog.api.idempotency import run_once
 from webapp.catalog.rules import endpoints
 from webapp.catalog.rules.errors import Malformed, NotAuthorized, error_body
 from webapp.catalog.rules.refs import split_path
+from webapp.core import clock
 from webapp.core.errors import AppError, BadRequest, TooLarge, Unavailable
 from webapp.core.failures import BUSY_OR_AWAY, explain_failure
 from webapp.core.numbers import read_count
@@ -75,6 +78,8 @@ READS = {
     "planTableScan": "plan_scan",
     "fetchScanTasks": "plan_scan",
 }
+REPEATED_FOR = timedelta(minutes=1)
+"""So long an answer may be given again: that a token was used is noted by who makes an answer, not by who repeats it."""
 RETRY_AFTER = ("retry-after", "1")
 CHALLENGE = ("www-authenticate", 'Bearer realm="tributary"')
 
@@ -123,9 +128,21 @@ def _dispatch(request: CatalogRequest) -> CatalogResponse:
         response = handler(call)
     except AppError as error:
         return refuse(error, request, by=by)
+    note = None
     if endpoint.operation in READS and response.status == 200:
-        note_reading(by=by, verb=READS[endpoint.operation], object=call.table.path, branch=call.branch or "")
-    return response
+        note = partial(
+            note_reading, by=by, verb=READS[endpoint.operation], object=call.table.path, branch=call.branch or ""
+        )
+        note()
+    return _let_repeat(response, by=by, note=note)
+
+
+def _let_repeat(response: CatalogResponse, *, by: Principal, note: Callable[[], None] | None) -> CatalogResponse:
+    """Let the same request have its answer again. Not a job's: it asks once, and its principal is large."""
+    if not response.lasts or by.job is not None:
+        return response
+    until = clock.now() + REPEATED_FOR
+    return replace(response, repeat=Repeat(min(until, by.expires_at or until), note))
 
 
 def authenticate(request: CatalogRequest) -> Principal:

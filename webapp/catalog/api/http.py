@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -36,12 +37,26 @@ class CatalogRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Repeat:
+    """What it takes to give an answer once more."""
+
+    until: datetime
+    """From then on it is made anew, whatever has changed."""
+    note: Callable[[], None] | None = None
+    """Counts it."""
+
+
+@dataclass(frozen=True, slots=True)
 class CatalogResponse:
     """One answer."""
 
     status: int
     body: bytes = b""
     headers: Sequence[tuple[str, str]] = ()
+    lasts: bool = False
+    """Whether it follows from request, database and metadata files alone: neither from the time, nor from other files."""
+    repeat: Repeat | None = None
+    """Set where the same request may have it again while the database is the same."""
 
 
 @dataclass(slots=True)
@@ -59,6 +74,11 @@ class Call:
     @classmethod
     def of(cls, request: CatalogRequest, *, by: Principal, variables: Mapping[str, str]) -> "Call":
         """Decode branch and query, once."""
+        if request.header_values(BRANCH_HEADER.replace("-", "_")):
+            message = (
+                "The header of a branch is X-PLTR-Branch, with hyphens: with underscores it would be taken for none"
+            )
+            raise Malformed(message)
         branch = read_branch(request.header_values(BRANCH_HEADER))
         query = dict(parse_qsl(request.raw_query, keep_blank_values=True))
         return cls(request=request, by=by, variables=variables, branch=branch, query=query)
@@ -91,9 +111,11 @@ class Call:
         return parsed
 
 
-def answer(body: Any, *, status: int = 200, headers: Sequence[tuple[str, str]] = ()) -> CatalogResponse:
+def answer(
+    body: Any, *, status: int = 200, headers: Sequence[tuple[str, str]] = (), lasts: bool = False
+) -> CatalogResponse:
     """An answer in JSON."""
-    return CatalogResponse(status, dump(body), (JSON_TYPE, *headers))
+    return CatalogResponse(status, dump(body), (JSON_TYPE, *headers), lasts)
 
 
 def empty(*, status: int = 204) -> CatalogResponse:

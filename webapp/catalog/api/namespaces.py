@@ -15,7 +15,7 @@ def list_namespaces(call: Call) -> CatalogResponse:
     def fetch(after: str, limit: int | None) -> list[Levels]:
         return queries.list_namespaces(parent, by=call.by, after=after, limit=limit)
 
-    return answer(paged(call, "namespaces", fetch, token_of=SEPARATOR.join))
+    return answer(paged(call, "namespaces", fetch, token_of=SEPARATOR.join), lasts=True)
 
 
 def create_namespace(call: Call) -> CatalogResponse:
@@ -32,7 +32,8 @@ def create_namespace(call: Call) -> CatalogResponse:
 
 def load_namespace(call: Call) -> CatalogResponse:
     """A namespace's properties."""
-    return answer({"namespace": call.namespace, "properties": queries.namespace_properties(call.namespace, by=call.by)})
+    properties = queries.namespace_properties(call.namespace, by=call.by)
+    return answer({"namespace": call.namespace, "properties": properties}, lasts=True)
 
 
 def namespace_exists(call: Call) -> CatalogResponse:

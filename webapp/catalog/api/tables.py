@@ -1,6 +1,7 @@
 """Tables: parse → one service or query → answer."""
 
 import hashlib
+from collections.abc import Iterable
 
 from django.db import transaction
 
@@ -11,11 +12,15 @@ from webapp.catalog.api.pages import paged
 from webapp.catalog.queries import TableView
 from webapp.catalog.rules.commits import CommitRequest, CreateRequest
 from webapp.catalog.rules.errors import Malformed
-from webapp.catalog.rules.metadata import field, objects, with_legacy_fields
+from webapp.catalog.rules.metadata import field, not_after, objects, with_legacy_fields
+from webapp.catalog.rules.readable import MINUTE_MS
 from webapp.catalog.rules.refs import TableRef, read_identifier
+from webapp.catalog.services.swaps import now_ms
 from webapp.catalog.storage import metadata_files, rendered
 from webapp.core.json_members import Pieces
 
+LONGEST_STAMP = 15
+"""Digits of a time in milliseconds: thirty thousand years."""
 VARY = ("vary", "X-PLTR-Branch, Authorization")
 
 
@@ -27,7 +32,7 @@ def list_tables(call: Call) -> CatalogResponse:
         names = queries.list_tables(namespace, by=call.by, after=after, limit=limit)
         return [{"namespace": namespace, "name": name} for name in names]
 
-    return answer(paged(call, "identifiers", fetch, token_of=lambda item: str(item["name"])))
+    return answer(paged(call, "identifiers", fetch, token_of=lambda item: str(item["name"])), lasts=True)
 
 
 def create_table(call: Call) -> CatalogResponse:
@@ -59,17 +64,20 @@ def load_table(call: Call) -> CatalogResponse:
     delegated = delegate(call, call.table, row.location)
     known = call.request.header("if-none-match")
     tags = frozenset(tag.strip() for tag in known.split(",")) if known is not None else frozenset()
-    own = _tag(row.metadata_location, queries.own_key(ref, by=call.by), mode, delegated)
-    if own in tags:
-        return _unchanged(own)
+    own = _name(row.metadata_location, queries.own_key(ref, by=call.by), mode, delegated)
+    if (tag := _find_tag(tags, own)) is not None:
+        return _unchanged(tag, delegated)
     view = queries.view_table(ref, row, by=call.by)
-    tag = _tag(row.metadata_location, view.key, mode, delegated)
-    return _unchanged(tag) if tag in tags else render(view, mode=mode, delegated=delegated)
+    tag = _find_tag(tags, _name(row.metadata_location, view.key, mode, delegated))
+    return render(view, mode=mode, delegated=delegated) if tag is None else _unchanged(tag, delegated)
 
 
 def table_exists(call: Call) -> CatalogResponse:
     """204 where there is one."""
-    queries.locate(call.table, by=call.by)
+    ref, row = queries.locate(call.table, by=call.by)
+    if ref.branch is not None:
+        # Who may not read the branch by this name is told so here as well.
+        queries.view_table(ref, row, by=call.by)
     return empty()
 
 
@@ -144,27 +152,46 @@ def render(
     if file is None:
         metadata = with_legacy_fields(rendered.with_properties(view.metadata, delegated.properties))
         return answer({"metadata-location": None, "metadata": metadata, **delegated.as_json()})
-    if view.key == queries.PLAIN and mode == "all" and not delegated.properties:
-        pieces: Pieces = [file.raw]
+    dated = file.metadata["last-updated-ms"]
+    if dated > (now := now_ms()) + MINUTE_MS:
+        dated = now
+        shown = rendered.select(view.metadata, only_referenced=mode == "refs", properties=delegated.properties)
+        pieces: Pieces = [dump(with_legacy_fields(not_after(shown, now)))]
+    elif view.key == queries.PLAIN and mode == "all" and not delegated.properties:
+        pieces = [file.raw]
     else:
         pieces = rendered.render(
             file, view=view.key, show=view.show, only_referenced=mode == "refs", properties=delegated.properties
         )
     start = b'{"metadata-location":' + dump(file.location) + b',"metadata":'
     end = b"," + dump(delegated.as_json())[1:] if with_config else b"}"
-    tag = _tag(file.location, view.key, mode, delegated)
-    return CatalogResponse(200, b"".join([start, *pieces, end]), (JSON_TYPE, VARY, ("etag", tag)))
+    tag = f'"{_name(file.location, view.key, mode, delegated)}-{dated}"'
+    body = b"".join([start, *pieces, end])
+    return CatalogResponse(200, body, (JSON_TYPE, VARY, ("etag", tag)), delegated.lasts)
 
 
 def _render_for(call: Call, ref: TableRef, view: TableView, *, with_config: bool = True) -> CatalogResponse:
     return render(view, with_config=with_config, delegated=delegate(call, ref, view.location))
 
 
-def _unchanged(tag: str) -> CatalogResponse:
-    return CatalogResponse(304, b"", (("etag", tag), VARY))
+def _unchanged(tag: str, delegated: Delegation) -> CatalogResponse:
+    return CatalogResponse(304, b"", (("etag", tag), VARY), delegated.lasts)
 
 
-def _tag(location: str, view: str, mode: str, delegated: Delegation) -> str:
+def _find_tag(tags: Iterable[str], name: str) -> str | None:
+    """The tag that a client has of the content of this name, if it may go on with that.
+
+    A tag says when its content is dated: what a clock that was ahead has dated in the future is sent anew, as not_after it.
+    """
+    newest = now_ms() + MINUTE_MS
+    for tag in tags:
+        named, _, dated = tag.strip('"').partition("-")
+        if named == name and dated.isdecimal() and len(dated) <= LONGEST_STAMP and int(dated) <= newest:
+            return tag
+    return None
+
+
+def _name(location: str, view: str, mode: str, delegated: Delegation) -> str:
     """Names this content: a metadata file never changes, and the rest says which view of it this is, for whom."""
     digest = hashlib.sha256(f"{location}\n{view}\n{mode}\n{delegated.key}".encode())
-    return f'"{digest.hexdigest()[:32]}"'
+    return digest.hexdigest()[:32]

@@ -17,7 +17,7 @@ def list_views(call: Call) -> CatalogResponse:
         names = queries.list_views(namespace, by=call.by, after=after, limit=limit)
         return [{"namespace": namespace, "name": name} for name in names]
 
-    return answer(paged(call, "identifiers", fetch, token_of=lambda item: str(item["name"])))
+    return answer(paged(call, "identifiers", fetch, token_of=lambda item: str(item["name"])), lasts=True)
 
 
 def create_view(call: Call) -> CatalogResponse:
@@ -77,4 +77,4 @@ def show_named(call: Call) -> CatalogResponse:
 
 def render(view: ViewView) -> CatalogResponse:
     """A view in the specification's form."""
-    return answer({"metadata-location": view.metadata_location, "metadata": view.metadata, "config": {}})
+    return answer({"metadata-location": view.metadata_location, "metadata": view.metadata, "config": {}}, lasts=True)

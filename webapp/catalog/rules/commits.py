@@ -21,6 +21,7 @@ from webapp.catalog.rules.metadata import (
     schema_of,
     texts,
 )
+from webapp.catalog.rules.partition_names import store_partition_names
 from webapp.catalog.rules.pointers import BranchState
 from webapp.catalog.rules.protection import REMOVALS, check_branch_update, check_protected, check_ref_name
 from webapp.catalog.rules.readable import check_partition_names
@@ -100,7 +101,9 @@ def named_branches(metadata: Metadata | None, request: CommitRequest) -> set[str
         if not isinstance(name, str):
             continue
         kind = set_kinds.get(name) or refs.get(name, {}).get("type")
-        if kind == "branch" or name in (MAIN_REF, MASTER, request.branch):
+        # A branch without a snapshot has no ref, and is a branch all the same.
+        is_tracked = metadata is not None and kind is None and name in tracked_branches(metadata["properties"])
+        if kind == "branch" or is_tracked or name in (MAIN_REF, MASTER, request.branch):
             names.add(_branch_named(name, request.branch))
     return names
 
@@ -137,7 +140,7 @@ def commit(metadata: Metadata, request: CommitRequest, *, now_ms: int) -> Metada
 
 def _commit_plainly(metadata: Metadata, request: CommitRequest, *, now_ms: int) -> Metadata:
     check_requirements(request.requirements, metadata)
-    after = apply_updates(metadata, request.updates, now_ms=now_ms)
+    after = apply_updates(metadata, store_partition_names(request.updates, metadata), now_ms=now_ms)
     gone = {
         update["ref-name"]
         for update in request.updates
@@ -155,7 +158,7 @@ def _commit_on_branch(metadata: Metadata, request: CommitRequest, *, now_ms: int
     view = _commit_view(metadata, request, target)
     check_requirements(_as_main(request.requirements, "ref", target, request.branch), view)
     updates = _as_main(request.updates, "ref-name", target, request.branch)
-    after = apply_updates(view, updates, now_ms=now_ms)
+    after = apply_updates(view, store_partition_names(updates, view), now_ms=now_ms)
     if target != request.branch and MAIN_REF in view["refs"] and MAIN_REF not in after["refs"]:
         return _checked(_delete_third(metadata, after, target), request.updates)
     if after is view and lens.own_state(metadata, target) is not None:

@@ -1,5 +1,6 @@
 """Every route of the catalog: method, path, and whether a branch may call it. Feeds routing, /v1/config and the refusals."""
 
+from collections import defaultdict
 from dataclasses import dataclass
 
 from webapp.accounts.rules.scopes import needed_scope
@@ -110,8 +111,8 @@ UNSUPPORTED = (
 
 def match(method: str, segments: tuple[str, ...]) -> tuple[Endpoint, dict[str, str]]:
     """The operation a request is for, with the variables of its path."""
-    for endpoint, pattern in _PATTERNS:
-        if endpoint.method == method and _fits(pattern, segments):
+    for endpoint, pattern in _PATTERNS.get((method, len(segments)), ()):
+        if _fits(pattern, segments):
             pairs = zip(pattern, segments, strict=True)
             return endpoint, {part[1:-1]: segment for part, segment in pairs if part.startswith(_VARIABLE)}
     shown = f"{method} /{'/'.join(segments)}"
@@ -134,4 +135,13 @@ def _pattern(path: str) -> tuple[str, ...]:
     return tuple(part for part in path.strip("/").split("/") if part != "{prefix}")
 
 
-_PATTERNS = tuple((endpoint, _pattern(endpoint.path)) for endpoint in ENDPOINTS)
+def _group_by_shape() -> dict[tuple[str, int], list[tuple[Endpoint, tuple[str, ...]]]]:
+    """The few that a request may be for, by its method and the number of its segments."""
+    groups = defaultdict(list)
+    for endpoint in ENDPOINTS:
+        pattern = _pattern(endpoint.path)
+        groups[endpoint.method, len(pattern)].append((endpoint, pattern))
+    return dict(groups)
+
+
+_PATTERNS = _group_by_shape()

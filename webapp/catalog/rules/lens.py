@@ -13,6 +13,7 @@ A branch on a table is in one of three states:
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from webapp.catalog.rules.branch_logs import derived_log
@@ -33,16 +34,47 @@ from webapp.catalog.rules.metadata import (
     Metadata,
     current_ids,
     current_snapshot_id,
+    find,
     no_snapshot,
     schema_of,
 )
-from webapp.catalog.rules.pointers import BranchState, Pointer
+from webapp.catalog.rules.partition_names import find_clash, show_partition_names
+from webapp.catalog.rules.pointers import BranchState, Place, Pointer
+
+HISTORIES = {"schemas": "schema-id", "partition-specs": "spec-id", "sort-orders": "order-id"}
+"""What a branch tracks one of, with the member that numbers it."""
 
 
 def pointer(metadata: Metadata, branch: str) -> Pointer | None:
     """Where a branch itself points on this table; None when it has nothing here."""
     state = own_state(metadata, branch)
     return None if state is None else Pointer.of(state)
+
+
+def place(metadata: Metadata, branch: str) -> Place | None:
+    """Where a branch itself stands and what its ids mean; None when it has nothing here."""
+    stands = pointer(metadata, branch)
+    if stands is None:
+        return None
+    definitions = {
+        history: find(metadata[history], key, getattr(stands, key.replace("-", "_")))
+        for history, key in HISTORIES.items()
+    }
+    return Place(stands, {history: item for history, item in definitions.items() if item is not None})
+
+
+def bring_back(metadata: Metadata, place: Place) -> tuple[Metadata, Pointer]:
+    """The metadata with everything that a place needs, and the pointer to it.
+
+    What maintenance removed comes back under its old number, or under a new one where that means something else by now.
+    """
+    numbers = {}
+    for history, definition in place.definitions.items():
+        key = HISTORIES[history]
+        items, number = _with_definition(metadata[history], key, definition)
+        metadata = {**metadata, history: items}
+        numbers[key.replace("-", "_")] = number
+    return metadata, replace(place.pointer, **numbers)
 
 
 def own_state(metadata: Metadata, branch: str) -> BranchState | None:
@@ -154,11 +186,17 @@ def set_state(metadata: Metadata, branch: str, state: BranchState, *, now_ms: in
 def forget(metadata: Metadata, branches: Iterable[str]) -> Metadata:
     """The metadata without these branches: neither refs nor tracked ids, so nothing protects what they used."""
     gone = set(branches) - {MASTER, MAIN_REF}
-    return {
+    rest = {
         **metadata,
         "refs": {name: ref for name, ref in metadata["refs"].items() if name not in gone},
         "properties": strip(metadata["properties"], gone),
     }
+    # A table without branches is shown as it is stored: what a branch leaves behind has to be readable there.
+    return (
+        rest
+        if find_clash(rest) is None
+        else {**rest, "partition-specs": show_partition_names(metadata)["partition-specs"]}
+    )
 
 
 def keep(metadata: Metadata, name: str, head: int | None) -> Metadata:
@@ -170,6 +208,11 @@ def branches_of(metadata: Metadata) -> set[str]:
     """Every branch that exists on the table besides master."""
     refs = {name for name, ref in metadata["refs"].items() if ref["type"] == "branch" and name != MAIN_REF}
     return refs | tracked_branches(metadata["properties"])
+
+
+def list_followers(metadata: Metadata) -> set[str]:
+    """Every branch that has a ref and tracks no ids: it has the schema, spec and order that master has at the moment."""
+    return branches_of(metadata) - tracked_branches(metadata["properties"])
 
 
 def is_empty(metadata: Metadata, state: BranchState) -> bool:
@@ -184,6 +227,18 @@ def with_empty_state(metadata: Metadata) -> tuple[Metadata, BranchState]:
     orders, order_id = _with_blank(metadata["sort-orders"], "order-id", UNSORTED)
     rooted = {**metadata, "schemas": schemas, "partition-specs": specs, "sort-orders": orders}
     return rooted, BranchState(head=None, ids=TrackedIds(schema_id, spec_id, order_id))
+
+
+def _with_definition(
+    items: list[dict[str, Any]], key: str, definition: dict[str, Any]
+) -> tuple[list[dict[str, Any]], int]:
+    meaning = {**definition, key: None}
+    same = [item[key] for item in items if {**item, key: None} == meaning]
+    if same:
+        return items, definition[key] if definition[key] in same else same[0]
+    taken = {item[key] for item in items}
+    number = definition[key] if definition[key] not in taken else 1 + max(taken)
+    return [*items, {**definition, key: number}], number
 
 
 def _branch_ref(head: int) -> dict[str, Any]:

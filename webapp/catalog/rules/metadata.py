@@ -222,6 +222,18 @@ def highest_field_id(schema: dict[str, Any]) -> int:
     return max((number for number, _, _ in walk_fields(schema)), default=0)
 
 
+def not_after(metadata: Metadata, until_ms: int) -> Metadata:
+    """The metadata with nothing in it dated later, for clients that refuse what is dated after their own commit.
+
+    A clock that was ahead has dated it. What is stored keeps those times: if it is this clock that is behind, they are right.
+    """
+    logs = {
+        key: [{**entry, "timestamp-ms": min(entry["timestamp-ms"], until_ms)} for entry in metadata[key]]
+        for key in ("snapshot-log", "metadata-log")
+    }
+    return {**metadata, **logs, "last-updated-ms": min(metadata["last-updated-ms"], until_ms)}
+
+
 def blank(*, uuid: str, location: str, version: int, now_ms: int) -> Metadata:
     """Metadata of a table that has nothing yet, not even a schema: what the updates of a create are applied to."""
     if version not in SUPPORTED_VERSIONS:

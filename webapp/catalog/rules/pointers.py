@@ -1,6 +1,8 @@
 """Where a branch points on one table: its head and the three ids it tracks."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from webapp.catalog.rules.branch_properties import TrackedIds
 
@@ -31,3 +33,12 @@ class Pointer:
     def state(self) -> BranchState:
         """The state it points to."""
         return BranchState(head=self.snapshot_id, ids=TrackedIds(self.schema_id, self.spec_id, self.order_id))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a branch stood, with what its ids meant: maintenance may remove that once the branch is deleted."""
+
+    pointer: Pointer
+    definitions: Mapping[str, Any]
+    """The schema, the partition spec and the sort order as the metadata wrote them, by the names of their histories."""

@@ -7,6 +7,7 @@ from typing import Any
 from webapp.catalog.rules.branch_properties import MAIN_REF, branch_of_ref, tracked_branches, tracked_ids
 from webapp.catalog.rules.errors import Invalid, Malformed, Refused
 from webapp.catalog.rules.metadata import Metadata, current_ids
+from webapp.catalog.rules.refs import is_internal
 
 REMOVALS = frozenset({"remove-schemas", "remove-partition-specs", "remove-snapshots"})
 NOT_FROM_A_BRANCH = frozenset({*REMOVALS, "remove-encryption-key", "upgrade-format-version", "set-location"})
@@ -27,7 +28,11 @@ class Lost:
 def check_protected(metadata: Metadata) -> None:
     """Refuse metadata in which a branch or a tag has lost something that it points to."""
     for lost in find_lost(metadata):
-        message = f"Cannot remove {lost.what}: {lost.kind} {lost.name} {lost.verb} it. Delete the {lost.kind} first."
+        if is_internal(lost.name):
+            way_out = f"{lost.name} belongs to an open transaction, or to a deleted branch that can still be restored"
+        else:
+            way_out = f"Delete the {lost.kind} first"
+        message = f"Cannot remove {lost.what}: {lost.kind} {lost.name} {lost.verb} it. {way_out}."
         raise Invalid(message)
 
 

@@ -23,8 +23,8 @@ from webapp.catalog.rules.metadata import (
     objects,
     optional_field,
     texts,
-    walk_fields,
 )
+from webapp.catalog.rules.partition_names import find_clash
 from webapp.core.numbers import read_count
 
 OPERATIONS = frozenset({"append", "replace", "overwrite", "delete"})
@@ -163,30 +163,21 @@ def check_sort_fields(fields: Iterable[Mapping[str, Any]]) -> None:
 
 
 def check_partition_names(metadata: Metadata) -> None:
-    """Refuse metadata in which a partition field has the name of a column that it is not made of.
+    """Refuse metadata in which a branch has a partition field with the name of a column that it is not made of.
 
-    Java binds the specs of all branches to the schema of the one it reads, and gives up where such a name is another column's.
+    Java and PyIceberg bind specs to the schema they read, and give up where such a name is another column's.
     """
     main = current_ids(metadata)
-    current = {main.schema_id: "master"}
+    branches = {"master": main}
     for branch in tracked_branches(metadata["properties"]):
-        ids = tracked_ids(metadata["properties"], branch, default=main)
-        if ids is not None:
-            current.setdefault(ids.schema_id, branch)
-    fields = [item for spec in metadata["partition-specs"] for item in spec["fields"]]
-    if not fields:
-        return
-    for schema_id, branch in current.items():
-        schema = find(metadata["schemas"], "schema-id", schema_id) or {"type": "struct", "fields": []}
-        columns = {name: number for number, name, _ in walk_fields(schema)}
-        for item in fields:
-            number = columns.get(item["name"])
-            if number is not None and number not in (item.get("source-ids") or [item.get("source-id")]):
-                message = (
-                    f"A partition field and a column on branch {branch} cannot both be called {item['name']}, "
-                    "since a reader of either branch sees the specs of both: choose another name"
-                )
-                raise Invalid(message)
+        branches[branch] = tracked_ids(metadata["properties"], branch, default=main) or main
+    for branch, ids in branches.items():
+        name = find_clash({**metadata, "current-schema-id": ids.schema_id, "default-spec-id": ids.spec_id})
+        if name is not None:
+            message = (
+                f"A partition field and a column on branch {branch} cannot both be called {name}: choose another name"
+            )
+            raise Invalid(message)
 
 
 def check_foreign(metadata: Metadata, *, now_ms: int) -> None:

@@ -4,12 +4,19 @@ from webapp.catalog.services.branches import (
     create_branch,
     drop_branch,
     drop_staging,
+    keep_snapshot,
     publish_staging,
     retire_branch,
     revive_branch,
 )
 from webapp.catalog.services.namespaces import create_namespace, drop_namespace, ensure_namespace, update_properties
-from webapp.catalog.services.staged_files import check_staged, close_job_folders, open_job_folders
+from webapp.catalog.services.staged_files import (
+    check_staged,
+    close_job_folders,
+    measure_job_objects,
+    open_job_folders,
+    remove_job_objects,
+)
 from webapp.catalog.services.tables import (
     commit_table,
     commit_tables,
@@ -39,11 +46,14 @@ __all__ = [
     "drop_table_at",
     "drop_view",
     "ensure_namespace",
+    "keep_snapshot",
     "make_view",
+    "measure_job_objects",
     "open_job_folders",
     "publish_staging",
     "register_table",
     "register_view",
+    "remove_job_objects",
     "rename_table",
     "rename_view",
     "retire_branch",

@@ -8,8 +8,8 @@ from webapp.catalog.queries import TableRow, find_table
 from webapp.catalog.rules import lens
 from webapp.catalog.rules.branch_properties import MASTER
 from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, NoSuchTable, Refused
-from webapp.catalog.rules.metadata import Metadata
-from webapp.catalog.rules.pointers import Pointer
+from webapp.catalog.rules.metadata import Metadata, snapshot_of
+from webapp.catalog.rules.pointers import Place, Pointer
 from webapp.catalog.rules.refs import TableRef, table_ref
 from webapp.catalog.services.swaps import ATTEMPTS, LostRace, Move, now_ms, swap, write_next
 from webapp.catalog.storage import metadata_files
@@ -42,43 +42,56 @@ def drop_branch(*, tables: Iterable[str], branch: str) -> None:
     _change_all(list(tables), lambda metadata: _without(metadata, branch), by=None, absent_is_fine=True)
 
 
-def retire_branch(*, table: str, branch: str, kept_as: str | None) -> Pointer | None:
+def retire_branch(*, table: str, branch: str, kept_as: str | None) -> Place | None:
     """Remove a branch from a table, and keep its snapshot under an internal name; None for not at all.
 
-    Returns where it pointed; None where it had nothing of its own.
+    Returns where it stood; None where it had nothing of its own.
     """
     if branch == MASTER:
         message = "Branch master cannot be dropped: drop the table instead"
         raise Refused(message)
-    before: list[Pointer | None] = []
+    before: list[Place | None] = []
 
     def change(metadata: Metadata) -> Metadata:
-        pointer = lens.pointer(metadata, branch)
-        before[:] = [pointer]
-        if pointer is None:
+        place = lens.place(metadata, branch)
+        before[:] = [place]
+        if place is None:
             return metadata
         without = lens.forget(metadata, {branch})
-        return without if kept_as is None else lens.keep(without, kept_as, pointer.snapshot_id)
+        return without if kept_as is None else lens.keep(without, kept_as, place.pointer.snapshot_id)
 
     _change_all([table], change, by=None, absent_is_fine=True)
     return before[0] if before else None
 
 
-def revive_branch(*, table: str, branch: str, pointer: Pointer, kept_as: str) -> None:
-    """Make a retired branch again, where it pointed.
+def keep_snapshot(*, table: str, snapshot_id: int, kept_as: str) -> None:
+    """Keep a snapshot of a table under an internal name; nothing where the table has it no more."""
+
+    def change(metadata: Metadata) -> Metadata:
+        return metadata if snapshot_of(metadata, snapshot_id) is None else lens.keep(metadata, kept_as, snapshot_id)
+
+    _change_all([table], change, by=None)
+
+
+def revive_branch(*, table: str, branch: str, place: Place, kept_as: str) -> Pointer:
+    """Make a retired branch again, where it stood; return where it points now.
 
     Raises:
         AlreadyExists: there is another one of its name.
 
     """
+    after: list[Pointer] = []
 
     def change(metadata: Metadata) -> Metadata:
         if lens.own_state(metadata, branch) is not None:
             message = f"Branch {branch} exists on {table} already"
             raise AlreadyExists(message)
-        return lens.set_state(lens.forget(metadata, {kept_as}), branch, pointer.state, now_ms=now_ms())
+        whole, pointer = lens.bring_back(lens.forget(metadata, {kept_as}), place)
+        after[:] = [pointer]
+        return lens.set_state(whole, branch, pointer.state, now_ms=now_ms())
 
     _change_all([table], change, by=None)
+    return after[0]
 
 
 def drop_staging(*, tables: Iterable[str], staging: str) -> None:

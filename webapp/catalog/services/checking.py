@@ -15,7 +15,6 @@ from webapp.catalog.storage.metadata_files import store_of
 from webapp.core import fork_server
 from webapp.core.errors import AppError
 from webapp.core.fsck import Finding, Note
-from webapp.core.object_store import Absent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -161,8 +160,8 @@ class _TableWalk:
 
 def _check_view(view: View) -> Iterator[Finding]:
     try:
-        store_of(view.metadata_location).read(view.metadata_location)
-    except Absent:
+        metadata_files.read_anew(view.metadata_location)
+    except AppError:
         yield Finding(
             code="view_damaged",
             object=f"{view} {view.metadata_location}",

@@ -129,7 +129,7 @@ class Collector:
 
     def take_turn(self) -> int:
         """Look at tables that are due until the time is up; how many files were removed."""
-        older_than = clock.now() - timedelta(hours=settings.TRIBUTARY_ORPHAN_HOURS)
+        older_than = clock.cautious_now() - timedelta(hours=settings.TRIBUTARY_ORPHAN_HOURS)
         deadline = time.monotonic() + BUDGET_S
         removed = 0
         rows: list[Table | View] = [*Table.objects.order_by("pk"), *View.objects.order_by("pk")]

@@ -29,7 +29,7 @@ class Keyed:
 
     def find(self) -> IdempotencyRecord | None:
         """The record of an earlier request with this key, if it is still kept."""
-        since = clock.now() - KEPT_FOR
+        since = clock.cautious_now() - KEPT_FOR
         return IdempotencyRecord.objects.filter(user_id=self.user_id, key=self.key, created_at__gte=since).first()
 
     def store(self, *, status: int, body: str = "") -> None:
@@ -40,9 +40,9 @@ class Keyed:
 
         """
         if secrets.randbelow(PRUNE_ONE_IN) == 0:
-            IdempotencyRecord.objects.filter(created_at__lt=clock.now() - KEPT_FOR).delete()
+            IdempotencyRecord.objects.filter(created_at__lt=clock.cautious_now() - KEPT_FOR).delete()
         expired = IdempotencyRecord.objects.filter(
-            user_id=self.user_id, key=self.key, created_at__lt=clock.now() - KEPT_FOR
+            user_id=self.user_id, key=self.key, created_at__lt=clock.cautious_now() - KEPT_FOR
         )
         try:
             with transaction.atomic():

@@ -67,7 +67,7 @@ def plan_scan(*, ref: TableRef, request: ScanRequest, by: Principal) -> Planned:
     view = load_table(ref, by=by).metadata
     target = find_target(view, request)
     if secrets.randbelow(PRUNE_ONE_IN) == 0:
-        ScanPlan.objects.filter(created_at__lt=clock.now() - KEPT_FOR).delete()
+        ScanPlan.objects.filter(created_at__lt=clock.cautious_now() - KEPT_FOR).delete()
     with TableReader(view["location"]) as reader:
         planner = _Planner(view, target, request, reader)
         plan = ScanPlan.objects.create(
@@ -136,7 +136,7 @@ def _find(ref: TableRef, plan_id: str, *, by: Principal) -> ScanPlan | None:
         number = UUID(plan_id)
     except ValueError:
         return None
-    since = clock.now() - KEPT_FOR
+    since = clock.cautious_now() - KEPT_FOR
     return ScanPlan.objects.filter(pk=number, table_id=row.id, user_id=by.user_id, created_at__gte=since).first()
 
 

@@ -19,7 +19,7 @@ from webapp.catalog.rules.locations import is_inside
 from webapp.catalog.rules.metadata import Metadata, ancestry, walk_back
 from webapp.catalog.rules.pointers import Pointer
 from webapp.catalog.storage import local_files
-from webapp.core.object_store import is_object_location
+from webapp.core.object_store import delete, is_object_location, measure_objects, walk
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
@@ -36,6 +36,23 @@ def open_job_folders(*, table: str, folder: str) -> list[Path]:
     """Make the folders of that name below a table's `data` and `metadata`; none where its files are in an object store."""
     location = queries.get_metadata(table=table)["location"]
     return [] if is_object_location(location) else local_files.make_own_folders(location, folder)
+
+
+def measure_job_objects(*, table: str, folder: str) -> int:
+    """Return the bytes that a job has put into an object store for a table; of files its keeper knows more."""
+    location = queries.get_metadata(table=table)["location"]
+    return sum(map(measure_objects, _list_own(location, folder))) if is_object_location(location) else 0
+
+
+def remove_job_objects(*, table: str, folder: str) -> None:
+    """Remove what a job has put into an object store for a table, none of which may be published."""
+    location = queries.get_metadata(table=table)["location"]
+    if is_object_location(location):
+        delete([found.location for path in _list_own(location, folder) for found in walk(path)])
+
+
+def _list_own(location: str, folder: str) -> list[str]:
+    return list(own_paths(location, folder).values())
 
 
 def close_job_folders(*, table: str, folder: str) -> None:

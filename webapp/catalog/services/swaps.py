@@ -18,8 +18,8 @@ from webapp.catalog import signals
 from webapp.catalog.models import Table
 from webapp.catalog.queries import TableRow
 from webapp.catalog.rules import lens
-from webapp.catalog.rules.branch_properties import MASTER
-from webapp.catalog.rules.metadata import Metadata, snapshot_of
+from webapp.catalog.rules.branch_properties import MASTER, is_reserved
+from webapp.catalog.rules.metadata import Metadata
 from webapp.catalog.rules.pointers import Pointer
 from webapp.catalog.rules.refs import TableRef
 from webapp.catalog.rules.updates import last_updated
@@ -123,6 +123,8 @@ def swap(
         with writing():
             if first is not None:
                 first()
+            if len(moves) > 1:
+                signals.tables_committing.send(sender=Table, tables=[move.ref.table for move in moves])
             # In one order, so that two commits to the same tables never wait in a circle.
             for move in sorted(moves, key=lambda move: move.row.id):
                 _move(move, by=by, check=check)
@@ -146,13 +148,8 @@ def swap(
 
 
 def _move(move: Move, *, by: Principal | None, check: bool) -> None:
-    changed = [
-        (branch, before, after)
-        for branch in sorted(move.branches)
-        for before, after in [(lens.pointer(move.base, branch), lens.pointer(move.file.metadata, branch))]
-        if before != after
-    ]
-    announced = changed if move.ref.is_dataset else []
+    shared = _list_shared_changes(move.base, move.file.metadata)
+    announced = _list_announced(move, is_shared_changed=bool(shared)) if move.ref.is_dataset else []
     if check:
         for branch, _before, _after in announced:
             signals.commit_checking.send(sender=Table, table=move.ref.table, branch=branch, principal=by)
@@ -163,7 +160,9 @@ def _move(move: Move, *, by: Principal | None, check: bool) -> None:
         raise LostRace
     for branch, before, after in announced:
         if after is None:
-            signals.table_branch_removed.send(sender=Table, table=move.ref.table, branch=branch, principal=by)
+            signals.table_branch_removed.send(
+                sender=Table, table=move.ref.table, branch=branch, place=lens.place(move.base, branch), principal=by
+            )
         else:
             signals.table_committed.send(
                 sender=Table,
@@ -171,9 +170,39 @@ def _move(move: Move, *, by: Principal | None, check: bool) -> None:
                 branch=branch,
                 before=before,
                 after=after,
-                operation=operation_of(move.base, move.file.metadata, before, after),
+                shared=shared,
                 principal=by,
             )
+
+
+def _list_announced(move: Move, *, is_shared_changed: bool) -> list[tuple[str, Pointer | None, Pointer | None]]:
+    """The branches that a commit changed, with where they stood and stand.
+
+    What all branches share has changed on the branch that the commit was for, where it moved none.
+    """
+    pointers = [
+        (branch, lens.pointer(move.base, branch), lens.pointer(move.file.metadata, branch))
+        for branch in sorted(move.branches)
+    ]
+    changed = [(branch, before, after) for branch, before, after in pointers if before != after]
+    if changed or not is_shared_changed:
+        return changed
+    return sorted(pointers, key=lambda pointer: pointer[0] != MASTER)[:1]
+
+
+def _list_shared_changes(base: Metadata, after: Metadata) -> tuple[str, ...]:
+    """What a commit changed of all branches at once, in words."""
+    versions = base["format-version"], after["format-version"]
+    changes = ("format version",) if versions[0] != versions[1] else ()
+    if base["properties"] == after["properties"]:
+        return changes
+    properties = [_own_properties(metadata) for metadata in (base, after)]
+    return (*changes, "properties") if properties[0] != properties[1] else changes
+
+
+def _own_properties(metadata: Metadata) -> dict[str, str]:
+    """A table's properties without those by which branches track their ids."""
+    return {key: value for key, value in metadata["properties"].items() if not is_reserved(key)}
 
 
 def _record(move: Move, *, by: Principal | None) -> None:
@@ -193,26 +222,13 @@ def _record(move: Move, *, by: Principal | None) -> None:
     )
 
 
-def operation_of(base: Metadata, metadata: Metadata, before: Pointer | None, after: Pointer) -> str:
-    """What a commit did to a branch: the operation of its new snapshot.
-
-    `metadata` where the head stayed, also when the branch has just been made; `move` where it went to an older snapshot.
-    """
-    if after.snapshot_id is None or (before is not None and before.snapshot_id == after.snapshot_id):
-        return "metadata"
-    if snapshot_of(base, after.snapshot_id) is not None:
-        return "metadata" if before is None else "move"
-    snapshot = snapshot_of(metadata, after.snapshot_id)
-    return str(((snapshot or {}).get("summary") or {}).get("operation", "append"))
-
-
 def _settle(moves: Sequence[Move], error: DatabaseError) -> None:
     """After a COMMIT without an answer: done, not done, or unknown."""
     try:
         connection.close()
         with transaction.atomic():
             # Locked, because a server that lost its client may still be at the COMMIT: it then holds these rows.
-            found = Table.objects.select_for_update().filter(pk__in=[move.row.id for move in moves])
+            found = Table.objects.select_for_update().filter(pk__in=[move.row.id for move in moves]).order_by("pk")
             rows = dict(found.values_list("id", "metadata_location"))
             transaction.set_rollback(True)
         done = [_reaches(str(rows.get(move.row.id, "")), move.file.location) for move in moves]

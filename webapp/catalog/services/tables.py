@@ -402,12 +402,14 @@ def _announce_created(ref: TableRef, metadata: Metadata, *, by: Principal | None
         return
     branch = ref.branch or MASTER
     signals.table_created.send(sender=Table, table=ref.table, branch=branch, principal=by)
-    after = lens.pointer(metadata, branch)
-    if after is not None and (after.snapshot_id is not None or branch != MASTER):
-        operation = "append" if after.snapshot_id is not None else "metadata"
-        signals.table_committed.send(
-            sender=Table, table=ref.table, branch=branch, before=None, after=after, operation=operation, principal=by
-        )
+    # A table that is taken over may have more branches than the one it is made on.
+    others = sorted(name for name in lens.branches_of(metadata) - {branch} if not is_internal(name))
+    for name in (branch, *others):
+        after = lens.pointer(metadata, name)
+        if after is not None and (after.snapshot_id is not None or name != MASTER):
+            signals.table_committed.send(
+                sender=Table, table=ref.table, branch=name, before=None, after=after, shared=(), principal=by
+            )
 
 
 def get_namespace(ref: TableRef) -> Namespace:

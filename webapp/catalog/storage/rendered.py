@@ -40,12 +40,16 @@ def render(
     key = (file.location, view, only_referenced, tuple(sorted(properties.items())))
     pieces = _cache.get(key)
     if pieces is None:
-        metadata = with_properties(show(), properties)
-        if only_referenced:
-            metadata = _without_history(metadata)
+        metadata = select(show(), only_referenced=only_referenced, properties=properties)
         pieces = file.members.splice(with_legacy_fields(metadata))
         _cache.add(key, pieces)
     return pieces
+
+
+def select(metadata: Metadata, *, only_referenced: bool, properties: Mapping[str, str]) -> Metadata:
+    """What is shown of a view."""
+    chosen = with_properties(metadata, properties)
+    return _without_history(chosen) if only_referenced else chosen
 
 
 def with_properties(metadata: Metadata, properties: Mapping[str, str]) -> Metadata:
