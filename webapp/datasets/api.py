@@ -17,9 +17,10 @@ from webapp.core.inputs import read_input
 from webapp.core.numbers import read_count
 from webapp.core.openapi import refusals
 from webapp.core.pagination import paginate, read_limit
-from webapp.datasets import permissions, queries, services
+from webapp.datasets import queries, services
 from webapp.datasets import serializers as shapes
 from webapp.datasets.queries.details import get_schema, list_branches
+from webapp.datasets.queries.history import list_line
 from webapp.datasets.queries.preview import Preview, Wanted, read_preview
 
 if TYPE_CHECKING:
@@ -54,10 +55,11 @@ class DatasetsView(ApiView):
     @extend_schema(parameters=[PATH, QUERY], responses=shapes.DatasetSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List datasets by path."""
-        found = queries.list_datasets(
+        datasets = queries.list_datasets(
             self.principal, path=request.query_params.get("path", ""), q=request.query_params.get("q", "")
         )
-        return Response(paginate(request._request, found, shapes.shape_dataset))
+        page = paginate(request._request, datasets, lambda dataset: dataset)
+        return Response({**page, "results": shapes.shape_datasets(page["results"])})
 
     @extend_schema(request=shapes.NewDatasetSerializer, responses={201: shapes.DatasetSerializer})
     def post(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
@@ -141,10 +143,11 @@ class TransactionsView(DatasetEndpoint):
 
     @extend_schema(parameters=[BRANCH], responses=shapes.TransactionSerializer(many=True))
     def get(self, request: Request, dataset_id: int) -> Response:
-        """List transactions, newest first: those started on a branch, or all."""
+        """List transactions, newest first: those that led to what a branch shows, inherited ones included, or all."""
         dataset = self.find(dataset_id)
-        found = queries.list_transactions(dataset, branch=request.query_params.get("branch") or None)
-        return Response(paginate(request._request, found, shapes.shape_transaction))
+        branch = request.query_params.get("branch", "")
+        transactions = list_line(dataset, branch=branch) if branch else queries.list_transactions(dataset)
+        return Response(paginate(request._request, transactions, shapes.shape_transaction))
 
     @extend_schema(request=shapes.NewTransactionSerializer, responses={201: shapes.TransactionSerializer})
     def post(self, request: Request, dataset_id: int) -> Response:  # noqa: ARG002 - DRF's signature
@@ -160,12 +163,11 @@ class TransactionsView(DatasetEndpoint):
 class TransactionEndpoint(DatasetEndpoint):
     """An endpoint below one transaction."""
 
-    def find_own(self, dataset_id: int, transaction: str) -> Transaction:
-        """Return the transaction, if the caller may close it."""
-        found = queries.get_transaction(self.find(dataset_id), transaction)
-        self.find(dataset_id, action="write", branch=found.branch_name)
-        permissions.check_close(self.principal, found)
-        return found
+    def find_writable(self, dataset_id: int, transaction: str) -> Transaction:
+        """Return the transaction, if the caller may write where it is."""
+        written = queries.get_transaction(self.find(dataset_id), transaction)
+        self.find(dataset_id, action="write", branch=written.branch_name)
+        return written
 
 
 class TransactionView(TransactionEndpoint):
@@ -182,12 +184,9 @@ class TransactionCommitView(TransactionEndpoint):
 
     @extend_schema(request=None, responses=shapes.TransactionSerializer)
     def post(self, request: Request, dataset_id: int, transaction: str) -> Response:  # noqa: ARG002 - DRF's signature
-        """Make what was written visible on the branch, all at once."""
-        found = self.find_own(dataset_id, transaction)
-        committed = services.commit_transactions(
-            transactions=[found], branch=found.branch_name, staging=found.staging_branch, by=self.principal
-        )
-        return Response(shapes.shape_transaction(committed[0]))
+        """Make what was written visible on the branch, all at once; its opener and maintainers may."""
+        opened = self.find_writable(dataset_id, transaction)
+        return Response(shapes.shape_transaction(services.commit_by_hand(transaction=opened, by=self.principal)))
 
 
 class TransactionAbortView(TransactionEndpoint):
@@ -195,12 +194,12 @@ class TransactionAbortView(TransactionEndpoint):
 
     @extend_schema(request=None, responses=shapes.TransactionSerializer)
     def post(self, request: Request, dataset_id: int, transaction: str) -> Response:  # noqa: ARG002 - DRF's signature
-        """Drop what was written; the branch points to the last committed transaction again."""
-        found = self.find_own(dataset_id, transaction)
-        aborted = services.abort_transaction(
-            transaction=found, reason=f"Aborted by {self.principal.username}.", by=self.principal
-        )
-        return Response(shapes.shape_transaction(aborted))
+        """Drop what was written; the branch points to the last committed transaction again.
+
+        Its opener and maintainers may; once it is idle (`abortable_at`), whoever may write there.
+        """
+        opened = self.find_writable(dataset_id, transaction)
+        return Response(shapes.shape_transaction(services.abort_by_hand(transaction=opened, by=self.principal)))
 
 
 class DatasetSchemaView(DatasetEndpoint):

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 from django.apps import AppConfig
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from webapp.accounts.rules.principals import Principal
-    from webapp.catalog.rules.pointers import Pointer
+    from webapp.catalog.rules.pointers import Place, Pointer
 
 
 class DatasetsConfig(AppConfig):
@@ -25,6 +27,7 @@ class DatasetsConfig(AppConfig):
         from webapp.datasets.services import check_datasets, sweep_deleted_branches, sweep_leftovers
 
         catalog.chain_requested.connect(find_chain)
+        catalog.tables_committing.connect(lock_tables)
         catalog.commit_checking.connect(check_commit)
         catalog.table_created.connect(register_table)
         catalog.table_committed.connect(record_commit)
@@ -50,6 +53,13 @@ def find_chain(
     return queries.get_table_chain(table=table, branch=branch, principal=principal)
 
 
+def lock_tables(*, tables: Sequence[str], **_kwargs: Any) -> None:
+    """Lock the datasets of several tables before the commit that moves all of them."""
+    from webapp.datasets import services
+
+    services.lock_tables(tables=tables)
+
+
 def check_commit(*, table: str, branch: str, principal: Principal | None = None, **_kwargs: Any) -> None:
     """Refuse a commit while somebody's transaction is open there."""
     from webapp.datasets import services
@@ -70,7 +80,7 @@ def record_commit(
     branch: str,
     before: Pointer | None,
     after: Pointer,
-    operation: str | None,
+    shared: tuple[str, ...],
     principal: Principal | None = None,
     **_kwargs: Any,
 ) -> None:
@@ -78,16 +88,14 @@ def record_commit(
     from webapp.datasets import queries, services
 
     if not queries.is_staging(branch) and not queries.is_kept(branch):
-        services.record_commit(
-            table=table, branch=branch, before=before, after=after, operation=operation, by=principal
-        )
+        services.record_commit(table=table, branch=branch, before=before, after=after, shared=shared, by=principal)
 
 
-def forget_branch(*, table: str, branch: str, principal: Principal | None = None, **_kwargs: Any) -> None:
+def forget_branch(*, table: str, branch: str, place: Place, principal: Principal | None = None, **_kwargs: Any) -> None:
     """Drop the pointer of a branch that a client removed from the table."""
     from webapp.datasets import services
 
-    services.forget_branch(table=table, branch=branch, by=principal)
+    services.forget_branch(table=table, branch=branch, place=place, by=principal)
 
 
 def abort_open(*, table: str, principal: Principal | None = None, **_kwargs: Any) -> None:

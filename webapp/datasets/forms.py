@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from django import forms
 
+from webapp.datasets.rules.transactions import TYPE_CHOICES
+
 _MONO = {"class": "mono", "spellcheck": "false", "autocomplete": "off", "autocapitalize": "off"}
 
 
@@ -43,3 +45,16 @@ class RestoreBranchForm(forms.Form):
     """Which deleted branch to bring back."""
 
     deleted = forms.IntegerField(min_value=1)
+
+
+class NewTransactionForm(forms.Form):
+    """What starts a transaction."""
+
+    branch = forms.CharField(max_length=300)
+    type = forms.ChoiceField(choices=TYPE_CHOICES)
+
+
+class CloseTransactionForm(forms.Form):
+    """Which open transaction to commit or abort."""
+
+    transaction = forms.CharField(max_length=40)

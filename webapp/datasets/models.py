@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from django.conf import settings
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, Q, Value
+from django.db.models.functions import Lower, StrIndex, Substr
 
 from webapp.core import clock, ids
+from webapp.core.names import MASTER
 from webapp.datasets.rules import transactions as rules
 
 if TYPE_CHECKING:
@@ -29,6 +31,12 @@ class Dataset(models.Model):
 
     path = models.CharField(max_length=400, unique=True)
     """For example /nyc/delays/daily."""
+    folder = models.GeneratedField(
+        expression=Lower(Substr("path", 2, StrIndex(Substr("path", 2), Value("/")) - 1)),
+        output_field=models.CharField(max_length=400),
+        db_persist=True,
+    )
+    """The top folder in lower case, for example nyc: rights are looked up by it."""
     table = models.CharField(max_length=400, unique=True)
     """For example nyc.delays.daily."""
     description = models.TextField(blank=True)
@@ -36,6 +44,7 @@ class Dataset(models.Model):
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
 
     class Meta(TypedModelMeta):
+        indexes: ClassVar = [models.Index(fields=["folder", "path"], name="dataset_by_folder")]
         ordering: ClassVar = ["path"]
 
     def __str__(self) -> str:
@@ -84,6 +93,8 @@ class DeletedBranch(models.Model):
     """With the two below where the table stood on the branch; None where it had nothing of its own there."""
     spec_id = models.IntegerField(null=True)
     order_id = models.IntegerField(null=True)
+    definitions = models.JSONField(default=dict)
+    """What these ids meant, as the table's metadata wrote it: maintenance may remove it meanwhile."""
     deleted_by = models.CharField(max_length=150, blank=True)
     deleted_at = models.DateTimeField(default=clock.now)
 
@@ -140,6 +151,8 @@ class Transaction(models.Model):
     summary = models.JSONField(default=dict)
     """rows, files, bytes at its end; added, deleted by it."""
     started_at = models.DateTimeField(default=clock.now)
+    written_at = models.DateTimeField(null=True)
+    """When its staging branch was last written, of one that a person opened."""
     closed_at = models.DateTimeField(null=True)
 
     class Meta(TypedModelMeta):
@@ -179,6 +192,11 @@ class Transaction(models.Model):
             models.Index(fields=["dataset", "branch_name", "state"], name="transaction_by_branch"),
             models.Index(fields=["staging_branch"], condition=~Q(staging_branch=""), name="transaction_by_staging"),
             models.Index(fields=["job_id"], condition=~Q(job_id=""), name="transaction_by_job"),
+            models.Index(
+                fields=["-closed_at"],
+                condition=Q(state=rules.COMMITTED, branch_name=MASTER),
+                name="transaction_newest_on_master",
+            ),
         ]
         ordering: ClassVar = ["-started_at", "-number"]
 
@@ -189,6 +207,19 @@ class Transaction(models.Model):
     def is_open(self) -> bool:
         """Whether it still may be written, committed or aborted."""
         return self.state == rules.OPEN
+
+    @property
+    def abortable_at(self) -> datetime | None:
+        """When whoever may write there may abort it if nothing more is written to it; None of builds' and closed ones."""
+        hours = settings.TRIBUTARY_IDLE_TRANSACTION_HOURS
+        if not self.is_open or self.build_id is not None or not hours:
+            return None
+        return (self.written_at or self.started_at) + timedelta(hours=hours)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether that time has come."""
+        return self.abortable_at is not None and self.abortable_at <= clock.cautious_now()
 
 
 class Leftover(models.Model):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from rest_framework import serializers
 
 from webapp.core.inputs import Text
+from webapp.datasets import queries
 from webapp.datasets.rules import transactions as rules
+
+if TYPE_CHECKING:
+    from webapp.datasets.models import Dataset
 
 
 class NewDatasetSerializer(serializers.Serializer[Any]):
@@ -39,7 +44,14 @@ class DatasetSerializer(serializers.Serializer[Any]):
     path = serializers.CharField()
     table = serializers.CharField()
     description = serializers.CharField()
+    jobspec_on_master = serializers.SerializerMethodField(
+        help_text="whether a JobSpec on master makes it: its icon is blue then, else gray"
+    )
     created_at = serializers.DateTimeField()
+
+    def get_jobspec_on_master(self, dataset: Any) -> bool:
+        """Look it up among those that have one."""
+        return dataset.path in self.context["with_jobspec"]
 
 
 class TransactionSerializer(serializers.Serializer[Any]):
@@ -60,8 +72,22 @@ class TransactionSerializer(serializers.Serializer[Any]):
     spec_id = serializers.IntegerField(allow_null=True)
     order_id = serializers.IntegerField(allow_null=True)
     summary = serializers.JSONField()
+    changes = serializers.ListField(
+        child=serializers.CharField(),
+        source="summary.changes",
+        default=list,
+        help_text="what it changed besides rows: schema, partition spec, sort order, properties, format version",
+    )
     reason = serializers.CharField()
     started_at = serializers.DateTimeField()
+    written_at = serializers.DateTimeField(
+        allow_null=True, help_text="when its staging branch was last written, of one that a person opened"
+    )
+    abortable_at = serializers.DateTimeField(
+        allow_null=True,
+        help_text="from when on whoever may write there may abort it if nothing more is written; "
+        "null of closed ones and of builds'",
+    )
     closed_at = serializers.DateTimeField(allow_null=True)
 
     def get_snapshot_id(self, transaction: Any) -> int | None:
@@ -138,9 +164,15 @@ class PreviewSerializer(serializers.Serializer[Any]):
     previous = serializers.CharField(allow_null=True)
 
 
-def shape_dataset(dataset: Any) -> dict[str, Any]:
+def shape_dataset(dataset: Dataset) -> dict[str, Any]:
     """Return a dataset as JSON."""
-    return dict(DatasetSerializer(dataset).data)
+    return shape_datasets([dataset])[0]
+
+
+def shape_datasets(datasets: Sequence[Dataset]) -> list[dict[str, Any]]:
+    """Return datasets as JSON; which of them a JobSpec on master makes is asked for once."""
+    with_jobspec = queries.list_with_jobspec(dataset.path for dataset in datasets)
+    return [dict(DatasetSerializer(dataset, context={"with_jobspec": with_jobspec}).data) for dataset in datasets]
 
 
 def shape_branch(branch: Any) -> dict[str, Any]:

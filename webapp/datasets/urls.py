@@ -19,6 +19,9 @@ page_urls: list[URLPattern | URLResolver] = [
     path(f"{_DATASET}/branches", views.create_branch, name="dataset-branch-new"),
     path(f"{_DATASET}/branches/delete", views.delete_branch, name="dataset-branch-delete"),
     path(f"{_DATASET}/branches/restore", views.restore_branch, name="dataset-branch-restore"),
+    path(f"{_DATASET}/transactions", views.start_transaction, name="dataset-transaction-new"),
+    path(f"{_DATASET}/transactions/commit", views.commit_transaction, name="dataset-transaction-commit"),
+    path(f"{_DATASET}/transactions/abort", views.abort_transaction, name="dataset-transaction-abort"),
     path("d/<path:path>", views.show_dataset, name="dataset"),
     path("r/<str:name>/datasets", views.list_repository_datasets, name="repository-datasets"),
 ]

@@ -11,15 +11,17 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from webapp.accounts import services as accounts
 from webapp.core import names, pages
-from webapp.core.errors import AppError, NotFound, Unauthenticated
+from webapp.core.errors import AppError, InvalidInput, NotFound, Unauthenticated
 from webapp.datasets import forms, queries, services
 from webapp.datasets.queries import pages as contexts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from django.http import HttpRequest, HttpResponse
 
     from webapp.accounts.rules.principals import Principal
-    from webapp.datasets.models import Dataset
+    from webapp.datasets.models import Dataset, Transaction
 
 
 def signed_in(request: HttpRequest) -> Principal:
@@ -136,6 +138,71 @@ def restore_branch(request: HttpRequest, dataset_id: int) -> HttpResponse:
     return redirect(_address(dataset, branch=branch.name, tab="branches"))
 
 
+@require_POST
+def start_transaction(request: HttpRequest, dataset_id: int) -> HttpResponse:
+    """Start a transaction on a branch from the dataset's page."""
+    principal = signed_in(request)
+    dataset = queries.get_dataset(principal, dataset_id)
+    form = forms.NewTransactionForm(request.POST)
+    branch = form.data.get("branch", "")
+    try:
+        if not form.is_valid():
+            message = "Choose a branch and a type of transaction."
+            raise InvalidInput(message)
+        queries.get_dataset(principal, dataset_id, action="write", branch=branch)
+        opened = services.start_transaction(
+            dataset=dataset, branch=branch, type=form.cleaned_data["type"], by=principal
+        )
+    except AppError as error:
+        messages.error(request, error.detail)
+    else:
+        messages.success(
+            request, f"Transaction {opened.pk} is open on {branch}. Readers see nothing of it until it is committed."
+        )
+    return redirect(_address(dataset, branch=branch, tab="history"))
+
+
+@require_POST
+def commit_transaction(request: HttpRequest, dataset_id: int) -> HttpResponse:
+    """Commit an open transaction from the dataset's page."""
+
+    def commit(transaction: Transaction, by: Principal) -> str:
+        services.commit_by_hand(transaction=transaction, by=by)
+        return f"Transaction {transaction.pk} is committed: readers of {transaction.branch_name} see it."
+
+    return _close_transaction(request, dataset_id, commit)
+
+
+@require_POST
+def abort_transaction(request: HttpRequest, dataset_id: int) -> HttpResponse:
+    """Abort an open transaction from the dataset's page."""
+
+    def abort(transaction: Transaction, by: Principal) -> str:
+        services.abort_by_hand(transaction=transaction, by=by)
+        return (
+            f"Transaction {transaction.pk} is aborted: nothing of it is visible, and {transaction.branch_name} is free."
+        )
+
+    return _close_transaction(request, dataset_id, abort)
+
+
+def _close_transaction(
+    request: HttpRequest, dataset_id: int, close: Callable[[Transaction, Principal], str]
+) -> HttpResponse:
+    principal = signed_in(request)
+    dataset = queries.get_dataset(principal, dataset_id)
+    form = forms.CloseTransactionForm(request.POST)
+    branch = names.MASTER
+    try:
+        transaction = queries.get_transaction(dataset, form.cleaned_data["transaction"] if form.is_valid() else "")
+        branch = transaction.branch_name
+        queries.get_dataset(principal, dataset_id, action="write", branch=branch)
+        messages.success(request, close(transaction, principal))
+    except AppError as error:
+        messages.error(request, error.detail)
+    return redirect(_address(dataset, branch=branch, tab="history"))
+
+
 def _show(
     request: HttpRequest, path: str, *, form: forms.NewBranchForm | None = None, tab: str = "", status: int = 200
 ) -> HttpResponse:
@@ -153,11 +220,23 @@ def _show(
         aborted=request.GET.get("aborted", "1") != "0",
         host=request.build_absolute_uri("/").rstrip("/"),
     )
+    if request.GET.get("fragment") in {"branches", "options"}:
+        return _show_branches(request, principal, asked, path=f"/{path.strip('/')}")
     page = contexts.read_dataset_page(principal, path=f"/{path.strip('/')}", asked=asked)
     if page.preview is not None:
         accounts.note_reading(by=principal, verb="read_preview", object=page.dataset.path, branch=page.branch)
     context: dict[str, Any] = {**vars(page), "page": page, "form": form or forms.NewBranchForm()}
     return render(request, "datasets/dataset.html", context, status=status)
+
+
+def _show_branches(request: HttpRequest, principal: Principal, asked: contexts.Asked, *, path: str) -> HttpResponse:
+    """Answer with the branches that have a text in their name, for the picker or for a select."""
+    q = request.GET.get("find", "").strip()
+    if request.GET["fragment"] == "options":
+        choices = contexts.choose_branches(principal, path=path, q=q)
+        return pages.render(request, "components/select_options.html", choices)
+    picker = contexts.read_branch_picker(principal, path=path, asked=asked, q=q)
+    return pages.render(request, "components/branch_options.html", picker)
 
 
 def _choose_tab(request: HttpRequest) -> str:

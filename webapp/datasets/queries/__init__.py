@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import Q, QuerySet
 
 from webapp.accounts import permissions
+from webapp.catalog import queries as catalog_queries
 from webapp.catalog.rules.pointers import Pointer
 from webapp.core import names
 from webapp.core.errors import Conflict, InvalidInput, NotFound, PermissionDenied
@@ -66,6 +68,17 @@ def list_datasets(principal: Principal, *, path: str = "", q: str = "", folder: 
     return datasets.order_by("path")
 
 
+def list_with_jobspec(paths: Iterable[str]) -> set[str]:
+    """Return those of these dataset paths that a JobSpec on master makes: their icons are blue, others' gray."""
+    answers: list[tuple[Any, Any]] = signals.jobspecs_requested.send(sender=Dataset, paths=list(paths))
+    return {path for _, answer in answers for path in answer}
+
+
+def list_datasets_in(folders: Iterable[str]) -> QuerySet[Dataset]:
+    """Return the datasets in some top folders, without asking who wants them."""
+    return Dataset.objects.filter(path_in_folders(folders))
+
+
 def path_is_visible(principal: Principal) -> Q:
     """Return the condition that the reader may see a dataset: by the rights on its top folder."""
     folders = permissions.visible_folders(principal)
@@ -74,10 +87,7 @@ def path_is_visible(principal: Principal) -> Q:
 
 def path_in_folders(folders: Iterable[str]) -> Q:
     """Return the condition that a dataset is in one of these top folders."""
-    condition = Q(pk__in=[])
-    for folder in folders:
-        condition |= Q(path__istartswith=f"/{folder}/")
-    return condition
+    return Q(folder__in=[folder.lower() for folder in folders])
 
 
 def get_branch(dataset: Dataset, name: str) -> DatasetBranch:
@@ -117,13 +127,16 @@ def list_transactions(dataset: Dataset, *, branch: str | None = None, aborted: b
     return transactions.order_by("-started_at", "-number", "pk")
 
 
-def list_transactions_made_on(*, branch: str, folder_paths: Iterable[str]) -> dict[str, Transaction]:
-    """Return, of these dataset paths, those that have a committed transaction of the branch's own, with its newest.
+def list_transactions_made_on(
+    *, branch: str, folder_paths: Iterable[str], folders: Iterable[str] = ()
+) -> dict[str, Transaction]:
+    """Return, of these dataset paths and top folders, those that have a committed transaction of the branch's own.
 
-    A branch that only shares what it was made off has made nothing.
+    With its newest one. A branch that only shares what it was made off has made nothing.
     """
+    wanted = Dataset.objects.filter(Q(path__in=list(folder_paths)) | path_in_folders(folders)).order_by()
     pointers = (
-        DatasetBranch.objects.filter(name=branch, dataset__path__in=list(folder_paths))
+        DatasetBranch.objects.filter(name=branch, dataset__in=wanted)
         .select_related("dataset", "transaction__parent")
         .order_by("dataset__path")
     )
@@ -160,6 +173,12 @@ def committed_of(branch: DatasetBranch) -> Transaction | None:
     return latest
 
 
+def find_written_branch(dataset: Dataset) -> str:
+    """Return the name of the branch that was committed to last, or an empty one where nobody has written."""
+    branches = DatasetBranch.objects.filter(dataset=dataset, transaction__state=rules.COMMITTED)
+    return branches.order_by("-transaction__closed_at", "name").values_list("name", flat=True).first() or ""
+
+
 def standing_of(branch: DatasetBranch) -> rules.Standing:
     """Return what the branch points to, for the rules."""
     latest = branch.transaction
@@ -177,6 +196,45 @@ def latest_committed(dataset: Dataset, branch: str) -> Transaction | None:
     return None if found is None else committed_of(found)
 
 
+@dataclass(frozen=True)
+class Step:
+    """One committed transaction of a line."""
+
+    pk: str
+    parent: str | None
+    type: str
+
+
+def list_line(transaction: Transaction, *, branches: Collection[str]) -> list[Step]:
+    """Return the committed transactions of these branches that led to this one, newest first, as far as they are theirs."""
+    rows = Transaction.objects.filter(dataset=transaction.dataset_id, dataset_branch__name__in=branches)
+    own = {
+        pk: Step(pk, parent, type_)
+        for pk, parent, type_ in rows.filter(state=rules.COMMITTED).values_list("pk", "parent_id", "type")
+    }
+    line: list[Step] = []
+    current: str | None = transaction.pk
+    while current in own:
+        line.append(own[current])
+        current = line[-1].parent
+    return line
+
+
+def find_transaction(pk: str | None) -> Transaction | None:
+    """Return the transaction of this whole id."""
+    return Transaction.objects.filter(pk=pk).first()
+
+
+def leads_to(older: str, newer: str) -> bool:
+    """Whether a transaction is another one of the same dataset, or came before it on its line."""
+    rows = Transaction.objects.filter(dataset__transactions=older, state=rules.COMMITTED)
+    parents = dict(rows.values_list("pk", "parent_id"))
+    current: str | None = newer
+    while current is not None and current != older:
+        current = parents.get(current)
+    return current == older
+
+
 def resolve_input(*, path: str, chain: Sequence[str]) -> tuple[str, Transaction] | None:
     """Return the first branch of the chain with a committed transaction, and that transaction.
 
@@ -185,15 +243,29 @@ def resolve_input(*, path: str, chain: Sequence[str]) -> tuple[str, Transaction]
     dataset = find_dataset(path)
     if dataset is None:
         return None
+    return next(((name, shown) for name, shown in _walk_chain(dataset, chain) if shown is not None), None)
+
+
+def resolve_view(dataset: Dataset, chain: Sequence[str]) -> tuple[str, Transaction | None] | None:
+    """Return the first branch of the chain that clients would read, and the transaction that it shows.
+
+    Other than for a build's inputs, a branch without a transaction counts where it has something of its own in the table:
+    a client reads it as empty, and never what its parent has.
+    """
+    for name, shown in _walk_chain(dataset, chain):
+        if shown is not None or catalog_queries.branch_pointer(table=dataset.table, branch=name) is not None:
+            return name, shown
+    return None
+
+
+def _walk_chain(dataset: Dataset, chain: Sequence[str]) -> Iterator[tuple[str, Transaction | None]]:
+    """Each branch of a chain in turn with its committed transaction; None where it has none, or is not there."""
     branches = {
         branch.name: branch
         for branch in dataset.branches.filter(name__in=list(chain)).select_related("transaction__parent")
     }
     for name in chain:
-        committed = committed_of(branches[name]) if name in branches else None
-        if committed is not None:
-            return name, committed
-    return None
+        yield name, committed_of(branches[name]) if name in branches else None
 
 
 def list_parents(dataset: Dataset) -> dict[str, str | None]:
@@ -213,15 +285,26 @@ def check_chain(*, path: str, chain: Sequence[str]) -> None:
         ancestry.check_chain(dataset=path, chain=chain, parents=list_parents(dataset))
 
 
-def get_fallback_chain(*, path: str, branch: str) -> tuple[str, ...]:
+def get_fallback_chain(*, path: str, branch: str, parents: Mapping[str, str | None] | None = None) -> tuple[str, ...]:
     """Return the branches from which a reader of `branch` reads where it has nothing of its own, nearest first.
 
     The dataset's own ancestry where the branch exists on it; else Git's in the owning repository, then master.
+
+    Args:
+        path: the dataset, which need not be there.
+        branch: who reads.
+        parents: the ancestry record of the dataset, from one who asks for many branches.
+
+    Raises:
+        BadRequest: the dataset or the repository has the branch in another spelling.
+
     """
-    dataset = find_dataset(path)
-    parents = {} if dataset is None else list_parents(dataset)
+    if parents is None:
+        dataset = find_dataset(path)
+        parents = {} if dataset is None else list_parents(dataset)
     if branch in parents:
         return ancestry.list_ancestors(parents, branch)
+    names.check_spelling(branch, parents)
     answers = signals.git_chain_requested.send(sender=Dataset, dataset_path=path, branch=branch)
     chain = next((answer for _, answer in answers if answer is not None), ())
     return tuple(name for name in dict.fromkeys((*chain, names.MASTER)) if name != branch)
@@ -284,13 +367,14 @@ def get_table_chain(*, table: str, branch: str, principal: Principal | None) -> 
     return (opened.branch_name, *chain)
 
 
-def check_staging_use(*, table: str, branch: str, principal: Principal | None) -> None:
-    """Refuse to write a staging branch to anybody but who opened its transaction, and to all once it is closed."""
+def check_staging_use(*, table: str, branch: str, principal: Principal | None) -> Transaction:
+    """Return the transaction of a staging branch; refuse all but who opened it to write there, and all once it is closed."""
     opened = find_open_staging(staging_branch=branch, table=table)
     if opened is None:
         message = f"No transaction is open on {table} with the staging branch {branch}."
         raise Conflict(message, code="transaction_closed")
     _check_is_opener(opened, principal)
+    return opened
 
 
 def _check_is_opener(opened: Transaction, principal: Principal | None) -> None:
@@ -358,5 +442,5 @@ def parse_view(
     name = branch or names.MASTER
     if find_branch(dataset, name) is None:
         names.check_branch_name(name)
-    resolved = resolve_input(path=dataset.path, chain=(name, *get_fallback_chain(path=dataset.path, branch=name)))
+    resolved = resolve_view(dataset, (name, *get_fallback_chain(path=dataset.path, branch=name)))
     return resolved if resolved is not None else (name, None)

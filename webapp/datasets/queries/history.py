@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
+
+from django.db.models import Case, IntegerField, Q, When
 
 from webapp.catalog import queries as catalog_queries
 from webapp.catalog.rules import lens
@@ -261,26 +265,49 @@ def count_history(dataset: Dataset, *, branch: str) -> int:
     return sum(rows.exclude(state=rules.ABORTED).count() for rows in _list_segments(dataset, branch=branch))
 
 
+def list_line(dataset: Dataset, *, branch: str) -> QuerySet[Transaction]:
+    """Return the transactions that led to what a branch shows, newest first: its own, then its parents' up to there.
+
+    Of a branch that has nothing of its own those of the branch that it reads.
+    """
+    pointer = queries.find_branch(dataset, branch)
+    if pointer is None or pointer.transaction is None:
+        branch = queries.parse_view(dataset, branch=branch)[0]
+    parts = _list_parts(dataset, branch=branch)
+    if not parts:
+        return dataset.transactions.none()
+    # By segment first: between branches neither numbers nor clocks give an order.
+    segment = Case(*(When(part, then=place) for place, part in enumerate(parts)), output_field=IntegerField())
+    line = dataset.transactions.filter(reduce(or_, parts)).annotate(segment=segment)
+    return line.select_related("parent").order_by("segment", "-number")
+
+
 def _list_segments(dataset: Dataset, *, branch: str) -> list[QuerySet[Transaction]]:
     """Return the transactions of a branch and those of its parents up to where it began: a query for each, newest first."""
+    rows = dataset.transactions.select_related("parent").order_by("-number")
+    return [rows.filter(part) for part in _list_parts(dataset, branch=branch)]
+
+
+def _list_parts(dataset: Dataset, *, branch: str) -> list[Q]:
+    """Return which transactions are the branch's own, which of its parent's it began with, and so on."""
     pointer = queries.find_branch(dataset, branch)
     if pointer is None:
         return []
-    rows = dataset.transactions.filter(dataset_branch=pointer, branch_name=pointer.name)
+    part = Q(dataset_branch=pointer, branch_name=pointer.name)
     before = pointer.transaction
     reached: dict[tuple[int | None, str], float] = {(pointer.pk, pointer.name): math.inf}
-    segments: list[QuerySet[Transaction]] = []
+    parts: list[Q] = []
     while True:
-        segments.append(rows.select_related("parent").order_by("-number"))
-        oldest = rows.select_related("parent").order_by("number").first()
+        parts.append(part)
+        # One that was aborted may have stood on less than the branch began with at last.
+        lasting = dataset.transactions.filter(part).exclude(state=rules.ABORTED)
+        oldest = lasting.select_related("parent").order_by("number").first()
         before = before if oldest is None else oldest.parent
         owner = None if before is None else (before.dataset_branch_id, before.branch_name)
         if before is None or owner is None or before.number <= reached.get(owner, -1):
-            return segments
+            return parts
         reached[owner] = before.number
-        rows = dataset.transactions.filter(
-            dataset_branch_id=before.dataset_branch_id, branch_name=before.branch_name, number__lte=before.number
-        )
+        part = Q(dataset_branch_id=before.dataset_branch_id, branch_name=before.branch_name, number__lte=before.number)
 
 
 def _take(segments: Sequence[QuerySet[Transaction]], counts: Sequence[int], start: int) -> list[Transaction]:

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from django.conf import settings
 from django.db.models import Count, Q
+from django.urls import reverse
 
 from webapp.accounts import permissions
 from webapp.accounts.models import Folder
 from webapp.catalog.rules.errors import DamagedTable
-from webapp.core.errors import AppError
+from webapp.core.choices import Choices, Picker, choose
+from webapp.core.errors import AppError, find_refusal
 from webapp.core.names import MASTER
+from webapp.core.numbered import NumberedPage
 from webapp.core.object_store import is_object_location
 from webapp.datasets import queries, signals
 from webapp.datasets.models import DatasetBranch
+from webapp.datasets.permissions import check_abort, check_commit
 from webapp.datasets.queries import history
 from webapp.datasets.queries.details import SchemaView, get_schema, list_branches
 from webapp.datasets.queries.preview import Preview, Wanted, read_preview
 from webapp.datasets.queries.table import TablePanel, read_table
 from webapp.datasets.rules import schemas, snippets
+from webapp.datasets.rules.transactions import TYPE_CHOICES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,8 +39,6 @@ PAGE_SIZE = 50
 MOST_DELETED = 50
 """Deleted branches on the page; the REST API has all of them."""
 _BRANCHES = Count("branches", filter=~Q(branches__name__startswith=queries.INTERNAL_PREFIX))
-# The picker lists so many branches; all are on the tab of branches, which searches.
-MOST_CHOICES = 100
 TABS = (
     ("preview", "Preview", "table", "g d"),
     ("schema", "Schema", "rows", "g s"),
@@ -126,18 +130,25 @@ class DatasetPage:
     resolved: str
     exists: bool
     """Whether the branch is on this dataset; else it reads by fallback."""
-    branches: Sequence[Mapping[str, Any]]
-    more_branches: str
-    """Where all branches are, if the picker cannot list them."""
+    written: str
+    """The branch that was written last, where the shown one has no columns yet; else empty."""
+    picker: Picker
     facts: Facts
     tab: str
     tabs: Sequence[Mapping[str, Any]]
     current_tab: str
     can_write: bool
     can_delete: bool
+    can_load: bool
+    """Whether the reader may load a file on some branch."""
+    load_url: str
     rights: str
     snippets: Sequence[snippets.Snippet]
     open_transaction: Transaction | None
+    may_commit: bool
+    may_abort: bool
+    types: Sequence[tuple[str, str]]
+    """Of transactions that the reader may start on the branch; none where one is open, or they may not."""
     problem: Problem | None = None
     preview: Preview | None = None
     preview_rows: Sequence[Sequence[tuple[Any, bool]]] = ()
@@ -171,10 +182,8 @@ def read_datasets_page(
         mine = [name for name, owner in folders.items() if owner == repository]
         found = found.filter(queries.path_in_folders(mine))
         folders = dict.fromkeys(mine, repository)
-    total = found.count()
-    page = min(page, max(1, -(-total // PAGE_SIZE)))
-    start = (page - 1) * PAGE_SIZE
-    rows = _make_rows(list(found.annotate(number_of_branches=_BRANCHES)[start : start + PAGE_SIZE]))
+    part = NumberedPage.choose(page, size=PAGE_SIZE, total=found.count())
+    rows = _make_rows(list(found.annotate(number_of_branches=_BRANCHES)[part.start : part.end]))
     tops = dict.fromkeys(row.dataset.path.split("/")[1] for row in rows)
     return DatasetsPage(
         nav="repositories" if repository else "datasets",
@@ -186,11 +195,11 @@ def read_datasets_page(
         q=q,
         folder=folder,
         folders=sorted(folders),
-        total=total,
-        first=start + 1 if rows else 0,
-        last=start + len(rows),
-        previous_url=_list_url(q, folder, page - 1) if page > 1 else "",
-        next_url=_list_url(q, folder, page + 1) if start + PAGE_SIZE < total else "",
+        total=part.total,
+        first=part.start + 1 if rows else 0,
+        last=part.end,
+        previous_url=part.link_previous(partial(_list_url, q, folder)),
+        next_url=part.link_next(partial(_list_url, q, folder)),
     )
 
 
@@ -246,14 +255,14 @@ def read_dataset_page(principal: Principal, *, path: str, asked: Asked) -> Datas
     branch = pinned.branch_name if pinned else asked.branch
     schema, damage = _read_schema(dataset, asked)
     pointer = queries.find_branch(dataset, branch)
-    # A branch that is not here reads another one, and what led to that is its history too.
-    line = branch if pointer else schema.branch
+    # A branch that has nothing of its own reads another one, and what led to that is its history too.
+    line = branch if pointer and pointer.transaction else schema.branch
     folder = Folder.objects.filter(name__iexact=dataset.path.split("/")[1]).first()
     repository = folder.repository if folder else ""
     can_write = _can_write(principal, dataset, branch)
     folder_path, name = dataset.path.rsplit("/", 1)
     names = history.list_names(dataset)
-    latest = pointer.transaction if pointer else None
+    opened = pointer.transaction if pointer and pointer.transaction and pointer.transaction.is_open else None
     return DatasetPage(
         nav="datasets",
         repo_bar={"name": repository, "tab": "datasets"} if repository else None,
@@ -264,14 +273,16 @@ def read_dataset_page(principal: Principal, *, path: str, asked: Asked) -> Datas
         transaction=pinned,
         resolved=schema.branch,
         exists=pointer is not None,
-        branches=_list_choices(names, asked, branch),
-        more_branches="?" + urlencode({"branch": branch, "tab": "branches"}) if len(names) > MOST_CHOICES else "",
+        written="" if schema.columns or damage else queries.find_written_branch(dataset),
+        picker=_choose(names, asked, branch),
         facts=_read_facts(dataset, line, schema),
         tab=asked.tab,
         tabs=_make_tabs(dataset, asked, line, schema),
         current_tab=next(title for tab, title, *_ in TABS if tab == asked.tab),
         can_write=can_write,
-        can_delete=_can_write(principal, dataset, None),
+        can_delete=(may_write := _can_write(principal, dataset, None)),
+        can_load=may_write and pinned is None,
+        load_url=f"{reverse('upload')}?{urlencode({'dataset': dataset.path, 'branch': branch})}",
         rights=_describe_rights(principal, dataset),
         snippets=snippets.write_snippets(
             host=asked.host,
@@ -279,7 +290,10 @@ def read_dataset_page(principal: Principal, *, path: str, asked: Asked) -> Datas
             branch=branch,
             with_s3=is_object_location(settings.TRIBUTARY_WAREHOUSE),
         ),
-        open_transaction=latest if latest is not None and latest.is_open else None,
+        open_transaction=opened,
+        may_commit=opened is not None and can_write and not find_refusal(check_commit, principal, opened),
+        may_abort=opened is not None and can_write and not find_refusal(check_abort, principal, opened),
+        types=TYPE_CHOICES if can_write and opened is None and pinned is None else (),
         **(_read_panel(dataset, line, asked, schema) if damage is None else {"problem": damage}),
     )
 
@@ -290,9 +304,11 @@ def _read_schema(dataset: Dataset, asked: Asked) -> tuple[SchemaView, Problem | 
     try:
         return get_schema(dataset, **view), None
     except DamagedTable as error:
-        resolved, found = queries.parse_view(dataset, **view)
+        pinned = queries.get_transaction(dataset, asked.transaction) if asked.transaction else None
+        resolved = pinned.branch_name if pinned else asked.branch
+        committed = pinned or queries.latest_committed(dataset, resolved)
         problem = Problem("The catalog cannot read this table", f"{error.detail}. Other tables are not touched.")
-        return SchemaView(resolved, found, {}, {}, {}, ()), problem
+        return SchemaView(resolved, committed, {}, {}, {}, ()), problem
 
 
 def _view_of(asked: Asked) -> dict[str, str | None]:
@@ -393,16 +409,33 @@ def _address_of(asked: Asked) -> dict[str, str]:
     return {"transaction": asked.transaction} if asked.transaction else {"branch": asked.branch}
 
 
-def _list_choices(names: Sequence[str], asked: Asked, branch: str) -> list[Mapping[str, Any]]:
-    listed = dict.fromkeys((*names[:MOST_CHOICES], branch))
-    return [
-        {
-            "name": name,
-            "url": "?" + urlencode({"branch": name, "tab": asked.tab}),
-            "note": "" if name in names else "reads by fallback",
-        }
-        for name in listed
-    ]
+def choose_branches(principal: Principal, *, path: str, q: str) -> Choices:
+    """Return the first branches of a dataset that have a text in their name."""
+    return choose(history.list_names(queries.get_dataset(principal, path)), q=q)
+
+
+def read_branch_picker(principal: Principal, *, path: str, asked: Asked, q: str) -> Picker:
+    """Return the branches of a dataset that have a text in their name, for its picker."""
+    return _choose(history.list_names(queries.get_dataset(principal, path)), asked, "", q=q)
+
+
+def _choose(names: Sequence[str], asked: Asked, branch: str, *, q: str = "") -> Picker:
+    choices = choose(names, q=q, current=branch)
+    listed = choices.names if q or branch in choices.names else (*choices.names, branch)
+    return Picker(
+        branches=[
+            {
+                "name": name,
+                "url": "?" + urlencode({"branch": name, "tab": asked.tab}),
+                "note": "" if name in names else "reads by fallback",
+            }
+            for name in listed
+            if name
+        ],
+        others=choices.others,
+        q=q,
+        find_url="?" + urlencode({"fragment": "branches", "tab": asked.tab}),
+    )
 
 
 def _make_tabs(dataset: Dataset, asked: Asked, branch: str, schema: SchemaView) -> list[Mapping[str, Any]]:
@@ -451,11 +484,7 @@ def list_starts(dataset: Dataset) -> list[tuple[str, str]]:
 
 
 def _can_write(principal: Principal, dataset: Dataset, branch: str | None) -> bool:
-    try:
-        permissions.check_dataset(principal, dataset.path, "write", branch)
-    except AppError:
-        return False
-    return True
+    return not find_refusal(permissions.check_dataset, principal, dataset.path, "write", branch)
 
 
 def _describe_rights(principal: Principal, dataset: Dataset) -> str:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from jobs.protocol import RowsRequest
 from webapp.catalog import queries as catalog_queries
 from webapp.catalog.rules import lens
-from webapp.catalog.storage.reader import Beyond, Damaged, TableReader
+from webapp.catalog.storage.reader import TableReader
 from webapp.core.errors import BadRequest, InvalidInput, Unavailable
+from webapp.core.readers import Beyond, Damaged
 from webapp.datasets import queries
 from webapp.datasets.rules.schemas import type_text
 

@@ -255,14 +255,15 @@ def _find_transactions(dataset: Dataset, snapshots: Iterable[int]) -> dict[int, 
 
 
 def _list_branches(dataset: Dataset, metadata: Metadata, urls: Mapping[int, str], *, page: int) -> BranchPage:
-    known = set(dataset.branches.values_list("name", flat=True)) | lens.branches_of(metadata)
+    parents = queries.list_parents(dataset)
+    known = set(parents) | lens.branches_of(metadata)
     internal = {name for name in known if name.startswith(queries.INTERNAL_PREFIX)}
     names = [MASTER, *sorted(known - internal - {MASTER})]
     page = min(page, (len(names) - 1) // PAGE_SIZE)
     describe = _Words(metadata)
     return BranchPage(
         rows=[
-            _make_branch(dataset, metadata, name, describe, urls)
+            _make_branch(dataset, metadata, name, parents, describe, urls)
             for name in names[page * PAGE_SIZE : (page + 1) * PAGE_SIZE]
         ],
         page=page,
@@ -273,10 +274,15 @@ def _list_branches(dataset: Dataset, metadata: Metadata, urls: Mapping[int, str]
 
 
 def _make_branch(
-    dataset: Dataset, metadata: Metadata, name: str, describe: _Words, urls: Mapping[int, str]
+    dataset: Dataset,
+    metadata: Metadata,
+    name: str,
+    parents: Mapping[str, str | None],
+    describe: _Words,
+    urls: Mapping[int, str],
 ) -> BranchRow:
     own = lens.own_state(metadata, name)
-    chain = () if own is not None else queries.get_fallback_chain(path=dataset.path, branch=name)
+    chain = () if own is not None else queries.get_fallback_chain(path=dataset.path, branch=name, parents=parents)
     found = lens.resolve(metadata, name, chain)
     reads, state = found if found is not None else ("", None)
     head = None if state is None else state.head

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from webapp.catalog.rules.metadata import walk_back
 from webapp.core.numbers import read_count
 
+if TYPE_CHECKING:
+    from webapp.catalog.rules.pointers import Pointer
+
 Snapshot = Mapping[str, Any]
 TOTALS = {"rows": "total-records", "files": "total-data-files", "bytes": "total-files-size"}
+UNDOING = {"append": "delete", "delete": "append"}
+"""What taking a snapshot back does to rows, where that is another thing than the snapshot did."""
 
 
 @dataclass(frozen=True)
@@ -46,31 +51,77 @@ def describe_change(snapshot: Snapshot) -> Change:
     )
 
 
-def list_new_snapshots(snapshots: Sequence[Snapshot], *, before: int | None, after: int | None) -> list[Snapshot]:
-    """Return the snapshots between two heads, newest first; the whole line where `before` is not an ancestor."""
-    return list(takewhile(lambda snapshot: snapshot["snapshot-id"] != before, walk_back(snapshots, after)))
+@dataclass(frozen=True)
+class Way:
+    """What lies between two heads of a table."""
+
+    head: Snapshot | None
+    """The new one; None where the table has no snapshot there."""
+    done: Sequence[Snapshot]
+    """Those that the new head has and the old one has not, newest first."""
+    undone: Sequence[Snapshot] = ()
+    """Those that only the old head has: more than none where a branch was rolled back or went to another line."""
+    is_replaced: bool = False
+    """Whether the two have nothing in common, so that all that the old head held is gone."""
+    lost: Snapshot | None = None
+    """That old head, where the table still has it."""
+
+    @property
+    def operations(self) -> set[str]:
+        """What happened to rows on the way, as Iceberg names it; what is undone the other way round."""
+        done = {_operation(snapshot) for snapshot in self.done}
+        return done | {UNDOING.get(name, name) for name in map(_operation, self.undone)}
+
+    @property
+    def hides_deletes(self) -> bool:
+        """Whether some rows were removed by values, which no summary counts."""
+        return any(_count(snapshot, "added-equality-deletes") for snapshot in self.done)
 
 
-def summarize(snapshots: Sequence[Snapshot], *, before: int | None, after: int | None) -> dict[str, int]:
-    """Return rows, files and bytes at the head, and rows added and deleted on the way to it."""
+def find_way(snapshots: Sequence[Snapshot], *, before: int | None, after: int | None) -> Way:
+    """Return what lies between two heads; nothing is replaced where there was none before."""
     head = next(walk_back(snapshots, after), None)
-    totals = {key: _count(head, name) for key, name in TOTALS.items()}
-    # the records of data files, of which position deletes and deletion vectors take some away
-    totals["rows"] = max(0, totals["rows"] - _count(head, "total-position-deletes"))
-    new = list_new_snapshots(snapshots, before=before, after=after)
-    added = sum(_count(snapshot, "added-records") for snapshot in new)
-    deleted = sum(_count_deleted(snapshot) for snapshot in new)
-    if is_replaced(snapshots, before=before, after=after):
+    done = list(takewhile(lambda snapshot: snapshot["snapshot-id"] != before, walk_back(snapshots, after)))
+    if before is None or after == before or (done and done[-1].get("parent-snapshot-id") == before):
+        return Way(head, done)
+    known = {snapshot["snapshot-id"] for snapshot in done}
+    undone = list(takewhile(lambda snapshot: snapshot["snapshot-id"] not in known, walk_back(snapshots, before)))
+    common = undone[-1].get("parent-snapshot-id") if undone else None
+    if common not in known:
+        return Way(head, done, is_replaced=True, lost=undone[0] if undone else None)
+    own = takewhile(lambda snapshot: snapshot["snapshot-id"] != common, done)
+    return Way(head, list(own), undone)
+
+
+def summarize(way: Way) -> dict[str, int]:
+    """Return rows, files and bytes at the new head, and rows added and deleted on the way to it."""
+    totals = {key: _count(way.head, name) for key, name in TOTALS.items()}
+    totals["rows"] = _count_rows(way.head)
+    added = sum(_count(snapshot, "added-records") for snapshot in way.done) + sum(map(_count_deleted, way.undone))
+    deleted = sum(map(_count_deleted, way.done)) + sum(_count(snapshot, "added-records") for snapshot in way.undone)
+    if way.is_replaced:
         # A replace starts a new line of snapshots: what the old line held is gone, though no snapshot says so.
-        old = next(walk_back(snapshots, before), None)
-        deleted += max(0, _count(old, TOTALS["rows"]) - _count(old, "total-position-deletes"))
+        deleted += _count_rows(way.lost)
     return {**totals, "added": added, "deleted": deleted}
 
 
-def is_replaced(snapshots: Sequence[Snapshot], *, before: int | None, after: int | None) -> bool:
-    """Return whether the new head stands on another line of snapshots than the old one."""
-    new = list_new_snapshots(snapshots, before=before, after=after)
-    return bool(new) and before is not None and new[-1].get("parent-snapshot-id") != before
+def list_changes(before: Pointer, after: Pointer) -> list[str]:
+    """Return what differs between two places of a table besides rows, in words."""
+    pairs = {
+        "schema": (before.schema_id, after.schema_id),
+        "partition spec": (before.spec_id, after.spec_id),
+        "sort order": (before.order_id, after.order_id),
+    }
+    return [name for name, (old, new) in pairs.items() if old != new]
+
+
+def _count_rows(head: Snapshot | None) -> int:
+    # the records of data files, of which position deletes and deletion vectors take some away
+    return max(0, _count(head, TOTALS["rows"]) - _count(head, "total-position-deletes"))
+
+
+def _operation(snapshot: Snapshot) -> str:
+    return str((snapshot.get("summary") or {}).get("operation", "overwrite"))
 
 
 def _count_deleted(snapshot: Snapshot) -> int:

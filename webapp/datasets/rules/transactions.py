@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,19 +28,10 @@ SNAPSHOT, APPEND, UPDATE, DELETE = "SNAPSHOT", "APPEND", "UPDATE", "DELETE"
 TYPE_CHOICES = [
     (SNAPSHOT, "Replaces what was there"),
     (APPEND, "Adds rows only"),
-    (UPDATE, "Adds and rewrites rows, or changes the schema"),
+    (UPDATE, "Adds and rewrites rows, or changes schema, spec, order or properties alone"),
     (DELETE, "Removes rows only"),
 ]
 TYPES = tuple(name for name, _ in TYPE_CHOICES)
-
-OPERATION_TYPES: Mapping[str, str] = {
-    "append": APPEND,
-    "overwrite": UPDATE,
-    "delete": DELETE,
-    "replace": SNAPSHOT,
-    "create": SNAPSHOT,
-}
-"""What a plain client did, as the catalog names it → the type of the implicit transaction."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +73,31 @@ def check_may_open(*, dataset: str, branch: str, standing: Standing) -> None:
         raise Conflict(message, code="transaction_open", transaction=standing.transaction)
 
 
-def type_of_operation(operation: str | None) -> str:
-    """Return the type of the implicit transaction for a catalog commit; a schema change alone is an UPDATE."""
-    return OPERATION_TYPES.get(operation or "", UPDATE)
+def type_of(operations: AbstractSet[str], *, is_replaced: bool) -> str:
+    """Return the type of a transaction by what its snapshots did to rows; one without snapshots is an UPDATE."""
+    if is_replaced:
+        return SNAPSHOT
+    return {frozenset({"append"}): APPEND, frozenset({"delete"}): DELETE}.get(frozenset(operations), UPDATE)
+
+
+def true_type(stated: str, operations: AbstractSet[str], *, is_replaced: bool, keeps_rows: bool) -> str:
+    """Return the type under which a transaction is recorded: what was stated at its start unless its snapshots differ.
+
+    Args:
+        stated: the type it was opened with.
+        operations: what its snapshots did; none where nothing was written.
+        is_replaced: whether it left the line of snapshots that was there.
+        keeps_rows: whether rows of before are still there for certain, so that it replaced nothing.
+
+    """
+    fits = {
+        SNAPSHOT: not keeps_rows,
+        APPEND: not is_replaced and operations == {"append"},
+        UPDATE: True,
+        DELETE: not is_replaced and operations == {"delete"},
+    }
+    is_written = bool(operations) or is_replaced
+    return type_of(operations, is_replaced=is_replaced) if is_written and not fits[stated] else stated
 
 
 def not_before(moment: datetime, earlier: datetime | None) -> datetime:

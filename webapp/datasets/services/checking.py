@@ -11,12 +11,14 @@ from webapp.catalog import services as catalog
 from webapp.catalog.models import Table
 from webapp.catalog.rules import lens
 from webapp.catalog.rules.errors import DamagedTable, NoSuchTable
+from webapp.catalog.rules.pointers import Pointer
 from webapp.catalog.rules.refs import TableRef, table_ref
 from webapp.core.fsck import Finding, Note
 from webapp.datasets import queries
 from webapp.datasets.models import KEPT_PREFIX, Dataset, DatasetBranch, Transaction
+from webapp.datasets.rules import summaries
 from webapp.datasets.rules import transactions as rules
-from webapp.datasets.services.transactions import register_dataset
+from webapp.datasets.services.recording import record_commit, register_dataset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,7 +98,7 @@ def _check_tables() -> Iterator[Finding]:
                 object=ref.path,
                 problem=f"The catalog has the table {ref.table} and no dataset stands for it.",
                 way_out="Record the dataset of the table.",
-                repair=partial(register_dataset, table=ref.table, by=None),
+                repair=partial(_adopt, ref.table),
             )
 
 
@@ -168,6 +170,16 @@ def _check_place(
             problem=f"The table shows snapshot {state.head}, transaction {committed.pk} ended with {committed.snapshot_id}.",
             way_out="Commit to the branch again, or roll it back to the transaction with an Iceberg client.",
         )
+    elif state is not None and Pointer.of(state) != queries.pointer_of(committed):
+        is_open = branch.transaction is not None and branch.transaction.is_open
+        changes = ", ".join(summaries.list_changes(queries.pointer_of(committed), Pointer.of(state)))
+        yield Finding(
+            code="branch_ids_differ",
+            object=about,
+            problem=f"The table shows another {changes} than transaction {committed.pk} ended with.",
+            way_out="Record what the table shows as a transaction of its own, when none is open.",
+            repair=None if is_open else partial(_record, dataset, branch.name),
+        )
 
 
 def _check_staging(state: _State) -> Iterator[Finding]:
@@ -198,5 +210,22 @@ def _check_staging(state: _State) -> Iterator[Finding]:
                 code="branch_unknown",
                 object=f"{dataset.path}@{branch}",
                 problem="The table has this branch and the dataset does not.",
-                way_out="Commit to it with an Iceberg client, which records it, or remove the ref.",
+                way_out="Record what the table shows, or remove the ref.",
+                repair=partial(_record, dataset, branch),
             )
+
+
+def _adopt(table: str) -> None:
+    """Record the dataset of a table, with the branches that the table has."""
+    dataset = register_dataset(table=table, by=None)
+    branches = {branch.name for branch in dataset.branches.all()}
+    for branch in sorted(lens.branches_of(catalog_queries.get_metadata(table=table)) - branches):
+        if not branch.startswith(queries.INTERNAL_PREFIX):
+            _record(dataset, branch)
+
+
+def _record(dataset: Dataset, branch: str) -> None:
+    """Make what the table shows on a branch a transaction of it."""
+    shown = catalog_queries.branch_pointer(table=dataset.table, branch=branch)
+    if shown is not None:
+        record_commit(table=dataset.table, branch=branch, before=None, after=shown, by=None)

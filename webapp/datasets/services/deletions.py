@@ -17,13 +17,15 @@ from django.db import transaction as database
 from webapp.accounts import services as accounts
 from webapp.catalog import queries as catalog_queries
 from webapp.catalog import services as catalog
-from webapp.catalog.rules.pointers import Pointer
+from webapp.catalog.rules import lens
+from webapp.catalog.rules.pointers import Place, Pointer
 from webapp.core import clock, names
 from webapp.core.errors import AppError, Conflict
 from webapp.datasets import queries, signals
 from webapp.datasets.models import Dataset, DatasetBranch, DeletedBranch
 from webapp.datasets.rules import transactions as rules
-from webapp.datasets.services.transactions import abort_transaction, check_name_is_free, lock
+from webapp.datasets.services.recording import check_name_is_free, lock
+from webapp.datasets.services.transactions import abort_transaction
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
@@ -58,7 +60,7 @@ def intend_deletions(*, folders: Iterable[str], branch: str, by: Principal | Non
     found = (
         row
         for folder in folders
-        for row in DatasetBranch.objects.filter(name=branch, dataset__path__istartswith=f"/{folder.strip('/')}/")
+        for row in DatasetBranch.objects.filter(name=branch, dataset__folder=folder.strip("/").lower())
         .select_related("dataset")
         .order_by("dataset_id")
     )
@@ -90,8 +92,8 @@ def carry_out(*, deletion: DeletedBranch, by: Principal | None) -> None:
     if opened is not None:
         abort_transaction(transaction=opened, reason=f"Branch {branch.name} was deleted.", by=by)
         branch.refresh_from_db()
-    is_kept = _keeps_for() > timedelta(0) and not branch.name.startswith(queries.INTERNAL_PREFIX)
-    pointer = catalog.retire_branch(
+    is_kept = _is_kept(branch)
+    place = catalog.retire_branch(
         table=dataset.table, branch=branch.name, kept_as=deletion.kept_as if is_kept else None
     )
     accounts.record_audit(
@@ -100,7 +102,7 @@ def carry_out(*, deletion: DeletedBranch, by: Principal | None) -> None:
         object=f"{dataset.path}@{branch.name}",
         detail={"by": deletion.deleted_by, "restorable": is_kept},
     )
-    _retire(deletion, branch, pointer)
+    _retire(deletion, branch, place)
     if not is_kept:
         deletion.delete()
 
@@ -120,9 +122,11 @@ def restore_branch(*, deletion: DeletedBranch, by: Principal) -> DatasetBranch:
             message = f"Branch {deletion.name} of {dataset.path} is just being deleted: try again."
             raise Conflict(message, code="being_deleted")
         check_name_is_free(dataset, deletion.name)
+        place = _read_place(deletion)
         if deletion.transaction is not None:
             metadata = catalog_queries.get_metadata(table=dataset.table)
-            queries.check_not_expired(dataset, deletion.transaction, metadata)
+            whole = metadata if place is None else lens.bring_back(metadata, place)[0]
+            queries.check_not_expired(dataset, deletion.transaction, whole)
         branch = DatasetBranch.objects.create(
             dataset=dataset,
             name=deletion.name,
@@ -130,36 +134,41 @@ def restore_branch(*, deletion: DeletedBranch, by: Principal) -> DatasetBranch:
             parent=_find_parent(deletion),
             transaction=deletion.transaction,
         )
-        pointer = _read_pointer(deletion)
-        if pointer is not None:
-            catalog.revive_branch(table=dataset.table, branch=branch.name, pointer=pointer, kept_as=deletion.kept_as)
+        if place is not None:
+            pointer = catalog.revive_branch(
+                table=dataset.table, branch=branch.name, place=place, kept_as=deletion.kept_as
+            )
+            _renumber(deletion, place.pointer, pointer)
         deletion.own_transactions.update(dataset_branch=branch, deleted_branch=None)
         deletion.delete()
         accounts.record_audit(by=by, verb="restore_dataset_branch", object=f"{dataset.path}@{branch.name}")
-    return branch
+    return queries.get_branch(dataset, deletion.name)
 
 
-def forget_branch(*, table: str, branch: str, by: Principal | None) -> None:
-    """Drop the pointer of a branch that a client removed from the table.
+def forget_branch(*, table: str, branch: str, place: Place, by: Principal | None) -> None:
+    """Drop the pointer of a branch that a client removed from the table; it can be restored as a deleted one can.
 
-    It can be restored while the table has its snapshot, which nothing keeps: the client's commit says what is referred to.
+    Its snapshot is kept unless the client's own commit removed that as well.
     """
     dataset = Dataset.objects.filter(table=table).first()
     pointer = None if dataset is None else queries.find_branch(dataset, branch)
     if dataset is None or pointer is None or branch == names.MASTER:
         return
-    committed = queries.committed_of(pointer)
-    was = None if committed is None or committed.dataset_branch_id != pointer.pk else queries.pointer_of(committed)
-    _retire(_intend(pointer, by=by), pointer, was)
+    is_kept = _is_kept(pointer)
+    deletion = _intend(pointer, by=by)
+    _retire(deletion, pointer, place)
+    if not is_kept:
+        deletion.delete()
+    elif place.pointer.snapshot_id is not None:
+        catalog.keep_snapshot(table=table, snapshot_id=place.pointer.snapshot_id, kept_as=deletion.kept_as)
 
 
 def sweep_deleted_branches() -> dict[str, int]:
     """Carry out deletions that a crash has cut, and end what nobody has restored in time."""
-    now = clock.now()
-    due = DeletedBranch.objects.filter(branch__isnull=False, deleted_at__lt=now - RESUME_AFTER)
+    due = DeletedBranch.objects.filter(branch__isnull=False, deleted_at__lt=clock.now() - RESUME_AFTER)
     resumed = carry_out_deletions(keys=due.values_list("pk", flat=True))
     ended = 0
-    over = DeletedBranch.objects.filter(branch=None, deleted_at__lt=now - _keeps_for())
+    over = DeletedBranch.objects.filter(branch=None, deleted_at__lt=clock.cautious_now() - _keeps_for())
     for deletion in over.select_related("dataset"):
         try:
             with database.atomic():
@@ -186,12 +195,14 @@ def _intend(branch: DatasetBranch, *, by: Principal | None) -> DeletedBranch:
     return deletion
 
 
-def _retire(deletion: DeletedBranch, branch: DatasetBranch, pointer: Pointer | None) -> None:
+def _retire(deletion: DeletedBranch, branch: DatasetBranch, place: Place | None) -> None:
     """Remove the pointer, and keep what it takes to make it again."""
     deletion.transaction = queries.committed_of(branch)
-    if pointer is not None:
+    if place is not None:
+        pointer = place.pointer
         deletion.snapshot_id, deletion.schema_id = pointer.snapshot_id, pointer.schema_id
         deletion.spec_id, deletion.order_id = pointer.spec_id, pointer.order_id
+        deletion.definitions = dict(place.definitions)
     deletion.branch = None
     deletion.deleted_at = clock.now()
     deletion.save()
@@ -202,15 +213,28 @@ def _retire(deletion: DeletedBranch, branch: DatasetBranch, pointer: Pointer | N
     signals.branch_removed.send(sender=DatasetBranch, dataset=dataset, branch=name)
 
 
-def _read_pointer(deletion: DeletedBranch) -> Pointer | None:
+def _is_kept(branch: DatasetBranch) -> bool:
+    return _keeps_for() > timedelta(0) and not branch.name.startswith(queries.INTERNAL_PREFIX)
+
+
+def _renumber(deletion: DeletedBranch, before: Pointer, after: Pointer) -> None:
+    """Have the branch's transactions name what it stands on by the numbers that this has now."""
+    for field in ("schema_id", "spec_id", "order_id"):
+        old, new = getattr(before, field), getattr(after, field)
+        if old != new:
+            deletion.own_transactions.filter(**{field: old}).update(**{field: new})
+
+
+def _read_place(deletion: DeletedBranch) -> Place | None:
     if deletion.schema_id is None or deletion.spec_id is None or deletion.order_id is None:
         return None
-    return Pointer(
+    pointer = Pointer(
         snapshot_id=deletion.snapshot_id,
         schema_id=deletion.schema_id,
         spec_id=deletion.spec_id,
         order_id=deletion.order_id,
     )
+    return Place(pointer, deletion.definitions)
 
 
 def _find_parent(deletion: DeletedBranch) -> DatasetBranch | None:
