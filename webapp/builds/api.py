@@ -11,13 +11,15 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from webapp.builds import queries, serializers, services
-from webapp.builds.forms import BuildOrder, read_order
+from webapp.builds.forms import BuildOrder, read_file_form, read_order
+from webapp.builds.rules.files import DELIMITERS, TYPES
 from webapp.core import names
 from webapp.core.api import ApiView
 from webapp.core.errors import BadRequest, InvalidInput
 from webapp.core.numbers import read_count
 from webapp.core.openapi import refusals
 from webapp.core.pagination import paginate, read_limit
+from webapp.core.uploads import take_content
 from webapp.datasets import queries as datasets
 from webapp.repositories import queries as repositories
 
@@ -47,7 +49,10 @@ class BuildList(ApiView):
         """List builds, newest first."""
         wanted = {name: request.GET.get(name, "") for name in ("repository", "branch", "state", "by", "target", "q")}
         builds = queries.list_builds(self.principal, **wanted)
-        return Response(paginate(request._request, builds, serializers.shape_build))
+        page = paginate(request._request, builds, lambda build: build)
+        reasons = queries.read_reasons(builds=page["results"])
+        shaped = [serializers.shape_build(build, reason=reasons[build.pk]) for build in page["results"]]
+        return Response({**page, "results": shaped})
 
     @extend_schema(
         operation_id="startBuild",
@@ -93,8 +98,7 @@ class BuildDetail(ApiView):
     @extend_schema(operation_id="getBuild", responses=serializers.BuildDetailSerializer)
     def get(self, _request: Request, build_id: int) -> Response:
         """Return a build with its plan and jobs."""
-        build = queries.get_build(self.principal, build_id)
-        return Response(serializers.shape_build(build, jobs=queries.list_jobs(build)))
+        return Response(_shape_now(build_id, self))
 
 
 class BuildCancel(ApiView):
@@ -120,9 +124,13 @@ class BuildRetry(ApiView):
 
 def answer_build(build_id: int, view: ApiView, *, status: int = 202) -> Response:
     """Answer with a build and where to poll it."""
+    return Response(_shape_now(build_id, view), status=status, headers={"Location": f"/api/v1/builds/{build_id}"})
+
+
+def _shape_now(build_id: int, view: ApiView) -> dict[str, Any]:
     build = queries.get_build(view.principal, build_id)
-    shape = serializers.shape_build(build, jobs=queries.list_jobs(build))
-    return Response(shape, status=status, headers={"Location": f"/api/v1/builds/{build_id}"})
+    reason = queries.read_reasons(builds=[build])[build.pk]
+    return serializers.shape_build(build, jobs=queries.list_jobs(build), reason=reason)
 
 
 class JobDetail(ApiView):
@@ -194,6 +202,19 @@ class DatasetUpload(ApiView):
             BRANCH,
             OpenApiParameter("mode", str, enum=["snapshot", "append"], default="snapshot"),
             OpenApiParameter("transaction", str, description="an open one, to write into"),
+            OpenApiParameter(
+                "delimiter",
+                str,
+                enum=DELIMITERS.values(),
+                description="of a CSV file; default: found in its first line",
+            ),
+            OpenApiParameter("header", bool, default=True, description="whether a CSV file's first line names columns"),
+            OpenApiParameter(
+                "types",
+                str,
+                description='column → type as JSON, such as {"code": "string"}, of any format, where no value loses '
+                f"anything; the others' types are found in the whole file. Types: {', '.join(TYPES)}",
+            ),
         ],
         request={
             "multipart/form-data": {
@@ -214,10 +235,11 @@ class DatasetUpload(ApiView):
             dataset=dataset,
             branch=request.GET.get("branch") or names.MASTER,
             mode=request.GET.get("mode") or "snapshot",
-            content=file.chunks(),
+            content=take_content(file),
             filename=file.name or "",
             by=self.principal,
             into=request.GET.get("transaction") or None,
+            form=read_file_form(request.GET),
         )
         build = services.wait_for_build(build=build, seconds=UPLOAD_SECONDS)
         if not build.is_over:

@@ -17,11 +17,18 @@ class BuildsConfig(AppConfig):
         from webapp.core.queries import register_part
         from webapp.core.stamps import register_stamps
         from webapp.core.sweeps import register_sweep
-        from webapp.datasets.signals import git_chain_requested, transaction_aborted, transaction_committed
-        from webapp.repositories.signals import branch_deleted, commit_created
+        from webapp.datasets.signals import (
+            git_chain_requested,
+            jobspecs_requested,
+            transaction_aborted,
+            transaction_committed,
+        )
+        from webapp.repositories.signals import branch_deleted, commit_created, publication_finished
 
         commit_created.connect(receivers.publish_commit, dispatch_uid="builds.publish_commit")
         branch_deleted.connect(receivers.delete_data, dispatch_uid="builds.delete_data")
+        publication_finished.connect(queue.follow_publication, dispatch_uid="builds.follow_publication")
+        jobspecs_requested.connect(receivers.answer_jobspecs, dispatch_uid="builds.answer_jobspecs")
         git_chain_requested.connect(receivers.answer_git_chain, dispatch_uid="builds.answer_git_chain")
         for closed in (transaction_committed, transaction_aborted):
             closed.connect(queue.follow_closed_transaction, dispatch_uid="builds.follow_closed_transaction")

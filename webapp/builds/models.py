@@ -45,6 +45,11 @@ class PublishedSpec(models.Model):
     def __str__(self) -> str:
         return f"{self.function} on {self.branch}"
 
+    @property
+    def declared_inputs(self) -> frozenset[str]:
+        """The datasets that it reads."""
+        return frozenset(each["path"] for each in self.spec["inputs"])
+
 
 class PublishedOutput(models.Model):
     """One dataset that a JobSpec makes; a branch has one maker for it, over all repositories."""
@@ -56,6 +61,22 @@ class PublishedOutput(models.Model):
     class Meta(TypedModelMeta):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["path", "branch"], name="published_one_maker_per_branch"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.path} on {self.branch}"
+
+
+class PublishedInput(models.Model):
+    """One dataset that a JobSpec reads, as `PublishedSpec.spec` says: here it is looked up who reads a dataset."""
+
+    spec = models.ForeignKey(PublishedSpec, on_delete=models.CASCADE, related_name="inputs")
+    branch = models.CharField(max_length=BRANCH_LENGTH)
+    path = models.CharField(max_length=500)
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["path", "branch", "spec"], name="published_input_once"),
         ]
 
     def __str__(self) -> str:
@@ -83,6 +104,8 @@ class Build(models.Model):
     )
     sha = models.CharField(max_length=40, blank=True)
     """Head of the build branch in the repository when the plan was made."""
+    code_sha = models.CharField(max_length=40, blank=True)
+    """Commit whose JobSpecs count before those of the chain, on a branch that Git does not have; empty: the chain's."""
     title = models.CharField(max_length=250, blank=True)
     state = models.CharField(
         max_length=10,
@@ -92,6 +115,8 @@ class Build(models.Model):
     code = models.CharField(max_length=50, blank=True)
     reason = models.TextField(blank=True)
     """Why it failed or what resolution waits for."""
+    waits_for_branch = models.CharField(max_length=BRANCH_LENGTH, blank=True)
+    """The branch of its chain whose JobSpecs resolution waits for; who publishes them rings the build."""
     notes = models.JSONField(default=list)
     """What the reader of the plan should know: old JobSpecs used because publication failed."""
     plan = models.JSONField(null=True)
@@ -118,6 +143,7 @@ class Build(models.Model):
             models.Index(fields=["state", "turn"], name="build_by_turn"),
             models.Index(fields=["by", "turn"], name="build_last_turn"),
             models.Index(fields=["has_begun", "turn"], name="build_served_turn"),
+            models.Index(fields=["by", "state", "created_at"], name="build_of_user"),
         ]
 
     def __str__(self) -> str:

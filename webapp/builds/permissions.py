@@ -9,7 +9,7 @@ from django.db.models import Q
 from webapp.accounts import permissions as accounts
 from webapp.builds.models import Build
 from webapp.core import names
-from webapp.core.errors import AppError, NotFound, hidden
+from webapp.core.errors import NotFound, find_refusal, hidden
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
@@ -34,32 +34,33 @@ def check_plan(principal: Principal, plan: BuildPlan) -> None:
 
     Rights are those on a dataset's top folder, so each folder is asked for once.
     """
-    reads = {names.folder_of(each.path): each for job in plan.jobs for each in job.inputs}
+    check_plan_inputs(principal, plan)
     writes = {names.folder_of(each.path): each for job in plan.running_jobs for each in job.outputs}
-    for read in reads.values():
-        accounts.check_dataset(principal, read.path, "read", read.branch)
     for written in writes.values():
         accounts.check_dataset(principal, written.path, "write", written.branch)
 
 
-def can_steer(principal: Principal, build: Build) -> bool:
-    """Whether somebody may cancel a build or try it again."""
-    return find_steer_problem(principal, build) == ""
+def check_plan_inputs(principal: Principal, plan: BuildPlan) -> None:
+    """Refuse whoever may not read every input of a plan."""
+    reads = {names.folder_of(each.path): each for job in plan.jobs for each in job.inputs}
+    for read in reads.values():
+        accounts.check_dataset(principal, read.path, "read", read.branch)
+
+
+def find_start_problem(principal: Principal, plan: BuildPlan) -> str:
+    """Return why somebody may not start a plan; empty when they may."""
+    return find_refusal(check_plan, principal, plan)
 
 
 def find_steer_problem(principal: Principal, build: Build) -> str:
     """Return why somebody may not cancel a build or try it again; empty when they may."""
-    try:
-        check_steer(principal, build)
-    except AppError as error:
-        return error.detail
-    return ""
+    return find_refusal(check_steer, principal, build)
 
 
 def check_steer(principal: Principal, build: Build) -> None:
     """Refuse whoever may not write what the build writes."""
     check_read(principal, build)
-    for path in build.targets:
+    for path in {names.folder_of(path): path for path in build.targets}.values():
         accounts.check_dataset(principal, path, "write", build.branch)
 
 

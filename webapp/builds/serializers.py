@@ -275,14 +275,14 @@ class LineageSerializer(serializers.Serializer[Any]):
     cut = serializers.BooleanField(help_text="larger than what is shown")
 
 
-def shape_build(build: Build, *, jobs: Iterable[Job] | None = None) -> dict[str, Any]:
-    """Return a build; its plan and jobs only where they were loaded."""
+def shape_build(build: Build, *, jobs: Iterable[Job] | None = None, reason: str | None = None) -> dict[str, Any]:
+    """Return a build; its plan and jobs only where they were loaded, and what it waits for as it wrote down or is given."""
     shape: dict[str, Any] = {
         "id": build.pk,
         "kind": build.kind,
         "state": build.state,
         "code": build.code or None,
-        "reason": build.reason or None,
+        "reason": (build.reason if reason is None else reason) or None,
         "branch": build.branch,
         "chain": build.chain,
         "targets": build.targets,

@@ -3,7 +3,7 @@
 from django.urls import URLPattern, URLResolver, path
 
 from webapp.builds import api
-from webapp.builds.views import events, pages
+from webapp.builds.views import events, pages, uploads
 
 page_urls: list[URLPattern | URLResolver] = [
     path("builds", pages.list_builds, name="builds"),
@@ -16,7 +16,8 @@ page_urls: list[URLPattern | URLResolver] = [
     path("r/<str:name>/builds", pages.list_repository_builds, name="repository-builds"),
     path("r/<str:name>/jobspecs", pages.list_jobspecs, name="repository-jobspecs"),
     path("datasets/<int:dataset_id>/lineage", pages.show_lineage, name="dataset-lineage"),
-    path("datasets/<int:dataset_id>/upload", pages.upload, name="upload"),
+    path("upload", uploads.send_file, name="upload"),
+    path("upload/<str:draft>", uploads.check_file, name="upload-check"),
     path("events/jobs/<str:job_id>/log", events.job_log, name="events-job-log"),
     path("events/builds/<int:build_id>", events.build, name="events-build"),
 ]

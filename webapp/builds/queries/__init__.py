@@ -10,22 +10,32 @@ from webapp.builds.queries.builds import (
     is_job_over,
     list_builds,
     list_jobs,
+    list_tries,
     log_file,
     read_log,
     read_progress,
 )
 from webapp.builds.queries.chains import default_chain, find_repository
-from webapp.builds.queries.planning import describe_transactions, find_digest, load_specs
+from webapp.builds.queries.planning import (
+    describe_published,
+    describe_transactions,
+    find_digest,
+    find_loaded,
+    list_read,
+)
+from webapp.builds.queries.queue import read_reasons
 from webapp.builds.queries.specs import Lineage, list_jobspecs, read_lineage
 
 __all__ = [
     "Lineage",
     "count_running",
     "default_chain",
+    "describe_published",
     "describe_transactions",
     "dump_plan",
     "find_build",
     "find_digest",
+    "find_loaded",
     "find_repository",
     "find_repository_by_name",
     "get_build",
@@ -34,9 +44,11 @@ __all__ = [
     "list_builds",
     "list_jobs",
     "list_jobspecs",
-    "load_specs",
+    "list_read",
+    "list_tries",
     "log_file",
     "read_lineage",
     "read_log",
     "read_progress",
+    "read_reasons",
 ]

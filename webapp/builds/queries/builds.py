@@ -28,6 +28,18 @@ def find_build(build_id: int) -> Build | None:
     return Build.objects.select_related("repository", "by").filter(pk=build_id).first()
 
 
+def list_tries(*, build: Build) -> set[int]:
+    """Return the ids of all builds that try the same: the first one, and every retry of it or of a retry."""
+    first = build
+    while first.retry_of is not None:
+        first = first.retry_of
+    tries = newest = {first.pk}
+    while newest:
+        newest = set(Build.objects.filter(retry_of__in=newest).values_list("pk", flat=True))
+        tries = tries | newest
+    return tries
+
+
 def find_repository_by_name(name: str) -> Repository | None:
     """Return a repository without asking who wants it."""
     return repositories.find_repository(name)
@@ -89,10 +101,11 @@ def count_running(*, repository: Repository | None = None) -> int:
     return (builds if repository is None else builds.filter(repository=repository)).count()
 
 
-def list_jobs(build: Build) -> list[Job]:
-    """Return the jobs of a build in the order of the plan, inputs and outputs with them."""
+def list_jobs(build: Build, *, after: int = 0, limit: int | None = None) -> list[Job]:
+    """Return the jobs of a build behind a number, in the order of the plan, inputs and outputs with them."""
+    jobs = build.jobs.filter(number__gt=after).order_by("number")[:limit]
     return list(
-        build.jobs.order_by("number").prefetch_related(
+        jobs.prefetch_related(
             Prefetch("inputs", JobInput.objects.select_related("from_job", "transaction").order_by("pk")),
             Prefetch("outputs", JobOutput.objects.select_related("transaction", "dataset").order_by("pk")),
         )
@@ -127,11 +140,12 @@ def read_progress(build_id: int) -> dict[str, Any]:
         )
     ]
     place = queue.read_places(builds=[build]).get(build.pk) if build.state == BuildState.RESOLVING else None
-    body = json.dumps([build.state, build.reason, place, jobs], default=str)
+    reason = queue.read_reasons(builds=[build])[build.pk]
+    body = json.dumps([build.state, reason, place, jobs], default=str)
     return {
         "version": hashlib.sha256(body.encode()).hexdigest()[:16],
         "state": build.state,
-        "reason": build.reason,
+        "reason": reason,
         "is_over": build.is_over,
         "jobs": jobs,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from webapp.accounts.models import Folder
@@ -32,6 +33,12 @@ def find_repository(*, paths: Iterable[str], branch: str) -> Repository | None:
         if owner and (repository := repositories.find_repository(owner)) is not None:
             return repository
     return None
+
+
+def list_with_jobspec(*, paths: Iterable[str], branch: str) -> set[str]:
+    """Return those of these datasets that a JobSpec published on a branch makes."""
+    outputs = PublishedOutput.objects.filter(branch=branch, path__in=list(paths))
+    return set(outputs.values_list("path", flat=True))
 
 
 def find_folder_owner(*, path: str) -> str:
@@ -66,12 +73,23 @@ def find_head_sha(*, repository: Repository, branch: str) -> str:
         return ""
 
 
-def find_unpublished(*, build: Build) -> str:
-    """Return "feature at abc1234" when a head of the chain is not published yet; empty when all are."""
+@dataclass(frozen=True, slots=True)
+class BranchHead:
+    """A branch and its newest commit."""
+
+    branch: str
+    sha: str
+
+    def __str__(self) -> str:
+        return f"{self.branch} at {self.sha[:SHORT_SHA]}"
+
+
+def find_unpublished(*, build: Build) -> BranchHead | None:
+    """Return the first head of the chain that is not published yet; None when all are."""
     for branch, sha, publication in _list_publications(build):
         if publication is None or publication.status == PENDING:
-            return f"{branch} at {sha[:SHORT_SHA]}"
-    return ""
+            return BranchHead(branch, sha)
+    return None
 
 
 def list_notes(*, build: Build) -> list[str]:

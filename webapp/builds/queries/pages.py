@@ -9,17 +9,22 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from webapp.accounts import permissions as accounts
 from webapp.builds import permissions
-from webapp.builds.models import UPLOAD, Build, Job, PublishedSpec
+from webapp.builds.models import UPLOAD, Build, Job
 from webapp.builds.queries import builds as queries
 from webapp.builds.queries import chains, queue, specs
+from webapp.builds.queries.drafts import find_draft_url
+from webapp.builds.queries.totals import JobTotals, read_totals
 from webapp.builds.rules import timeline
 from webapp.builds.rules.log_lines import LogLine
 from webapp.builds.rules.plan import join_words
 from webapp.builds.rules.states import BUILD_SENTENCES, JOB_SENTENCES, BuildState, JobState
 from webapp.builds.rules.timeline import Span, Timeline
-from webapp.builds.rules.values import BuildPlan
 from webapp.core import clock
+from webapp.core.choices import Picker, choose
+from webapp.core.numbered import NumberedPage
+from webapp.core.numbers import read_count
 from webapp.repositories import queries as repositories
 from webapp.repositories.models import Publication, Repository
 
@@ -28,7 +33,10 @@ if TYPE_CHECKING:
 
 LOG_LINES = 2000
 PAGE_SIZE = 30
+JOBS_A_PAGE = 50
+JOBSPECS_A_PAGE = 50
 MAX_SOURCES = 12
+MAX_NAMED_JOBS = 10
 TRIGGERS = {
     "merge": "started by a merge",
     "pull": "started from the pull request",
@@ -154,10 +162,19 @@ class BuildPage:
     fallback_inputs: int
     all_inputs: int
     waits: str
+    reason: str
+    """What it waits for now, or why it ended."""
     problem: str
     problem_job: int | None
     aborted: str
     jobs: tuple[JobRow, ...]
+    """Of one page; graph and time line are of these."""
+    job_count: int
+    number: int
+    """Of the page."""
+    jobs_text: str
+    previous_url: str
+    next_url: str
     sources: tuple[SourceNode, ...]
     hidden_sources: int
     timeline: Timeline | None
@@ -167,25 +184,35 @@ class BuildPage:
     can_cancel: bool
     can_retry: bool
     started: str
+    results: tuple[DatasetLink, ...]
+    """What it was asked for, where it succeeded: whose rows to look at."""
+    reread_url: str
+    """Where the sender of a file that could not be loaded goes on with it."""
+    may_open_pull: bool
+    """Whether it succeeded on a branch that the reader may open a pull request from."""
 
 
-def read_build_page(principal: Principal, build_id: int, *, job: str = "") -> BuildPage:
-    """Return what the page of a build shows; `job` is the number of the job whose log is open."""
+def read_build_page(principal: Principal, build_id: int, *, job: str, page: int | None) -> BuildPage:
+    """Return what the page of a build shows.
+
+    Args:
+        principal: who asks.
+        build_id: the build.
+        job: the number of the job whose log is open.
+        page: of its jobs; without one that of the job asked for, else of the first that failed.
+
+    """
     build = queries.get_build(principal, build_id)
-    jobs = queries.list_jobs(build)
+    total = read_totals(build)
+    part = _choose_page(total, job=job, page=page)
+    jobs = queries.list_jobs(build, after=part.start, limit=JOBS_A_PAGE)
     folder = _common_folder(jobs, build)
     rows = tuple(_describe_job(each, build, folder) for each in jobs)
     sources = _list_sources(jobs, folder)
-    failed = [row for row in rows if row.kind == "bad"]
-    inputs = [each for row in rows for each in row.inputs]
-    written = [
-        output
-        for each in jobs
-        if each.state == JobState.COMPLETED and not each.skipped
-        for output in each.outputs.all()
-    ]
     repository = build.repository.name if build.repository else ""
     problem = permissions.find_steer_problem(principal, build)
+    is_failed_upload = build.kind == UPLOAD and build.state == BuildState.FAILED
+    results = build.targets if build.state == BuildState.COMPLETED else []
     return BuildPage(
         nav="builds",
         repo_bar={"name": repository, "tab": "builds"} if repository else None,
@@ -197,16 +224,22 @@ def read_build_page(principal: Principal, build_id: int, *, job: str = "") -> Bu
         folder=folder,
         is_over=build.is_over,
         chain=tuple(build.chain),
-        counts=_count(rows),
-        rows_written=sum(int(each.summary.get("rows") or 0) for each in written),
-        datasets_written=len(written),
-        fallback_inputs=sum(each.is_fallback for each in inputs),
-        all_inputs=len(inputs),
+        counts=_count(total),
+        rows_written=total.rows_written,
+        datasets_written=total.datasets_written,
+        fallback_inputs=total.fallback_inputs,
+        all_inputs=total.all_inputs,
         waits=explain_waits([build]).get(build.pk, ""),
-        problem=_explain_problem(build, failed),
-        problem_job=failed[0].number if failed else None,
-        aborted=_explain_aborted(rows),
+        reason=queue.read_reasons(builds=[build])[build.pk],
+        problem=_explain_problem(build, total),
+        problem_job=total.first_failed,
+        aborted=_explain_aborted(total),
         jobs=rows,
+        job_count=part.total,
+        number=part.number,
+        jobs_text=part.text,
+        previous_url=part.link_previous(_jobs_url),
+        next_url=part.link_next(_jobs_url),
         sources=tuple(sources[:MAX_SOURCES]),
         hidden_sources=max(0, len(sources) - MAX_SOURCES),
         timeline=_draw_timeline(build, rows),
@@ -216,7 +249,32 @@ def read_build_page(principal: Principal, build_id: int, *, job: str = "") -> Bu
         can_cancel=not problem and not build.is_over and not build.cancel_requested,
         can_retry=not problem and build.state in {BuildState.FAILED, BuildState.ABORTED} and build.kind != UPLOAD,
         started=TRIGGERS.get(build.trigger, "started"),
+        results=tuple(link_dataset(path, build.branch, folder) for path in results),
+        reread_url=find_draft_url(principal, jobs[0]) if is_failed_upload else "",
+        may_open_pull=build.state == BuildState.COMPLETED and _may_open_pull(principal, build),
     )
+
+
+def _may_open_pull(principal: Principal, build: Build) -> bool:
+    repository = build.repository
+    return (
+        repository is not None
+        and build.kind != UPLOAD
+        and build.branch != repository.default_branch
+        and accounts.can_repository(principal, repository.name, "write")
+        and bool(chains.find_head_sha(repository=repository, branch=build.branch))
+    )
+
+
+def _choose_page(total: JobTotals, *, job: str, page: int | None) -> NumberedPage:
+    """Return a page of jobs that there is; numbers count from 1 without a gap, in the order of the plan."""
+    wanted = read_count(job) or total.first_failed or 1
+    page = -(-wanted // JOBS_A_PAGE) if page is None else page
+    return NumberedPage.choose(page, size=JOBS_A_PAGE, total=len(total.states))
+
+
+def _jobs_url(page: int) -> str:
+    return f"?page={page}#jt"
 
 
 def _common_folder(jobs: Sequence[Job], build: Build) -> str:
@@ -337,28 +395,34 @@ def _list_sources(jobs: Sequence[Job], folder: str) -> list[SourceNode]:
     return list(found.values())
 
 
-def _count(rows: Sequence[JobRow]) -> tuple[tuple[str, int, str], ...]:
-    counted = Counter(row.kind for row in rows)
-    return tuple((kind, counted[kind], f"{counted[kind]} {WORDS[kind].lower()}") for kind in ORDER if counted[kind])
+def _count(total: JobTotals) -> tuple[tuple[str, int, str], ...]:
+    counted = Counter("fresh" if skipped else KINDS[state] for _number, state, skipped in total.states)
+    return tuple((kind, counted[kind], f"{counted[kind]:,} {WORDS[kind].lower()}") for kind in ORDER if counted[kind])
 
 
-def _explain_problem(build: Build, failed: Sequence[JobRow]) -> str:
-    if failed:
-        return failed[0].reason
+def _explain_problem(build: Build, total: JobTotals) -> str:
+    if total.first_failed is not None:
+        return build.jobs.values_list("reason", flat=True).get(number=total.first_failed)
     return build.reason if build.state in {BuildState.FAILED, BuildState.ABORTED} else ""
 
 
-def _explain_aborted(rows: Sequence[JobRow]) -> str:
-    aborted = [row.number for row in rows if row.kind == "abort"]
-    going = [row.number for row in rows if row.kind in {"run", "wait"}]
+def _explain_aborted(total: JobTotals) -> str:
+    aborted = total.list_numbers(JobState.ABORTED)
+    going = total.list_numbers(JobState.RUNNING, JobState.ABORT_PENDING, JobState.WAITING, JobState.RUN_PENDING)
     parts = []
     if aborted:
         words = "jobs" if len(aborted) > 1 else "job"
-        parts.append(f"Therefore {words} {join_words(aborted)} {'were' if len(aborted) > 1 else 'was'} aborted.")
+        parts.append(f"Therefore {words} {_name_jobs(aborted)} {'were' if len(aborted) > 1 else 'was'} aborted.")
     if aborted and going:
         words = "Jobs" if len(going) > 1 else "Job"
-        parts.append(f"{words} {join_words(going)} {'do' if len(going) > 1 else 'does'} not need it and go on.")
+        parts.append(f"{words} {_name_jobs(going)} {'do' if len(going) > 1 else 'does'} not need it and go on.")
     return " ".join(parts)
+
+
+def _name_jobs(numbers: Sequence[int]) -> str:
+    """Return the numbers in words, the first of many."""
+    more = len(numbers) - MAX_NAMED_JOBS
+    return join_words([*numbers[:MAX_NAMED_JOBS], f"{more:,} more"] if more > 1 else numbers)
 
 
 def _draw_timeline(build: Build, rows: Sequence[JobRow]) -> Timeline | None:
@@ -477,7 +541,7 @@ def read_builds_page(
     has_next = len(builds) > PAGE_SIZE
     builds = builds[:PAGE_SIZE]
     counts = _count_jobs(builds)
-    waits = explain_waits(builds)
+    waits, reasons = explain_waits(builds), queue.read_reasons(builds=builds)
     visible = Build.objects.filter(permissions.visible_builds(principal))
     if name:
         visible = visible.filter(repository__name=name)
@@ -491,7 +555,7 @@ def read_builds_page(
                 build,
                 build.title or f"Build of {join_words(build.targets[:3])}",
                 counts.get(build.pk, ()),
-                waits.get(build.pk, "" if build.state == BuildState.COMPLETED else build.reason),
+                waits.get(build.pk, "" if build.state == BuildState.COMPLETED else reasons[build.pk]),
             )
             for build in builds
         ),
@@ -526,46 +590,6 @@ def _count_jobs(builds: Sequence[Build]) -> dict[int, tuple[tuple[str, int, str]
     }
 
 
-# --- a new build ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class NewBuildPage:
-    """The form of a new build and, once targets are chosen, its plan."""
-
-    nav: str
-    repo_bar: Mapping[str, str]
-    repository: Repository
-    branch: str
-    branches: tuple[Mapping[str, Any], ...]
-    chain: tuple[str, ...]
-    specs: tuple[PublishedSpec, ...]
-    outputs: tuple[str, ...]
-    targets: frozenset[str]
-    upstream: bool
-    force: bool
-    plan: BuildPlan | None
-    rows: tuple[Mapping[str, Any], ...]
-    notes: tuple[str, ...]
-    problem: str
-    problem_code: str
-    may_build: bool
-
-
-def describe_plan(plan: BuildPlan, folder: str = "/") -> tuple[Mapping[str, Any], ...]:
-    """Return the jobs of a plan as the page draws them."""
-    return tuple(
-        {
-            "job": job,
-            "inputs": [{"input": each, "dataset": link_dataset(each.path, each.branch, folder)} for each in job.inputs],
-            "outputs": [
-                {"output": each, "dataset": link_dataset(each.path, each.branch, folder)} for each in job.outputs
-            ],
-        }
-        for job in plan.jobs
-    )
-
-
 # --- JobSpecs -------------------------------------------------------------------------------------
 
 
@@ -577,55 +601,75 @@ class JobSpecsPage:
     repo_bar: Mapping[str, str]
     repository: Repository
     branch: str
-    branches: tuple[Mapping[str, Any], ...]
+    branches: Picker
     chain: tuple[str, ...]
     specs: tuple[Mapping[str, Any], ...]
+    """Of one page."""
+    q: str
+    total: int
     own: int
+    text: str
+    previous_url: str
+    next_url: str
     publication: Publication | None
     head: str
 
 
-def read_jobspecs_page(*, repository: Repository, branch: str) -> JobSpecsPage:
-    """Return the JobSpecs page; who asks was let into the repository by the view."""
-    found = specs.list_jobspecs(repository=repository, branch=branch)
+def read_jobspecs_page(*, repository: Repository, branch: str, q: str, page: int) -> JobSpecsPage:
+    """Return a page of the JobSpecs with these words in their names; who asks was let in by the view."""
+    seen = specs.search_seen(specs.list_seen(repository=repository, branch=branch), q)
+    part = NumberedPage.choose(page, size=JOBSPECS_A_PAGE, total=len(seen))
+    published = specs.load_seen(seen[part.start : part.end])
+    own_url = urlencode({"branch": branch, **({"q": q} if q else {})})
+
+    def write(number: int) -> str:
+        return f"?{own_url}&page={number}"
+
     head = chains.find_head_sha(repository=repository, branch=branch)
     chain = chains.default_chain(repository=repository, branch=branch)
-    judged = specs.judge(branch_specs=found, chain=chain)
+    judged = specs.judge(branch_specs=published, chain=chain)
     rows = tuple(
         {
             "spec": spec,
             "size": spec.spec.get("size", "small"),
             "description": spec.spec.get("description", ""),
-            "state": judged[spec.spec["outputs"][0]["path"]][0],
-            "word": FRESHNESS[judged[spec.spec["outputs"][0]["path"]][0]][2].lower(),
-            "why": judged[spec.spec["outputs"][0]["path"]][1],
-            "state_kind": STATE_OF_FRESHNESS[judged[spec.spec["outputs"][0]["path"]][0]],
+            **describe_verdict(judged[spec.spec["outputs"][0]["path"]]),
             "is_own": spec.branch == branch,
             "outputs": [link_dataset(each["path"], branch) for each in spec.spec["outputs"]],
             "inputs": [link_dataset(each["path"], branch) for each in spec.spec["inputs"]],
             "checks": sum(len(each.get("checks", ())) for each in spec.spec["outputs"]),
         }
-        for spec in found
+        for spec in published
     )
     return JobSpecsPage(
         nav="repositories",
         repo_bar={"name": repository.name, "tab": "files"},
         repository=repository,
         branch=branch,
-        branches=list_branch_links(repository, f"/r/{repository.name}/jobspecs"),
+        branches=list_branch_links(repository, f"/r/{repository.name}/jobspecs", current=branch),
         chain=chain,
         specs=rows,
-        own=sum(row["is_own"] is True for row in rows),
+        q=q,
+        total=part.total,
+        own=sum(spec.branch == branch for spec in seen),
+        text=part.text,
+        previous_url=part.link_previous(write),
+        next_url=part.link_next(write),
         publication=repositories.get_publication(repository, branch, head) if head else None,
         head=head,
     )
 
 
-def list_branch_links(repository: Repository, url: str, /, **more: str) -> tuple[Mapping[str, Any], ...]:
-    """Return the branches of a repository for the picker."""
-    return tuple(
-        {"name": name, "url": f"{url}?{urlencode({'branch': name, **more})}", "note": ""}
-        for name in repositories.list_branch_names(repository)
+def list_branch_links(repository: Repository, url: str, /, *, current: str = "", q: str = "", **more: str) -> Picker:
+    """Return the first branches of a repository that have a text in their name, for the picker of a page."""
+    choices = choose(repositories.list_branch_names(repository), q=q, current=current)
+    return Picker(
+        branches=tuple(
+            {"name": name, "url": f"{url}?{urlencode({'branch': name, **more})}", "note": ""} for name in choices.names
+        ),
+        others=choices.others,
+        q=q,
+        find_url=f"{url}?{urlencode({'fragment': 'branches', **more})}",
     )
 
 
@@ -663,6 +707,15 @@ STATE_OF_FRESHNESS = {"source": "void", "fresh": "ok", "stale": "stale", "unknow
 """How a state is drawn by the page's own words for states."""
 
 
+def describe_verdict(verdict: specs.Verdict) -> Mapping[str, str]:
+    """Return how pages draw and say whether an output is fresh."""
+    return {
+        "state_kind": STATE_OF_FRESHNESS[verdict.state],
+        "word": FRESHNESS[verdict.state][2].lower(),
+        "why": verdict.why,
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class LineagePage:
     """The graph around a dataset, and whether the dataset itself is fresh."""
@@ -693,6 +746,21 @@ def read_lineage_page(principal: Principal, *, dataset: Any, branch: str) -> Lin
         is_cut=graph.is_cut,
         own=next(node for node in nodes if node["path"] == dataset.path),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class FreshnessPart:
+    """Whether a dataset is fresh, beside it on its page."""
+
+    dataset: Any
+    branch: str
+    own: Mapping[str, Any]
+
+
+def read_freshness_part(*, dataset: Any, branch: str) -> FreshnessPart:
+    """Return the dataset's own node of the lineage, without the graph."""
+    node = specs.read_freshness(dataset=dataset, branch=branch)
+    return FreshnessPart(dataset=dataset, branch=branch, own=_draw_node(node, (), branch, "/"))
 
 
 def _node_id(path: str) -> str:

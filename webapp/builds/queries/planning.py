@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from webapp.builds.models import RUN, UPLOAD, Build, Job, JobInput, PublishedOutput, PublishedSpec
+from django.db.models import Case, Exists, IntegerField, OuterRef, When
+
+from webapp.builds.models import RUN, UPLOAD, Build, Job, JobInput, PublishedInput, PublishedOutput, PublishedSpec
 from webapp.builds.rules import plan as rules
 from webapp.builds.rules.values import (
     BuildPlan,
@@ -21,18 +23,28 @@ from webapp.catalog import queries as catalog
 from webapp.catalog.rules.metadata import comes_from
 from webapp.core.errors import InvalidInput
 from webapp.datasets.models import DatasetBranch, Transaction
-from webapp.datasets.rules.transactions import COMMITTED
+from webapp.datasets.rules.transactions import COMMITTED, SNAPSHOT
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
+    from webapp.repositories.models import Repository
 
 MAX_STEPS = 1000
 """A job that missed more transactions of its input than this is built in full."""
 
 
-def load_specs(*, branches: Collection[str], repository_id: int | None = None) -> tuple[Spec, ...]:
-    """Return the JobSpecs published on these branches."""
-    published = PublishedSpec.objects.filter(branch__in=branches).select_related("repository")
-    if repository_id is not None:
-        published = published.filter(repository_id=repository_id)
-    return tuple(read_spec(row) for row in published)
+def describe_published(*, repository: Repository, branch: str) -> dict[str, dict[str, Any]]:
+    """Return output path → digest and sorted inputs of what a repository has published on a branch."""
+    inputs: dict[int, list[str]] = {}
+    read = PublishedInput.objects.filter(spec__repository=repository, branch=branch).order_by("path")
+    for spec, path in read.values_list("spec_id", "path"):
+        inputs.setdefault(spec, []).append(path)
+    outputs = PublishedOutput.objects.filter(spec__repository=repository, branch=branch).order_by("path")
+    return {
+        path: {"digest": digest, "inputs": inputs.get(spec, [])}
+        for path, spec, digest in outputs.values_list("path", "spec_id", "spec__digest")
+    }
 
 
 def read_spec(row: PublishedSpec) -> Spec:
@@ -84,14 +96,14 @@ def make_plan(*, build: Build) -> BuildPlan:
 def make_versioned_plan(*, build: Build) -> tuple[BuildPlan, Version]:
     """Plan a build, and say what the plan was read from."""
     request = read_request(build)
-    specs, made, makers = _load_specs_above(request.targets, request.chain)
+    specs, made, makers = load_specs_above(request.targets, request.chain)
     involved = rules.list_involved_paths(specs=specs, request=request)
     branches = _list_branches(involved, request.chain)
     plan = rules.make_plan(specs=specs, request=request, datasets=_describe_datasets(branches))
     return plan, Version(request.chain, made, makers, involved, branches)
 
 
-def _load_specs_above(
+def load_specs_above(
     paths: Collection[str], chain: Collection[str]
 ) -> tuple[tuple[Spec, ...], frozenset[str], frozenset[tuple[Any, ...]]]:
     """Return the JobSpecs that make these datasets or anything they are made from, step by step upwards.
@@ -111,6 +123,40 @@ def _load_specs_above(
         specs.update({row.pk: read_spec(row) for row in rows})
         wanted = {path for pk in new if pk in specs for path in specs[pk].paths} - reached
     return tuple(specs[pk] for pk in sorted(specs)), frozenset(reached), frozenset(makers)
+
+
+def list_below(
+    paths: Iterable[str], chain: Sequence[str], *, repository: Repository | None = None, most: int | None = None
+) -> list[str]:
+    """Return what is made from these datasets, over any number of steps, nearest first, and not they themselves.
+
+    Args:
+        paths: where to begin.
+        chain: the branches whose JobSpecs count, as a build on the first of them would use them.
+        repository: whose JobSpecs count; without one, everybody's.
+        most: so many datasets are enough.
+
+    """
+    begin = set(paths)
+    below: dict[str, None] = {}
+    level: Collection[str] = begin
+    while level and (most is None or len(below) < most):
+        readers = _list_readers(level, chain)
+        if repository is not None:
+            readers = readers.filter(spec__repository=repository)
+        # What is known already stands in a level before, or is read twice: it takes no place of the others.
+        new = readers.exclude(path__in=begin | below.keys()).values_list("path", flat=True).distinct().order_by("path")
+        level = list(new if most is None else new[: most - len(below)])
+        below.update(dict.fromkeys(level))
+    return list(below)
+
+
+def _list_readers(paths: Collection[str], chain: Sequence[str]) -> QuerySet[PublishedOutput]:
+    """Return the outputs of JobSpecs that read some of these datasets, but those that an earlier branch makes."""
+    rank = Case(*(When(branch=branch, then=place) for place, branch in enumerate(chain)), output_field=IntegerField())
+    outputs = PublishedOutput.objects.filter(branch__in=chain).alias(rank=rank)
+    earlier = outputs.filter(path=OuterRef("path"), rank__lt=OuterRef("rank"))
+    return outputs.filter(~Exists(earlier), spec__inputs__path__in=paths, spec__inputs__branch__in=chain)
 
 
 def _list_makers(paths: Collection[str], chain: Collection[str]) -> frozenset[tuple[Any, ...]]:
@@ -195,6 +241,11 @@ def describe_transactions(ids: Iterable[str]) -> dict[str, Committed]:
     }
 
 
+def list_read(ids: Collection[str]) -> dict[str, Mapping[str, str]]:
+    """Return for each transaction those that its job read, by the path of the input."""
+    return {pk: made.inputs for pk, made in describe_transactions(ids).items()}
+
+
 def _describe(transaction: Transaction, job: Job | None, read: Mapping[str, Mapping[str, str]]) -> Committed:
     if job is None or job.kind == UPLOAD:
         made_by = f"an upload by {transaction.by}" if job else f"an Iceberg client of {transaction.by}"
@@ -212,6 +263,30 @@ def find_digest(*, transaction: Transaction) -> str:
     """Return the digest of the transform that made a transaction; empty when no transform did."""
     job = Job.objects.filter(pk=transaction.job_id).first() if transaction.job_id else None
     return job.digest if job else ""
+
+
+def find_loaded(*, heads: Mapping[str, Transaction]) -> dict[str, str]:
+    """Return who loaded what some of these show, path → user: nobody's transform made it, or all of what it adds to.
+
+    Args:
+        heads: dataset path → newest committed transaction of a branch; those of other branches do not count.
+
+    """
+    owners = {head.dataset_branch_id: path for path, head in heads.items()}
+    rows = Transaction.objects.filter(dataset_branch__in=owners, state=COMMITTED).order_by("dataset_branch", "-number")
+    written = list(rows.values_list("dataset_branch", "job_id", "type", "by"))
+    uploads = set(
+        Job.objects.filter(pk__in={job for _, job, _, _ in written if job}, kind=UPLOAD).values_list("pk", flat=True)
+    )
+    loaded: dict[str, str] = {}
+    replaced: set[int] = set()
+    for branch, job, type_, by in written:
+        if job and job not in uploads:
+            # A build that replaces all rows leaves nothing of what was loaded before it.
+            replaced.update({branch} if type_ == SNAPSHOT else ())
+        elif branch not in replaced:
+            loaded.setdefault(owners[branch], by)
+    return loaded
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from webapp.accounts import permissions as accounts
-from webapp.builds.models import PublishedSpec
+from webapp.builds.models import PublishedOutput, PublishedSpec
 from webapp.builds.queries import chains, planning
-from webapp.builds.rules import lineage
-from webapp.builds.rules.plan import make_plan
-from webapp.builds.rules.values import Request, Spec
+from webapp.builds.rules import fallback, lineage
+from webapp.builds.rules.plan import plan_alone
+from webapp.builds.rules.values import Spec
 from webapp.core import names
 from webapp.core.errors import AppError
 from webapp.datasets.models import Dataset
@@ -19,6 +19,15 @@ from webapp.repositories.models import Repository
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
+
+
+class Verdict(NamedTuple):
+    """Whether an output is fresh (fresh, stale or unknown) and why."""
+
+    state: str
+    why: str
+    missing: frozenset[str] = frozenset()
+    """Inputs that have no data on the chain: nothing is built before something made them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,30 +58,61 @@ class Lineage:
     is_cut: bool
 
 
-def list_jobspecs(*, repository: Repository, branch: str) -> list[PublishedSpec]:
+class SeenSpec(NamedTuple):
+    """A JobSpec that a branch sees, without what it declares."""
+
+    paths: tuple[str, ...]
+    """Its outputs by name."""
+    id: int
+    branch: str
+    names: str
+    """Its function and outputs, to search in."""
+
+
+def list_seen(*, repository: Repository, branch: str) -> list[SeenSpec]:
     """Return the JobSpecs that a build on a branch would use: its own, then those of the chain for other outputs."""
     chain = chains.default_chain(repository=repository, branch=branch)
-    rows = (
-        PublishedSpec.objects.filter(repository=repository, branch__in=chain)
-        .select_related("repository")
-        .prefetch_related("outputs")
-    )
+    outputs: dict[tuple[str, int, str], list[str]] = {}
+    rows = PublishedOutput.objects.filter(spec__repository=repository, branch__in=chain)
+    for path, found_on, pk, function in rows.values_list("path", "branch", "spec_id", "spec__function"):
+        outputs.setdefault((found_on, pk, function), []).append(path)
     taken: set[str] = set()
-    found: list[PublishedSpec] = []
-    for each in chain:
-        for row in (row for row in rows if row.branch == each):
-            outputs = {output.path for output in row.outputs.all()}
-            if not outputs <= taken:
-                found.append(row)
-        taken |= {output.path for row in rows if row.branch == each for output in row.outputs.all()}
-    return sorted(found, key=lambda row: min(output["path"] for output in row.spec["outputs"]))
+    seen: list[SeenSpec] = []
+    for name in chain:
+        own = {spec: paths for spec, paths in outputs.items() if spec[0] == name}
+        seen += [
+            SeenSpec(tuple(sorted(paths)), pk, name, " ".join((function, *paths)).lower())
+            for (_branch, pk, function), paths in own.items()
+            if not taken.issuperset(paths)
+        ]
+        taken |= {path for paths in own.values() for path in paths}
+    return sorted(seen)
+
+
+def search_seen(seen: Iterable[SeenSpec], q: str) -> list[SeenSpec]:
+    """Return those of these JobSpecs that have all words of a text in their names."""
+    words = q.lower().split()
+    return [spec for spec in seen if all(word in spec.names for word in words)]
+
+
+def load_seen(seen: Iterable[SeenSpec]) -> list[PublishedSpec]:
+    """Return these JobSpecs with what they declare, in their order; one that is replaced meanwhile is left out."""
+    ids = [spec.id for spec in seen]
+    rows = PublishedSpec.objects.select_related("repository").in_bulk(ids)
+    return [rows[pk] for pk in ids if pk in rows]
+
+
+def list_jobspecs(*, repository: Repository, branch: str) -> list[PublishedSpec]:
+    """Return all JobSpecs that a build on a branch would use, by their first output."""
+    return load_seen(list_seen(repository=repository, branch=branch))
 
 
 def read_lineage(principal: Principal, *, dataset: Dataset, branch: str) -> Lineage:
     """Return the graph around a dataset on a branch; datasets that the reader may not see are left out."""
     repository = chains.find_repository(paths=[dataset.path], branch=branch)
     chain = chains.default_chain(repository=repository, branch=branch)
-    specs = planning.load_specs(branches=chain)
+    below = planning.list_below([dataset.path], chain, most=lineage.MAX_NODES)
+    specs, _made, _rows = planning.load_specs_above({dataset.path, *below}, chain)
     graph = lineage.walk(specs=specs, chain=chain, path=dataset.path)
     visible = _filter_visible(principal, graph.depths)
     ids = dict(Dataset.objects.filter(path__in=visible).values_list("path", "pk"))
@@ -85,45 +125,71 @@ def read_lineage(principal: Principal, *, dataset: Dataset, branch: str) -> Line
     return Lineage(path=dataset.path, branch=branch, chain=chain, nodes=nodes, edges=edges, is_cut=graph.is_cut)
 
 
+def read_freshness(*, dataset: Dataset, branch: str) -> LineageNode:
+    """Return whether a dataset is fresh on a branch, from what is above it alone; its page let the reader in."""
+    repository = chains.find_repository(paths=[dataset.path], branch=branch)
+    chain = chains.default_chain(repository=repository, branch=branch)
+    specs, _made, _rows = planning.load_specs_above({dataset.path}, chain)
+    maker = lineage.find_makers(specs=specs, chain=chain).get(dataset.path)
+    return _describe(dataset.path, 0, maker, dataset.pk, _judge(specs, chain, [maker] if maker else []))
+
+
 def _filter_visible(principal: Principal, paths: Iterable[str]) -> set[str]:
     folders = accounts.visible_folders(principal)
     return {path for path in paths if folders is None or names.folder_of(path) in folders}
 
 
-def judge(*, branch_specs: Sequence[PublishedSpec], chain: tuple[str, ...]) -> dict[str, tuple[str, str]]:
-    """Return per output of these JobSpecs whether it is fresh (fresh, stale or unknown) and why."""
-    return _judge(planning.load_specs(branches=chain), chain, [planning.read_spec(row) for row in branch_specs])
+def judge(*, branch_specs: Sequence[PublishedSpec], chain: tuple[str, ...]) -> dict[str, Verdict]:
+    """Return for each output of these JobSpecs whether it is fresh."""
+    makers = [planning.read_spec(row) for row in branch_specs]
+    specs, _made, _rows = planning.load_specs_above({output.path for spec in makers for output in spec.outputs}, chain)
+    return _judge(specs, chain, makers)
 
 
-def _judge(specs: Sequence[Spec], chain: tuple[str, ...], makers: Sequence[Spec]) -> dict[str, tuple[str, str]]:
-    """Return per output whether it is fresh and why; each job alone, so one that cannot be planned hides no other."""
-    paths = {path for spec in makers for path in spec.paths}
-    datasets = planning.load_datasets(paths=paths, branches=chain)
-    judged: dict[str, tuple[str, str]] = {}
+def list_stale(judged: Mapping[str, Verdict], *, branch_specs: Sequence[PublishedSpec]) -> tuple[str, ...]:
+    """Return the stale outputs that one build of them can make, those that others need first.
+
+    What is stale but reads a dataset without data, which none of them makes, is left out.
+    """
+    waiting = [[output["path"] for output in row.spec["outputs"]] for row in branch_specs]
+    waiting = [paths for paths in waiting if judged[paths[0]].state == "stale"]
+    listed: list[str] = []
+    while ready := [paths for paths in waiting if judged[paths[0]].missing <= set(listed)]:
+        waiting = [paths for paths in waiting if paths not in ready]
+        listed += [path for paths in ready for path in paths]
+    return tuple(listed)
+
+
+def _judge(specs: Sequence[Spec], chain: tuple[str, ...], makers: Sequence[Spec]) -> dict[str, Verdict]:
+    """Return for each output whether it is fresh; each job alone, so one that cannot be planned hides no other."""
+    datasets = planning.load_datasets(paths={path for spec in makers for path in spec.paths}, branches=chain)
+    filled = {path for path, state in datasets.items() if fallback.first_existing(chain, state.committed) is not None}
+    alone = plan_alone(specs=specs, chain=chain, makers=makers, datasets=datasets)
+    judged: dict[str, Verdict] = {}
     for spec in makers:
-        target = spec.outputs[0].path
-        try:
-            (job,) = make_plan(specs=specs, request=Request(chain=chain, targets=(target,)), datasets=datasets).jobs
-            verdict = ("fresh" if job.is_fresh else "stale", job.why)
-        except AppError as error:
-            is_early = error.code == "input_missing"
-            verdict = (
-                ("stale", f"Input {error.extra['names'][0]} has no data yet") if is_early else ("unknown", error.detail)
-            )
+        job = alone[spec.id]
+        if not isinstance(job, AppError):
+            verdict = Verdict("fresh" if job.is_fresh else "stale", job.why)
+        elif job.code == "input_missing":
+            missing = frozenset(declared.path for declared in spec.inputs) - filled
+            verdict = Verdict("stale", f"Input {job.extra['names'][0]} has no data yet", missing)
+        else:
+            verdict = Verdict("unknown", job.detail)
         judged.update({output.path: verdict for output in spec.outputs})
     return judged
 
 
 def _describe(
-    path: str, depth: int, maker: Spec | None, dataset_id: int | None, freshness: dict[str, tuple[str, str]]
+    path: str, depth: int, maker: Spec | None, dataset_id: int | None, freshness: Mapping[str, Verdict]
 ) -> LineageNode:
-    state, why = freshness.get(path, ("source", "No transform makes it: it is uploaded or written by a client"))
+    source = Verdict("source", "No transform makes it: it is uploaded or written by a client")
+    verdict = freshness.get(path, source)
     return LineageNode(
         path=path,
         dataset_id=dataset_id,
         depth=depth,
-        state=state,
-        why=why,
+        state=verdict.state,
+        why=verdict.why,
         function=maker.function if maker else "",
         repository=maker.repository if maker else "",
         branch=maker.branch if maker else "",

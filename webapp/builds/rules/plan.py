@@ -14,7 +14,7 @@ from webapp.builds.rules.values import (
     Request,
     Spec,
 )
-from webapp.core.errors import InvalidInput
+from webapp.core.errors import AppError, InvalidInput
 
 SHORT_SHA = 7
 
@@ -81,8 +81,26 @@ def list_involved_paths(*, specs: Iterable[Spec], request: Request) -> frozenset
 
 def make_plan(*, specs: Iterable[Spec], request: Request, datasets: Mapping[str, DatasetState]) -> BuildPlan:
     """Decide jobs, inputs, outputs and freshness, or refuse with a code and the names involved."""
-    specs = tuple(specs)
-    book = SpecBook(specs, request.chain)
+    return _make_plan(SpecBook(specs, request.chain), request, datasets)
+
+
+def plan_alone(
+    *, specs: Iterable[Spec], chain: tuple[str, ...], makers: Iterable[Spec], datasets: Mapping[str, DatasetState]
+) -> dict[int, PlannedJob | AppError]:
+    """Plan each of these JobSpecs as if nothing else were built: its job or why there is none, by the JobSpec's id."""
+    book = SpecBook(specs, chain)
+    alone: dict[int, PlannedJob | AppError] = {}
+    for spec in makers:
+        try:
+            plan = _make_plan(book, Request(chain=chain, targets=(spec.outputs[0].path,)), datasets)
+        except AppError as error:
+            alone[spec.id] = error
+        else:
+            alone[spec.id] = plan.jobs[0]
+    return alone
+
+
+def _make_plan(book: SpecBook, request: Request, datasets: Mapping[str, DatasetState]) -> BuildPlan:
     selected = _select(book, request)
     _check_no_cycle(book, request.targets)
     _check_declared_branches(selected, request.branch)

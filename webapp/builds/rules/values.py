@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+MAX_TARGETS = 200
+"""Datasets that one build may be asked for."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeclaredInput:

@@ -121,6 +121,9 @@ def build_upload_manifest(
         branch=staging,
         build_branch=branch,
         result_path=str(place.result),
+        delimiter=upload.get("delimiter", ""),
+        has_header=upload.get("has_header", True),
+        types=upload.get("types", {}),
     )
 
 

@@ -9,16 +9,18 @@ from webapp.builds.services.builds import (
     retry_build,
     start_build,
 )
-from webapp.builds.services.publication import publish, request_publication
+from webapp.builds.services.publication import publish, request_publication, unpublish
 from webapp.builds.services.running import run_job
 from webapp.builds.services.sweeping import sweep_builds
-from webapp.builds.services.uploads import check_upload, start_upload, wait_for_build
+from webapp.builds.services.uploads import check_upload, keep_draft, load_draft, start_upload, wait_for_build
 
 __all__ = [
     "advance_build",
     "cancel_build",
     "check_upload",
     "end_build",
+    "keep_draft",
+    "load_draft",
     "plan_build",
     "publish",
     "request_publication",
@@ -28,5 +30,6 @@ __all__ = [
     "start_build",
     "start_upload",
     "sweep_builds",
+    "unpublish",
     "wait_for_build",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from django.db import transaction
-from django.db.models import Case, F, When
+from django.db.models import Case, F, QuerySet, When
 
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
@@ -19,8 +19,8 @@ from webapp.builds.queries import queue as waiting
 from webapp.builds.rules import fallback, states
 from webapp.builds.rules.plan import join_words
 from webapp.builds.rules.states import BUILD_ENDS, BuildState, JobState
-from webapp.builds.rules.values import BuildPlan, PlannedJob
-from webapp.builds.services import queue
+from webapp.builds.rules.values import MAX_TARGETS, BuildPlan, PlannedJob
+from webapp.builds.services import publication, queue
 from webapp.core import clock, names
 from webapp.core.errors import AppError, Conflict, InvalidInput, Unavailable
 from webapp.datasets import services as dataset_services
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
     from webapp.repositories.models import Repository
 
-MAX_TARGETS = 200
 PLANS_OUTSIDE = 3
 """So often a plan is made before the atomic block that carries it out; if what it was read from moved each time, it is made inside."""
 
@@ -46,6 +45,7 @@ def start_build(
     upstream: bool = False,
     force: bool = False,
     pins: Mapping[str, str] | None = None,
+    code_sha: str = "",
     title: str = "",
     trigger: str = "user",
     is_trusted: bool = False,
@@ -61,6 +61,7 @@ def start_build(
         upstream: build everything above the targets as well.
         force: run jobs that are fresh, too.
         pins: input path → id of the transaction to read instead of the newest.
+        code_sha: commit whose JobSpecs count before those of the chain; for a branch that Git does not have.
         title: what people call it; the head's subject by default.
         trigger: what started it: user, push, merge, review, demo.
         is_trusted: the caller checked the rights itself, as a merge does.
@@ -70,6 +71,7 @@ def start_build(
         branch=branch, targets=targets, by=by, fallbacks=fallbacks, repository=repository, is_trusted=is_trusted
     )
     build.upstream, build.force, build.pins = upstream, force, dict(pins or {})
+    build.code_sha = code_sha
     build.title, build.trigger = title or build.title, trigger
     _save_new(build, "start_build", by=by)
     return build
@@ -169,11 +171,10 @@ def resolve_build(*, build: Build) -> None:
     if blocker is not None:
         _wait(build, blocker.detail)
         return
-    waits_for = chains.find_unpublished(build=build)
-    if waits_for:
-        _wait(build, f"Waits for the JobSpecs of {waits_for} to be published.")
+    if _waits_for_publication(build):
         return
     try:
+        publication.publish_aside(build=build)
         for is_last in (*(PLANS_OUTSIDE - 1) * (False,), True):
             if _resolve(build, may_plan_inside=is_last):
                 return
@@ -183,8 +184,22 @@ def resolve_build(*, build: Build) -> None:
         end_build(build=build, state=BuildState.FAILED, code=error.code, reason=error.detail)
 
 
-def _wait(build: Build, reason: str) -> None:
-    Build.objects.filter(pk=build.pk, state=BuildState.RESOLVING).exclude(reason=reason).update(reason=reason)
+def _waits_for_publication(build: Build) -> bool:
+    """Whether a head of the chain is not published yet.
+
+    The build says so before it looks again: a publication that ends in between is seen here, or sees the build.
+    """
+    head = chains.find_unpublished(build=build)
+    if head is None:
+        return False
+    _wait(build, f"Waits for the JobSpecs of {head} to be published.", branch=head.branch)
+    return chains.find_unpublished(build=build) == head or _waits_for_publication(build)
+
+
+def _wait(build: Build, reason: str, *, branch: str = "") -> None:
+    """Say what the build waits for; the branch is the one whose publication rings it."""
+    waiting = Build.objects.filter(pk=build.pk, state=BuildState.RESOLVING)
+    waiting.exclude(reason=reason, waits_for_branch=branch).update(reason=reason, waits_for_branch=branch)
 
 
 def _resolve(build: Build, *, may_plan_inside: bool) -> bool:
@@ -243,6 +258,7 @@ def _begin(build: Build, plan: BuildPlan, notes: list[str]) -> None:
     build.refresh_from_db()
     queue.leave_queue(build=build, taken=[row.pk for row in datasets.values()])
     jobs = _create_jobs(build, plan)
+    dataset_services.lock(datasets.values())
     opened = _open_transactions(build, plan, jobs, datasets)
     _create_inputs_and_outputs(plan, jobs, opened)
     for job in jobs.values():
@@ -375,11 +391,16 @@ def abort_transactions(*, reason: str, build_id: int | None = None, job: Job | N
     """Abort what a build, or one of its jobs, still holds open; return how many transactions that were."""
     held = Transaction.objects.filter(state=transaction_rules.OPEN)
     held = held.filter(build_id=build_id) if job is None else held.filter(job_id=job.pk)
+    _lock_datasets(held)
     count = 0
-    for each in held.select_related("dataset").order_by("dataset__path"):
-        dataset_services.abort_transaction(transaction=each, reason=reason[:400], by=None)
+    for opened in held.select_related("dataset").order_by("dataset__path"):
+        dataset_services.abort_transaction(transaction=opened, reason=reason[:400], by=None)
         count += 1
     return count
+
+
+def _lock_datasets(held: QuerySet[Transaction]) -> None:
+    dataset_services.lock([opened.dataset for opened in held.select_related("dataset")])
 
 
 def cancel_build(*, build: Build, by: Principal) -> Build:
@@ -388,7 +409,7 @@ def cancel_build(*, build: Build, by: Principal) -> Build:
     if build.is_over:
         raise Conflict(f"Build {build.pk} is over: it is {build.state}.", code="build_over")
     with transaction.atomic():
-        lock_build(build=build)
+        lock_outputs(build=build)
         Build.objects.filter(pk=build.pk).exclude(state__in=BUILD_ENDS).update(cancel_requested=True)
         reason = f"Cancelled by {by.username}."
         for job in build.jobs.filter(state__in=[JobState.WAITING, JobState.RUN_PENDING]):
@@ -424,6 +445,7 @@ def retry_build(*, build: Build, by: Principal, is_trusted: bool = False) -> Bui
         force=build.force and not build.jobs.exists(),
         forced=forced,
         pins=build.pins,
+        code_sha=build.code_sha,
         repository=build.repository,
         sha=build.sha,
         title=build.title,
@@ -434,7 +456,9 @@ def retry_build(*, build: Build, by: Principal, is_trusted: bool = False) -> Bui
     )
     head = chains.find_head(repository=build.repository, branch=build.branch)
     again.sha = head.sha if head else build.sha
-    _save_new(again, "retry_build", by=by)
+    with transaction.atomic():
+        _save_new(again, "retry_build", by=by)
+        signals.build_retried.send(sender=Build, build=build, again=again)
     return again
 
 
@@ -471,6 +495,15 @@ def lock_build(*, build: Build) -> None:
     list(Build.objects.select_for_update().filter(pk=build.pk).values_list("pk"))
 
 
+def lock_outputs(*, build: Build) -> None:
+    """Lock a build, and then at once the datasets that it writes, where more than one job of it may end.
+
+    Jobs end in the order of their numbers, and two builds may make the same datasets in different ones.
+    """
+    lock_build(build=build)
+    _lock_datasets(Transaction.objects.filter(state=transaction_rules.OPEN, build_id=build.pk))
+
+
 def advance_build(*, build: Build) -> None:
     """Ready the jobs whose inputs are there, abort those whose inputs will not come, end the build after the last."""
     with transaction.atomic():
@@ -504,6 +537,7 @@ def _abort_unreachable(build: Build) -> None:
         )
         if not stuck:
             return
+        lock_outputs(build=build)
         for job in stuck:
             end_job(job=job, state=JobState.ABORTED, reason=_explain_missing_input(job.inputs.all()))
 

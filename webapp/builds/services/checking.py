@@ -31,13 +31,25 @@ def check_publications() -> Iterator[Finding | Note]:
             git = repository.git
         except AppError:
             continue
-        for row in PublishedSpec.objects.filter(repository=repository).order_by("branch", "function"):
+        specs = PublishedSpec.objects.filter(repository=repository).prefetch_related("inputs")
+        for row in specs.order_by("branch", "function"):
+            about = f"{repository.name}:{row.branch} {row.function}"
             if not git.has_commit(row.sha):
                 yield Finding(
                     code="jobspec_without_commit",
-                    object=f"{repository.name}:{row.branch} {row.function}",
+                    object=about,
                     problem=f"Its code is commit {row.sha[:7]}, which Git does not have.",
                     way_out="Bring the repository back from a backup, or commit to the branch again.",
+                )
+            if {(each.path, each.branch) for each in row.inputs.all()} != {
+                (p, row.branch) for p in row.declared_inputs
+            }:
+                yield Finding(
+                    code="jobspec_inputs_differ",
+                    object=about,
+                    problem="What it declares to read is not what lineage and builds downstream look up.",
+                    way_out="Write again what it reads.",
+                    repair=partial(publication.rewrite_inputs, row),
                 )
         yield from _check_heads(repository)
     yield Note(what="JobSpecs", count=PublishedSpec.objects.count())

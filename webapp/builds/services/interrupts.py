@@ -15,20 +15,50 @@ from webapp.builds.services import trees
 from webapp.core.errors import Unavailable
 from webapp.core.folders import remove_folder
 from webapp.core.hosts import find_hosts
+from webapp.core.queries import does_spark_listen
+from webapp.core.spark_folders import renew_spark
 
 logger = logging.getLogger(__name__)
 
 
-def interrupt_session(*, job: Job) -> None:
-    """Open the job's session under its own address, interrupt what runs in it and close it for good."""
-    if job.spark_session:
-        end_session(owner=job.pk, session_id=job.spark_session)
+def interrupt_session(*, job: Job) -> bool:
+    """Open the job's session under its own address, interrupt what runs in it and close it for good; see `end_session`."""
+    return not job.spark_session or end_session(owner=job.pk, session_id=job.spark_session)
 
 
-def end_session(*, owner: str, session_id: str) -> None:
-    """Interrupt what runs in a session whose process is gone, and close it for good."""
+def end_session(*, owner: str, session_id: str) -> bool:
+    """Interrupt what runs in a session whose process is gone, and close it for good.
+
+    A session that does not end in time ends with its server, which starts anew. Return whether it ended by itself.
+    """
     if not settings.SPARK_REMOTE:
-        return
+        return True
+    if not does_spark_listen():
+        logger.warning("No Spark server listens: the session of %s ended with it", owner)
+        return True
+    try:
+        outcome = _interrupt(owner, session_id)
+    except Unavailable as error:
+        trouble = error.detail
+    else:
+        if outcome == 0:
+            return True
+        trouble = f"no end within {profiles.INTERRUPT.wall_s} s" if outcome is None else f"exit code {outcome}"
+    logger.error("Spark session of %s did not end (%s): the server ends and starts anew", owner, trouble)
+    try:
+        renew_spark(why=f"the session of {owner} did not end ({trouble})")
+    except Unavailable as error:
+        logger.exception("The Spark server was not ended: %s", error.detail)
+    return False
+
+
+def _interrupt(owner: str, session_id: str) -> int | None:
+    """Return the exit code of what closes a session; None where it did not end in time.
+
+    Raises:
+        Unavailable: it did not start.
+
+    """
     folder = paths.work_folder(f"interrupt-{owner}", trees.next_number())
     trees.make_open_folder(folder)
     manifest = folder / "manifest.json"
@@ -44,12 +74,11 @@ def end_session(*, owner: str, session_id: str) -> None:
             log_path=folder / "log",
         )
         try:
-            if handle.wait(profiles.INTERRUPT.wall_s) is None:
+            outcome = handle.wait(profiles.INTERRUPT.wall_s)
+            if outcome is None:
                 handle.stop()
+            return outcome
         finally:
             handle.close()
-    except Unavailable as error:
-        # The server drops a session that nobody uses by itself, later.
-        logger.warning("Spark session of %s not interrupted: %s", owner, error.detail)
     finally:
         remove_folder(folder)

@@ -17,14 +17,14 @@ from jobs.protocol import (
     read_message,
     write_message,
 )
-from webapp.builds.models import PublishedOutput, PublishedSpec
+from webapp.builds.models import Build, PublishedInput, PublishedOutput, PublishedSpec
 from webapp.builds.queries.chains import find_folder_owner, find_head_sha
 from webapp.builds.rules import profiles
 from webapp.builds.runner import paths
 from webapp.builds.runner.launcher import OVER_MEMORY, Sandbox, launch
 from webapp.builds.services import trees
 from webapp.core import doorbell, names
-from webapp.core.errors import AppError
+from webapp.core.errors import AppError, InvalidInput
 from webapp.core.folders import remove_folder
 from webapp.core.fork_server import SETUP_FAILED
 from webapp.core.room import wait_for_room
@@ -76,6 +76,33 @@ def publish(*, repository: Repository, branch: str, sha: str) -> None:
             jobspecs=len(result.jobspecs),
             errors=[{"file": each.file, "line": each.line, "message": each.message} for each in errors],
         )
+
+
+def publish_aside(*, build: Build) -> None:
+    """Publish the JobSpecs of the commit that a build names on the build's branch, which Git does not have.
+
+    Where a branch that it falls back to has just these, they are found there, and its own has none.
+
+    Raises:
+        InvalidInput: the commit's modules cannot be imported.
+
+    """
+    repository, branch, sha = build.repository, build.branch, build.code_sha
+    if repository is None or not sha:
+        return
+    published = PublishedSpec.objects.filter(repository=repository, sha=sha)
+    if published.filter(branch__in=build.chain[1:]).exists():
+        unpublish(repository=repository, branch=branch)
+        return
+    if published.filter(branch=branch).exists():
+        return
+    result = import_commit(repository=repository, sha=sha)
+    errors = list(result.errors) or check_result(repository=repository, result=result)
+    if errors:
+        message = f"The JobSpecs of {sha[:7]} cannot be read: {errors[0].file}:{errors[0].line} {errors[0].message}"
+        raise InvalidInput(message, code="publication_failed")
+    with transaction.atomic():
+        replace_specs(repository=repository, branch=branch, sha=sha, jobspecs=result.jobspecs)
 
 
 def unpublish(*, repository: Repository, branch: str) -> None:
@@ -201,6 +228,20 @@ def replace_specs(*, repository: Repository, branch: str, sha: str, jobspecs: It
         PublishedOutput.objects.bulk_create(
             PublishedOutput(spec=row, branch=branch, path=output.path) for output in spec.outputs
         )
+        _write_inputs(row)
+
+
+def rewrite_inputs(row: PublishedSpec) -> None:
+    """Write again which datasets are read, from what the JobSpec declares."""
+    with transaction.atomic():
+        row.inputs.all().delete()
+        _write_inputs(row)
+
+
+def _write_inputs(row: PublishedSpec) -> None:
+    PublishedInput.objects.bulk_create(
+        PublishedInput(spec=row, branch=row.branch, path=path) for path in sorted(row.declared_inputs)
+    )
 
 
 def _read_changed_shas(repository: Repository, branch: str) -> dict[tuple[str, str], str]:

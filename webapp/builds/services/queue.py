@@ -18,6 +18,7 @@ from webapp.builds.rules.turns import next_turn
 from webapp.builds.rules.values import BuildPlan
 from webapp.core import clock, doorbell
 from webapp.datasets.models import Transaction
+from webapp.repositories.models import Publication, Repository
 
 logger = logging.getLogger(__name__)
 RESOLVE_TASK = "webapp.builds.tasks.resolve_build"
@@ -105,6 +106,29 @@ def _ring_heads(branch: str, datasets: Collection[int]) -> None:
         logger.warning("builds that wait for datasets %s of %s not rung: %s", join_words(datasets), branch, error)
         return
     _ring_builds(sorted({build for _turn, build in heads.values()}))
+
+
+def wake_unpublished(*, repository: Repository, branch: str) -> None:
+    """Ring for the builds that wait for the JobSpecs of a branch once the atomic block is committed.
+
+    They are looked up after the commit, as the heads of queues are: a build writes down what it waits for before it
+    looks whether that is there.
+    """
+    transaction.on_commit(partial(_ring_unpublished, repository, branch))
+
+
+def _ring_unpublished(repository: Repository, branch: str) -> None:
+    try:
+        builds = queue.list_unpublished(repository=repository, branch=branch)
+    except DatabaseError as error:
+        logger.warning("builds that wait for the JobSpecs of %s not rung: %s", branch, error)
+        return
+    _ring_builds(builds)
+
+
+def follow_publication(*, publication: Publication, **_: Any) -> None:
+    """The JobSpecs of a branch are published, or cannot be: whoever waits for them is rung."""
+    wake_unpublished(repository=publication.repository, branch=publication.branch)
 
 
 def follow_closed_transaction(*, transaction: Transaction, **_: Any) -> None:

@@ -9,7 +9,7 @@ from django.conf import settings
 from webapp.accounts.models import Folder
 from webapp.catalog import queries as catalog
 from webapp.core.errors import StorageFull
-from webapp.core.room import describe_size, measure_folder
+from webapp.core.room import describe_size
 
 KEPT_S = 10.0
 """So long a size is believed: looking at every file of many tables takes a while."""
@@ -19,9 +19,8 @@ _sizes: dict[str, tuple[float, int]] = {}
 def find_data_room(*, repository: str) -> int | None:
     """Return by how many bytes a repository's datasets may grow; None where nothing limits them.
 
-    Data in an object store is not counted: the store has quotas of its own.
-
     Raises:
+        Unavailable: they lie in an object store that does not answer.
         StorageFull: they hold as much as they may; it names the repository and the way out.
 
     """
@@ -43,6 +42,6 @@ def _measure(repository: str) -> int:
     measured_at, size = _sizes.get(repository, (0.0, 0))
     if not measured_at or time.monotonic() - measured_at > KEPT_S:
         names = Folder.objects.filter(repository=repository).values_list("name", flat=True)
-        size = sum(measure_folder(folder) for name in names for folder in catalog.list_local_folders(namespace=name))
+        size = sum(catalog.measure_namespace(namespace=name) for name in names)
         _sizes[repository] = time.monotonic(), size
     return size

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -24,6 +23,7 @@ from webapp.accounts.rules.principals import JobScope
 from webapp.builds import signals
 from webapp.builds.models import UPLOAD, Build, Job, JobInput
 from webapp.builds.queries import planning
+from webapp.builds.queries.trust import find_group
 from webapp.builds.rules import profiles
 from webapp.builds.rules.states import JobState
 from webapp.builds.runner import manifests, paths
@@ -41,9 +41,9 @@ from webapp.core.failures import FULL
 from webapp.core.folders import remove_folder
 from webapp.core.fork_server import LOST
 from webapp.core.object_store import is_object_location
-from webapp.core.probes import answers_tcp
+from webapp.core.queries import does_spark_listen
 from webapp.core.room import describe_size, wait_for_room
-from webapp.core.spark_folders import find_spark_folder, open_spark_folder, opened_for_spark, remove_spark_folder
+from webapp.core.spark_folders import find_spark_folder, lent_spark, open_spark_folder, remove_spark_folder
 from webapp.datasets import services as dataset_services
 from webapp.datasets.models import Transaction
 from webapp.repositories import queries as repositories
@@ -67,8 +67,6 @@ PATIENCE_S = 60.0
 """So long the end of a job is written again and again while the database is busy."""
 TOKEN_MARGIN = timedelta(minutes=10)
 RESULT_TRACEBACK = 20_000
-SPARK_PORT = 15002
-"""Where a Spark Connect server listens when its address says no port."""
 
 
 class Fenced(Conflict):
@@ -197,6 +195,9 @@ class _Attempt:
             reason = _explain_memory(allowance.total_memory_bytes, self.job.size)
             self._fail(reason, code="memory_limit", exit_code=outcome)
             return
+        if self._is_over_quota_in_store(allowance):
+            self._fail(_explain_quota(allowance.disk_bytes, self.job.size), code="disk_quota", exit_code=OVER_QUOTA)
+            return
         self._finish(manifests.read_result(place=place, code=outcome), outcome, place)
 
     def _allow(self) -> Allowance:
@@ -212,6 +213,17 @@ class _Attempt:
         room = quotas.find_data_room(repository=self.job.repository or (owner.name if owner else ""))
         return allowance if room is None else replace(allowance, disk_bytes=min(room, allowance.disk_bytes))
 
+    def _is_over_quota_in_store(self, allowance: Allowance) -> bool:
+        """Whether it put more into an object store than it may, which is removed then; no keeper sees that."""
+        own = [{"table": target.table, "folder": self._scope.folder} for target in self._list_targets()]
+        if sum(catalog_services.measure_job_objects(**where) for where in own) <= allowance.disk_bytes:
+            return False
+        # Its token first: keys that it has still may write for a while, for the collector to find.
+        account_services.revoke_job_tokens(job_id=self.job.pk)
+        for where in own:
+            catalog_services.remove_job_objects(**where)
+        return True
+
     # --- start ------------------------------------------------------------------------------------
 
     def _check_parts(self) -> None:
@@ -222,8 +234,7 @@ class _Attempt:
         if not settings.SPARK_REMOTE:
             message = "There is no Spark engine here: Spark transforms need Java 17 or 21, or SPARK_REMOTE."
             raise InvalidInput(message, code="no_spark")
-        address = urlsplit(settings.SPARK_REMOTE)
-        if not answers_tcp(address.hostname or "localhost", address.port or SPARK_PORT):
+        if not does_spark_listen():
             message = "The Spark engine is starting or away; the job begins when it answers."
             raise Unavailable(message, code="spark_down")
 
@@ -240,8 +251,6 @@ class _Attempt:
         if self.job.profile == "spark":
             self._begin_spark_session()
         shared = self._spark_folders()
-        for folder in shared:
-            open_spark_folder(folder)
         previous = planning.find_previous_build(job=self.job)
         manifest = manifests.build_job_manifest(
             job=self.job,
@@ -284,7 +293,10 @@ class _Attempt:
         own = self._open_own_folders()
         with_spark = self.job.profile == "spark"
         if with_spark:
-            self.opened.enter_context(opened_for_spark(own))
+            group = find_group(repository=self.job.repository, branch=self.build.branch)
+            self.opened.enter_context(lent_spark(group=group, folders=own))
+            for folder in self._spark_folders():
+                open_spark_folder(folder)
         return launch(
             entrypoint,
             place.manifest,
@@ -453,7 +465,8 @@ class _Attempt:
         if not self.job.spark_session:
             return
         self._say("interrupting the Spark session")
-        interrupts.interrupt_session(job=self.job)
+        if not interrupts.interrupt_session(job=self.job):
+            self._say("the Spark session did not end: the Spark server was told to end and to start anew")
 
     def _read_progress(self, place: Place) -> None:
         progress = manifests.read_progress(place=place)
@@ -578,7 +591,7 @@ class _Attempt:
 
         def act() -> bool:
             with transaction.atomic():
-                builds.lock_build(build=self.build)
+                builds.lock_outputs(build=self.build)
                 ended = builds.end_job(job=self.job, state=state, reason=reason, error=error, attempt=self.job.attempt)
                 if ended:
                     builds.advance_build(build=self.build)
@@ -629,7 +642,7 @@ class _Attempt:
         self.log.write(text, is_runner=True)
 
     def _end(self, reason: str, code: int) -> None:
-        uploads.forget_staged_file(job=self.job)
+        uploads.forget_staged_file(job=self.job, is_loaded=code == 0)
         self.log.end(reason, code)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from datetime import timedelta
-from math import inf
 
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef
@@ -20,18 +20,13 @@ from webapp.builds.services.running import LEASE, MAX_LOST, PAUSE
 from webapp.core import clock, doorbell
 from webapp.core.errors import AppError
 from webapp.core.stamps import Stamp
+from webapp.core.sweeps import HELD_UP_S, RING_AGAIN, Turns
 from webapp.datasets import services as datasets
 from webapp.datasets.models import Transaction
 from webapp.datasets.rules.transactions import OPEN
 from webapp.repositories.models import PENDING, Publication
 
-RING_AGAIN = timedelta(seconds=10)
-LATE_S = 10.0
-"""A turn that comes so long after the one before was held up, and so were the workers: they renew their leases first."""
-_turn: dict[str, float] = {}
-"""When this loop began its last turn."""
-HELD_UP_S = 2.0
-"""A database that lets nobody write for so long is busy."""
+turns = Turns()
 MOVING = (JobState.RUN_PENDING, JobState.RUNNING, JobState.ABORT_PENDING)
 KEEP_UPLOADS = timedelta(days=1)
 STAMPS = (
@@ -39,20 +34,15 @@ STAMPS = (
     Stamp(lambda: Job.objects.filter(state=JobState.RUN_PENDING), "due_at", PAUSE),
     Stamp(lambda: Job.objects.filter(state__in=[JobState.RUNNING, JobState.ABORT_PENDING]), "lease_until", LEASE),
     Stamp(lambda: Build.objects.filter(state=BuildState.RESOLVING), "rung_at"),
-    Stamp(lambda: Publication.objects.filter(status=PENDING), "created_at"),
+    Stamp(lambda: Publication.objects.filter(status=PENDING), "rung_at"),
 )
 """What this sweep waits for."""
-_publications_rung: dict[int, float] = {}
-"""When this loop last rang for a publication, whose row does not say; one loop runs per installation."""
 
 
 def sweep_builds() -> dict[str, int]:
     """Do all of it once; return how often each thing was needed."""
-    began = time.monotonic()
-    held_up = began - _turn.get("began", began) > LATE_S
-    _turn["began"] = began
     return {
-        "jobs taken over": 0 if held_up else take_over_lost_jobs(),
+        "jobs taken over": take_over_lost_jobs() if turns.begin() else 0,
         "jobs rung again": ring_waiting_jobs(),
         "builds rung again": ring_resolving_builds(),
         "builds advanced": advance_running_builds(),
@@ -63,7 +53,7 @@ def sweep_builds() -> dict[str, int]:
 
 def sweep_folders() -> dict[str, int]:
     """Remove files that nothing needs any more."""
-    old = (clock.now() - KEEP_UPLOADS).timestamp()
+    old = (clock.cautious_now() - KEEP_UPLOADS).timestamp()
     return {
         "old trees removed": trees.sweep_trees(),
         "records of sealed files removed": seals.sweep_seals(),
@@ -80,7 +70,7 @@ def take_over_lost_jobs() -> int:
     for job in late:
         asked = time.monotonic()
         with transaction.atomic():
-            builds.lock_build(build=job.build)
+            builds.lock_outputs(build=job.build)
             if time.monotonic() - asked > HELD_UP_S:
                 # So were the workers, who could not renew their leases: they are given until the next turn.
                 break
@@ -175,22 +165,14 @@ def abort_orphaned_transactions() -> int:
 
 def ring_pending_publications() -> int:
     """Ring again for commits whose JobSpecs were not published."""
-    late = clock.now() - RING_AGAIN
-    due = Publication.objects.filter(status=PENDING, created_at__lt=late).select_related("repository")
-    room = doorbell.count_room("quick")
+    now = clock.now()
+    late = Publication.objects.filter(status=PENDING, rung_at__lt=now - RING_AGAIN).order_by("rung_at")
+    due = list(late.select_related("repository")[: doorbell.count_room("quick")])
+    Publication.objects.filter(pk__in=[pending.pk for pending in due]).update(rung_at=now)
     count = 0
-    for each in due:
-        if count >= room:
-            break
-        now = time.monotonic()
-        if now - _publications_rung.get(each.pk, -inf) < RING_AGAIN.total_seconds():
-            continue
-        _publications_rung[each.pk] = now
-        with transaction.atomic():
-            try:
-                publication.request_or_drop(publication=each)
-            except AppError:
-                # The repository is damaged; readiness says so, and the other ones go on.
-                continue
-        count += 1
+    for pending in due:
+        # Where the repository is damaged readiness says so, and the other ones go on.
+        with suppress(AppError), transaction.atomic():
+            publication.request_or_drop(publication=pending)
+            count += 1
     return count

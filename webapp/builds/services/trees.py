@@ -47,7 +47,7 @@ def export(*, repository: Repository, sha: str) -> Path:
 def sweep_trees() -> int:
     """Remove exported commits that nobody has used for a while; return how many."""
     removed = 0
-    limit = (clock.now() - KEEP).timestamp()
+    limit = (clock.cautious_now() - KEEP).timestamp()
     for folder in paths.trees_folder().glob("*/*"):
         if folder.stat().st_mtime < limit:
             remove_folder(folder)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from django.db import transaction
 
 from webapp.accounts import permissions
+from webapp.accounts.services import record_audit
 from webapp.builds.models import UPLOAD, Build, Job, JobOutput
-from webapp.builds.queries import chains
+from webapp.builds.queries import chains, drafts
+from webapp.builds.rules.files import FileForm
 from webapp.builds.rules.states import BuildState, JobState
 from webapp.builds.runner import paths
 from webapp.builds.services import queue
@@ -21,6 +23,7 @@ from webapp.builds.services.builds import record_build_act
 from webapp.builds.services.quotas import find_data_room
 from webapp.core import clock, ids, names
 from webapp.core.errors import Conflict, InvalidInput, StorageFull
+from webapp.core.folders import remove_folder
 from webapp.core.room import check_room
 from webapp.datasets import queries as datasets
 from webapp.datasets import services as dataset_services
@@ -42,6 +45,7 @@ FORMATS: dict[str, Format] = {
 }
 MODES = {"snapshot": rules.SNAPSHOT, "append": rules.APPEND}
 LOOK_SECONDS = 0.1
+MOST_DRAFTS = 3
 
 
 def start_upload(
@@ -49,10 +53,12 @@ def start_upload(
     dataset: Dataset,
     branch: str,
     mode: str,
-    content: Iterable[bytes],
+    content: Iterable[bytes] | Path,
     filename: str,
     by: Principal,
     into: str | None = None,
+    form: FileForm | None = None,
+    draft: str = "",
 ) -> Build:
     """Stage a file and start the job that reads it into a dataset.
 
@@ -60,18 +66,24 @@ def start_upload(
         dataset: where it goes.
         branch: on which branch; ignored when it goes into an open transaction.
         mode: snapshot replaces what is there, append adds to it.
-        content: the bytes, chunk by chunk.
+        content: the bytes, chunk by chunk, or a file of the uploads folder that holds them.
         filename: its name says the format: .csv, .json, .jsonl, .parquet.
         by: who uploads.
         into: id of an open transaction to write into, which stays open.
+        form: how the file is read; found in the file by default.
+        draft: the kept file that it is, which goes when it is loaded.
 
     """
     check_room()
     if mode not in MODES:
         raise InvalidInput(f"An upload's mode is snapshot or append, not {mode!r}.", errors={"mode": ["Unknown mode."]})
     file_format = find_format(filename)
+    form = form or FileForm()
+    form.check()
+    form.check_format(file_format)
     target = _find_open(dataset, into) if into else None
     branch = target.branch_name if target else names.check_branch_name(branch)
+    datasets.get_fallback_chain(path=dataset.path, branch=branch)
     permissions.check_dataset(by, dataset.path, "write", branch)
     _check_quota(dataset.path, branch)
     job_id = ids.new_id()
@@ -88,6 +100,8 @@ def start_upload(
             by=by,
             job_id=job_id,
             target=target,
+            form=form,
+            draft=draft,
         )
         undo.pop_all()
     return build
@@ -108,26 +122,30 @@ def find_format(filename: str) -> Format:
     return FORMATS[suffix]
 
 
-def stage_file(*, content: Iterable[bytes], name: str) -> Path:
-    """Write chunks to the uploads folder, never holding more than one; refuse an empty file."""
+def stage_file(*, content: Iterable[bytes] | Path, name: str) -> Path:
+    """Link a file, or write chunks, never holding more than one, to the uploads folder; refuse an empty file."""
     folder = paths.uploads_folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     staged = folder / name
-    written = 0
-    try:
-        with staged.open("xb") as file:
-            for chunk in content:
-                file.write(chunk)
-                written += len(chunk)
-    except BaseException:
-        # The disk is full, or the client went away in the middle.
-        staged.unlink(missing_ok=True)
-        raise
-    if not written:
+    if isinstance(content, Path):
+        staged.hardlink_to(content)  # a copy would take the room of a large file once more
+    else:
+        _write_chunks(staged, content)
+    if not staged.stat().st_size:
         staged.unlink()
         raise InvalidInput("The file is empty.", code="empty_file", errors={"file": ["The file is empty."]})
     staged.chmod(0o644)
     return staged
+
+
+def _write_chunks(staged: Path, chunks: Iterable[bytes]) -> None:
+    try:
+        with staged.open("xb") as file:
+            file.writelines(chunks)
+    except BaseException:
+        # The disk is full, or the client went away in the middle.
+        staged.unlink(missing_ok=True)
+        raise
 
 
 def _find_open(dataset: Dataset, into: str) -> Transaction:
@@ -150,6 +168,8 @@ def _create_upload(
     by: Principal,
     job_id: str,
     target: Transaction | None,
+    form: FileForm,
+    draft: str,
 ) -> Build:
     repository = chains.find_repository(paths=[dataset.path], branch=branch)
     chain = chains.default_chain(repository=repository, branch=branch)
@@ -183,6 +203,8 @@ def _create_upload(
             "format": file_format,
             "mode": mode,
             "transaction": target.pk if target else None,
+            "draft": draft,
+            **asdict(form),
         },
     )
     opened = target or dataset_services.open_transaction(
@@ -199,6 +221,41 @@ def _create_upload(
     record_build_act(build, "upload", by=by)
     queue.ring_job(job)
     return build
+
+
+def keep_draft(*, content: Iterable[bytes] | Path, filename: str, by: Principal) -> str:
+    """Keep a file until its sender has said how it is loaded, for a day; return the token to go on with.
+
+    Of each person the newest few are kept: who sends and never loads fills no disk.
+    """
+    check_room()
+    file_format = find_format(filename)
+    own = f"draft-{by.user_id}-"
+    name = f"{own}{ids.new_id()}{Path(filename).suffix.lower()}"
+    stage_file(content=content, name=name)
+    record_audit(by=by, verb="send_file", object=filename)
+    older = sorted(paths.uploads_folder().glob(f"{own}*"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in older[MOST_DRAFTS:]:
+        path.unlink(missing_ok=True)
+    return drafts.sign_draft(file=name, name=filename, file_format=file_format, by=by)
+
+
+def load_draft(*, draft: drafts.Draft, path: str, branch: str, mode: str, form: FileForm, by: Principal) -> Build:
+    """Start the job that reads a kept file into a dataset, which is made if it is not there yet."""
+    names.check_branch_name(branch)
+    form.check()
+    with transaction.atomic():  # what is refused makes no dataset
+        dataset = datasets.find_dataset(path) or dataset_services.create_dataset(path=path, by=by)
+        return start_upload(
+            dataset=dataset,
+            branch=branch,
+            mode=mode,
+            content=draft.path,
+            filename=draft.name,
+            by=by,
+            form=form,
+            draft=draft.path.name,
+        )
 
 
 def wait_for_build(*, build: Build, seconds: float) -> Build:
@@ -218,19 +275,22 @@ def check_upload(*, build: Build) -> None:
     error = job.error or {}
     if error.get("code") == StorageFull.default_code:
         raise StorageFull(job.reason, build=build.pk)
+    code, reason = error.get("code") or "upload_failed", job.reason or build.reason
     raise InvalidInput(
-        job.reason or build.reason,
-        code=error.get("code") or "upload_failed",
-        errors={"file": [job.reason or build.reason]},
+        reason,
+        code=code,
+        errors={"types" if code == "type" else "file": [reason]},
         build=build.pk,
         line=error.get("line") or None,
     )
 
 
-def forget_staged_file(*, job: Job) -> None:
-    """Remove the file of an upload that is over."""
+def forget_staged_file(*, job: Job, is_loaded: bool) -> None:
+    """Remove the file of an upload that is over; what a page sent and could not be loaded stays, to be read otherwise."""
     if job.upload:
         Path(job.upload["file"]).unlink(missing_ok=True)
+    if job.upload and job.upload.get("draft") and is_loaded:
+        (paths.uploads_folder() / job.upload["draft"]).unlink(missing_ok=True)
 
 
 def sweep_staged_files(*, older_than: float) -> int:
@@ -241,7 +301,12 @@ def sweep_staged_files(*, older_than: float) -> int:
     needed = {job.upload["file"] for job in Job.objects.filter(kind=UPLOAD, finished_at=None) if job.upload}
     removed = 0
     for file in folder.iterdir():
-        if str(file) not in needed and file.stat().st_mtime < older_than:
-            shutil.rmtree(file) if file.is_dir() else file.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # its upload has just ended
+            if str(file) in needed or file.lstat().st_mtime >= older_than:
+                continue
+            if file.is_dir():
+                remove_folder(file)
+            else:
+                file.unlink()
             removed += 1
     return removed

@@ -18,6 +18,7 @@ from webapp.builds.runner.logs import LogReader
 from webapp.core.errors import AppError, NotFound, PermissionDenied, Unauthenticated
 from webapp.core.numbers import read_count
 from webapp.core.problems import problem_response
+from webapp.core.web import shares
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
@@ -83,6 +84,7 @@ async def _authorise(request: HttpRequest, get: Callable[[Principal], Any]) -> A
     principal: Principal | None = getattr(request, "principal", None)
     if principal is None:
         raise Unauthenticated("Sign in to follow this.")
+    request.scope[shares.UNTIL_SENT].enter_context(shares.streams.taking(principal.username))  # type: ignore[attr-defined]
     return await _in_thread(get, principal)
 
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from http import HTTPStatus
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
 
-from django.conf import settings
 from django.contrib import messages
-from django.http import FileResponse, HttpRequest, HttpResponse
+from django.http import FileResponse, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from webapp.builds import queries, services
+from webapp.builds.queries import new
 from webapp.builds.queries import pages as contexts
-from webapp.builds.queries.new import read_new_build_page
+from webapp.builds.queries.new import NewBuild
 from webapp.core import names, pages
-from webapp.core.errors import AppError, NotFound, Unauthenticated
-from webapp.core.web.limits import takes_body
+from webapp.core.errors import NotFound, Unauthenticated
 from webapp.datasets import queries as datasets
 from webapp.repositories import queries as repositories
 
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
 FILTERS = ("repository", "branch", "state", "by", "q")
 FRAGMENTS = {"live", "log"}
-UPLOAD_SECONDS = 25
 
 
 def who(request: HttpRequest) -> Principal:
@@ -69,7 +66,8 @@ def _read_page(request: HttpRequest) -> int:
 @require_GET
 def show_build(request: HttpRequest, build_id: int) -> HttpResponse:
     """One build: state, plan, jobs, time line, log."""
-    page = contexts.read_build_page(who(request), build_id, job=request.GET.get("job", ""))
+    number = _read_page(request) if "page" in request.GET else None
+    page = contexts.read_build_page(who(request), build_id, job=request.GET.get("job", ""), page=number)
     fragment = request.GET.get("fragment", "")
     return pages.render(request, "builds/build.html", page, fragment=fragment if fragment in FRAGMENTS else None)
 
@@ -77,28 +75,53 @@ def show_build(request: HttpRequest, build_id: int) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def new_build(request: HttpRequest) -> HttpResponse:
     """Choose targets, look at the plan, start."""
-    data = request.POST if request.method == "POST" else request.GET
-    targets = tuple(dict.fromkeys(each for each in data.getlist("target") if each))
-    page = read_new_build_page(
-        who(request),
-        repository=data.get("repository", ""),
-        branch=data.get("branch", ""),
-        targets=targets,
-        upstream=bool(data.get("upstream")),
-        force=bool(data.get("force")),
+    is_sent = request.method == "POST"
+    fields = request.POST if is_sent else request.GET
+    order = NewBuild(
+        repository=fields.get("repository", ""),
+        branch=fields.get("branch", ""),
+        targets=_read_targets(fields) if is_sent or "chosen" in fields or "target" in fields else None,
+        upstream=bool(fields.get("upstream")),
+        downstream=bool(fields.get("downstream")),
+        force=bool(fields.get("force")),
+        q=fields.get("q", "").strip(),
     )
-    if request.method == "GET" or page.problem:
-        status = HTTPStatus.UNPROCESSABLE_ENTITY if request.method == "POST" else HTTPStatus.OK
-        return pages.render(request, "builds/build-new.html", page, fragment="plan", status=status)
+    if not is_sent and pages.wants_fragment(request):
+        return _show_new_build_part(request, order)
+    page = new.read_new_build_page(who(request), order)
+    planned = page.planned
+    if not is_sent or planned.plan is None or planned.refusal:
+        status = HTTPStatus.UNPROCESSABLE_ENTITY if is_sent else HTTPStatus.OK
+        return pages.render(request, "builds/build-new.html", page, status=status)
     build = services.start_build(
         branch=page.branch,
-        targets=targets,
+        targets=planned.plan.targets,
         repository=page.repository,
-        upstream=page.upstream,
-        force=page.force,
+        upstream=order.upstream,
+        force=order.force,
         by=who(request),
     )
     return redirect("build", build.pk)
+
+
+def _show_new_build_part(request: HttpRequest, order: NewBuild) -> HttpResponse:
+    """Answer with what changed of the page: the datasets or branches that were searched for, else the plan."""
+    part = request.GET.get("fragment", "plan")
+    if part == "branches":
+        links = new.list_branches(who(request), order, q=request.GET.get("find", "").strip())
+        return pages.render(request, "components/branch_options.html", links)
+    if part == "targets":
+        chosen = new.read_targets(who(request), order)
+        return pages.render(request, "builds/build-new.html", {"chosen": chosen}, fragment="targets")
+    return pages.render(request, "builds/build-new.html", new.read_plan_fragment(who(request), order), fragment="plan")
+
+
+def _read_targets(fields: QueryDict) -> tuple[str, ...] | None:
+    """Return the ticked datasets; None to have what is stale ticked."""
+    pick = fields.get("pick")
+    if pick == "stale":
+        return None
+    return () if pick == "none" else tuple(dict.fromkeys(path for path in fields.getlist("target") if path))
 
 
 @require_POST
@@ -145,7 +168,13 @@ def list_jobspecs(request: HttpRequest, name: str) -> HttpResponse:
     """The JobSpecs that a branch sees; `?fragment=sidebar` is the short list beside the files."""
     repository = repositories.get_repository(who(request), name)
     branch = names.check_branch_name(request.GET.get("branch") or repository.default_branch)
-    page = contexts.read_jobspecs_page(repository=repository, branch=branch)
+    if request.GET.get("fragment") == "branches":
+        q = request.GET.get("find", "").strip()
+        links = contexts.list_branch_links(repository, f"/r/{repository.name}/jobspecs", q=q)
+        return pages.render(request, "components/branch_options.html", links)
+    page = contexts.read_jobspecs_page(
+        repository=repository, branch=branch, q=request.GET.get("q", "").strip(), page=_read_page(request)
+    )
     if request.GET.get("fragment") == "sidebar":
         return pages.render(request, "builds/_sidebar_jobspecs.html", page)
     return pages.render(request, "builds/repository-jobspecs.html", page)
@@ -156,39 +185,8 @@ def show_lineage(request: HttpRequest, dataset_id: int) -> HttpResponse:
     """What a dataset is made from and what is made from it: a fragment of the dataset's page."""
     dataset = datasets.get_dataset(who(request), dataset_id)
     branch = names.check_branch_name(request.GET.get("branch") or names.MASTER)
+    if request.GET.get("fragment") == "freshness":
+        part = contexts.read_freshness_part(dataset=dataset, branch=branch)
+        return pages.render(request, "builds/_freshness.html", part)
     page = contexts.read_lineage_page(who(request), dataset=dataset, branch=branch)
-    template = "builds/_freshness.html" if request.GET.get("fragment") == "freshness" else "builds/_lineage.html"
-    return pages.render(request, template, page)
-
-
-@require_POST
-@takes_body(settings.TRIBUTARY_UPLOAD_BYTES)
-def upload(request: HttpRequest, dataset_id: int) -> HttpResponse:
-    """Load a file into a dataset from its page; the build shows what becomes of it."""
-    principal = who(request)
-    dataset = datasets.get_dataset(principal, dataset_id)
-    branch = request.POST.get("branch") or names.MASTER
-    back = f"/d{dataset.path}?{urlencode({'branch': branch})}"
-    file = request.FILES.get("file")
-    if file is None:
-        messages.error(request, "Choose a file to upload.")
-        return redirect(back)
-    try:
-        build = services.start_upload(
-            dataset=dataset,
-            branch=branch,
-            mode=request.POST.get("mode") or "snapshot",
-            content=file.chunks(),
-            filename=file.name or "",
-            by=principal,
-            into=request.POST.get("transaction") or None,
-        )
-        build = services.wait_for_build(build=build, seconds=UPLOAD_SECONDS)
-        if not build.is_over:
-            return redirect("build", build.pk)
-        services.check_upload(build=build)
-    except AppError as error:
-        messages.error(request, error.detail)
-        return redirect(back)
-    messages.success(request, f"{file.name} is loaded into {dataset.path} on {branch}.")
-    return redirect(back)
+    return pages.render(request, "builds/_lineage.html", page)

@@ -1,0 +1,114 @@
+"""Files that were sent and wait for their sender to say how and where they are loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from django.core import signing
+from django.urls import reverse
+
+from webapp.builds.runner import paths
+from webapp.catalog.storage.reader import TableReader
+from webapp.core.errors import NotFound
+from webapp.core.readers import ReadFailed
+
+if TYPE_CHECKING:
+    from webapp.accounts.rules.principals import Principal
+    from webapp.builds.models import Job
+    from webapp.builds.rules.files import FileForm
+
+SALT = "webapp.builds.drafts"
+KEPT_SECONDS = 24 * 3600
+"""As long as the sweep leaves staged files alone."""
+GONE = "This file is not here any more: it was loaded, or its day is over. Choose it again."
+SHOWN_ROWS = 12
+MOST_ANSWER_BYTES = 4 * 1024 * 1024
+SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A file in the uploads folder that nothing has been done with yet."""
+
+    token: str
+    path: Path
+    name: str
+    """What its sender calls it."""
+    format: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The beginning of a file, as the sandbox reads it."""
+
+    columns: Sequence[tuple[str, str]] = ()
+    """Names and types."""
+    rows: Sequence[Sequence[str | None]] = ()
+    delimiter: str = ""
+    problem: str = ""
+    """Why there is none."""
+
+
+def sign_draft(*, file: str, name: str, file_format: str, by: Principal) -> str:
+    """Return the token by which the sender of a file, and nobody else, goes on with it."""
+    return signing.dumps({"file": file, "name": name, "format": file_format, "user": by.user_id}, salt=SALT)
+
+
+def get_draft(principal: Principal, token: str) -> Draft:
+    """Return the file that somebody sent.
+
+    Raises:
+        NotFound: it is another's, or not there any more.
+
+    """
+    try:
+        draft: dict[str, Any] = signing.loads(token, salt=SALT, max_age=KEPT_SECONDS)
+    except signing.BadSignature as error:
+        raise NotFound(GONE) from error
+    path = paths.uploads_folder() / draft["file"]
+    if draft["user"] != principal.user_id or not path.exists():
+        raise NotFound(GONE)
+    return Draft(token, path, draft["name"], draft["format"], path.stat().st_size)
+
+
+def find_draft_url(principal: Principal, job: Job) -> str:
+    """Return where the sender of a file that could not be loaded says how else it is read; empty where nothing is left."""
+    upload = job.upload or {}
+    file = upload.get("draft")
+    if not file or job.build.by_id != principal.user_id or not (paths.uploads_folder() / file).exists():
+        return ""
+    token = sign_draft(file=file, name=job.file, file_format=upload["format"], by=principal)
+    output = job.outputs.all()[0]
+    wanted = {
+        "dataset": output.path,
+        "branch": job.build.branch,
+        "mode": upload["mode"],
+        "delimiter": upload["delimiter"],
+        "header": int(upload["has_header"]),
+        **{f"type.{column}": kind for column, kind in upload["types"].items()},
+    }
+    return f"{reverse('upload-check', args=[token])}?{urlencode(wanted)}"
+
+
+def read_sample(draft: Draft, form: FileForm) -> Sample:
+    """Return the beginning of a file; it is read in the sandbox, nothing of it is decoded here."""
+    try:
+        with TableReader(draft.path.parent.as_uri(), seconds=SECONDS, most_answer_bytes=MOST_ANSWER_BYTES) as reader:
+            answer = reader.ask(
+                ask="sample",
+                location=draft.path.as_uri(),
+                format=draft.format,
+                shown=SHOWN_ROWS,
+                delimiter=form.delimiter,
+                has_header=form.has_header,
+            )
+    except ReadFailed as error:
+        return Sample(problem=f"The file cannot be looked at: {error}.")
+    if "problem" in answer:
+        return Sample(problem=str(answer["problem"]))
+    return Sample([(str(name), str(kind)) for name, kind in answer["columns"]], answer["rows"], answer["delimiter"])
