@@ -11,7 +11,7 @@ class PullsConfig(AppConfig):
 
     def ready(self) -> None:
         """Connect the receivers, the sweeps and the checks."""
-        from webapp.builds.signals import build_finished
+        from webapp.builds.signals import build_finished, build_retried
         from webapp.core.fsck import register_check
         from webapp.core.stamps import register_stamps
         from webapp.core.sweeps import register_sweep
@@ -24,6 +24,7 @@ class PullsConfig(AppConfig):
         signals.publication_finished.connect(receivers.follow_publication, dispatch_uid="pulls.follow_publication")
         transaction_committed.connect(receivers.follow_transaction, dispatch_uid="pulls.follow_transaction")
         build_finished.connect(receivers.follow_build, dispatch_uid="pulls.follow_build")
+        build_retried.connect(receivers.follow_retry, dispatch_uid="pulls.follow_retry")
         changes_requested.connect(receivers.answer_changes, dispatch_uid="pulls.answer_changes")
         row_urls_requested.connect(receivers.answer_row_urls, dispatch_uid="pulls.answer_row_urls")
         register_stamps(*comparisons.STAMPS, merging.STAMP)

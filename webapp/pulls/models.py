@@ -46,6 +46,11 @@ class PullRequest(models.Model):
                 name="pull_one_open_per_branches",
             ),
         ]
+        indexes: ClassVar = [
+            models.Index(fields=["state", "-updated_at", "-id"], name="pull_by_state"),
+            models.Index(fields=["repository", "state", "-updated_at", "-id"], name="pull_of_repository"),
+            models.Index(fields=["author", "state", "-updated_at"], name="pull_of_author"),
+        ]
         ordering: ClassVar = ["-created_at"]
 
     def __str__(self) -> str:
@@ -91,12 +96,20 @@ class PullDataset(models.Model):
     dataset = models.ForeignKey("datasets.Dataset", null=True, on_delete=models.CASCADE, related_name="+")
     """None until the first build makes the dataset."""
     change = models.CharField(max_length=10, choices=states.CHANGE_CHOICES)
+    compared = models.CharField(max_length=10, choices=states.COMPARED_CHOICES, default=states.THIS_BRANCH)
+    """Which of its named comparisons is the one that every page shows unless another is asked for."""
     before = models.ForeignKey("datasets.Transaction", null=True, on_delete=models.SET_NULL, related_name="+")
     after = models.ForeignKey("datasets.Transaction", null=True, on_delete=models.SET_NULL, related_name="+")
     comparison = models.ForeignKey(Comparison, null=True, on_delete=models.SET_NULL, related_name="+")
     reason = models.CharField(max_length=400, blank=True)
     """Why it is not compared, where it is not."""
+    lands_reason = models.TextField(blank=True)
+    """Why merging does not bring its rows to the target; empty where it does, by rebuilding them."""
+    rule_changes = models.JSONField(default=list)
+    """How the branch changes the dataset's review rules, in words."""
     schema_status = models.CharField(max_length=12, default=states.NOT_COMPARED)
+    has_jobspec = models.BooleanField(default=True)
+    """Whether a JobSpec of the source's head makes it, so that there is something to build."""
     current = models.BooleanField(default=False)
     """Whether the branch's data was made by the branch's published code."""
 
@@ -106,6 +119,27 @@ class PullDataset(models.Model):
 
     def __str__(self) -> str:
         return f"{self.pull_id}: {self.path}"
+
+    @property
+    def lands(self) -> bool:
+        """Whether merging brings what it shows to the target."""
+        return not self.lands_reason
+
+
+class NamedComparison(models.Model):
+    """One of the comparisons of a dataset of a pull request; each answers another question."""
+
+    row = models.ForeignKey(PullDataset, on_delete=models.CASCADE, related_name="comparisons")
+    name = models.CharField(max_length=10, choices=states.NAMED_CHOICES)
+    before = models.ForeignKey("datasets.Transaction", null=True, on_delete=models.SET_NULL, related_name="+")
+    after = models.ForeignKey("datasets.Transaction", null=True, on_delete=models.SET_NULL, related_name="+")
+    comparison = models.ForeignKey(Comparison, null=True, on_delete=models.SET_NULL, related_name="+")
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [models.UniqueConstraint(fields=["row", "name"], name="comparison_named_once")]
+
+    def __str__(self) -> str:
+        return f"{self.row_id}: {self.name}"
 
 
 class Review(models.Model):
@@ -143,6 +177,7 @@ class Comment(models.Model):
     created_at = models.DateTimeField(default=clock.now)
 
     class Meta(TypedModelMeta):
+        indexes: ClassVar = [models.Index(fields=["-created_at"], name="comment_newest")]
         ordering: ClassVar = ["created_at", "id"]
 
     def __str__(self) -> str:
@@ -176,6 +211,7 @@ class TimelineEvent(models.Model):
     at = models.DateTimeField(default=clock.now)
 
     class Meta(TypedModelMeta):
+        indexes: ClassVar = [models.Index(fields=["-at"], name="event_newest")]
         ordering: ClassVar = ["at", "id"]
 
     def __str__(self) -> str:
@@ -197,6 +233,8 @@ class Merge(models.Model):
     """The blocking reasons that were passed over."""
     state = models.CharField(max_length=10, choices=states.MERGE_CHOICES, default=states.PREPARED)
     source_sha = models.CharField(max_length=40)
+    target = models.CharField(max_length=200)
+    """The branch that it was asked for; the pull request may name another one by the time that it is taken on."""
     target_sha = models.CharField(max_length=40)
     merge_commit = models.CharField(max_length=40)
     targets = models.JSONField(default=list)

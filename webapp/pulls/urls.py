@@ -19,6 +19,7 @@ page_urls: list[URLPattern] = [
     path("r/<str:repo>/pulls/new", pull.new_pull, name="pull-new"),
     path(_PAGE, pull.show_conversation, name="pull"),
     path(f"{_PAGE}/merge-box", pull.show_merge_box, name="pull-merge-box"),
+    path(f"{_PAGE}/news", pull.show_news, name="pull-news"),
     path(f"{_PAGE}/commits", pull.show_commits, name="pull-commits"),
     path(f"{_PAGE}/code", pull.show_code, name="pull-code"),
     path(f"{_PAGE}/schema", data.show_schema, name="pull-schema"),

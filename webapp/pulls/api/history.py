@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from django.http import StreamingHttpResponse
     from rest_framework.request import Request
 
+    from jobs.protocol import ExportFormat
     from webapp.datasets.models import Dataset
     from webapp.pulls.models import Comparison
     from webapp.pulls.queries.changelogs import Range
@@ -66,6 +67,8 @@ def read_keys(request: Request) -> list[str] | None:
     return keys
 
 
+REFUSED = (409, 410, 422, 429)
+"""With what a look at a dataset's history may be refused: an end that is no state of it, one that is gone, bad input, a crowd."""
 CHANGELOG = [
     OpenApiParameter("branch", str, description="default: master"),
     OpenApiParameter("keys", str, description="identifier columns, separated by commas; without them net changes"),
@@ -107,7 +110,7 @@ class DatasetCompare(CompareEndpoint):
     @extend_schema(
         operation_id="compareDataset",
         parameters=[*ENDS, *FILTERS],
-        responses={200: DatasetComparisonSerializer, **refusals(409, 410, 422, 429)},
+        responses={200: DatasetComparisonSerializer, **refusals(*REFUSED)},
     )
     def get(self, request: Request, dataset_id: int) -> Response:
         """Compare any two branches or transactions: schema, one page of rows, and what lies between.
@@ -123,7 +126,7 @@ class DatasetCompare(CompareEndpoint):
         operation_id="compareDatasetAgain",
         parameters=ENDS,
         request=None,
-        responses={202: DatasetComparisonSerializer, **refusals(410, 429)},
+        responses={202: DatasetComparisonSerializer, **refusals(*REFUSED)},
     )
     def post(self, request: Request, dataset_id: int) -> Response:
         """Run a failed or cancelled comparison again."""
@@ -160,7 +163,7 @@ def _shape_end(end: ends.End) -> dict[str, Any]:
 class DatasetCompareExport(CompareEndpoint):
     """What both exports share."""
 
-    kind = "csv"
+    kind: ExportFormat = "csv"
 
     def get(self, request: Request, dataset_id: int) -> StreamingHttpResponse:
         """Return the whole diff as a file."""
@@ -172,12 +175,12 @@ class DatasetCompareExport(CompareEndpoint):
         )
 
 
-@describe_export("exportDatasetCompare", kind="csv", parameters=ENDS)
+@describe_export("exportDatasetCompare", kind="csv", parameters=ENDS, refused=REFUSED)
 class DatasetCompareCsv(DatasetCompareExport):
     """GET `/datasets/{id}/compare/rows.csv`."""
 
 
-@describe_export("exportDatasetCompare", kind="parquet", parameters=ENDS)
+@describe_export("exportDatasetCompare", kind="parquet", parameters=ENDS, refused=REFUSED)
 class DatasetCompareParquet(DatasetCompareExport):
     """GET `/datasets/{id}/compare/rows.parquet`."""
 
@@ -190,7 +193,7 @@ class DatasetCompareStatistics(CompareEndpoint):
     @extend_schema(
         operation_id="getDatasetCompareStatistics",
         parameters=[*ENDS, SCOPE],
-        responses={200: described.StatisticsSerializer, **refusals(409, 410, 422, 429)},
+        responses={200: described.StatisticsSerializer, **refusals(*REFUSED)},
     )
     def get(self, request: Request, dataset_id: int) -> Response:
         """Return both sides' statistics per column."""
@@ -207,7 +210,7 @@ class DatasetCompareCancel(CompareEndpoint):
         operation_id="cancelDatasetCompare",
         parameters=ENDS,
         request=None,
-        responses={202: described.RowsSerializer, **refusals(410, 429)},
+        responses={202: described.RowsSerializer, **refusals(*REFUSED)},
     )
     def post(self, request: Request, dataset_id: int) -> Response:
         """Stop a comparison that is queued or running; whoever may write the dataset may."""
@@ -224,7 +227,7 @@ class DatasetChangelog(ApiView):
     @extend_schema(
         operation_id="getDatasetChangelog",
         parameters=CHANGELOG,
-        responses={200: ChangelogSerializer, **refusals(409, 410, 422, 429)},
+        responses={200: ChangelogSerializer, **refusals(*REFUSED)},
     )
     def get(self, request: Request, dataset_id: int) -> Response:
         """Return one page of the changelog of a range, with the rows that transforms get.
@@ -277,7 +280,7 @@ class DatasetBlame(ApiView):
     @extend_schema(
         operation_id="getDatasetBlame",
         parameters=BLAME,
-        responses={200: BlameSerializer, **refusals(409, 410, 422, 429)},
+        responses={200: BlameSerializer, **refusals(*REFUSED)},
     )
     def get(self, request: Request, dataset_id: int) -> Response:
         """Return the transactions that changed one row, newest first, each with its job, its commit and both images.
@@ -296,7 +299,7 @@ class DatasetBlame(ApiView):
         operation_id="getDatasetBlameAgain",
         parameters=BLAME,
         request=None,
-        responses={202: BlameSerializer, **refusals(410, 429)},
+        responses={202: BlameSerializer, **refusals(*REFUSED)},
     )
     def post(self, request: Request, dataset_id: int) -> Response:
         """Look again after a failure."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.http import StreamingHttpResponse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -19,11 +19,25 @@ from webapp.core.pagination import paginate
 from webapp.pulls import serializers, services
 from webapp.pulls.api.rows import FILTERS, SCOPE, describe_export, export, find_folder, shape_rows, shape_statistics
 from webapp.pulls.diffs.schema import diff_artifact
+from webapp.pulls.queries import named
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.rules import states
 from webapp.pulls.serializers import described
 from webapp.repositories import queries as repositories
 from webapp.repositories.serializers import CommitSerializer, FileDiffSerializer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from jobs.protocol import ExportFormat
+
+COMPARED = OpenApiParameter(
+    "compared",
+    str,
+    enum=named.NAMES,
+    description="base: this branch, with what it started from; inputs: with what the base's code makes of the same "
+    "inputs; master: with the target now; since: what the target did since; default: inputs where it is built, else base",
+)
 
 
 class PullEndpoint(ApiView):
@@ -143,11 +157,16 @@ class PullFiles(PullEndpoint):
 class PullDatasets(PullEndpoint):
     """GET `…/datasets`."""
 
-    @extend_schema(operation_id="listPullDatasets", responses=described.PullDatasetSerializer(many=True))
+    @extend_schema(
+        operation_id="listPullDatasets",
+        parameters=[COMPARED],
+        responses=described.PullDatasetSerializer(many=True),
+    )
     def get(self, request: Request, repo: str, number: int) -> Response:
-        """List the datasets that it changes or affects."""
-        rows_ = self.find(repo, number).datasets.select_related("comparison")
-        return Response(paginate(request._request, rows_, serializers.shape_dataset))
+        """List the datasets that it changes or affects, each with its default comparison or the one that is asked for."""
+        rows_ = queries.list_dataset_rows(self.principal, self.find(repo, number))
+        shape = partial(serializers.shape_dataset, name=request.GET.get("compared", ""))
+        return Response(paginate(request._request, rows_, shape))
 
 
 class PullChecks(PullEndpoint):
@@ -177,15 +196,18 @@ class PullDatasetEndpoint(PullEndpoint):
         """The dataset of the pull request.
 
         Raises:
-            NotFound: it has no such dataset.
+            NotFound: it has no such dataset, or none that one may see.
 
         """
-        row = (
-            self.find(repo, number).datasets.select_related("comparison", "pull").filter(dataset_id=dataset_id).first()
-        )
+        rows_ = queries.list_dataset_rows(self.principal, self.find(repo, number))
+        row = rows_.filter(dataset_id=dataset_id).first()
         if row is None:
             raise NotFound(f"Pull request #{number} of {repo} has no dataset {dataset_id}.")
         return row
+
+    def find_shown(self, row: Any) -> Any:
+        """The comparison that is asked for, or the default one."""
+        return named.find_shown(row, self.request.GET.get("compared", ""))
 
     def note(self, verb: str, row: Any) -> None:
         """Count a read of the dataset's rows."""
@@ -195,13 +217,14 @@ class PullDatasetEndpoint(PullEndpoint):
 class PullSchema(PullDatasetEndpoint):
     """GET `…/datasets/{id}/schema`."""
 
-    @extend_schema(operation_id="getPullSchema", responses=described.SchemaDiffSerializer)
+    @extend_schema(operation_id="getPullSchema", parameters=[COMPARED], responses=described.PullSchemaDiffSerializer)
     def get(self, request: Request, repo: str, number: int, dataset_id: int) -> Response:  # noqa: ARG002 - DRF's signature
         """Return what changed in the schema."""
         row = self.find_row(repo, number, dataset_id)
-        if row.comparison is None:
-            raise NotFound(f"{row.path} is not compared: {row.reason}", code="not_compared")
-        return Response(diff_artifact(row.comparison.schema).as_json())
+        shown = self.find_shown(row)
+        if shown.comparison is None:
+            raise NotFound(f"{row.path} is not compared: {shown.reason}", code="not_compared")
+        return Response({"compared": shown.name, **diff_artifact(shown.comparison.schema).as_json()})
 
 
 class PullRows(PullDatasetEndpoint):
@@ -209,35 +232,42 @@ class PullRows(PullDatasetEndpoint):
 
     @extend_schema(
         operation_id="getPullRows",
-        parameters=FILTERS,
-        responses={200: described.RowsSerializer, **refusals(409, 410, 422)},
+        parameters=[*FILTERS, COMPARED],
+        responses={200: described.PullRowsSerializer, **refusals(409, 410, 422)},
     )
     def get(self, request: Request, repo: str, number: int, dataset_id: int) -> Response:
         """Return one page of the row diff from its stored artifact."""
         row = self.find_row(repo, number, dataset_id)
         self.note("read_rows", row)
-        return Response(shape_rows(request, row.comparison, reason=row.reason))
+        shown = self.find_shown(row)
+
+        def find_both(numbers: Iterable[int]) -> set[int]:
+            return named.find_both(row, shown, numbers)
+
+        shaped = shape_rows(request, shown.comparison, reason=shown.reason, find_both=find_both)
+        return Response({"compared": shown.name, **shaped})
 
 
 class PullRowsExport(PullDatasetEndpoint):
     """What both exports share."""
 
-    kind = "csv"
+    kind: ExportFormat = "csv"
 
     def get(self, request: Request, repo: str, number: int, dataset_id: int) -> StreamingHttpResponse:  # noqa: ARG002
         """Return the whole diff as a file."""
         row = self.find_row(repo, number, dataset_id)
-        folder = find_folder(row.comparison, path=row.path, reason=row.reason)
+        shown = self.find_shown(row)
+        folder = find_folder(shown.comparison, path=row.path, reason=shown.reason)
         self.note("export_rows", row)
-        return export(folder, kind=self.kind, name=f"{repo}-{number}-{dataset_id}")
+        return export(folder, kind=self.kind, name=f"{repo}-{number}-{dataset_id}-{shown.name}")
 
 
-@describe_export("exportPullRows", kind="csv")
+@describe_export("exportPullRows", kind="csv", parameters=[COMPARED])
 class PullRowsCsv(PullRowsExport):
     """GET `…/rows.csv`."""
 
 
-@describe_export("exportPullRows", kind="parquet")
+@describe_export("exportPullRows", kind="parquet", parameters=[COMPARED])
 class PullRowsParquet(PullRowsExport):
     """GET `…/rows.parquet`."""
 
@@ -249,15 +279,16 @@ class PullStatistics(PullDatasetEndpoint):
 
     @extend_schema(
         operation_id="getPullStatistics",
-        parameters=[SCOPE],
-        responses={200: described.StatisticsSerializer, **refusals(410)},
+        parameters=[SCOPE, COMPARED],
+        responses={200: described.PullStatisticsSerializer, **refusals(410)},
     )
     def get(self, request: Request, repo: str, number: int, dataset_id: int) -> Response:
         """Return both sides' statistics per column."""
         row = self.find_row(repo, number, dataset_id)
-        statistics = shape_statistics(request, find_folder(row.comparison, path=row.path, reason=row.reason))
+        shown = self.find_shown(row)
+        statistics = shape_statistics(request, find_folder(shown.comparison, path=row.path, reason=shown.reason))
         self.note("read_statistics", row)
-        return Response(statistics)
+        return Response({"compared": shown.name, **statistics})
 
 
 class PullComments(PullEndpoint):

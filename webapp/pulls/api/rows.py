@@ -11,21 +11,28 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema
 from webapp.core.errors import AppError, BadRequest, NotFound
 from webapp.core.numbers import read_count
 from webapp.core.openapi import refusals
-from webapp.pulls.diffs import rows, statistics
+from webapp.pulls.diffs import exports, rows, statistics
 from webapp.pulls.queries.artifacts import artifact_folder, first_rows_folder
 from webapp.pulls.rules import states
 from webapp.pulls.serializers import shape_comparison
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from rest_framework.request import Request
 
+    from jobs.protocol import ExportFormat
+
+SEARCH = (
+    "conditions that all hold, with commas, spaces or `and` between them: a column, one of `= != < <= > >= ~` (`~`: its text "
+    "holds the value, in small or capital letters) and a value; `column in (a, b)`; `column is null`; `column is not null`; "
+    "or a value alone, for any part of the key. Either end's value may fit. What is not understood is a 400 that says where"
+)
 FILTERS = [
     OpenApiParameter("change", str, description="inserted, deleted, updated, separated by commas; default: all"),
     OpenApiParameter("column", str, description="rows in which this column differs"),
-    OpenApiParameter("q", str, description="a text in the key, or column=value"),
+    OpenApiParameter("q", str, description=SEARCH),
     OpenApiParameter("sort", str, description="a column; -column in descending order; default: by key"),
     OpenApiParameter("cursor", str),
     OpenApiParameter("limit", int),
@@ -34,21 +41,32 @@ SCOPE = OpenApiParameter("scope", str, enum=["table", "changed"], description="d
 MEDIA = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
 
 
-def describe_export(operation: str, *, kind: str, parameters: Sequence[OpenApiParameter] = ()) -> Callable[[Any], Any]:
-    """Say of a view that it answers with a file."""
+def describe_export(
+    operation: str, *, kind: str, parameters: Sequence[OpenApiParameter], refused: Sequence[int] = (410,)
+) -> Callable[[Any], Any]:
+    """Say of a view that it answers with a file, and with which statuses it may refuse to."""
     content = OpenApiTypes.STR if kind == "csv" else OpenApiTypes.BINARY
     described: Callable[[Any], Any] = extend_schema_view(
         get=extend_schema(
             operation_id=f"{operation}{kind.title()}",
             parameters=list(parameters),
-            responses={(200, MEDIA[kind].partition(";")[0]): content, **refusals(410)},
+            responses={(200, MEDIA[kind].partition(";")[0]): content, **refusals(*refused)},
         )
     )
     return described
 
 
-def shape_rows(request: Request, comparison: Any, *, reason: str = "") -> dict[str, Any]:
-    """Return one page of a row diff from its stored artifact; before it is ready its state, with the first rows or none."""
+def shape_rows(
+    request: Request,
+    comparison: Any,
+    *,
+    reason: str = "",
+    find_both: Callable[[Iterable[int]], set[int]] | None = None,
+) -> dict[str, Any]:
+    """Return one page of a row diff from its stored artifact; before it is ready its state, with the first rows or none.
+
+    Rows whose numbers `find_both` returns are marked as changed by both sides.
+    """
     counts = shape_comparison(comparison, reason=reason)
     if counts["state"] != states.READY:
         first = None if _is_narrowed(request) else _read_first(comparison, limit=read_row_limit(request))
@@ -63,7 +81,11 @@ def shape_rows(request: Request, comparison: Any, *, reason: str = "") -> dict[s
         cursor=request.GET.get("cursor") or None,
         limit=read_row_limit(request),
     )
-    return {"state": states.READY, **page.as_json()}
+    shaped = {"state": states.READY, **page.as_json()}
+    if find_both is not None:
+        both = find_both(row.n for row in page.rows)
+        shaped["rows"] = [{**line, "both": row.n in both} for row, line in zip(page.rows, shaped["rows"], strict=True)]
+    return shaped
 
 
 def _is_narrowed(request: Request) -> bool:
@@ -109,12 +131,9 @@ def find_folder(comparison: Any, *, path: str, reason: str = "") -> Path:
     return artifact_folder(comparison)
 
 
-def export(folder: Path, *, kind: str, name: str) -> StreamingHttpResponse:
+def export(folder: Path, *, kind: ExportFormat, name: str) -> StreamingHttpResponse:
     """Answer with the whole diff as a file."""
-    from webapp.pulls.diffs import exports  # late, for the libraries' sake: see the reader
-
-    parts = exports.export_csv(folder) if kind == "csv" else exports.export_parquet(folder)
-    response = StreamingHttpResponse(parts, content_type=MEDIA[kind])
+    response = StreamingHttpResponse(exports.export(folder, kind), content_type=MEDIA[kind])
     response["Content-Disposition"] = f'attachment; filename="{name}.{kind}"'
     return response
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from webapp.core.errors import Conflict, Gone
+from jobs.protocol import MAX_MESSAGE_BYTES
+from jobs.regular_files import read_beneath
+from webapp.core.errors import Gone
+from webapp.pulls.diffs import reader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+SIDES: tuple[Literal["b", "a"], ...] = ("b", "a")
 NUMBERS = ("int", "long", "float", "double", "decimal")
 
 
@@ -79,8 +84,12 @@ class Artifact:
     columns: tuple[Column, ...]
     inside: tuple[Column, ...]
     """Parts of the key that are fields inside a struct column."""
-    types: dict[str, str]
-    """Columns of rows.parquet, and the SQL of values inside them, with their DuckDB types."""
+    stored_rows: int
+
+    @cached_property
+    def types(self) -> dict[str, str]:
+        """Columns of rows.parquet, and the SQL of values inside them, with their DuckDB types."""
+        return reader.describe(self.rows, [value for one in self.inside for value in _values(one)])
 
     @property
     def mode(self) -> Literal["identifier", "net"]:
@@ -98,38 +107,57 @@ class Artifact:
         return (*self.inside, *self.columns)
 
     @property
+    def stored_names(self) -> list[str]:
+        """The columns of rows.parquet of which rows are shown."""
+        values = (column.stored(side) for column in self.columns for side in SIDES)
+        return ["n", "change", "copies", "changed", *(name for name in values if name in self.types)]
+
+    @property
     def rows(self) -> Path:
         """The file of changed rows, one line each in key order, numbered by `n`."""
         return self.folder / "rows.parquet"
+
+    @property
+    def rows_stamp(self) -> int:
+        """When the rows were written, in nanoseconds since 1970."""
+        with reader.naming_damage():
+            return os.stat(self.rows, follow_symlinks=False).st_mtime_ns
+
+
+def read_json(folder: Path, name: str) -> Any:
+    """Read a small file of an artifact.
+
+    Raises:
+        OSError: it is not there, or no regular file in its folder.
+        ValueError: it is no JSON, or too long.
+
+    """
+    # the folder itself may be one that the job made, a link for example; the one above is not
+    text = read_beneath(folder.parent, f"{folder.name}/{name}", at_most=MAX_MESSAGE_BYTES + 1)
+    if len(text) > MAX_MESSAGE_BYTES:
+        message = f"{name} is longer than {MAX_MESSAGE_BYTES:,} bytes"
+        raise ValueError(message)
+    return json.loads(text)
 
 
 def open_artifact(folder: str | Path) -> Artifact:
     """Open the artifact of a finished diff; Gone when its files have been removed."""
     path = Path(folder)
     try:
-        stamp = (path / "summary.json").stat().st_mtime_ns
+        stamp = os.stat(path / "summary.json", follow_symlinks=False).st_mtime_ns
     except FileNotFoundError:
         raise Gone("The stored rows of this comparison have been removed. Compute it again.", code="expired") from None
-    return _open(str(path), stamp)
+    return _open(path, stamp)
 
 
 @lru_cache(maxsize=64)
-def _open(folder: str, _stamp: int) -> Artifact:
-    from webapp.pulls.diffs import reader
-
-    path = Path(folder)
-    try:
-        summary = json.loads((path / "summary.json").read_bytes())
-        schema = json.loads((path / "schema.json").read_bytes())
+def _open(folder: Path, _stamp: int) -> Artifact:
+    with reader.naming_damage():
+        summary, schema = read_json(folder, "summary.json"), read_json(folder, "schema.json")
         columns = tuple(_column(raw, summary) for raw in schema["columns"])
         # older artifacts have no such keys
         inside = tuple(_inner(raw) for raw in schema.get("inside", ()) if raw["name"] in (summary["key"] or ()))
-        types = reader.describe(path / "rows.parquet", [value for one in inside for value in _values(one)])
-    except (OSError, ValueError, KeyError, TypeError, *reader.ERRORS) as error:
-        raise Conflict(
-            "The stored rows of this comparison are damaged. Compute it again.", code="damaged", reason=str(error)
-        ) from error
-    return Artifact(path, summary, schema, columns, inside, types)
+        return Artifact(folder, summary, schema, columns, inside, int(summary["stored_rows"]))
 
 
 def _column(raw: Mapping[str, Any], summary: Mapping[str, Any]) -> Column:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import base64
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobs.encoding import encode_row
 from webapp.core.errors import BadRequest, Gone
 from webapp.core.numbers import read_count
+from webapp.pulls.diffs import reader
+from webapp.pulls.diffs.artifact import read_json
 
 SNAPSHOT = "_commit_snapshot_id"
 
@@ -38,23 +39,23 @@ class ChangelogPage:
 
 def read_page(folder: Path, *, cursor: str | None, limit: int) -> ChangelogPage:
     """Read one page; each row also says which snapshot its ordinal means."""
-    from webapp.pulls.diffs import reader
-
     try:
-        summary = json.loads((folder / "summary.json").read_bytes())
+        summary = read_json(folder, "summary.json")
     except (OSError, ValueError) as error:
         raise Gone("The stored changelog has been removed. Ask for it again.", code="expired") from error
     start = _read_cursor(cursor)
+    lines = reader.read_slice(folder / "rows.parquet", start, limit)
+    with reader.naming_damage():
+        return _page(summary, lines, start)
+
+
+def _page(summary: Mapping[str, Any], lines: list[reader.Line], start: int) -> ChangelogPage:
     snapshots = {one["ordinal"]: one["snapshot_id"] for one in summary["ordinals"]}
-    rows = [
-        {**encode_row(row), SNAPSHOT: snapshots.get(row[summary["ordinal_column"]])}
-        for row in reader.read_slice(folder / "rows.parquet", start, limit)
-    ]
-    following = start + len(rows)
+    following = start + len(lines)
     return ChangelogPage(
         columns=summary["columns"],
         counts=summary["counts"],
-        rows=rows,
+        rows=[{**line, SNAPSHOT: snapshots.get(line[summary["ordinal_column"]])} for line in lines],
         total=summary["rows"],
         next=_write_cursor(following) if following < summary["rows"] else None,
     )

@@ -1,127 +1,140 @@
-"""Reads the Parquet files of stored diffs.
-
-Its libraries take half a second to import, which processes that show no rows need not pay: import this module late.
-"""
+"""Asks what is in the Parquet files of stored comparisons; a process in the sandbox decodes them, this one never does."""
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
-import duckdb
-import pyarrow as pa
-import pyarrow.parquet as pq
+from webapp.core.errors import Conflict
+from webapp.core.readers import Beyond, Damaged
+from webapp.pulls.diffs.pool import pool
+from webapp.pulls.diffs.search import CHANGES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
     from pathlib import Path
+    from typing import BinaryIO
 
-ERRORS = (duckdb.Error, pa.ArrowException)
+    from jobs.protocol import RowExport
+
+FIRST = "first"
+"""The folder of the first rows, in that of the comparison."""
+NUMBER_BYTES = 4
+PART_BYTES = 256 * 1024
+"""So much of an export is made before anything of it is sent, so that its errors have answers of their own."""
+Line = dict[str, Any]
+"""A stored line, by the names of its columns; values as JSON holds them (jobs/encoding.py)."""
+
+
+@contextmanager
+def naming_damage() -> Iterator[None]:
+    """Say of files that are not as they were stored, or of answers about them, that they are damaged."""
+    try:
+        yield
+    except Beyond as error:
+        message = f"These rows cannot be shown: {error}. Ask for fewer rows."
+        raise Conflict(message, code="too_large") from error
+    except (Damaged, OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        message = "The stored rows of this comparison are damaged. Compute it again."
+        raise Conflict(message, code="damaged", reason=str(error)) from error
 
 
 def describe(path: Path, values: Sequence[str] = ()) -> dict[str, str]:
     """Return the columns of a file, and SQL of values inside them, with their DuckDB types."""
-    with _cursor() as cursor:
-        rows = cursor.execute(f"DESCRIBE SELECT {', '.join(['*', *values])} FROM {_source(path)}").fetchall()
-    names = [*(row[0] for row in rows[: len(rows) - len(values)]), *values]
-    return {name: row[1] for name, row in zip(names, rows, strict=True)}
+    with naming_damage():
+        types = _ask(path, ask="describe", values=values)["types"]
+        return {str(name): str(type_) for name, type_ in types.items()}
 
 
-def count(path: Path, *, where: str, parameters: Sequence[Any]) -> int:
-    """Return how many lines of a file a condition keeps."""
-    with _cursor() as cursor:
-        row = cursor.execute(f"SELECT count(*) FROM {_source(path)} WHERE {where}", list(parameters)).fetchone()
-    return int(row[0]) if row is not None else 0
+def select(path: Path, *, columns: Sequence[str], numbers: Sequence[int]) -> list[Line]:
+    """Return some columns of the lines of a row diff with these numbers, in their order."""
+    if not numbers:
+        return []
+    is_range = isinstance(numbers, range)
+    chosen = {"first": numbers[0], "last": numbers[-1]} if is_range else {"numbers": numbers}
+    with naming_damage():
+        lines = _ask(path, ask="lines", columns=columns, **chosen)["lines"]
+        by_number = {line["n"]: line for line in map(_check_line, lines)}
+        return [by_number[number] for number in numbers]
 
 
-def select(path: Path, *, where: str, parameters: Sequence[Any], order: str) -> list[dict[str, Any]]:
-    """Return the lines of a file that a condition keeps; `order` also says how many."""
-    with _cursor() as cursor:
-        sql = f"SELECT * FROM {_source(path)} WHERE {where} ORDER BY {order}"
-        table = cursor.sql(sql, params=list(parameters)).to_arrow_table()
-    return to_rows(table)
+def read_slice(path: Path, start: int, limit: int) -> list[Line]:
+    """Return a range of lines."""
+    with naming_damage():
+        return [dict(line) for line in _ask(path, ask="slice", start=start, limit=limit)["lines"]]
 
 
-def read_all(path: Path) -> list[dict[str, Any]]:
-    """Return all lines of a small file."""
-    return to_rows(pq.read_table(path))
+def write_numbers(
+    path: Path, *, where: str, parameters: Sequence[Any], order: str, most: int, target: BinaryIO
+) -> None:
+    """Write the numbers of the lines that a condition keeps, in an order, four bytes each; at most so many."""
+    shown, file = _locate(path)
+    question = {"ask": "numbers", "where": where, "parameters": parameters, "order": order}
+    written = 0
+    with naming_damage(), closing(pool.walk(shown, is_download=False, **question, **file)) as parts:
+        for part in parts:
+            written += target.write(part)
+            if written > most * NUMBER_BYTES:
+                message = "there are more lines than were stored"
+                raise Damaged(message)
 
 
-def read_slice(path: Path, start: int, limit: int) -> list[dict[str, Any]]:
-    """Return a range of lines, from the row groups that hold it."""
-    with pq.ParquetFile(path) as source:
-        first = 0
-        groups: list[int] = []
-        offset = start
-        for group in range(source.num_row_groups):
-            lines = source.metadata.row_group(group).num_rows
-            if first + lines > start and first < start + limit:
-                offset = start - first if not groups else offset
-                groups.append(group)
-            first += lines
-        table = source.read_row_groups(groups) if groups else source.schema_arrow.empty_table()
-    return to_rows(table.slice(offset if groups else 0, limit))
+def export(path: Path, wanted: RowExport) -> Iterator[bytes]:
+    """Walk the whole diff as a file; what is wrong with it is raised now, or later ends it early."""
+    shown, file = _locate(path)
+    parts = pool.walk(shown, is_download=True, ask="export", **asdict(wanted), **file)
+    begun = bytearray()
+    with naming_damage():
+        for part in parts:
+            begun += part
+            if len(begun) >= PART_BYTES:
+                break
+    return _go_on(bytes(begun), parts)
 
 
-def read_batches(path: Path, size: int) -> Iterator[pa.RecordBatch]:
-    """Walk a file in batches of at most so many lines, leaving out empty ones."""
-    with pq.ParquetFile(path) as source:
-        for batch in source.iter_batches(batch_size=size):
-            if batch.num_rows:
-                yield batch
+def _go_on(begun: bytes, parts: Generator[bytes]) -> Iterator[bytes]:
+    with closing(parts):
+        yield begun
+        yield from parts
 
 
-def to_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Python values, with times that Python's own types cannot hold as text."""
-    columns = []
-    for column in table.columns:
-        if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
-            columns.append([_nanoseconds(value, column.type.tz) for value in column.cast(pa.int64()).to_pylist()])
-        else:
-            columns.append(_to_values(column))
-    return [dict(zip(table.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
+def count_common(path: Path, other: Path, *, keys: int) -> int | None:
+    """Return how many lines of a file have a key that another file has, too; None where that takes too much memory."""
+    with naming_damage():
+        count = _ask_both(path, other, ask="count_common", keys=keys)["count"]
+        return None if count is None else int(count)
 
 
-def _to_values(column: pa.ChunkedArray) -> list[Any]:
-    try:
-        return cast("list[Any]", column.to_pylist())
-    except (OverflowError, ValueError):
-        # a date outside of the years 1 to 9999
-        return cast("list[Any]", column.cast(pa.string()).to_pylist())
+def find_common(path: Path, other: Path, *, keys: int, numbers: Sequence[int]) -> set[int]:
+    """Return which of these lines of a file, by their numbers, have a key that another file has, too."""
+    with naming_damage():
+        return set(map(int, _ask_both(path, other, ask="find_common", keys=keys, numbers=numbers)["numbers"]))
 
 
-def _nanoseconds(value: int | None, zone: str | None) -> str | None:
-    if value is None:
-        return None
-    seconds, rest = divmod(value, 1_000_000_000)
-    text = pa.scalar(seconds, pa.timestamp("s")).as_py().isoformat()
-    fraction = f".{rest:09d}".rstrip("0") if rest else ""
-    return f"{text}{fraction}{'+00:00' if zone else ''}"
+def _ask(path: Path, **question: Any) -> dict[str, Any]:
+    shown, file = _locate(path)
+    return pool.ask(shown, **question, **file)
 
 
-@lru_cache(maxsize=1)
-def _database() -> duckdb.DuckDBPyConnection:
-    """One small reader for the whole process; each use gets its own cursor."""
-    connection = duckdb.connect(
-        ":memory:",
-        config={
-            "memory_limit": "256MiB",
-            "threads": "2",
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-        },
-    )
-    connection.execute("SET TimeZone = 'UTC'")
-    connection.execute("SET temp_directory = ''")
-    return connection
+def _ask_both(path: Path, other: Path, **question: Any) -> dict[str, Any]:
+    shown, file = _locate(path)
+    others, second = _locate(other)
+    return pool.ask((*shown, *others), other=[second["folder"], second["name"]], **question, **file)
 
 
-def _cursor() -> duckdb.DuckDBPyConnection:
-    return _database().cursor()
+def _locate(path: Path) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The folder that is shown to a reader, and where the file is in it.
+
+    The folder of the first rows is found in that of the comparison: the job that still runs there can make it a link.
+    """
+    folder = path.parent.parent if path.parent.name == FIRST else path.parent
+    return (str(folder),), {"folder": str(folder), "name": str(path.relative_to(folder))}
 
 
-def _source(path: Path) -> str:
-    """A path as SQL, not taken for a pattern."""
-    plain = re.sub(r"([*?\[])", r"[\1]", str(path))
-    return "read_parquet('" + plain.replace("'", "''") + "')"
+def _check_line(line: Any) -> Line:
+    counts = [line["n"], line["copies"], *(line["changed"] or ())]
+    if line["change"] not in CHANGES or not all(isinstance(count, int) for count in counts):
+        message = "a line is none of a row diff"
+        raise Damaged(message)
+    return dict(line)

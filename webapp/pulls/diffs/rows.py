@@ -1,8 +1,8 @@
 """Pages of a stored row diff. Nothing is recomputed: the artifact is immutable.
 
-Its file holds one line per changed row in key order, numbered by `n`, so a page in that order is a range of `n`; other
-orders page by position. Cursors are opaque and name the request they belong to, so that a cursor of one filter cannot
-silently page another.
+Its file holds one line per changed row in key order, numbered by `n`, so a page in that order is a range of `n`. Of a
+filter or another order the numbers are found once and kept (see `numbers`), so that every page costs the same, however
+deep. Cursors are opaque and name the request they belong to, so that a cursor of one filter cannot silently page another.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import base64
 import json
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from jobs.encoding import encode_value
 from webapp.core.errors import BadRequest
+from webapp.pulls.diffs import reader
 from webapp.pulls.diffs.artifact import NUMBERS, Artifact, Column, open_artifact
+from webapp.pulls.diffs.numbers import numbers_of
 from webapp.pulls.diffs.search import Asked
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 LIMITS = (25, 100, 250)
 MAX_LIMIT = 250
 DEFAULT_LIMIT = 100
+_FURTHEST = 400
+"""Powers of ten beyond which no column has numbers."""
 
 Change = Literal["inserted", "deleted", "updated"]
 
@@ -127,7 +129,7 @@ def read_page(
         folder: the artifact.
         change: kinds of change to keep; none keeps all.
         column: keep rows in which this column's value differs.
-        q: `key = value`, several of them, or one bare value that any key column may have.
+        q: conditions that all hold, see `webapp.pulls.rules.row_search`.
         sort: a column, with `-` for descending; none for key order.
         cursor: from an earlier page of the same request.
         limit: rows a page, at most 250.
@@ -137,19 +139,26 @@ def read_page(
     asked = Asked.parse(artifact, change=change, column=column, q=q, sort=sort)
     limit = max(1, min(int(limit), MAX_LIMIT))
     position = _Position.read(cursor, asked.digest)
-    total = _count(artifact, asked)
-    lines = _fetch(artifact, asked, position, limit)
-    return _page(artifact, asked, lines, total=total, position=position, limit=limit)
+    most = limit if position.most is None else min(limit, position.most)
+    total, numbers = numbers_of(artifact, asked, start=position.start, limit=most)
+    lines = reader.select(artifact.rows, columns=artifact.stored_names, numbers=numbers)
+    return _page(artifact, asked, lines, total=total, start=position.start, limit=limit)
+
+
+def read_no_rows(folder: str | Path) -> RowPage:
+    """Read what a page says beside its rows."""
+    artifact = open_artifact(folder)
+    asked = Asked.parse(artifact, change=(), column=None, q=None, sort=None)
+    return _page(artifact, asked, [], total=0, start=0, limit=DEFAULT_LIMIT)
 
 
 @dataclass(frozen=True)
 class _Position:
-    """Where a page begins: behind or before a line in key order, or at a position in another order."""
+    """Where a page begins, and where it must end if it is shorter than others."""
 
-    after: int | None = None
-    before: int | None = None
     start: int = 0
     """How many lines stand before the page."""
+    most: int | None = None
 
     @classmethod
     def read(cls, cursor: str | None, digest: str) -> _Position:
@@ -158,66 +167,23 @@ class _Position:
         problem = BadRequest("cursor: it belongs to another list; begin again without it.", code="bad_cursor")
         try:
             padded = cursor + "=" * (-len(cursor) % 4)
-            name, *numbers = json.loads(base64.urlsafe_b64decode(padded.encode("ascii")))
-            after, before, start = numbers
+            name, start, most = json.loads(base64.urlsafe_b64decode(padded.encode("ascii")))
         except (ValueError, TypeError) as error:
             raise problem from error
-        if name != digest or not isinstance(start, int) or not all(n is None or isinstance(n, int) for n in numbers):
+        if name != digest or type(start) is not int or not (most is None or type(most) is int):
             raise problem
-        return cls(after, before, max(0, start))
+        return cls(max(0, start), most if most is None else max(1, most))
 
     def write(self, digest: str) -> str:
-        text = json.dumps([digest, self.after, self.before, self.start], separators=(",", ":"))
+        text = json.dumps([digest, self.start, self.most], separators=(",", ":"))
         return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-@lru_cache(maxsize=512)
-def _count_stored(path: Path, where: str, parameters: tuple[Any, ...], _stamp: int) -> int:
-    from webapp.pulls.diffs import reader
-
-    return reader.count(path, where=where, parameters=parameters)
-
-
-def _count(artifact: Artifact, asked: Asked) -> int:
-    if not asked.conditions:
-        return int(artifact.summary["stored_rows"])
-    return _count_stored(artifact.rows, asked.where, asked.parameters, artifact.rows.stat().st_mtime_ns)
-
-
-def _fetch(artifact: Artifact, asked: Asked, position: _Position, limit: int) -> list[dict[str, Any]]:
-    """The lines of one page in their order, and one more where there is one."""
-    from webapp.pulls.diffs import reader
-
-    where, order, tail = asked.where, "n", f"LIMIT {limit + 1}"
-    if asked.order is not None:
-        order, tail = asked.order, f"LIMIT {limit + 1} OFFSET {position.start}"
-    elif position.after is not None:
-        where += f" AND n > {position.after}"
-        if not asked.conditions:
-            # the numbers are dense, so that whole row groups behind the page are skipped
-            where += f" AND n <= {position.after + limit + 1}"
-    elif position.before is not None:
-        where += f" AND n < {position.before}"
-        order = "n DESC"
-    elif not asked.conditions:
-        where += f" AND n <= {limit + 1}"
-    lines = reader.select(artifact.rows, where=where, parameters=asked.parameters, order=f"{order} {tail}")
-    return lines[::-1] if position.before is not None and asked.order is None else lines
-
-
 def _page(
-    artifact: Artifact, asked: Asked, lines: list[dict[str, Any]], *, total: int, position: _Position, limit: int
+    artifact: Artifact, asked: Asked, lines: list[dict[str, Any]], *, total: int, start: int, limit: int
 ) -> RowPage:
-    backwards = position.before is not None and asked.order is None
-    more = len(lines) > limit
-    if more:
-        lines = lines[1:] if backwards else lines[:limit]
-    start = max(0, position.start)
-    has_next = bool(lines) and (backwards or more)
-    has_previous = bool(lines) and (more if backwards else start > 0)
-    last_n, first_n = (lines[-1]["n"], lines[0]["n"]) if lines else (0, 0)
-    following = _Position(after=None if asked.order else last_n, start=start + len(lines))
-    preceding = _Position(before=None if asked.order else first_n, start=max(0, start - limit))
+    following = _Position(start + len(lines))
+    preceding = _Position(max(0, start - limit), min(limit, start))
     return RowPage(
         mode=artifact.mode,
         key=tuple(column.name for column in artifact.key_columns),
@@ -225,8 +191,8 @@ def _page(
         rows=tuple(_row(artifact, line) for line in lines),
         total=total,
         first=start + 1 if lines else 0,
-        next=following.write(asked.digest) if has_next else None,
-        previous=preceding.write(asked.digest) if has_previous else None,
+        next=following.write(asked.digest) if lines and following.start < total else None,
+        previous=preceding.write(asked.digest) if lines and start > 0 else None,
         summary=artifact.summary,
     )
 
@@ -260,7 +226,7 @@ def _side(columns: Sequence[Column], line: Mapping[str, Any], side: Literal["a",
         name = column.before_name if side == "b" else column.after_name
         stored = f"{side}{column.index}"
         if name is not None and stored in line:
-            found[name] = encode_value(line[stored])
+            found[name] = line[stored]
     return found
 
 
@@ -294,7 +260,7 @@ def _delta(column: Column, before: Any, after: Any) -> str | None:
         gap = Decimal(str(after)) - Decimal(str(before))
     except InvalidOperation:
         return None
-    if not gap.is_finite():
+    if not gap.is_finite() or abs(gap.adjusted()) > _FURTHEST:
         return None
     if "double" in both or "float" in both:
         gap = Decimal(f"{gap:.12g}")

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 Kind = Literal["added", "removed", "renamed", "type", "required", "moved", "doc", "default", "identity"]
 Status = Literal["unchanged", "changed", "breaking", "not_compared"]
 
+_WEIGHTS: tuple[Kind, ...] = (
+    "added", "removed", "renamed", "type", "required", "identity", "default", "doc", "moved",
+)  # fmt: skip
+"""What weighs most of several changes of one column comes first."""
+_WORDS: Mapping[str, str] = {"moved": "position"}
+"""Kinds that the REST API calls by another name."""
 _DECIMAL = re.compile(r"^decimal\((\d+),(\d+)\)$")
 _WIDENINGS = {
     ("int", "long"),
@@ -71,6 +77,23 @@ class ColumnDiff:
     @property
     def is_widening(self) -> bool:
         return any(change.widening for change in self.changes) and not self.is_breaking
+
+    @property
+    def renaming(self) -> Change | None:
+        return next((change for change in self.changes if change.kind == "renamed"), None)
+
+    def as_json(self) -> dict[str, Any]:
+        """The one entry of the REST API for this column: what weighs most as `from` and `to`, everything in `changes`."""
+        weighty = min(self.changes, key=lambda change: _WEIGHTS.index(change.kind))
+        return {
+            "name": self.path,
+            "field_id": self.field_id,
+            "from": weighty.before,
+            "to": weighty.after,
+            "destructive": self.is_breaking,
+            "widening": self.is_widening,
+            "sentence": " ".join(change.sentence for change in self.changes),
+        }
 
 
 @dataclass(frozen=True)
@@ -133,32 +156,33 @@ class SchemaDiff:
 
     def as_json(self) -> dict[str, Any]:
         """The shape of the REST API."""
-        modified: list[dict[str, Any]] = []
-        renamed: list[dict[str, Any]] = []
-        for column in self.modified:
-            for change in column.changes:
-                entry = {**_entry(column, change), "what": change.kind}
-                (renamed if change.kind == "renamed" else modified).append(entry)
         return {
             "status": self.status,
-            "added": [_entry(column, column.changes[0]) for column in self.added],
-            "removed": [_entry(column, column.changes[0]) for column in self.removed],
-            "renamed": renamed,
-            "modified": modified,
+            "added": [column.as_json() for column in self.added],
+            "removed": [column.as_json() for column in self.removed],
+            "renamed": [_describe(column) for column in self.modified if column.renaming is not None],
+            "modified": [_describe(column) for column in self.modified if column.renaming is None],
             "partition_spec": self.partition_spec.as_json(),
             "sort_order": self.sort_order.as_json(),
         }
 
 
-def _entry(column: ColumnDiff, change: Change) -> dict[str, Any]:
+def _describe(column: ColumnDiff) -> dict[str, Any]:
+    """The entry of a column that both ends have; its new name goes without saying where it was renamed."""
     return {
-        "name": column.path,
-        "field_id": column.field_id,
-        "from": change.before,
-        "to": change.after,
-        "destructive": change.destructive,
-        "widening": change.widening,
-        "sentence": change.sentence,
+        **column.as_json(),
+        "what": [_WORDS.get(change.kind, change.kind) for change in column.changes if change.kind != "renamed"],
+        "changes": [
+            {
+                "what": _WORDS.get(change.kind, change.kind),
+                "from": change.before,
+                "to": change.after,
+                "destructive": change.destructive,
+                "widening": change.widening,
+                "sentence": change.sentence,
+            }
+            for change in column.changes
+        ],
     }
 
 
@@ -329,9 +353,10 @@ def _name_changes(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str) -
         yield Change("renamed", old["name"], new["name"], sentence, destructive=True)
     if old["id"] != new["id"]:
         sentence = (
-            f"{prefix}{new['name']} is a new column of the same name: rows of the older one are not seen through it. "
-            "Readers by name keep working."
+            f"{prefix}{new['name']} is a new column of the same name: values of the older one are not seen through it."
         )
+        if type_text(old["type"]) == type_text(new["type"]):
+            sentence += " Readers by name keep working."
         yield Change("identity", f"field {old['id']}", f"field {new['id']}", sentence)
 
 
@@ -340,9 +365,9 @@ def _type_changes(old: Mapping[str, Any], new: Mapping[str, Any], path: str, *, 
     if before == after or nested:
         return
     if _is_widening(before, after):
-        sentence = (
-            f"Nobody loses values: every {before} is a {after}. Programs that hold {path} as {before} may overflow."
-        )
+        sentence = f"Programs that hold {path} as {before} may overflow."
+        if old["id"] == new["id"]:
+            sentence = f"Nobody loses values: every {before} is a {after}. {sentence}"
         yield Change("type", before, after, sentence, widening=True)
         return
     sentence = f"Readers that expect {before} in {path} get {after} and may fail or misread."

@@ -4,22 +4,38 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from webapp.core.errors import BadRequest
+from webapp.pulls.rules.row_search import parse_search, refuse
+from webapp.pulls.rules.row_values import NEVER, UnfitError, compare, is_nested
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from webapp.pulls.diffs.artifact import Artifact, Column
+    from webapp.pulls.rules.row_search import Term, Word
+    from webapp.pulls.rules.row_values import Condition
 
 CHANGES = ("inserted", "deleted", "updated")
-_MAX_QUERY = 1_000
-_TERM = re.compile(
-    r"""\s*(?:(?P<name>"(?:[^"]|"")+"|[^\s=<>"']+)\s*=\s*)(?P<value>"(?:[^"]|"")*"|'(?:[^']|'')*'|\S+)"""
-)
+_FEW = 6
+"""Columns that a message names."""
+
+
+@dataclass(frozen=True)
+class _StoredValue:
+    """Where values of a column are stored: by the key, or at one end."""
+
+    sql: str
+    lacking: Literal["inserted", "deleted", ""] = ""
+    """The change whose rows that end does not have."""
+
+    @property
+    def is_null(self) -> Condition:
+        """The condition that it is NULL; an end that does not exist is none."""
+        is_there = f" AND change <> '{self.lacking}'" if self.lacking else ""
+        return f"({self.sql} IS NULL{is_there})", ()
 
 
 @dataclass(frozen=True)
@@ -43,7 +59,7 @@ class Asked:
         """Read what was asked.
 
         Raises:
-            BadRequest: a kind, column or order that is not there.
+            BadRequest: a kind, column or order that is not there, or a search that is not understood.
 
         """
         kinds = sorted({kind.strip() for kind in change if kind.strip()})
@@ -59,9 +75,9 @@ class Asked:
             conditions.append("list_contains(changed, ?)")
             parameters.append(_named(artifact, column, "column").index)
         if q and q.strip():
-            found = _search(artifact, q.strip())
-            conditions += found[0]
-            parameters += found[1]
+            for condition, given in _search(artifact, q):
+                conditions.append(condition)
+                parameters += given
         text = json.dumps([kinds, column or "", (q or "").strip(), sort or ""])
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
         return cls(tuple(conditions), tuple(parameters), _order(artifact, sort), digest)
@@ -102,77 +118,83 @@ def _sides(artifact: Artifact, column: Column) -> list[tuple[Literal["a", "b"], 
     return [(side, value) for side in sides if (value := column.stored(side)) in artifact.types]
 
 
-def _search(artifact: Artifact, q: str) -> tuple[list[str], list[Any]]:
-    if len(q) > _MAX_QUERY:
-        raise BadRequest(f"q: at most {_MAX_QUERY} characters.", errors={"q": ["Too long."]})
-    terms = _terms(q)
-    if terms is None:
-        return _search_anywhere(artifact, _unquote(q))
-    conditions: list[str] = []
-    parameters: list[Any] = []
-    for name, value in terms:
-        column = _named(artifact, _unquote(name), "q")
-        tests = []
-        for side, stored in _sides(artifact, column):
-            test, given = _equals(side, stored, artifact.types[stored], value)
-            tests.append(test)
-            parameters += given
-        conditions.append("(" + (" OR ".join(tests) or "false") + ")")
-    return conditions, parameters
+def _places(artifact: Artifact, column: Column) -> list[_StoredValue]:
+    """Where the values of a column are looked for: a part of the key has one for both ends, which files are ordered by."""
+    sides = _sides(artifact, column)
+    if column in artifact.key_columns:
+        matched = f"k{artifact.key_columns.index(column)}"
+        if {artifact.types[value] for _, value in sides} == {artifact.types.get(matched)}:
+            return [_StoredValue(matched)]
+    return [_StoredValue(value, "inserted" if side == "b" else "deleted") for side, value in sides]
 
 
-def _terms(q: str) -> list[tuple[str, str]] | None:
-    """`a = 1 b="x y"` as pairs; None for a bare value."""
-    found, position = [], 0
-    while position < len(q):
-        match = _TERM.match(q, position)
-        if match is None:
-            return None
-        found.append((match["name"], match["value"]))
-        position = match.end()
-        while position < len(q) and q[position] in " ,":
-            position += 1
-    return found
+def _search(artifact: Artifact, q: str) -> Iterator[Condition]:
+    """The conditions of a search, of which all hold."""
+    known = (*artifact.columns, *artifact.inside)
+    names = {name for column in known for name in (column.name, column.after_name, column.before_name) if name}
+    for term in parse_search(q, columns=names):
+        tests = [_compare(artifact, term, value) for value in term.values]
+        yield _any_of([test for test in tests if test != NEVER])
 
 
-def _unquote(text: str) -> str:
-    if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
-        return text[1:-1].replace(text[0] * 2, text[0])
-    return text
+def _compare(artifact: Artifact, term: Term, value: Word) -> Condition:
+    if term.column is None:
+        return _search_anywhere(artifact, value)
+    column = _named(artifact, term.column.text, "q")
+    places = _places(artifact, column)
+    if not places:
+        refuse(term.column.place, f"the values of {column.name} are not stored")
+    if value.is_null:
+        return _compare_null(term, value, places)
+    tests, problems = _fitting(places, artifact, "=" if term.operator == "in" else term.operator, value.text)
+    if not tests:
+        refuse(value.place, f"{column.name} is of type {column.type}, {problems[0]}")
+    return _any_of(tests)
 
 
-def _equals(side: Literal["a", "b"], name: str, type_: str, value: str) -> tuple[str, list[Any]]:
-    """SQL that is true where a stored value is the one that was typed."""
-    plain = _unquote(value)
-    is_null = value.lower() == "null"
-    if type_ == "VARCHAR":
-        test, given = f"{name} = ?", [plain]
-    elif type_ == "BLOB":
-        test, given = f"to_base64({name}) = ?", [plain]
-    elif type_.startswith(("STRUCT", "MAP")) or type_.endswith("]"):
-        test, given = f"CAST(to_json({name}) AS VARCHAR) = ?", [plain]
-    else:
-        test, given = f"{name} IS NOT DISTINCT FROM TRY_CAST(? AS {type_}) AND {name} IS NOT NULL", [plain]
-    if is_null:
-        # a side that does not exist is no NULL
-        lacking = "inserted" if side == "b" else "deleted"
-        return f"({test} OR ({name} IS NULL AND change <> '{lacking}'))", given
-    return f"({test})", given
+def _compare_null(term: Term, value: Word, places: Sequence[_StoredValue]) -> Condition:
+    if term.operator == "!=":
+        return _any_of([(f"{place.sql} IS NOT NULL", ()) for place in places])
+    if term.operator not in ("=", "in"):
+        refuse(value.place, f"NULL is neither less nor greater nor part of anything; write is null or '{value.text}'")
+    return _any_of([place.is_null for place in places])
 
 
-def _search_anywhere(artifact: Artifact, value: str) -> tuple[list[str], list[Any]]:
-    """A bare value: in any key column, or without a key in any column; inside a text also as a part."""
-    keyed = artifact.mode == "identifier"
-    chosen = artifact.key_columns if keyed else artifact.columns
-    tests: list[str] = []
-    parameters: list[Any] = []
+def _search_anywhere(artifact: Artifact, value: Word) -> Condition:
+    """A value that stands alone: in any part of the key, or without a key in any column; of a text also a part."""
+    chosen = artifact.key_columns or artifact.columns
+    tests: list[Condition] = []
     for column in chosen:
-        for side, stored in _sides(artifact, column):
-            if artifact.types[stored] == "VARCHAR":
-                tests.append(f"contains(lower({stored}), lower(?))")
-                parameters.append(value)
-                continue
-            test, given = _equals(side, stored, artifact.types[stored], value)
-            tests.append(test)
-            parameters += given
-    return ["(" + (" OR ".join(tests) or "false") + ")"], parameters
+        places = _places(artifact, column)
+        if value.is_null:
+            tests += [place.is_null for place in places]
+        for place in places:
+            type_ = artifact.types[place.sql]
+            is_text = type_ == "VARCHAR" or is_nested(type_)
+            tests += _fitting([place], artifact, "~" if is_text else "=", value.text)[0]
+    if not tests:
+        what = "part of the key" if artifact.key_columns else "column"
+        types = ", ".join(f"{column.name} {column.type}" for column in chosen[:_FEW])
+        refuse(
+            value.place, f"no {what} has values like {value.text!r} ({types}); for another column write column = value"
+        )
+    return _any_of(tests)
+
+
+def _fitting(
+    places: Iterable[_StoredValue], artifact: Artifact, operator: str, text: str
+) -> tuple[list[Condition], list[str]]:
+    """The conditions of those stored values that can be compared so, and what is wrong with the others."""
+    tests, problems = [], []
+    for place in places:
+        try:
+            tests.append(compare(place.sql, artifact.types[place.sql], operator, text))
+        except UnfitError as error:
+            problems.append(str(error))
+    return tests, problems
+
+
+def _any_of(tests: Sequence[Condition]) -> Condition:
+    if not tests:
+        return NEVER
+    return f"({' OR '.join(sql for sql, _ in tests)})", tuple(value for _, given in tests for value in given)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from webapp.core.errors import Gone
-from webapp.pulls.diffs.artifact import open_artifact
+from webapp.pulls.diffs.artifact import open_artifact, read_json
+from webapp.pulls.diffs.reader import naming_damage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from webapp.pulls.diffs.artifact import Column
+    from webapp.pulls.diffs.artifact import Artifact, Column
 
 Scope = Literal["table", "changed"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -107,9 +107,14 @@ def load_statistics(folder: str | Path, *, scope: Scope | None = None) -> Statis
     """Load one scope; without a wish the whole table where it was measured, else the changed rows."""
     artifact = open_artifact(folder)
     try:
-        stored = json.loads((artifact.folder / "statistics.json").read_bytes())
+        stored = read_json(artifact.folder, "statistics.json")
     except (OSError, ValueError) as error:
         raise Gone("The statistics of this comparison have been removed. Compute it again.", code="expired") from error
+    with naming_damage():
+        return _choose(artifact, stored, scope)
+
+
+def _choose(artifact: Artifact, stored: Mapping[str, Any], scope: Scope | None) -> Statistics:
     scopes = stored["scopes"]
     chosen: Scope = scope if scope in scopes and scope is not None else "table" if "table" in scopes else "changed"
     raw = scopes[chosen]

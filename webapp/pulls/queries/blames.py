@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from jobs.encoding import encode_row
 from webapp.builds.models import Job
 from webapp.core.errors import Conflict, Gone, InvalidInput, NotFound
 from webapp.datasets import queries as datasets
 from webapp.datasets.models import Transaction
 from webapp.datasets.queries.preview import current_schema, read_metadata
+from webapp.pulls.diffs.artifact import read_json
+from webapp.pulls.diffs.reader import read_slice
 from webapp.pulls.queries import ends
 from webapp.pulls.queries.artifacts import artifact_folder
 from webapp.pulls.rules.changelogs import check_keys
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from webapp.pulls.models import Comparison
 
 PREFIX = "key."
+MOST_ROWS = 1_000
+"""More than are stored for one key at one end."""
 MOST_STEPS = 200
 """Transactions that one question looks at; its answer names where the next goes on."""
 
@@ -151,7 +153,7 @@ def read_found(comparison: Comparison) -> Found:
         raise Conflict(message, code="nothing_committed")
     folder = artifact_folder(comparison)
     try:
-        summary = json.loads((folder / "summary.json").read_bytes())
+        summary = read_json(folder, "summary.json")
     except (OSError, ValueError) as error:
         message = "What was found about this row has been removed. Ask again."
         raise Gone(message, code="expired") from error
@@ -181,9 +183,7 @@ def read_found(comparison: Comparison) -> Found:
 
 
 def _read_rows(path: Path) -> list[dict[str, Any]]:
-    from webapp.pulls.diffs import reader  # late: see there
-
-    return [encode_row(row) for row in reader.read_all(path)] if path.exists() else []
+    return read_slice(path, 0, MOST_ROWS) if path.exists() else []
 
 
 def _describe_job(job: Job | None) -> Made | None:

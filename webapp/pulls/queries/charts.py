@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from webapp.core.errors import AppError
+from webapp.core.templatetags.ui import number
 from webapp.pulls.diffs.statistics import Bucket, ColumnStatistics, Scope, load_statistics
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 WIDTH, HEIGHT = 420, 150
 LEFT, TOP, BOTTOM = 46, 8, 20
 SHOWN = 12
 LABEL = 22
+LABEL_HEIGHT = 12
+"""Labels of lines nearer to each other would lie on one another."""
+LOWEST_SEEN = 0.02
+"""Bars below this share of the tallest are no more than lines."""
+FEWEST_POWERS = 10
+"""Below this many rows a logarithmic scale says no more."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,8 @@ class Chart:
     rows: list[ChartRow]
     before_name: str
     after_name: str
+    note: str
+    """How the chart is to be read, where that is not plain."""
 
 
 @dataclass(frozen=True)
@@ -123,12 +134,11 @@ def read_statistics(folder: Path, *, before: str, after: str, scope: str = "") -
 def draw(column: ColumnStatistics, *, before: str, after: str) -> Chart:
     """Return the chart of one column."""
     buckets = column.buckets
-    tallest = max((max(one.before, one.after) for one in buckets), default=0)
+    scale = Scale.of([count for one in buckets for count in (one.before, one.after)])
     step = (WIDTH - LEFT) / max(1, len(buckets))
-    height = HEIGHT - TOP - BOTTOM
     bars: list[Bar] = []
     for index, bucket in enumerate(buckets):
-        bars += _pair(bucket, LEFT + index * step, step, height, tallest, (before, after))
+        bars += _pair(bucket, LEFT + index * step, step, scale, (before, after))
     return Chart(
         id=f"chart-{column.column.index}",
         title=column.name,
@@ -137,23 +147,81 @@ def draw(column: ColumnStatistics, *, before: str, after: str) -> Chart:
         height=HEIGHT,
         bars=bars,
         ticks=_ticks(column),
-        grid=[Grid(TOP, TOP + 8, f"{tallest:,}"), Grid(TOP + height, TOP + height, "0")],
+        grid=_grid(scale),
         rows=[ChartRow(one.label, one.before, one.after) for one in buckets],
         before_name=before,
         after_name=after,
+        note=_explain(column, scale, after),
     )
 
 
-def _pair(bucket: Bucket, x: float, step: float, height: int, tallest: int, names: tuple[str, str]) -> list[Bar]:
+@dataclass(frozen=True)
+class Scale:
+    """How high a number of rows is drawn."""
+
+    tallest: int
+    is_logarithmic: bool
+
+    @classmethod
+    def of(cls, counts: Sequence[int]) -> Scale:
+        """The plain scale, or a logarithmic one where the tallest bar would leave half of the others unseen."""
+        seen = [count for count in counts if count]
+        tallest = max(seen, default=0)
+        low = sum(count < LOWEST_SEEN * tallest for count in seen)
+        return cls(tallest, tallest >= FEWEST_POWERS and 0 < len(seen) <= low * 2)
+
+    def height(self, count: float) -> float:
+        """In units of the drawing."""
+        whole = HEIGHT - TOP - BOTTOM
+        if not self.tallest:
+            return 0.0
+        if self.is_logarithmic:
+            # One row is seen and none is not.
+            return whole * math.log1p(count) / math.log1p(self.tallest)
+        return whole * count / self.tallest
+
+
+def _grid(scale: Scale) -> list[Grid]:
+    bottom = HEIGHT - BOTTOM
+    counts = [scale.tallest] if scale.tallest else []
+    if scale.is_logarithmic:
+        powers = [10**exponent for exponent in range(int(math.log10(scale.tallest)) + 1)]
+        heights = {count: scale.height(count) for count in powers[:: -(-len(powers) // 4)]}
+        whole = scale.height(scale.tallest)
+        counts += [count for count, height in heights.items() if LABEL_HEIGHT < height < whole - LABEL_HEIGHT]
+    lines = [(bottom - scale.height(count), f"{count:,}") for count in counts]
+    return [
+        *(Grid(round(y, 2), round(y + (8 if y == TOP else 4), 2), text) for y, text in lines),
+        Grid(bottom, bottom, "0"),
+    ]
+
+
+def _explain(column: ColumnStatistics, scale: Scale, after: str) -> str:
+    if not scale.is_logarithmic:
+        return ""
+    note = "Rows on a logarithmic scale."
+    side = column.after
+    low, high = (side.quantiles.get(name) if side else None for name in ("p5", "p95"))
+    if low is None or high is None:
+        return note
+    about = "" if side and side.quantiles_exact else "about "
+    return f"{note} On {after} {about}90 of 100 values lie between {number(low)} and {number(high)}."
+
+
+def _pair(bucket: Bucket, x: float, step: float, scale: Scale, names: tuple[str, str]) -> list[Bar]:
     width = max(1.0, (step - max(1.0, step * 0.15)) / 2)
     bars = []
     for place, (value, side, name) in enumerate(((bucket.before, "m", names[0]), (bucket.after, "b", names[1]))):
-        tall = height * value / tallest if tallest else 0
-        tall = max(tall, 1.0) if value else 0.0
+        tall = max(scale.height(value), 1.0) if value else 0.0
         title = f"{bucket.label}: {value:,} on {name}"
         bars.append(
             Bar(
-                round(x + place * width, 2), round(TOP + height - tall, 2), round(width, 2), round(tall, 2), side, title
+                round(x + place * width, 2),
+                round(HEIGHT - BOTTOM - tall, 2),
+                round(width, 2),
+                round(tall, 2),
+                side,
+                title,
             )
         )
     return bars

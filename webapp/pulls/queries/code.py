@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from webapp.builds import queries as builds
 from webapp.builds.models import Build
+from webapp.core.numbered import NumberedPage
+from webapp.core.numbers import read_count
 from webapp.git.diff import FileDiff, limit_lines
 from webapp.pulls.models import Merge
 from webapp.pulls.queries import pulls as queries
@@ -25,7 +29,8 @@ if TYPE_CHECKING:
 
 LINES = 400
 """Lines of one file that are drawn at once."""
-FILES = 100
+FILES = 30
+"""Of a page."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,13 @@ class CodePage:
     split: bool
     """Whether both sides stand beside each other."""
     ignore_whitespace: bool
-    left_out: int
+    total: int
+    """Of the files that are changed, of which one page is shown."""
+    q: str
+    is_paged: bool
+    text: str
+    previous: int | None
+    next: int | None
     viewed: int
     """How many files the reader has ticked."""
 
@@ -99,6 +110,8 @@ class BuildRow:
     total: int
     fresh: int
     role: str
+    reason: str
+    """What it waits for now, or why it ended as it did."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +140,7 @@ def read_commits(principal: Principal, repository: str, number: int) -> CommitsP
         tab="Commits",
         commits=[
             CommitRow(one, reverse("repository-commit", args=[repository, one.sha]), published.get(one.sha))
-            for one in commits
+            for one in repositories.name_authors(commits)
         ],
     )
 
@@ -139,19 +152,25 @@ def read_code(principal: Principal, repository: str, number: int, *, parameters:
     head = read_head(principal, loaded)
     ignore = parameters.get("whitespace") == "ignore"
     base = queries.find_base(pull)
-    files = repositories.compare(pull.repository, base, pull.head_sha, ignore_whitespace=ignore)
+    changes = queries.list_changes(pull, ignore_whitespace=ignore)
+    q = str(parameters.get("q", "")).strip()
+    named = [file.path for file in changes.files if q.lower() in file.path.lower()]
     whole = parameters.get("whole", "")
+    page = _choose_page(named, path=parameters.get("path", "") or whole, page=str(parameters.get("page", "")))
+    files = repositories.compare(
+        pull.repository, base, pull.head_sha, ignore_whitespace=ignore, paths=named[page.start : page.end]
+    )
     may_edit = head.may_write and head.is_open and loaded.facts.source_exists
     ref = pull.source if loaded.facts.source_exists else pull.head_sha
     talk = list_file_talk(pull, files, principal)
-    marks = read_viewed(pull, {file.path: content_of_file(file) for file in files}, principal)
+    marks = read_viewed(pull, {file.path: content_of_file(file) for file in changes.files}, principal)
     shown = [
         replace(
             view_file(pull.repository, ref, file, may_edit=may_edit, whole=whole, here=f"{head.url}/code"),
             talk=talk.get(file.path),
             viewing=marks[file.path],
         )
-        for file in files[:FILES]
+        for file in files
     ]
     return CodePage(
         **frame(repository),
@@ -159,13 +178,24 @@ def read_code(principal: Principal, repository: str, number: int, *, parameters:
         tab="Code",
         files=shown,
         folders=group_files(shown),
-        additions=sum(file.additions for file in files),
-        deletions=sum(file.deletions for file in files),
+        additions=changes.additions,
+        deletions=changes.deletions,
         split=parameters.get("view") == "split",
         ignore_whitespace=ignore,
-        left_out=max(0, len(files) - FILES),
+        total=len(changes.files),
+        q=q,
+        is_paged=len(changes.files) > FILES,
+        text=f"{page.text} files" if shown else "",
+        previous=page.previous,
+        next=page.next,
         viewed=sum(mark.is_viewed for mark in marks.values()),
     )
+
+
+def _choose_page(paths: list[str], *, path: str, page: str) -> NumberedPage:
+    """Return the page of a file that is asked for, else the one that is."""
+    asked = paths.index(path) // FILES + 1 if path in paths else read_count(page) or 1
+    return NumberedPage.choose(asked, size=FILES, total=len(paths))
 
 
 def view_file(repository: Repository, ref: str, file: FileDiff, *, may_edit: bool, whole: str, here: str) -> FileView:
@@ -176,7 +206,7 @@ def view_file(repository: Repository, ref: str, file: FileDiff, *, may_edit: boo
         id=f"file-{file.path}",
         url=ref_url(repository, "blob", ref, file.path) if is_there else "",
         edit_url=ref_url(repository, "edit", ref, file.path) if is_there and may_edit and not file.is_binary else "",
-        more_url=f"{here}?whole={file.path}#file-{file.path}",
+        more_url=f"{here}?{urlencode({'whole': file.path})}#file-{file.path}",
     )
 
 
@@ -192,15 +222,13 @@ def read_builds(principal: Principal, repository: str, number: int) -> BuildsPag
     """Return what the Builds tab shows."""
     loaded = load(principal, repository, number)
     pull = loaded.pull
-    found = [
-        _describe_build(one, "")
-        for one in Build.objects.filter(repository=pull.repository, branch=pull.source, kind="run")
-        .select_related("by")
-        .order_by("-pk")[:50]
-    ]
+    own = Build.objects.filter(repository=pull.repository, branch=pull.source, kind="run").select_related("by")
+    roles = dict.fromkeys(own.order_by("-pk")[:50], "")
     merge = Merge.objects.filter(pull=pull).exclude(build=None).select_related("build__by").first()
     if merge is not None and merge.build is not None:
-        found.insert(0, _describe_build(merge.build, "rebuild of the merge"))
+        roles = {merge.build: "rebuild of the merge", **roles}
+    reasons = builds.read_reasons(builds=roles)
+    found = [_describe_build(one, role, reasons[one.pk]) for one, role in roles.items()]
     return BuildsPage(
         **frame(repository),
         head=read_head(principal, loaded),
@@ -211,7 +239,7 @@ def read_builds(principal: Principal, repository: str, number: int) -> BuildsPag
     )
 
 
-def _describe_build(build: Build, role: str) -> BuildRow:
+def _describe_build(build: Build, role: str, reason: str) -> BuildRow:
     jobs = list(build.jobs.values_list("state", "skipped"))
     return BuildRow(
         build=build,
@@ -219,5 +247,6 @@ def _describe_build(build: Build, role: str) -> BuildRow:
         done=sum(state in ("COMPLETED", "FAILED", "ABORTED") for state, _ in jobs),
         total=len(jobs),
         fresh=sum(skipped for _, skipped in jobs),
+        reason=reason,
         role=role or ("hidden base side" if build.trigger == "review" else ""),
     )

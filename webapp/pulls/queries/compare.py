@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from webapp.accounts import permissions
+from webapp.core.choices import Choices, choose
 from webapp.core.errors import AppError
 from webapp.datasets.queries import list_transactions
 from webapp.datasets.queries.history import list_names
@@ -119,7 +120,8 @@ class ComparePage:
     dataset: Dataset
     page_url: str
     asked: Asked
-    branches: list[str]
+    branches: Choices
+    """The first of them, and how many more there are."""
     transactions: list[tuple[str, str]]
     swap_url: str
     view: CompareView | None
@@ -146,8 +148,8 @@ def read_compare(
         (row.pk, f"{row.pk[: ends.SHORT_ID]} on {row.branch_name}, {row.started_at:%Y-%m-%d %H:%M}")
         for row in list_transactions(dataset, aborted=False).filter(closed_at__isnull=False)[:OFFERED]
     ]
-    branches = list_names(dataset)
-    known = {*branches, *(pk for pk, _ in offered)}
+    branches = choose(list_names(dataset))
+    known = {*branches.names, *(pk for pk, _ in offered)}
     offered += [(one, one) for one in dict.fromkeys((asked.start, asked.end)) if one and one not in known]
     return ComparePage(
         dataset=dataset,

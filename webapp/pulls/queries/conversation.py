@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from webapp.builds import queries as builds
 from webapp.builds.models import Build
 from webapp.core.templatetags.ui import duration
 from webapp.pulls.models import Comment, Merge, Review, TimelineEvent
+from webapp.pulls.queries import named
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.head import Loaded, PullHead, load, read_head
 from webapp.pulls.queries.lines import BUILD_KINDS
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from webapp.repositories.models import Publication
 
 SHORT = 7
+ENTRIES = 50
+"""Of the timeline, on a page."""
 _FIRST = {"opened": 0, "first-commits": 1, "first-build": 2}
 """What happened before it was opened, in that order."""
 
@@ -120,6 +125,27 @@ class Effect:
 
 
 @dataclass(frozen=True)
+class Compared:
+    """What the rows say, and of which comparison."""
+
+    delta: tuple[int, int, int]
+    words: str
+    target: str
+    moved: int
+    """Datasets that the target has changed since."""
+    url: str
+
+
+@dataclass(frozen=True)
+class NotLanding:
+    """A dataset that merging does not bring to the target."""
+
+    path: str
+    url: str
+    text: str
+
+
+@dataclass(frozen=True)
 class MergeBox:
     """The state of the merge."""
 
@@ -132,10 +158,12 @@ class MergeBox:
     blockers: list[ShownBlocker] = field(default_factory=list)
     met: list[str] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
+    not_landing: list[NotLanding] = field(default_factory=list)
     may_write: bool = False
     may_merge: bool = False
     may_bypass: bool = False
     foot: str = ""
+    compared: Compared | None = None
     moving: bool = False
     """Whether the page should keep asking."""
 
@@ -179,6 +207,14 @@ class ConversationPage:
     head: PullHead
     tab: str
     entries: list[Entry]
+    """The one that opened it, then a page of what followed, the newest without anything asked."""
+    earlier: int
+    """How many entries before that page are left out, and how many after it."""
+    later: int
+    earlier_url: str
+    later_url: str
+    news_url: str
+    """Where the page asks for what comes after its newest entry."""
     merge: MergeBox
     reviewers: list[Reviewer]
     groups: list[DatasetGroup]
@@ -186,20 +222,39 @@ class ConversationPage:
     rules: list[str]
 
 
+@dataclass(frozen=True)
+class News:
+    """What a timeline has got since a page was drawn."""
+
+    entries: list[Entry]
+    news_url: str
+
+
 def frame(name: str) -> dict[str, Any]:
     """Return what every page of pull requests of a repository has around it."""
     return {"nav": "pulls", "repo_bar": {"name": name, "tab": "pulls"}}
 
 
-def read_conversation(principal: Principal, repository: str, number: int) -> ConversationPage:
-    """Return what the Conversation tab shows."""
+def read_conversation(
+    principal: Principal, repository: str, number: int, *, before: int | None = None
+) -> ConversationPage:
+    """Return what the Conversation tab shows; `before` counts entries from the beginning, so that its addresses last."""
     loaded = load(principal, repository, number)
     head = read_head(principal, loaded)
+    timeline = _read_timeline(loaded)
+    opened, *entries = timeline.entries
+    end = min(len(entries) if before is None else before, len(entries))
+    start = max(0, end - ENTRIES)
     return ConversationPage(
         **frame(repository),
         head=head,
         tab="Conversation",
-        entries=_list_entries(loaded),
+        entries=[opened, *entries[start:end]],
+        earlier=start,
+        later=len(entries) - end,
+        earlier_url=f"{head.url}?before={start}",
+        later_url=f"{head.url}?before={end + ENTRIES}" if end + ENTRIES < len(entries) else head.url,
+        news_url=_find_news_url(loaded.pull, timeline),
         merge=_describe_merge(loaded, head),
         reviewers=_list_reviewers(loaded),
         groups=_group_datasets(loaded),
@@ -208,12 +263,49 @@ def read_conversation(principal: Principal, repository: str, number: int) -> Con
     )
 
 
+def read_news(principal: Principal, repository: str, number: int, *, after: int, seen: str) -> News | None:
+    """Return the entries after the first so many; None where nothing came since, which costs next to nothing.
+
+    Args:
+        principal: who asks.
+        repository: its name.
+        number: of the pull request.
+        after: how many entries the page knows.
+        seen: what the timeline was made of then.
+
+    """
+    pull = queries.get_pull(principal, repository, number)
+    if seen == _count_parts(pull.events.count(), pull.comments.count(), pull.reviews.count()):
+        return None
+    timeline = _read_timeline(load(principal, repository, number))
+    return News(timeline.entries[after:], _find_news_url(pull, timeline))
+
+
+def _find_news_url(pull: PullRequest, timeline: Timeline) -> str:
+    known = urlencode({"after": len(timeline.entries), "seen": timeline.seen})
+    return f"{reverse('pull-news', args=[pull.repository.name, pull.number])}?{known}"
+
+
 # ---- timeline ------------------------------------------------------------------------------------------------------
 
 
-def _list_entries(loaded: Loaded) -> list[Entry]:
+@dataclass(frozen=True)
+class Timeline:
+    """All entries, the oldest first."""
+
+    entries: list[Entry]
+    seen: str
+    """Of how many parts they were made, so that a page can ask for others."""
+
+
+def _count_parts(*parts: int) -> str:
+    return "-".join(map(str, parts))
+
+
+def _read_timeline(loaded: Loaded) -> Timeline:
     pull = loaded.pull
-    events = list(pull.events.all())
+    events, comments = list(pull.events.all()), list(pull.comments.select_related("author"))
+    reviews = list(pull.reviews.select_related("reviewer"))
     shas = [one["sha"] for event in events for one in event.data.get("commits", ())]
     published = publications_of_commits(pull.repository, shas, branch=pull.source)
     entries = [
@@ -234,9 +326,10 @@ def _list_entries(loaded: Loaded) -> list[Entry]:
         if event.kind != "opened" and not (event.kind == "target_moved" and event.data.get("after") in own_merge)
     ]
     entries += _describe_beginning(loaded, shas)
-    entries += [_describe_comment(loaded, one) for one in pull.comments.select_related("author")]
-    entries += [_describe_review(loaded, one) for one in pull.reviews.select_related("reviewer")]
-    return sorted(entries, key=lambda one: (one.at, _FIRST.get(one.id, len(_FIRST))))
+    entries += [_describe_comment(loaded, one) for one in comments]
+    entries += [_describe_review(loaded, one) for one in reviews]
+    ordered = sorted(entries, key=lambda one: (one.id != "opened", one.at, _FIRST.get(one.id, len(_FIRST))))
+    return Timeline(ordered, _count_parts(len(events), len(comments), len(reviews)))
 
 
 def _describe_beginning(loaded: Loaded, known: list[str]) -> list[Entry]:
@@ -295,7 +388,9 @@ def _describe_anchor(loaded: Loaded, anchor: dict[str, Any]) -> Anchor | None:
         return Anchor(path, f"{loaded.url}/data?dataset={path}", dataset=True, where=where)
     if anchor.get("path"):
         text = f"{anchor['path']}:{anchor.get('line', '')}"
-        return Anchor(text, f"{loaded.url}/code#file-{anchor['path']}", dataset=False)
+        return Anchor(
+            text, f"{loaded.url}/code?{urlencode({'path': anchor['path']})}#file-{anchor['path']}", dataset=False
+        )
     return None
 
 
@@ -452,18 +547,19 @@ def _describe_merge(loaded: Loaded, head: PullHead) -> MergeBox:
     made: dict[str, Any] = {
         "post_url": reverse("pull-merge", args=[pull.repository.name, pull.number]),
         "head": pull.head_sha,
-        "effect": Effect(
-            datasets=sum(row.change in (states.MODIFIED, states.ADDED) for row in loaded.rows),
-            affected=sum(row.change == states.AFFECTED for row in loaded.rows),
-            target=pull.target,
-        ),
     }
+    if pull.state == states.OPEN:
+        made["compared"] = _describe_compared(loaded, head)
     if merge is not None:
-        return _describe_done(loaded, merge, made)
+        return _describe_done(loaded, merge, {**made, "effect": Effect(0, 0, pull.target)})
+    made["effect"] = _describe_effect(loaded)
     if pull.state == states.CLOSED:
         return MergeBox(
             "closed", "Closed without a merge", "The branch and its data are untouched. It may be opened again.", **made
         )
+    made["not_landing"] = [
+        NotLanding(row.path, _url_of(loaded, row), row.lands_reason) for row in loaded.rows if not row.lands
+    ]
     if loaded.blockers:
         return _describe_blocked(loaded, head, made)
     text = f"Code, data and reviews are as the rules of {pull.target} ask for."
@@ -471,6 +567,31 @@ def _describe_merge(loaded: Loaded, head: PullHead) -> MergeBox:
         "ready", "Ready to merge", text, **made, met=_list_met(loaded), may_write=head.may_write, may_merge=True,
         foot="" if head.may_write else "Merging needs the role writer.",
     )  # fmt: skip
+
+
+def _describe_compared(loaded: Loaded, head: PullHead) -> Compared | None:
+    if head.diff.delta is None:
+        return None
+    return Compared(
+        delta=head.diff.delta,
+        words=head.diff.compared_words,
+        target=loaded.pull.target,
+        moved=sum(named.find_since(row) is not None for row in loaded.rows),
+        url=f"{loaded.url}/data",
+    )
+
+
+def _describe_effect(loaded: Loaded) -> Effect:
+    specs = queries.read_specs(pull=loaded.pull)
+    datasets, everything = (
+        len(queries.list_targets(rows=loaded.rows, specs=specs, rebuild=rebuild))
+        for rebuild in (states.MODIFIED, states.AFFECTED)
+    )
+    return Effect(datasets=datasets, affected=everything - datasets, target=loaded.pull.target)
+
+
+def _url_of(loaded: Loaded, row: PullDataset) -> str:
+    return f"{loaded.url}/data?dataset={row.path}"
 
 
 def _describe_blocked(loaded: Loaded, head: PullHead, made: dict[str, Any]) -> MergeBox:
@@ -562,9 +683,16 @@ def _describe_done(loaded: Loaded, merge: Merge, made: dict[str, Any]) -> MergeB
             "run",
             "sync",
             build.state.capitalize(),
-            build.reason or "Follow its jobs and logs there.",
+            builds.read_reasons(builds=[build])[build.pk] or "Follow its jobs and logs there.",
         )
-        return MergeBox("merging", "Merged, the rebuild is running", text, **made, outcomes=[outcome], moving=True)
+        left = [
+            _describe_outcome(path, one)
+            for path, one in sorted(queries.describe_outcome(merge).items())
+            if one["state"] == "not_landed"
+        ]
+        return MergeBox(
+            "merging", "Merged, the rebuild is running", text, **made, outcomes=[outcome, *left], moving=True
+        )
     return _describe_ended(loaded, merge, made, who)
 
 
@@ -589,8 +717,9 @@ def _describe_ended(loaded: Loaded, merge: Merge, made: dict[str, Any], who: str
                 or f"rebuilt {len(merge.targets)} dataset{'s' if len(merge.targets) != 1 else ''} on {loaded.pull.target}",
             ),
         )
-    equal = sum(one["state"] == "equal" for one in described.values())
-    if described and equal == len(described):
+    rebuilt = [one for one in described.values() if one["state"] != "not_landed"]
+    equal = sum(one["state"] == "equal" for one in rebuilt)
+    if rebuilt and equal == len(rebuilt):
         text += (
             f"; all {equal} rebuilt datasets are equal to what was reviewed"
             if equal > 1
@@ -613,6 +742,8 @@ def _describe_outcome(path: str, one: dict[str, Any]) -> Outcome:
         )
     if one["state"] == "comparing":
         return Outcome(path, url, "run", "sync", "Comparing", "Rebuilt; being compared with what was reviewed.")
+    if one["state"] == "not_landed":
+        return Outcome(path, url, "warn", "alert", "Did not land", one["reason"])
     if one["state"] == "different":
         counts = f"+{one.get('inserted', 0):,} −{one.get('deleted', 0):,} ~{one.get('updated', 0):,} rows"
         text = f"Not what was reviewed: {counts}. Newer inputs on the target are the usual reason."
@@ -672,7 +803,7 @@ def _describe_dataset(loaded: Loaded, row: PullDataset) -> DatasetLine:
     summary = comparison.summary if ready and comparison else {}
     return DatasetLine(
         path=row.path,
-        url=f"{loaded.url}/data?dataset={row.path}",
+        url=_url_of(loaded, row),
         added=summary.get("inserted"),
         removed=summary.get("deleted"),
         changed=summary.get("updated"),
@@ -682,6 +813,8 @@ def _describe_dataset(loaded: Loaded, row: PullDataset) -> DatasetLine:
 
 
 def _mark_dataset(row: PullDataset) -> Mark | None:
+    if not row.lands:
+        return Mark("does not land", "bad")
     if row.schema_status == states.BREAKING:
         return Mark("breaking", "bad")
     if row.change == states.ADDED:

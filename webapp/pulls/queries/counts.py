@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from webapp.core.words import counted
 from webapp.pulls.models import PullDataset
+from webapp.pulls.queries.named import write_name
 from webapp.pulls.rules import states
 
 if TYPE_CHECKING:
@@ -15,7 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DiffSum:
-    """The row diffs of a pull request, added up. What is not compared is never counted as unchanged."""
+    """The row diffs of a pull request, added up. What is not compared is never counted as unchanged.
+
+    Rows and schemas are those that merging brings to the target: data loaded on the branch is compared, and in no sum.
+    """
 
     added: int = 0
     removed: int = 0
@@ -25,9 +30,18 @@ class DiffSum:
     failed: int = 0
     without: int = 0
     """Datasets that are not compared, each with its reason on the Data tab."""
+    unlanded: int = 0
+    """Datasets that are compared and do not land: among the ready ones, in no sum."""
     breaking: int = 0
     schemas: int = 0
     """Datasets whose schema changes."""
+    names: frozenset[str] = frozenset()
+    """Of the comparisons that are added up."""
+
+    @property
+    def compared_words(self) -> str:
+        """What the sums are of."""
+        return ", ".join(write_name(name, target="the target") for name in states.COMPARED_NAMES if name in self.names)
 
     @property
     def compared(self) -> int:
@@ -41,8 +55,14 @@ class DiffSum:
 
     @property
     def delta(self) -> tuple[int, int, int] | None:
-        """Rows added, removed and changed; None before the first diff is ready."""
-        return (self.added, self.removed, self.changed) if self.ready else None
+        """Rows added, removed and changed; None before the first diff of what lands is ready."""
+        return (self.added, self.removed, self.changed) if self.ready > self.unlanded else None
+
+    @property
+    def unlanded_words(self) -> str:
+        """How many datasets do not land; empty where all do."""
+        verb = "does" if self.unlanded == 1 else "do"
+        return f"{counted(self.unlanded, 'dataset')} {verb} not land" if self.unlanded else ""
 
     @property
     def schema_words(self) -> str:
@@ -54,25 +74,29 @@ class DiffSum:
 
 def sum_rows(rows: Iterable[PullDataset]) -> DiffSum:
     """Add up datasets whose comparisons are loaded."""
-    found = dict.fromkeys(DiffSum.__dataclass_fields__, 0)
+    sums = dict.fromkeys(DiffSum.__dataclass_fields__.keys() - {"names"}, 0)
+    names = set()
     for row in rows:
-        _add(found, row, row.comparison)
-    return DiffSum(**found)
+        _add(sums, row, row.comparison)
+        if row.comparison is not None:
+            names.add(row.compared)
+    return DiffSum(**sums, names=frozenset(names))
 
 
-def _add(found: dict[str, int], row: PullDataset, comparison: Comparison | None) -> None:
-    found["schemas"] += row.schema_status in (states.CHANGED, states.BREAKING)
-    found["breaking"] += row.schema_status == states.BREAKING
+def _add(sums: dict[str, int], row: PullDataset, comparison: Comparison | None) -> None:
+    sums["schemas"] += row.lands and row.schema_status in (states.CHANGED, states.BREAKING)
+    sums["breaking"] += row.lands and row.schema_status == states.BREAKING
     if comparison is None:
-        found["without"] += 1
+        sums["without"] += 1
     elif comparison.state == states.FAILED:
-        found["failed"] += 1
+        sums["failed"] += 1
     elif comparison.state != states.READY:
-        found["running"] += 1
+        sums["running"] += 1
     else:
-        found["ready"] += 1
+        sums["ready"] += 1
+        sums["unlanded"] += not row.lands
         for name, stored in (("added", "inserted"), ("removed", "deleted"), ("changed", "updated")):
-            found[name] += int(comparison.summary.get(stored) or 0)
+            sums[name] += row.lands * int(comparison.summary.get(stored) or 0)
 
 
 def sum_by_pull(pull_ids: Iterable[int]) -> dict[int, DiffSum]:

@@ -12,14 +12,15 @@ from django.urls import reverse
 from webapp.accounts import permissions
 from webapp.core.errors import NotFound
 from webapp.pulls.diffs.schema import ColumnDiff, SchemaDiff, diff_artifact
-from webapp.pulls.queries import charts
-from webapp.pulls.queries.artifacts import artifact_folder, first_rows_folder
+from webapp.pulls.queries import charts, named
+from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.artifacts import first_rows_folder
 from webapp.pulls.queries.conversation import frame
 from webapp.pulls.queries.head import Loaded, PullHead, load, read_head
 from webapp.pulls.queries.progress import Progress, describe_progress, describe_reached
 from webapp.pulls.queries.remarks import RowTalk, Viewing, content_of_dataset, place_row_talk, read_viewed
-from webapp.pulls.queries.rows import Place, RowsView, read_first_rows, read_rows
-from webapp.pulls.queries.sides import Drift, describe_drift
+from webapp.pulls.queries.rows import Marks, Place, RowsView, read_first_rows, read_rows
+from webapp.pulls.queries.sides import list_drift
 from webapp.pulls.rules import states
 from webapp.pulls.rules.dataset_rules import rules_from_json
 
@@ -42,6 +43,7 @@ class DatasetItem:
     is_current: bool
     schema_note: str
     is_viewed: bool
+    lands_note: str
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,29 @@ class ItemGroup:
 
     name: str
     items: list[DatasetItem]
+
+
+@dataclass(frozen=True)
+class NamedChoice:
+    """One of the comparisons, as a link."""
+
+    name: str
+    word: str
+    url: str
+    is_current: bool
+
+
+@dataclass(frozen=True)
+class SinceView:
+    """What the target has done to a dataset since the branch left it."""
+
+    counts: tuple[int, int, int] | None
+    schema: str
+    both: int | None
+    """How many of the shown rows it has changed, too; None where nobody can tell."""
+    url: str
+    is_shown: bool
+    """Whether that is what the page shows."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +94,25 @@ class DatasetView:
     """Where a failed comparison was stopped."""
     may_cancel: bool
     is_moving: bool
+    is_unmade: bool
+    """Whether the branch has not built it."""
     before_id: str
     after_id: str
     before_branch: str
+    before_note: str
     after_branch: str
+    compared: str
+    compared_word: str
+    choices: list[NamedChoice]
+    since: SinceView | None
     current: bool
     schema: SchemaDiff | None
     schema_url: str
     rules: list[str]
+    lands_reason: str
+    """Why merging does not bring these rows to the target; empty where it does."""
+    rule_changes: list[str]
+    """How the branch changes them."""
     rows: RowsView | None
     first_rows: RowsView | None
     """While the comparison runs."""
@@ -86,15 +122,12 @@ class DatasetView:
     show: str
     viewing: Viewing
     talk: RowTalk
-    drift: Drift | None
-
-    @property
-    def stale_text(self) -> str:
-        """What a moved target means for these rows."""
-        return (
-            f"{self.before_branch} has moved since this branch began, so some of these differences may come from there."
-            f" Merge {self.before_branch} into {self.after_branch} and build it to see the effect of this branch alone."
-        )
+    target: str
+    drift: list[str]
+    """Inputs that the two sides have read in different versions, directly or through what the branch changes."""
+    has_code_effect: bool
+    build_scope: str
+    """What must be built for the effect of the code."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +142,8 @@ class DataPage:
     total: int
     viewed: int
     """How many datasets the reader has ticked."""
+    hidden: int
+    """How many the reader may not see."""
     view: DatasetView | None
     pull_url: str
     build_url: str
@@ -121,6 +156,7 @@ class SchemaView:
     path: str
     data_url: str
     change: str
+    compared_word: str
     diff: SchemaDiff | None
     shown: list[ColumnDiff]
     same: list[ColumnDiff]
@@ -145,6 +181,7 @@ class SchemaPage:
     repo_bar: dict[str, str]
     head: PullHead
     tab: str
+    choices: list[NamedChoice]
     views: list[SchemaView]
     unchanged: list[SchemaView]
     missing: list[SchemaView] = field(default_factory=list)
@@ -170,38 +207,80 @@ def read_data(principal: Principal, repository: str, number: int, *, parameters:
         groups=_group_items(loaded, row, marks),
         total=len(marks),
         viewed=sum(mark.is_viewed for mark in marks.values()),
+        hidden=loaded.hidden,
         view=_view_dataset(loaded, row, parameters, principal, marks[row.path]) if row else None,
         pull_url=loaded.url,
         build_url=reverse("pull-build", args=[repository, number]),
     )
 
 
-def read_schema(principal: Principal, repository: str, number: int) -> SchemaPage:
-    """Return what the Schema tab shows."""
+def read_schema(principal: Principal, repository: str, number: int, *, compared: str = "") -> SchemaPage:
+    """Return what the Schema tab shows, by each dataset's default comparison or by the one of a name."""
     loaded = load(principal, repository, number)
-    views = [_view_schema(loaded, row) for row in loaded.rows]
+    views = [_view_schema(loaded, row, compared) for row in loaded.rows]
     return SchemaPage(
         **frame(repository),
         head=read_head(principal, loaded),
         tab="Schema",
+        choices=_list_schema_choices(loaded, compared),
         views=[one for one in views if one.diff is not None and one.diff.count],
         unchanged=[one for one in views if one.diff is not None and not one.diff.count],
         missing=[one for one in views if one.diff is None],
     )
 
 
-def _view_schema(loaded: Loaded, row: PullDataset) -> SchemaView:
-    diff = diff_artifact(row.comparison.schema) if row.comparison and row.comparison.schema else None
+def _view_schema(loaded: Loaded, row: PullDataset, compared: str) -> SchemaView:
+    shown = named.find_shown(row, compared)
+    diff = diff_artifact(shown.comparison.schema) if shown.comparison and shown.comparison.schema else None
     columns = diff.columns if diff else ()
     return SchemaView(
         path=row.path,
         data_url=f"{loaded.url}/data?dataset={row.path}",
         change=CHANGE_WORDS.get(row.change, row.change),
+        compared_word=_write_name(loaded, shown.name),
         diff=diff,
         shown=[one for one in columns if one.changes],
         same=[one for one in columns if not one.changes],
-        reason=row.reason or "Not compared yet.",
+        reason=shown.reason or "Not compared yet.",
     )
+
+
+def _list_schema_choices(loaded: Loaded, compared: str) -> list[NamedChoice]:
+    """Return what all datasets can be compared with; nothing to choose where that is the same."""
+    names = {choice.name for row in loaded.rows for choice in _list_choices(loaded, row, named.find_shown(row))}
+    choices = [NamedChoice("", "as by default", f"{loaded.url}/schema", not compared)]
+    choices += [
+        NamedChoice(name, _write_name(loaded, name), f"{loaded.url}/schema?compared={name}", name == compared)
+        for name in named.NAMES
+        if name in names
+    ]
+    return choices if names else []
+
+
+def _list_choices(loaded: Loaded, row: PullDataset, shown: named.Shown) -> list[NamedChoice]:
+    """Return the comparisons of a dataset; nothing to choose where all of them have the same ends."""
+    comparisons = [named.find_shown(row, name) for name in named.NAMES]
+    existing = [one for one in comparisons if one.comparison is not None]
+    if len({one.comparison for one in existing} | {shown.comparison}) == 1:
+        return []
+    return [
+        NamedChoice(
+            one.name,
+            _write_name(loaded, one.name),
+            _data_url(loaded, row, one.name),
+            one.name == shown.name,
+        )
+        for one in existing
+    ]
+
+
+def _write_name(loaded: Loaded, name: str) -> str:
+    return named.write_name(name, target=loaded.pull.target, is_open=loaded.pull.state == states.OPEN)
+
+
+def _data_url(loaded: Loaded, row: PullDataset, name: str = "") -> str:
+    query = {"dataset": row.path, **({"compared": name} if name and name != row.compared else {})}
+    return f"{loaded.url}/data?{urlencode(query, safe='/')}"
 
 
 # ---- the list of datasets ------------------------------------------------------------------------------------------
@@ -244,6 +323,9 @@ _ICONS = {
 }
 
 
+_SCHEMA_NOTES = {states.BREAKING: "schema breaks", states.CHANGED: "schema changed"}
+
+
 def _item(loaded: Loaded, row: PullDataset, *, is_current: bool, is_viewed: bool) -> DatasetItem:
     icon, tone = _ICONS.get(row.change, ("table", ""))
     comparison = row.comparison
@@ -253,12 +335,22 @@ def _item(loaded: Loaded, row: PullDataset, *, is_current: bool, is_viewed: bool
         note = {states.QUEUED: "queued", states.RUNNING: "comparing", states.FAILED: "comparison failed"}.get(
             comparison.state, ""
         )
-        if comparison.state == states.READY:
-            summary = comparison.summary
-            counts = (int(summary.get("inserted", 0)), int(summary.get("deleted", 0)), int(summary.get("updated", 0)))
-    schema = {states.BREAKING: "schema breaks", states.CHANGED: "schema changed"}.get(row.schema_status, "")
-    url = f"{loaded.url}/data?{urlencode({'dataset': row.path}, safe='/')}"
-    return DatasetItem(row.path, url, row.change, icon, tone, counts, note, is_current, schema, is_viewed)
+        counts = _read_counts(named.find_shown(row))
+    schema = _SCHEMA_NOTES.get(row.schema_status, "")
+    lands_note = "" if row.lands else "does not land"
+    return DatasetItem(
+        row.path,
+        _data_url(loaded, row),
+        row.change,
+        icon,
+        tone,
+        counts,
+        note,
+        is_current,
+        schema,
+        is_viewed,
+        lands_note,
+    )
 
 
 # ---- one dataset ---------------------------------------------------------------------------------------------------
@@ -267,55 +359,113 @@ def _item(loaded: Loaded, row: PullDataset, *, is_current: bool, is_viewed: bool
 def _view_dataset(
     loaded: Loaded, row: PullDataset, parameters: Mapping[str, Any], principal: Principal, viewing: Viewing
 ) -> DatasetView:
-    comparison = row.comparison
+    pull = loaded.pull
+    shown = named.find_shown(row, str(parameters.get("compared", "")))
+    comparison, folder = shown.comparison, shown.folder
     show = "statistics" if parameters.get("show") == "statistics" else "rows"
     state = comparison.state if comparison else states.NOT_COMPARED
-    ready = comparison is not None and comparison.state == states.READY
-    pull = loaded.pull
-    export = [pull.repository.name, pull.number, row.dataset_id or 0]
+    asked = {"compared": shown.name} if shown.name != row.compared else {}
+    is_since = shown.name == states.TARGET_SINCE
+    before_branch, after_branch = pull.target, pull.target if is_since else pull.source
     place = Place(
         url=f"{loaded.url}/data",
-        keeps={"dataset": row.path},
-        csv_url=reverse("api-pull-rows-csv", args=export),
-        parquet_url=reverse("api-pull-rows-parquet", args=export),
+        keeps={"dataset": row.path, **asked},
+        csv_url=_export_url("api-pull-rows-csv", row, asked),
+        parquet_url=_export_url("api-pull-rows-parquet", row, asked),
         dataset_id=row.dataset_id,
-        branch=pull.source,
+        branch=after_branch,
+        marks=Marks(
+            lambda numbers: named.find_both(row, shown, numbers),
+            f"{pull.source if is_since else pull.target} has changed this row, too",
+        ),
     )
-    rows = None
-    if ready and comparison and show == "rows":
-        rows = read_rows(artifact_folder(comparison), parameters=parameters, place=place)
+    rows = read_rows(folder, parameters=parameters, place=place) if folder and show == "rows" else None
+    is_unmade = row.after_id is None
     return DatasetView(
         path=row.path,
         dataset_id=row.dataset_id,
-        url=f"{loaded.url}/data?{urlencode({'dataset': row.path}, safe='/')}",
+        url=_data_url(loaded, row, shown.name),
         change=row.change,
         change_word=CHANGE_WORDS.get(row.change, row.change),
         state=state,
-        reason=row.reason,
+        reason=shown.reason,
         error=comparison.error if comparison else "",
         progress=describe_progress(comparison),
         reached=describe_reached(comparison),
         may_cancel=permissions.can_repository(principal, pull.repository.name, "write"),
         is_moving=state in (states.QUEUED, states.RUNNING),
-        before_id=row.before_id or "",
-        after_id=row.after_id or "",
-        before_branch=pull.target,
-        after_branch=pull.source,
+        is_unmade=is_unmade,
+        before_id=shown.before.pk if shown.before else "",
+        after_id=shown.after.pk if shown.after else "",
+        before_branch=before_branch,
+        before_note=_BEFORE_NOTES[shown.name],
+        after_branch=after_branch,
+        compared=shown.name,
+        compared_word=_write_name(loaded, shown.name),
+        choices=_list_choices(loaded, row, shown),
+        since=_describe_since(loaded, row, shown),
         current=row.current,
         schema=diff_artifact(comparison.schema) if comparison and comparison.schema else None,
-        schema_url=f"{loaded.url}/schema#{row.path}",
+        schema_url=f"{loaded.url}/schema?{urlencode(asked)}#{row.path}" if asked else f"{loaded.url}/schema#{row.path}",
         rules=rules_from_json(comparison.rules).describe() if comparison else [],
+        lands_reason=row.lands_reason,
+        rule_changes=row.rule_changes,
         rows=rows,
         first_rows=read_first_rows(first_rows_folder(comparison), place=place),
         statistics=charts.read_statistics(
-            artifact_folder(comparison), before=pull.target, after=pull.source, scope=str(parameters.get("scope", ""))
+            folder, before=before_branch, after=after_branch, scope=str(parameters.get("scope", ""))
         )
-        if ready and comparison and show == "statistics"
+        if folder and show == "statistics"
         else None,
         retry_url=reverse("pull-compare-again", args=[pull.repository.name, pull.number]),
         cancel_url=reverse("pull-compare-cancel", args=[pull.repository.name, pull.number]),
         show=show,
         viewing=viewing,
-        drift=describe_drift(row, ours={one.path for one in loaded.rows}),
+        target=pull.target,
+        drift=_list_drift(loaded, shown),
+        has_code_effect=named.find_shown(row, states.CODE_EFFECT).comparison is not None,
+        build_scope=states.AFFECTED if row.change == states.AFFECTED else states.MODIFIED,
         talk=place_row_talk(row, {line.n: line.key for line in rows.table.rows} if rows else {}, principal),
     )
+
+
+_BEFORE_NOTES = {
+    states.THIS_BRANCH: "where the branch left it",
+    states.CODE_EFFECT: "its code on the branch's inputs",
+    states.TARGET_NOW: "its newest data",
+    states.TARGET_SINCE: "where the branch left it",
+}
+
+
+def _export_url(name: str, row: PullDataset, asked: Mapping[str, str]) -> str:
+    url = reverse(name, args=[row.pull.repository.name, row.pull.number, row.dataset_id or 0])
+    return f"{url}?{urlencode(asked)}" if asked else url
+
+
+def _list_drift(loaded: Loaded, shown: named.Shown) -> list[str]:
+    """Return what else than the code makes a difference to a comparison with the branch."""
+    if shown.before is None or shown.after is None or shown.name == states.TARGET_SINCE:
+        return []
+    paths = queries.read_specs(pull=loaded.pull).made_paths
+    return list_drift(shown.before, shown.after, ours=paths.intersection(row.path for row in loaded.rows))
+
+
+def _describe_since(loaded: Loaded, row: PullDataset, shown: named.Shown) -> SinceView | None:
+    since = named.find_since(row)
+    if since is None:
+        return None
+    return SinceView(
+        counts=_read_counts(since),
+        schema=_SCHEMA_NOTES.get(since.schema_status, ""),
+        both=named.count_both(row, shown),
+        url=_data_url(loaded, row, states.TARGET_SINCE),
+        is_shown=shown.name == states.TARGET_SINCE,
+    )
+
+
+def _read_counts(shown: named.Shown) -> tuple[int, int, int] | None:
+    """Return rows added, removed and changed; None before they are known."""
+    if shown.comparison is None or not shown.is_ready:
+        return None
+    summary = shown.comparison.summary
+    return int(summary.get("inserted", 0)), int(summary.get("deleted", 0)), int(summary.get("updated", 0))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from webapp.builds.queries import chains
 from webapp.catalog import queries as catalog
 from webapp.core.errors import InvalidInput, NotFound
-from webapp.core.names import MASTER
+from webapp.core.names import MASTER, check_spelling
 from webapp.datasets import queries as datasets
 from webapp.datasets.models import Transaction
 from webapp.datasets.rules.transactions import COMMITTED
@@ -81,10 +81,12 @@ def find_end(dataset: Dataset, asked: str, *, field: str) -> End:
         raise InvalidInput(message, errors={field: ["A branch or a transaction."]})
     branch = datasets.find_branch(dataset, asked)
     if branch is not None:
-        return End(asked, branch.name, _checked(dataset, datasets.committed_of(branch)), is_branch=True)
+        _, shown = datasets.parse_view(dataset, branch=branch.name)
+        return End(asked, branch.name, _checked(dataset, shown), is_branch=True)
     try:
         name, found = datasets.parse_view(dataset, transaction=asked)
     except NotFound:
+        check_spelling(asked, datasets.list_parents(dataset))
         message = f"{dataset.path} has no branch and no transaction {asked}."
         raise NotFound(message, errors={field: [message]}) from None
     return End(asked, name, _checked(dataset, found), is_branch=False)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from django.urls import reverse
 
 from webapp.accounts.permissions import can_repository
+from webapp.builds import queries as builds
 from webapp.builds.models import Build
 from webapp.core.words import counted
 from webapp.pulls.queries import counts
@@ -71,7 +72,6 @@ class PullHead:
     may_approve: bool
     approve_note: str
     """Why the reader's approval would not count; empty where it does."""
-    is_stale: bool
     edit_url: str
     merged_by: str = ""
 
@@ -104,6 +104,9 @@ class Loaded:
 
     pull: PullRequest
     rows: list[PullDataset]
+    """Its datasets that the reader may see."""
+    hidden: int
+    """How many the reader may not see."""
     facts: approvals.MergeFacts
     blockers: list[approvals.Blocker]
     build: Build | None
@@ -117,12 +120,13 @@ class Loaded:
 def load(principal: Principal, repository: str, number: int) -> Loaded:
     """Load a pull request that the reader may see."""
     pull = queries.get_pull(principal, repository, number)
-    rows = pull.datasets.select_related("comparison", "dataset", "before", "after").order_by("change", "path")
+    rows = list(queries.list_dataset_rows(principal, pull).order_by("change", "path"))
     order = {states.MODIFIED: 0, states.ADDED: 0, states.REMOVED: 0, states.AFFECTED: 1}
     facts = queries.collect_facts(pull)
     return Loaded(
         pull=pull,
         rows=sorted(rows, key=lambda row: (order.get(row.change, 2), row.path)),
+        hidden=pull.datasets.count() - len(rows),
         facts=facts,
         blockers=approvals.list_blockers(facts),
         build=queries.find_latest_build(pull),
@@ -134,7 +138,6 @@ def read_head(principal: Principal, loaded: Loaded) -> PullHead:
     pull = loaded.pull
     name = pull.repository.name
     diff = counts.sum_rows(loaded.rows)
-    stale = queries.is_stale(pull)
     commits = len(queries.list_own_commits(pull))
     may_write = can_repository(principal, name, "write")
     approve_note = _explain_approval(principal, pull)
@@ -154,7 +157,7 @@ def read_head(principal: Principal, loaded: Loaded) -> PullHead:
         head_sha=pull.head_sha,
         url=loaded.url,
         commits=commits,
-        verdict=_list_verdict(loaded, diff, stale=stale),
+        verdict=_list_verdict(loaded, diff),
         tabs=_list_tabs(loaded, diff, commits),
         diff=diff,
         may_edit=may_maintain or principal.user_id == pull.author_id,
@@ -162,7 +165,6 @@ def read_head(principal: Principal, loaded: Loaded) -> PullHead:
         may_maintain=may_maintain,
         may_approve=not approve_note,
         approve_note=approve_note,
-        is_stale=stale,
         edit_url=reverse("pull-edit", args=[name, pull.number]),
         merged_by=pull.merge.merged_by.username if pull.state == states.MERGED else "",
     )
@@ -181,18 +183,23 @@ def _list_tabs(loaded: Loaded, diff: counts.DiffSum, commits: int) -> list[Tab]:
     pull, url = loaded.pull, loaded.url
     talk = pull.comments.count() + pull.reviews.count()
     builds = Build.objects.filter(repository=pull.repository, branch=pull.source, kind="run").count()
-    files = len(queries.list_file_changes(pull))
+    files = len(queries.list_changes(pull).files)
     return [
         Tab("Conversation", url, "comment", talk, "g o"),
         Tab("Commits", f"{url}/commits", "git-commit", commits, "g m"),
         Tab("Code", f"{url}/code", "code", files, "g c"),
-        Tab("Schema", f"{url}/schema", "rows", diff.schemas, "g s"),
+        Tab("Schema", f"{url}/schema", "rows", _count_schemas(loaded), "g s"),
         Tab("Data", f"{url}/data", "table", diff.total, "g d"),
         Tab("Builds", f"{url}/builds", "workflow", builds, "g b"),
     ]
 
 
-def _list_verdict(loaded: Loaded, diff: counts.DiffSum, *, stale: bool) -> list[VerdictItem]:
+def _count_schemas(loaded: Loaded) -> int:
+    """Return how many schemas the tab shows, also of what does not land."""
+    return sum(row.schema_status in (states.CHANGED, states.BREAKING) for row in loaded.rows)
+
+
+def _list_verdict(loaded: Loaded, diff: counts.DiffSum) -> list[VerdictItem]:
     items = [_judge_build(loaded), _judge_reviews(loaded), _judge_rows(loaded, diff), _judge_schemas(loaded, diff)]
     if loaded.pull.state == states.MERGED:
         commit = loaded.pull.merge.merge_commit[:7]
@@ -221,13 +228,13 @@ def _list_verdict(loaded: Loaded, diff: counts.DiffSum, *, stale: bool) -> list[
                 f"{loaded.url}/data",
             )
         )
-    elif stale:
+    elif queries.is_stale(loaded.pull):
         items.append(
             VerdictItem(
                 "warn",
                 "history",
                 "Stale",
-                f"{loaded.pull.target} has moved since the branch began",
+                f"{loaded.pull.target} has moved since; shown apart",
                 f"{loaded.url}/data",
             )
         )
@@ -250,6 +257,10 @@ def _list_verdict(loaded: Loaded, diff: counts.DiffSum, *, stale: bool) -> list[
 
 def _judge_build(loaded: Loaded) -> VerdictItem:
     build = loaded.build
+    if loaded.facts.publication == "published" and not queries.list_rebuilt(loaded.rows):
+        return VerdictItem(
+            "ok", "check-circle-fill", "Nothing to build", "no JobSpec is changed", f"{loaded.url}/builds"
+        )
     if build is None:
         return VerdictItem("wait", "circle", "Not built", "no build of the branch yet", f"{loaded.url}/builds")
     kind, word = BUILD_KINDS.get(build.state, ("wait", build.state.lower()))
@@ -259,7 +270,9 @@ def _judge_build(loaded: Loaded) -> VerdictItem:
     modified = [row for row in loaded.rows if row.change in (states.MODIFIED, states.ADDED)]
     current = "current" if all(row.current for row in modified) else "not of the newest code"
     kind = {"abort": "bad", "wait": "wait"}.get(kind, kind)
-    note = f"{done} of {len(jobs)} jobs, {current}" if jobs else build.reason or current
+    note = (
+        f"{done} of {len(jobs)} jobs, {current}" if jobs else builds.read_reasons(builds=[build])[build.pk] or current
+    )
     return VerdictItem(kind, icon, f"Build {build.pk} {word}", note, reverse("build", args=[build.pk]))
 
 
@@ -282,13 +295,17 @@ def _judge_reviews(loaded: Loaded) -> VerdictItem:
 
 def _judge_rows(loaded: Loaded, diff: counts.DiffSum) -> VerdictItem:
     url = f"{loaded.url}/data"
+    if diff.delta is None and diff.unlanded and not diff.running:
+        return VerdictItem("info", "rows", "No row lands", diff.unlanded_words, url)
     if diff.delta is None:
         text = "Comparing rows" if diff.running else "Rows not compared"
         note = f"{diff.total} dataset{'s' if diff.total != 1 else ''}" if diff.total else "no dataset is changed"
         return VerdictItem("run" if diff.running else "wait", "rows", text, note, url)
-    note = f"rows in {diff.ready} dataset{'s' if diff.ready != 1 else ''}"
+    landing = diff.ready - diff.unlanded
+    note = f"rows in {counted(landing, 'dataset')}"
     if diff.ready < diff.total:
-        note = f"rows in {diff.ready} of {diff.total} datasets"
+        note = f"rows in {landing} of {diff.total} datasets"
+    note = ", ".join(filter(None, (note, diff.compared_words, diff.unlanded_words)))
     return VerdictItem("info", "rows", "", note, url, diff.delta)
 
 
@@ -296,10 +313,10 @@ def _judge_schemas(loaded: Loaded, diff: counts.DiffSum) -> VerdictItem:
     url = f"{loaded.url}/schema"
     if diff.breaking:
         text = f"{diff.breaking} breaking schema{'s' if diff.breaking != 1 else ''}"
-        return VerdictItem("bad", "alert", text, f"of {diff.schemas} changed", url)
+        return VerdictItem("bad", "alert", text, f"of {diff.schemas} changed, {diff.compared_words}", url)
     if diff.schemas:
         text = f"{diff.schemas} schema{'s' if diff.schemas != 1 else ''} changed"
-        return VerdictItem("warn", "rows", text, "nothing breaks", url)
+        return VerdictItem("warn", "rows", text, f"nothing breaks, {diff.compared_words}", url)
     unknown = sum(row.schema_status == states.NOT_COMPARED for row in loaded.rows)
     if unknown == len(loaded.rows) and loaded.rows:
         return VerdictItem("wait", "rows", "Schemas not compared", "nothing is built yet", url)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from django.db.models import Count, Min, OuterRef, Q, Subquery
+from django.db.models.functions import Lower
 from django.urls import reverse
 
 from webapp.accounts import permissions as accounts
@@ -19,14 +22,21 @@ from webapp.pulls.queries import lines, waiting
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.rules import states
 from webapp.repositories import queries as repositories
+from webapp.repositories.models import Repository
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from webapp.accounts.rules.principals import Principal
-    from webapp.repositories.models import Repository
+    from django.db.models import QuerySet
 
+    from webapp.accounts.rules.principals import Principal
+
+REVIEWS = 10
+FAILED = 5
+OWN = 5
 FEED = 8
+NEWEST = 500
+"""So many newest acts of everybody are looked through for those that the reader may see."""
 RUNNING = 5
 REPOSITORIES = 6
 
@@ -97,8 +107,11 @@ class HomePage:
 
     nav: str
     reviews: list[lines.PullLine]
+    review_count: int
     failed: list[FailedBuild]
+    failed_count: int
     own: list[OwnPull]
+    own_count: int
     feed: list[FeedLine]
     running: list[RunningBuild]
     running_count: int
@@ -107,43 +120,52 @@ class HomePage:
 
     @property
     def waiting(self) -> int:
-        """How many things wait for the reader."""
-        return len(self.reviews) + len(self.failed)
+        """How many things wait for the reader, counted as in the head of every page."""
+        return self.review_count + self.failed_count
 
 
 def read_home(principal: Principal) -> HomePage:
-    """Return what the home page shows."""
-    asked = list(
-        waiting.list_visible(principal).filter(pk__in=waiting.list_review_ids(principal)).order_by("-updated_at")
-    )
+    """Return what the home page shows: the newest of everything, each with the number of all."""
+    reviews, failed = waiting.list_reviews(principal), waiting.list_failed_builds(principal)
+    own = waiting.list_own(principal)
     running = builds.list_builds(principal).filter(state__in=["RESOLVING", "RUNNING"])
     return HomePage(
         nav="home",
-        reviews=lines.describe_pulls(asked),
-        failed=[_describe_failed(build) for build in waiting.list_failed_builds(principal)],
-        own=_list_own(principal),
+        reviews=lines.describe_pulls(list(reviews[:REVIEWS])),
+        review_count=waiting.count_at_most(reviews),
+        failed=_describe_failed(list(failed[:FAILED])),
+        failed_count=waiting.count_at_most(failed),
+        own=_describe_own(list(own[:OWN])),
+        own_count=waiting.count_at_most(own),
         feed=_list_feed(principal),
-        running=[_describe_running(build) for build in running[:RUNNING]],
+        running=_describe_running(list(running[:RUNNING])),
         running_count=running.count(),
         repositories=_list_repositories(principal),
         may_create=True,
     )
 
 
-def _describe_failed(build: Build) -> FailedBuild:
-    job = build.jobs.filter(state="FAILED").order_by("number").prefetch_related("outputs").first()
+def _describe_failed(failed: list[Build]) -> list[FailedBuild]:
+    failures = Job.objects.filter(build__in=failed, state="FAILED")
+    first = failures.order_by().values("build").annotate(first=Min("number"))
+    numbers = {row["build"]: row["first"] for row in first}
+    jobs = failures.filter(number__in=set(numbers.values())).prefetch_related("outputs")
+    by_build = {job.build_id: job for job in jobs if job.number == numbers[job.build_id]}
+    return [_describe_failure(build, by_build.get(build.pk)) for build in failed]
+
+
+def _describe_failure(build: Build, job: Job | None) -> FailedBuild:
     outputs = list(job.outputs.all()) if job else []
     error = (job.error or {}).get("message", "") or job.reason if job else build.reason
     return FailedBuild(build=build, job=job, path=outputs[0].path if outputs else "", error=error)
 
 
-def _list_own(principal: Principal) -> list[OwnPull]:
-    pulls = list(waiting.list_own(principal)[:10])
-    found = []
-    for pull, line in zip(pulls, lines.describe_pulls(pulls), strict=True):
-        blockers = queries.list_blockers(pull)
-        found.append(OwnPull(line, *_say_what_for(line, [one.code for one in blockers])))
-    return found
+def _describe_own(pulls: list[PullRequest]) -> list[OwnPull]:
+    described = zip(pulls, lines.describe_pulls(pulls), strict=True)
+    return [
+        OwnPull(line, *_say_what_for(line, [blocker.code for blocker in queries.list_blockers(pull)]))
+        for pull, line in described
+    ]
 
 
 def _say_what_for(line: lines.PullLine, codes: list[str]) -> tuple[str, str]:
@@ -159,36 +181,66 @@ def _say_what_for(line: lines.PullLine, codes: list[str]) -> tuple[str, str]:
     return "Reviewers", reasons
 
 
-def _describe_running(build: Build) -> RunningBuild:
-    found = list(build.jobs.values_list("state", flat=True))
-    return RunningBuild(
-        build=build,
-        done=sum(state in JOB_ENDS for state in found),
-        failed=found.count("FAILED"),
-        total=len(found),
-    )
+def _describe_running(running: list[Build]) -> list[RunningBuild]:
+    counted: dict[int, Counter[str]] = {build.pk: Counter() for build in running}
+    states_of_jobs = Job.objects.filter(build__in=running).order_by().values_list("build", "state")
+    for build_id, state, number in states_of_jobs.annotate(number=Count("pk")):
+        counted[build_id][state] = number
+    return [
+        RunningBuild(
+            build=build,
+            done=sum(number for state, number in counted[build.pk].items() if state in JOB_ENDS),
+            failed=counted[build.pk]["FAILED"],
+            total=counted[build.pk].total(),
+        )
+        for build in running
+    ]
 
 
 def _list_repositories(principal: Principal) -> list[RepositoryLine]:
-    found = []
-    for repository in repositories.list_repositories(principal).order_by("-created_at")[:REPOSITORIES]:
-        folders = list(Folder.objects.filter(repository=repository.name).values_list("name", flat=True))
-        kind, text = _describe_master(repository)
-        found.append(
+    newest = list(repositories.list_repositories(principal).order_by("-created_at")[:REPOSITORIES])
+    datasets = _count_datasets([repository.name for repository in newest])
+    pulls = dict(
+        PullRequest.objects.filter(repository__in=newest, state=states.OPEN)
+        .order_by()
+        .values_list("repository")
+        .annotate(number=Count("pk"))
+    )
+    masters = _find_newest_on_master(newest)
+    shown = []
+    for repository in newest:
+        kind, text = _describe_master(masters.get(repository.pk))
+        shown.append(
             RepositoryLine(
                 name=repository.name,
                 description=repository.description,
-                datasets=sum(Dataset.objects.filter(path__istartswith=f"/{folder}/").count() for folder in folders),
-                pulls=PullRequest.objects.filter(repository=repository, state=states.OPEN).count(),
+                datasets=datasets[repository.name],
+                pulls=pulls.get(repository.pk, 0),
                 build_kind=kind,
                 build_text=text,
             )
         )
-    return found
+    return shown
 
 
-def _describe_master(repository: Repository) -> tuple[str, str]:
-    build = Build.objects.filter(repository=repository, branch=names.MASTER, kind="run").order_by("-pk").first()
+def _count_datasets(names_of_repositories: list[str]) -> Counter[str]:
+    folders = dict(Folder.objects.filter(repository__in=names_of_repositories).values_list(Lower("name"), "repository"))
+    numbers = Dataset.objects.filter(folder__in=folders).order_by().values_list("folder").annotate(number=Count("pk"))
+    counted: Counter[str] = Counter()
+    for folder, number in numbers:
+        counted[folders[folder]] += number
+    return counted
+
+
+def _find_newest_on_master(newest: list[Repository]) -> dict[int | None, Build]:
+    on_master = Build.objects.filter(repository=OuterRef("pk"), branch=names.MASTER, kind="run").order_by("-pk")
+    with_build = Repository.objects.filter(pk__in=[repository.pk for repository in newest]).annotate(
+        build=Subquery(on_master.values("pk")[:1])
+    )
+    return {build.repository_id: build for build in Build.objects.filter(pk__in=with_build.values("build"))}
+
+
+def _describe_master(build: Build | None) -> tuple[str, str]:
     if build is None:
         return "open", "not built"
     return {
@@ -199,21 +251,24 @@ def _describe_master(repository: Repository) -> tuple[str, str]:
 
 
 def _list_feed(principal: Principal) -> list[FeedLine]:
-    visible = repositories.list_repositories(principal)
-    events = TimelineEvent.objects.filter(
-        pull__repository__in=visible, kind__in=("opened", "merged", "rebuilt", "closed")
-    ).select_related("pull__repository")
-    found = [_describe_event(event) for event in events.order_by("-at")[:FEED]]
-    comments = Comment.objects.filter(pull__repository__in=visible).select_related("pull__repository", "author")
-    found += [_describe_comment(comment) for comment in comments.order_by("-created_at")[:FEED]]
+    visible = accounts.visible_repositories(principal)
+    mine = Q() if visible is None else Q(pull__repository__name__in=visible)
+    events = TimelineEvent.objects.filter(kind__in=("opened", "merged", "rebuilt", "closed")).order_by("-at")
+    comments = Comment.objects.order_by("-created_at")
+    transactions = Transaction.objects.filter(state="COMMITTED", branch_name=names.MASTER).order_by("-closed_at")
     folders = accounts.visible_folders(principal)
-    transactions = Transaction.objects.filter(state="COMMITTED", branch_name=names.MASTER).select_related("dataset")
-    found += [
-        _describe_transaction(one)
-        for one in transactions.order_by("-closed_at")[: FEED * 3]
-        if folders is None or names.folder_of(one.dataset.path) in folders
+    in_folders = Q() if folders is None else Q(dataset__folder__in=[folder.lower() for folder in folders])
+    feed = [
+        *map(_describe_event, _newest_of(events, mine).select_related("pull__repository")[:FEED]),
+        *map(_describe_comment, _newest_of(comments, mine).select_related("pull__repository", "author")[:FEED]),
+        *map(_describe_transaction, _newest_of(transactions, in_folders).select_related("dataset")[:FEED]),
     ]
-    return sorted(found, key=lambda one: one.at, reverse=True)[:FEED]
+    return sorted(feed, key=lambda line: line.at, reverse=True)[:FEED]
+
+
+def _newest_of(rows: QuerySet[Any], condition: Q) -> QuerySet[Any]:
+    """Return what the reader may see of the newest rows: where all is others', no table is walked to its end for it."""
+    return rows.filter(condition, pk__in=rows.values("pk")[:NEWEST])
 
 
 def _pull_link(pull: PullRequest) -> dict[str, str]:

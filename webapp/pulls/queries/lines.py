@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from django.db.models import Max
 from django.urls import reverse
 
 from webapp.builds.models import Build
@@ -117,13 +118,11 @@ def describe_pulls(pulls: Sequence[PullRequest]) -> list[PullLine]:
 
 
 def _newest_builds(pulls: Sequence[PullRequest]) -> dict[tuple[int | None, str], Build]:
-    found: dict[tuple[int | None, str], Build] = {}
-    builds = Build.objects.filter(
+    of_branches = Build.objects.filter(
         repository__in={pull.repository_id for pull in pulls}, branch__in={pull.source for pull in pulls}, kind="run"
     ).exclude(trigger="review")
-    for build in builds.order_by("pk"):
-        found[(build.repository_id, build.branch)] = build
-    return found
+    newest = of_branches.order_by().values("repository", "branch").annotate(newest=Max("pk")).values("newest")
+    return {(build.repository_id, build.branch): build for build in Build.objects.filter(pk__in=newest)}
 
 
 def _describe(

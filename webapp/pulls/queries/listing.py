@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import Q
+from django.db.models import Count, Q
 from django.urls import reverse
 
 from webapp.accounts.permissions import can_repository
+from webapp.builds import queries as builds
 from webapp.builds.models import Build
+from webapp.core.choices import Choices, choose
 from webapp.core.names import MASTER
 from webapp.core.numbers import read_count
-from webapp.datasets import queries as datasets
 from webapp.pulls.models import PullRequest
 from webapp.pulls.queries import lines, waiting
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.queries.code import FileView, Folder, group_files, view_file
+from webapp.pulls.queries.code import FILES, FileView, Folder, group_files, view_file
 from webapp.pulls.queries.conversation import frame
 from webapp.pulls.rules import states
 from webapp.pulls.rules.datasets import classify_datasets
@@ -27,8 +28,13 @@ if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
     from webapp.git.values import CommitInfo
     from webapp.repositories.models import Repository
+    from webapp.repositories.queries import BranchInfo
 
 SIZE = 25
+MOST_TITLE = 250
+RECENT = 10
+LOOKED_AT = 30
+"""Branches among which the recent ones are looked for: some have nothing to merge."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,8 @@ class ListPage:
     state: str
     q: str
     author: str
+    review: str
+    """me, where only those are listed that wait for the reader's review; else empty."""
     page_number: int
     total: int
     may_open: bool
@@ -90,10 +98,14 @@ def read_list(principal: Principal, *, repository: str, parameters: Mapping[str,
         pulls = pulls.filter(wanted)
     if author:
         pulls = pulls.filter(author__username=author)
+    review = "me" if parameters.get("review") == "me" else ""
+    if review:
+        pulls = pulls.filter(pk__in=waiting.list_reviews(principal).order_by().values("pk"))
     state = str(parameters.get("state", states.OPEN))
     state = state if state in (states.OPEN, states.MERGED, states.CLOSED) else states.OPEN
+    numbers = dict(pulls.order_by().values_list("state").annotate(number=Count("pk")))
     tabs = [
-        StateTab(word, value, pulls.filter(state=value).count())
+        StateTab(word, value, numbers.get(value, 0))
         for word, value in (("Open", states.OPEN), ("Merged", states.MERGED), ("Closed", states.CLOSED))
     ]
     chosen = pulls.filter(state=state).order_by("-updated_at", "-pk")
@@ -107,10 +119,19 @@ def read_list(principal: Principal, *, repository: str, parameters: Mapping[str,
         state=state,
         q=q,
         author=author,
+        review=review,
         page_number=number,
         total=next(tab.count for tab in tabs if tab.value == state),
         may_open=bool(repository) and can_repository(principal, repository, "write"),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class RecentBranch:
+    """A branch to open a pull request from, and the open one that it has."""
+
+    branch: BranchInfo
+    pull: PullRequest | None
 
 
 @dataclass(frozen=True)
@@ -120,7 +141,10 @@ class NewPage:
     nav: str
     repo_bar: dict[str, str]
     repository: Repository
-    branches: list[str]
+    sources: Choices
+    targets: Choices
+    options_url: str
+    """Where a text finds other branches."""
     source: str
     target: str
     problem: str
@@ -128,6 +152,8 @@ class NewPage:
     existing_url: str
     commits: list[CommitInfo]
     files: list[FileView]
+    """The first of them."""
+    file_count: int
     folders: list[Folder]
     datasets: dict[str, str]
     build: Build | None
@@ -135,6 +161,7 @@ class NewPage:
     suggested_title: str
     suggested_body: str
     may_open: bool
+    recent: list[RecentBranch]
 
 
 def read_new(principal: Principal, *, repository: str, parameters: Mapping[str, Any]) -> NewPage:
@@ -144,7 +171,7 @@ def read_new(principal: Principal, *, repository: str, parameters: Mapping[str, 
     target = str(parameters.get("target") or parameters.get("base") or found.default_branch)
     source = str(parameters.get("source") or parameters.get("head") or "")
     problem = _find_problem(branches, source, target)
-    made: dict[str, Any] = {"commits": [], "files": [], "datasets": {}, "conflicts": []}
+    made: dict[str, Any] = {"commits": [], "files": [], "file_count": 0, "datasets": {}, "conflicts": []}
     if not problem:
         made = _compare(found, source, target)
         if not made["commits"]:
@@ -154,7 +181,9 @@ def read_new(principal: Principal, *, repository: str, parameters: Mapping[str, 
     return NewPage(
         **frame(repository),
         repository=found,
-        branches=branches,
+        sources=choose(branches, current=source),
+        targets=choose(branches, current=target),
+        options_url=f"/r/{found.name}/branches/options?view=select",
         source=source,
         target=target,
         problem=problem,
@@ -164,16 +193,33 @@ def read_new(principal: Principal, *, repository: str, parameters: Mapping[str, 
         build=Build.objects.filter(repository=found, branch=source, kind="run").order_by("-pk").first()
         if source
         else None,
-        suggested_title=commits[0].subject if len(commits) == 1 else _title_of(source),
+        suggested_title=_find_title(commits),
         suggested_body=commits[0].body if len(commits) == 1 else "",
         may_open=can_repository(principal, repository, "write"),
+        recent=_list_recent(found, target) if not source and target in branches else [],
         **made,
     )
 
 
-def _title_of(source: str) -> str:
-    words = source.rpartition("/")[2].replace("-", " ").replace("_", " ").strip()
-    return words[:1].upper() + words[1:]
+def _find_title(commits: list[CommitInfo]) -> str:
+    """Return the subject of the branch's first commit: later ones mend it, and merges only bring others' work."""
+    own = [commit for commit in commits if len(commit.parents) < 2] or commits
+    return own[-1].subject[:MOST_TITLE] if own else ""
+
+
+def _list_recent(repository: Repository, target: str) -> list[RecentBranch]:
+    """Return the newest branches that have something to merge, with their open pull requests."""
+    newest = repositories.BranchList(repository)[:LOOKED_AT]
+    ahead = [branch for branch in newest if branch.name != target and branch.ahead][:RECENT]
+    opened = PullRequest.objects.filter(
+        repository=repository, target=target, state=states.OPEN, source__in=[branch.name for branch in ahead]
+    )
+    by_source = {pull.source: pull for pull in opened}
+    commits = repositories.name_authors(branch.commit for branch in ahead)
+    return [
+        RecentBranch(replace(branch, commit=commit), by_source.get(branch.name))
+        for branch, commit in zip(ahead, commits, strict=True)
+    ]
 
 
 def _find_problem(branches: list[str], source: str, target: str) -> str:
@@ -188,20 +234,23 @@ def _find_problem(branches: list[str], source: str, target: str) -> str:
 
 def _compare(repository: Repository, source: str, target: str) -> dict[str, Any]:
     head, base = repositories.get_head(repository, source), repositories.get_head(repository, target)
-    files = repositories.compare(repository, base, head)
+    changed = [file.path for file in repositories.list_changes(repository, base, head).files]
+    files = repositories.compare(repository, base, head, paths=changed[:FILES]) if changed else []
     here = reverse("pull-new", args=[repository.name])
-    specs = {name: queries.describe_published(repository=repository, branch=name) for name in (source, target)}
-    known = {*specs[source], *specs[target]}
-    own = datasets.list_transactions_made_on(branch=source, folder_paths=known)
+    specs = {name: builds.describe_published(repository=repository, branch=name) for name in (source, target)}
+    known = {*specs[source], *specs[target], *(path for spec in specs[source].values() for path in spec["inputs"])}
+    own, loaded = queries.list_own(repository=repository, branches=[source], known=known)
     changes = classify_datasets(
         head={path: one["digest"] for path, one in (specs[source] or specs[target]).items()},
         base={path: one["digest"] for path, one in specs[target].items()},
         built=set(own),
         inputs={path: frozenset(one["inputs"]) for path, one in specs[source].items()},
+        loaded=loaded,
     )
     return {
-        "commits": repositories.list_commits(repository, head, not_in=base, limit=100),
-        "files": [view_file(repository, source, file, may_edit=False, whole="", here=here) for file in files[:50]],
+        "commits": repositories.name_authors(repositories.list_commits(repository, head, not_in=base, limit=100)),
+        "files": [view_file(repository, source, file, may_edit=False, whole="", here=here) for file in files],
+        "file_count": len(changed),
         "datasets": changes if MASTER in (source, target) or changes else {},
         "conflicts": list(repositories.merge_state(repository, head, base).conflicts),
     }

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth.models import Group
-from django.db.models import F, QuerySet
+from django.db.models import Prefetch, QuerySet
 
-from webapp.accounts.permissions import visible_repositories
-from webapp.accounts.queries import get_signed_in_user
+from webapp.accounts import permissions
+from webapp.accounts.queries import get_signed_in_user, list_folders
 from webapp.builds import queries as builds
 from webapp.builds.models import Build
 from webapp.core.errors import Conflict, NotFound
-from webapp.pulls.models import Comment, Comparison, Merge, PullDataset, PullRequest, SpecRecord
+from webapp.datasets import queries as datasets
+from webapp.pulls.models import Comment, Comparison, Merge, NamedComparison, PullDataset, PullRequest, SpecRecord
 from webapp.pulls.queries.approvers import list_ineligible
 from webapp.pulls.rules import approvals, states
-from webapp.pulls.rules.dataset_rules import DatasetRules, read_dataset_rules
+from webapp.pulls.rules.dataset_rules import CombinedRules, DatasetRules, combine_rules, read_dataset_rules
+from webapp.pulls.rules.datasets import find_downstream
 from webapp.repositories import queries as repositories
+from webapp.repositories.rules import checks
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
+    from webapp.datasets.models import Transaction
+    from webapp.git.diff import Changes
     from webapp.git.values import CommitInfo, MergeState
     from webapp.repositories.models import Protection, Repository
 
@@ -36,12 +41,26 @@ class PullSpecs:
     head_digests: Mapping[str, str]
     head_inputs: Mapping[str, frozenset[str]]
     base_digests: Mapping[str, str]
+    base_inputs: Mapping[str, frozenset[str]]
+    base_sha: str
+    """Where the source left the target."""
+
+    @property
+    def made_paths(self) -> frozenset[str]:
+        """Every dataset that the code of either side makes."""
+        return frozenset(self.head_digests) | frozenset(self.base_digests)
 
     @property
     def known_paths(self) -> frozenset[str]:
         """Every dataset that either side makes or the source reads."""
         read = frozenset().union(*self.head_inputs.values()) if self.head_inputs else frozenset()
-        return frozenset(self.head_digests) | frozenset(self.base_digests) | read
+        return self.made_paths | read
+
+    @property
+    def changed_paths(self) -> frozenset[str]:
+        """Every dataset whose JobSpec differs."""
+        both = self.head_digests.keys() | self.base_digests.keys()
+        return frozenset(path for path in both if self.head_digests.get(path) != self.base_digests.get(path))
 
 
 def get_pull(principal: Principal, repository_name: str, number: int) -> PullRequest:
@@ -81,7 +100,7 @@ def list_pulls(principal: Principal, *, repository: Repository | None = None, st
     if repository is not None:
         pulls = pulls.filter(repository=repository)
     else:
-        names = visible_repositories(principal)
+        names = permissions.visible_repositories(principal)
         if names is not None:
             pulls = pulls.filter(repository__name__in=names)
     return pulls.filter(state=state) if state in (states.OPEN, states.MERGED, states.CLOSED) else pulls
@@ -123,35 +142,61 @@ def read_specs(*, pull: PullRequest) -> PullSpecs:
     """The JobSpecs of the source's head, and those where it left the target."""
     head = _specs_of(pull, pull.head_sha, pull.source)
     merge_base = repositories.find_merge_base(pull.repository, pull.base_sha, pull.head_sha)
-    base = _specs_of(pull, merge_base or pull.base_sha, pull.target)
+    base_sha = merge_base or pull.base_sha
+    base = _specs_of(pull, base_sha, pull.target)
     return PullSpecs(
         head_digests={path: one["digest"] for path, one in head.items()},
         head_inputs={path: frozenset(one["inputs"]) for path, one in head.items()},
         base_digests={path: one["digest"] for path, one in base.items()},
+        base_inputs={path: frozenset(one["inputs"]) for path, one in base.items()},
+        base_sha=base_sha,
     )
+
+
+def list_own(
+    *, repository: Repository, branches: Sequence[str], known: Collection[str]
+) -> tuple[dict[str, Transaction], dict[str, str]]:
+    """Path → the source's own newest transaction, and path → where and by whom it was loaded, if no transform made it.
+
+    Of datasets that JobSpecs know the source's own; of all in the repository's folders what was loaded.
+
+    Args:
+        repository: whose folders they are.
+        branches: the source, then those between it and the target, which its readers fall back to.
+        known: paths that JobSpecs make or read.
+
+    """
+    folders = list_folders(repository=repository.name)
+    own: dict[str, Transaction] = {}
+    loaded: dict[str, str] = {}
+    for place, branch in enumerate(branches):
+        newest = datasets.list_transactions_made_on(branch=branch, folder_paths=known, folders=folders)
+        heads = {path: head for path, head in newest.items() if path not in own}
+        by_hand = builds.find_loaded(heads=heads)
+        loaded |= {path: f"on {branch} by {user}" for path, user in by_hand.items()}
+        own |= {path: head for path, head in heads.items() if path in by_hand or (not place and path in known)}
+    return own, loaded
 
 
 def _specs_of(pull: PullRequest, sha: str, branch: str) -> Mapping[str, Any]:
     """The record of that commit, else what the branch has published last: the JobSpecs that a build would use."""
     record = SpecRecord.objects.filter(repository=pull.repository, sha=sha).first()
-    return record.specs if record else describe_published(repository=pull.repository, branch=branch)
+    return record.specs if record else builds.describe_published(repository=pull.repository, branch=branch)
 
 
-def describe_published(*, repository: Repository, branch: str) -> dict[str, Any]:
-    """Output path → digest and inputs of what a branch has published."""
-    return {
-        output.path: {"digest": spec.digest, "inputs": sorted({one.path for one in spec.inputs})}
-        for spec in builds.load_specs(branches=[branch], repository_id=repository.pk)
-        for output in spec.outputs
-    }
+def read_rules(*, pull: PullRequest) -> dict[str, CombinedRules]:
+    """Dataset path → review rules, from pipeline.toml at both heads and where they parted."""
+    base = find_base(pull)
+    merge_base = repositories.find_merge_base(pull.repository, base, pull.head_sha)
+    head, target, begin = (read_rules_at(pull.repository, sha) for sha in (pull.head_sha, base, merge_base or base))
+    return combine_rules(head=head, target=target, begin=begin)
 
 
-def read_rules(*, pull: PullRequest) -> dict[str, DatasetRules]:
-    """Dataset path → review rules, from pipeline.toml at the source's head."""
-    if repositories.find_kind(pull.repository, pull.head_sha, PIPELINE_FILE) is None:
+def read_rules_at(repository: Repository, sha: str) -> dict[str, DatasetRules]:
+    """Dataset path → review rules, from pipeline.toml of a commit."""
+    if repositories.find_kind(repository, sha, PIPELINE_FILE) is None:
         return {}
-    text = repositories.read_file(pull.repository, pull.head_sha, PIPELINE_FILE).decode("utf-8", "replace")
-    return read_dataset_rules(text)
+    return read_dataset_rules(repositories.read_file(repository, sha, PIPELINE_FILE).decode("utf-8", "replace"))
 
 
 def find_protection(pull: PullRequest) -> Protection | None:
@@ -220,7 +265,7 @@ def collect_facts(pull: PullRequest) -> approvals.MergeFacts:
         conflicts=merge.conflicts if merge else (),
         publication=publication.status if publication else "pending",
         publication_errors=len(publication.errors) if publication else 0,
-        build_state=build.state if build and rows else "",
+        build_state=build.state if build and list_rebuilt(rows) else "",
         build_id=build.pk if build else None,
         datasets=[approvals.DatasetFact(row.path, row.change, row.current) for row in rows],
         reviews=[
@@ -252,7 +297,7 @@ def _describe_protection(pull: PullRequest, rows: list[PullDataset]) -> approval
         group.name: frozenset(group.user_set.values_list("username", flat=True))
         for group in protection.groups.prefetch_related("user_set")
     }
-    touched = [row.path for row in rows] + [diff.path for diff in list_file_changes(pull)] if protection.paths else []
+    touched = [row.path for row in rows] + [file.path for file in list_changes(pull).files] if protection.paths else []
     paths = {
         rule["pattern"]: _members_of(rule["group"])
         for rule in protection.paths
@@ -270,6 +315,13 @@ def _members_of(group: str) -> frozenset[str]:
 def list_file_changes(pull: PullRequest) -> list[Any]:
     """The files that the pull request changes, without colours; after a merge, those that it changed."""
     return repositories.compare(pull.repository, find_base(pull), pull.head_sha, coloured=False)
+
+
+def list_changes(pull: PullRequest, *, ignore_whitespace: bool = False) -> Changes:
+    """Which files these are, without their lines."""
+    return repositories.list_changes(
+        pull.repository, find_base(pull), pull.head_sha, ignore_whitespace=ignore_whitespace
+    )
 
 
 def find_base(pull: PullRequest) -> str:
@@ -290,56 +342,89 @@ class CheckResult:
 
 
 def list_checks(pull: PullRequest) -> list[CheckResult]:
-    """What machines say of the head: JobSpecs published, branch built, expectations hold."""
+    """What machines say of the head: JobSpecs published, branch built, its data made by the newest code.
+
+    Each is always there: what there is nothing to do for is green, or a rule that requires it would block for good.
+    """
     publication = repositories.get_publication(pull.repository, pull.source, pull.head_sha)
     status = publication.status if publication else "pending"
-    checks = [
-        CheckResult(
-            "JobSpecs",
-            {"published": "green", "failed": "red"}.get(status, "pending"),
-            f"{publication.jobspecs} published" if publication and status == "published" else status,
-        )
-    ]
+    rows = list(pull.datasets.all())
+    published = CheckResult(
+        checks.JOBSPECS,
+        {"published": "green", "failed": "red"}.get(status, "pending"),
+        f"{publication.jobspecs} published" if publication and status == "published" else status,
+    )
+    return [published, _check_build(pull, rows, is_published=status == "published"), _check_data(rows)]
+
+
+def _check_build(pull: PullRequest, rows: Iterable[PullDataset], *, is_published: bool) -> CheckResult:
+    if not list_rebuilt(rows):
+        # What the head changes is known only once its JobSpecs are.
+        detail = "no JobSpec is changed: nothing to build" if is_published else "the JobSpecs are not published"
+        return CheckResult(checks.BUILD, "green" if is_published else "pending", detail)
     build = find_latest_build(pull)
-    if build is not None:
-        state = {"COMPLETED": "green", "FAILED": "red", "ABORTED": "red"}.get(build.state, "pending")
-        checks.append(CheckResult("Build", state, f"build {build.pk}: {build.state.lower()}", f"/builds/{build.pk}"))
-    stale = [
-        row.path for row in pull.datasets.all() if row.change in (states.MODIFIED, states.ADDED) and not row.current
-    ]
-    if pull.datasets.exists():
-        checks.append(
-            CheckResult(
-                "Data current",
-                "red" if stale else "green",
-                f"not built with the head's code: {', '.join(stale)}" if stale else "built with the head's code",
-            )
-        )
-    return checks
+    if build is None:
+        return CheckResult(checks.BUILD, "pending", "not built yet")
+    state = {"COMPLETED": "green", "FAILED": "red", "ABORTED": "red"}.get(build.state, "pending")
+    return CheckResult(checks.BUILD, state, f"build {build.pk}: {build.state.lower()}", f"/builds/{build.pk}")
 
 
-def list_failed_checks(pull: PullRequest) -> list[str]:
-    """Checks that the target's rules require and that are not green."""
+def _check_data(rows: Sequence[PullDataset]) -> CheckResult:
+    stale = [row.path for row in rows if row.change in (states.MODIFIED, states.ADDED) and not row.current]
+    if stale:
+        return CheckResult(checks.DATA_CURRENT, "red", f"not built with the head's code: {', '.join(stale)}")
+    return CheckResult(checks.DATA_CURRENT, "green", "built with the head's code" if rows else "no dataset is changed")
+
+
+def list_rebuilt(rows: Iterable[PullDataset]) -> list[str]:
+    """Paths of the datasets that the source changes and its JobSpecs make: what a build of the pull request rebuilds."""
+    return [row.path for row in rows if row.change in (states.MODIFIED, states.ADDED) and row.has_jobspec]
+
+
+def list_targets(*, rows: Iterable[PullDataset], specs: PullSpecs, rebuild: str) -> list[str]:
+    """Paths of what the build on the target makes: all that the code change touches, with what is downstream if asked."""
+    changed = set(list_rebuilt(rows)) & specs.head_digests.keys()
+    if rebuild == states.AFFECTED:
+        changed |= find_downstream(changed, specs.head_inputs)
+    return sorted(changed)
+
+
+def list_failed_checks(pull: PullRequest) -> dict[str, str]:
+    """Checks that the target's rules require and that are not green, each with what it says; empty where nothing gives it.
+
+    Rules of before names were looked at may require one that there is not.
+    """
     protection = find_protection(pull)
     if protection is None or not protection.checks:
-        return []
-    green = {check.name for check in list_checks(pull) if check.state == "green"}
-    return [name for name in protection.checks if name not in green]
+        return {}
+    results = {check.name: check for check in list_checks(pull)}
+    required = {name: results.get(checks.find_check(name) or "") for name in protection.checks}
+    return {
+        name: check.detail if check else ""
+        for name, check in required.items()
+        if check is None or check.state != "green"
+    }
 
 
 def is_stale(pull: PullRequest) -> bool:
-    """Whether the target has moved, in code or in a dataset, since the diffs were computed."""
+    """Whether the target has moved: it has commits, or data of these datasets, that the branch did not start from."""
     if pull.state != states.OPEN:
         return False
-    moved = pull.datasets.filter(comparison__isnull=False).exclude(comparison__before=F("before")).exists()
-    return moved or repositories.find_merge_base(pull.repository, pull.base_sha, pull.head_sha) != pull.base_sha
+    if NamedComparison.objects.filter(row__pull=pull, name=states.TARGET_SINCE).exists():
+        return True
+    return repositories.find_merge_base(pull.repository, pull.base_sha, pull.head_sha) != pull.base_sha
 
 
 def describe_outcome(merge: Merge) -> dict[str, dict[str, Any]]:
-    """Dataset path → whether the target's result equals what was reviewed: equal, different, comparing, not_compared."""
+    """Dataset path → whether the target's result equals what was reviewed: equal, different, comparing, not_compared.
+
+    Or not_landed, with the reason, of what was loaded on the source.
+    """
     ids = [one["comparison"] for one in merge.outcome.values() if one.get("comparison")]
-    found = Comparison.objects.in_bulk(ids)
-    return {path: {**one, **_judge(found.get(one.get("comparison")))} for path, one in merge.outcome.items()}
+    comparisons = Comparison.objects.in_bulk(ids)
+    judged = {path: {**one, **_judge(comparisons.get(one.get("comparison")))} for path, one in merge.outcome.items()}
+    left = merge.pull.datasets.exclude(lands_reason="").values_list("path", "lands_reason")
+    return {**{path: {"state": "not_landed", "reason": reason} for path, reason in left}, **judged}
 
 
 def _judge(comparison: Comparison | None) -> dict[str, Any]:
@@ -354,7 +439,12 @@ def _judge(comparison: Comparison | None) -> dict[str, Any]:
     return {"state": "equal" if not any(counts.values()) and same_schema else "different", **counts}
 
 
-def find_comparison(pull: PullRequest, path: str) -> Comparison | None:
-    """The row diff that a pull request shows of a dataset."""
-    row = pull.datasets.filter(path=path).select_related("comparison").first()
-    return row.comparison if row else None
+def list_dataset_rows(principal: Principal, pull: PullRequest) -> QuerySet[PullDataset]:
+    """The datasets of a pull request that somebody may see, with all their comparisons.
+
+    Its code may read what lies in folders of others, and what was loaded there on a branch of the same name is compared.
+    """
+    hidden = permissions.list_hidden(principal, list(pull.datasets.values_list("path", flat=True)))
+    named = NamedComparison.objects.select_related("comparison", "before", "after")
+    rows = pull.datasets.exclude(path__in=hidden).select_related("comparison", "dataset", "before", "after", "pull")
+    return rows.prefetch_related(Prefetch("comparisons", named))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from webapp.accounts.rules.principals import Principal
-    from webapp.git.diff import FileDiff
+    from webapp.git.diff import ChangedFile, FileDiff
     from webapp.pulls.models import PullDataset, PullRequest
 
 HEAD, BASE = "head", "base"
@@ -133,7 +133,7 @@ def read_viewed(pull: PullRequest, contents: Mapping[str, str], principal: Princ
     return {place: Viewing(place, content, marks.get(place) == content) for place, content in contents.items()}
 
 
-def content_of_file(file: FileDiff) -> str:
+def content_of_file(file: FileDiff | ChangedFile) -> str:
     """Name what there is to see of a file."""
     return f"{file.old_blob}:{file.new_blob}"
 
@@ -146,7 +146,7 @@ def content_of_dataset(row: PullDataset) -> str:
 def _find_at_base(pull: PullRequest, path: str) -> tuple[str, str]:
     """Return the commit that the diff begins with, and what a file was called there."""
     base = queries.find_base(pull)
-    files = repositories.compare(pull.repository, base, pull.head_sha, coloured=False)
+    files = queries.list_changes(pull).files
     old_path = next((file.old_path for file in files if file.path == path), path)
     return repositories.find_merge_base(pull.repository, base, pull.head_sha) or base, old_path
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from webapp.core.errors import AppError
+from webapp.core.errors import AppError, BadRequest
 from webapp.core.numbers import read_count
 from webapp.core.templatetags.ui import filesize
 from webapp.core.words import counted
@@ -15,7 +15,7 @@ from webapp.pulls.diffs import rows as stored
 from webapp.pulls.queries.blames import blame_url
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from webapp.pulls.diffs.artifact import Column
@@ -29,6 +29,15 @@ KINDS = (("", "All"), ("inserted", "Added"), ("deleted", "Removed"), ("updated",
 
 
 @dataclass(frozen=True)
+class Marks:
+    """Rows of a page that something else is to be said of."""
+
+    find: Callable[[Iterable[int]], set[int]]
+    """Numbers of rows → those that are marked."""
+    text: str
+
+
+@dataclass(frozen=True)
 class Place:
     """Where a row diff is shown: the page's address, what its links keep, and the exports of the whole."""
 
@@ -39,6 +48,8 @@ class Place:
     dataset_id: int | None = None
     branch: str = ""
     """Where the history of a row is looked for."""
+    marks: Marks | None = None
+    """Which rows something else is to be said of."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +112,8 @@ class Line:
     url: str
     """Who changed the row; empty without a key."""
     key: Mapping[str, Any]
+    mark: str = ""
+    """What else is to be said of it."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +169,10 @@ class RowsView:
     csv_url: str
     parquet_url: str
     hidden_fields: list[tuple[str, str]]
+    all_url: str
+    """All changed rows."""
     problem: str = ""
+    """Why what the address asks for has no answer; there are no rows then."""
 
 
 def read_rows(folder: Path, *, parameters: Mapping[str, Any], place: Place) -> RowsView:
@@ -165,13 +181,10 @@ def read_rows(folder: Path, *, parameters: Mapping[str, Any], place: Place) -> R
     problem = ""
     try:
         page = stored.read_page(folder, **asked.arguments)
-    except AppError as error:
-        # What the address asks for cannot be answered: say it above the unfiltered rows. What is gone is refused.
-        if error.status != 400:
-            raise
+    except BadRequest as error:
+        # Rows that were not asked for would pass for an answer.
         problem = error.detail
-        asked = _Asked(limit=asked.limit)
-        page = stored.read_page(folder, **asked.arguments)
+        page = stored.read_no_rows(folder)
     return _RowsBuilder(place, page, asked, problem, str(parameters.get("columns", ""))).build()
 
 
@@ -236,9 +249,13 @@ class _RowsBuilder:
         """Put table, filters and addresses together."""
         page, asked = self.page, self.asked
         shown = self._shown_columns()
+        marks = self.place.marks
+        marked = dict.fromkeys(marks.find(row.n for row in page.rows), marks.text) if marks else {}
         summary = page.summary
         return RowsView(
-            table=Table([self._head(one) for one in shown], [self._line(one, shown) for one in page.rows]),
+            table=Table(
+                [self._head(one) for one in shown], [self._line(one, shown, marked.get(one.n, "")) for one in page.rows]
+            ),
             text=self._text(),
             shares=self._shares(),
             choices=self._choices(),
@@ -266,6 +283,7 @@ class _RowsBuilder:
             csv_url=self.place.csv_url,
             parquet_url=self.place.parquet_url,
             hidden_fields=self._hidden_fields(),
+            all_url=self._url(change="", column="", q="", sort=""),
             problem=self.problem,
         )
 
@@ -298,7 +316,7 @@ class _RowsBuilder:
             **changes,
         }
         kept = {name: value for name, value in values.items() if value not in ("", None)}
-        return f"{self.place.url}?{urlencode(kept, safe='/')}#rows"
+        return f"{self.place.url}?{urlencode(kept, safe='/')}"
 
     def _hidden_fields(self) -> list[tuple[str, str]]:
         asked = self.asked
@@ -369,11 +387,11 @@ class _RowsBuilder:
             parts.append("not readable")
         return Head(column.name, " · ".join(parts), column.is_key, column.is_number, column.state)
 
-    def _line(self, row: stored.Row, shown: list[Column]) -> Line:
+    def _line(self, row: stored.Row, shown: list[Column], mark: str) -> Line:
         css, sign, word = SIGNS[row.change]
         cells = {cell.column: cell for cell in row.cells}
         shown_cells = [self._cell(cells[one]) for one in shown]
-        return Line(row.n, css, sign, word, row.copies, shown_cells, self._blame(row), row.key or {})
+        return Line(row.n, css, sign, word, row.copies, shown_cells, self._blame(row), row.key or {}, mark)
 
     def _blame(self, row: stored.Row) -> str:
         if self.place.dataset_id is None or not row.key:

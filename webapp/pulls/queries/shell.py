@@ -1,10 +1,10 @@
-"""What the frame of every page counts, in few and small queries."""
+"""What the frame of every page counts, and what other pages say of pull requests, in few and small queries."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webapp.accounts.models import Folder
+from webapp.accounts.queries import list_folders
 from webapp.builds.models import Build
 from webapp.datasets import queries as datasets
 from webapp.pulls.models import PullRequest
@@ -18,15 +18,20 @@ if TYPE_CHECKING:
 
 
 def count_waiting(principal: Principal) -> int:
-    """Count the reviews that the reader could give and their newest builds that failed."""
-    return len(waiting.list_review_ids(principal)) + len(waiting.list_failed_builds(principal))
+    """Count the reviews that the reader could give and their newest builds that failed, as far as pages say a number."""
+    return sum(map(waiting.count_at_most, (waiting.list_reviews(principal), waiting.list_failed_builds(principal))))
 
 
-def count_repository(principal: Principal, name: str) -> Mapping[str, int]:
-    """Count datasets, open pull requests and unfinished builds of a repository."""
-    folders = Folder.objects.filter(repository=name).values_list("name", flat=True)
+def count_repository(name: str) -> Mapping[str, int]:
+    """Count datasets, open pull requests and unfinished builds of a repository, into which the page let the reader."""
     return {
-        "datasets": sum(datasets.list_datasets(principal, folder=folder).count() for folder in folders),
+        "datasets": datasets.list_datasets_in(list_folders(repository=name)).count(),
         "pulls": PullRequest.objects.filter(repository__name=name, state=states.OPEN).count(),
         "builds": Build.objects.filter(repository__name=name, state__in=["RESOLVING", "RUNNING"]).count(),
     }
+
+
+def find_open_pull(repository: str, branch: str) -> int | None:
+    """Return the number of the newest open pull request of a branch, into which the page let the reader."""
+    found = PullRequest.objects.filter(repository__name=repository, source=branch, state=states.OPEN)
+    return found.order_by("-number").values_list("number", flat=True).first()

@@ -1,60 +1,122 @@
-"""Which transaction a dataset's head side is compared with, and what else than the code makes a difference."""
+"""What a dataset's head side is compared with, and what else than the code makes a difference."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
 
 from webapp.builds import queries as builds
 from webapp.datasets import queries as datasets
-from webapp.pulls.rules.sides import find_drift, review_branch
+from webapp.pulls.queries.starts import find_start
+from webapp.pulls.rules import states
+from webapp.pulls.rules.sides import find_difference, review_branch
 
 if TYPE_CHECKING:
     from webapp.datasets.models import Dataset, Transaction
-    from webapp.pulls.models import PullDataset, PullRequest
+    from webapp.pulls.models import PullRequest
 
 
 @dataclass(frozen=True)
-class Drift:
-    """How the inputs of the two sides differ, and what newer data did to the target."""
+class Course:
+    """The branches that a pull request leads along."""
 
-    inputs: list[str]
-    """Read in different versions by the two sides; none where they are equal."""
-    is_review: bool
-    """Whether the base side was built for this pull request."""
-    compare_url: str
-    """What newer data alone changed on the target; empty where nothing did."""
+    own: tuple[str, ...]
+    """The source, and those below it that the target does not read."""
+    target: tuple[str, ...]
+    """The target, and those that its readers fall back to."""
 
 
-def find_before(
-    *, pull: PullRequest, dataset: Dataset | None, after: Transaction | None, ours: Collection[str]
-) -> Transaction | None:
-    """Return the target's transaction, or where its inputs are others than the head side's, the base side built on those."""
-    target = datasets.latest_committed(dataset, pull.target) if dataset else None
-    if dataset is None or target is None or after is None:
-        return target
+@dataclass(frozen=True)
+class Ends:
+    """What the head side of a dataset is compared with."""
+
+    after: Transaction | None
+    start: Transaction | None
+    """What the branch stands on: what its first transaction started from, or the target's that it has taken since.
+
+    None where it began with nothing.
+    """
+    code: Transaction | None
+    """What the base's code makes of the head side's inputs; None where nothing has built it."""
+    target: Transaction | None
+    """The target's newest."""
+
+    @property
+    def compared(self) -> str:
+        """The name of the comparison to show first: the effect of the code where that is another than the branch's."""
+        return states.CODE_EFFECT if self.code is not None and self.code != self.start else states.THIS_BRANCH
+
+    @property
+    def before(self) -> Transaction | None:
+        """What that one begins with."""
+        return self.code if self.compared == states.CODE_EFFECT else self.start
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the target has data that the branch did not start from."""
+        return self.target is not None and self.target != self.start
+
+    @property
+    def pairs(self) -> dict[str, tuple[Transaction | None, Transaction | None]]:
+        """Each comparison's two ends, by its name."""
+        pairs = {states.THIS_BRANCH: (self.start, self.after), states.TARGET_NOW: (self.target, self.after)}
+        if self.code is not None:
+            pairs[states.CODE_EFFECT] = (self.code, self.after)
+        if self.has_moved:
+            pairs[states.TARGET_SINCE] = (self.start, self.target)
+        return pairs
+
+
+def find_ends(
+    *,
+    pull: PullRequest,
+    dataset: Dataset | None,
+    after: Transaction | None,
+    course: Course,
+    base_digests: Mapping[str, str],
+    ours: Collection[str],
+) -> Ends:
+    """Return what a dataset's head side is compared with.
+
+    Args:
+        pull: the pull request.
+        dataset: None until something makes it.
+        after: the head side; None until something builds it.
+        course: the branches of both sides.
+        base_digests: output path → digest of its JobSpec where the branch left the target.
+        ours: datasets that the pull request's code makes.
+
+    """
+    read = datasets.resolve_input(path=dataset.path, chain=course.target) if dataset else None
+    target = read[1] if read else None
+    if dataset is None or after is None:
+        return Ends(after, target, None, target)
+    start = find_start(pull=pull, after=after, target=target, own=course.own, theirs=course.target, ours=ours)
     review = datasets.latest_committed(dataset, review_branch(pull.repository.name, pull.number))
-    if review is None or review.pk == target.pk:
-        return target
-    made = builds.describe_transactions([target.pk, after.pk, review.pk])
-    is_of_this_code = made[review.pk].digest == made[target.pk].digest
-    has_drifted = bool(find_drift(made[target.pk].inputs, made[after.pk].inputs, ours=ours))
-    is_equal = not find_drift(made[review.pk].inputs, made[after.pk].inputs, ours=ours)
-    return review if has_drifted and is_of_this_code and is_equal else target
+    candidates = [candidate for candidate in (review, start, target) if candidate is not None]
+    code = next((one for one in candidates if _is_code_alone(one, after, dataset.path, base_digests, ours)), None)
+    return Ends(after, start, code, target)
 
 
-def describe_drift(row: PullDataset, *, ours: Collection[str]) -> Drift | None:
-    """Return how the two compared transactions differ in their inputs; None where one of them is missing."""
-    if row.before is None or row.after is None or row.dataset is None:
-        return None
-    made = builds.describe_transactions([row.before.pk, row.after.pk])
-    is_review = row.before.branch_name == review_branch(row.pull.repository.name, row.pull.number)
-    target = datasets.latest_committed(row.dataset, row.pull.target) if is_review else None
-    ends = {"tab": "compare", "from": row.before.pk, "to": target.pk} if target is not None else {}
-    return Drift(
-        inputs=find_drift(made[row.before.pk].inputs, made[row.after.pk].inputs, ours=ours),
-        is_review=is_review,
-        compare_url=f"/d{row.path}?{urlencode(ends)}" if ends else "",
+def _is_code_alone(
+    before: Transaction, after: Transaction, path: str, base_digests: Mapping[str, str], ours: Collection[str]
+) -> bool:
+    """Whether the base's code has made a transaction of what the head side was made of, through the whole graph."""
+    if before == after:
+        return False
+    difference = find_difference(before.pk, after.pk, inputs_of=builds.list_read, ours=ours)
+    if difference.drift:
+        return False
+    transactions_of = {**difference.base, path: {*difference.base.get(path, ()), before.pk}}
+    described = builds.describe_transactions({pk for transactions in transactions_of.values() for pk in transactions})
+    return all(
+        described[pk].digest and described[pk].digest == base_digests.get(output)
+        for output, transactions in transactions_of.items()
+        for pk in transactions
     )
+
+
+def list_drift(before: Transaction, after: Transaction, *, ours: Collection[str]) -> list[str]:
+    """Return the inputs that two transactions have read in different versions, through the whole graph."""
+    return find_difference(before.pk, after.pk, inputs_of=builds.list_read, ours=ours).drift

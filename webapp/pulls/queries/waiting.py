@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from django.db.models import Max
+from django.db.models import Exists, F, OuterRef
 
 from webapp.accounts.models import RepositoryRole
 from webapp.accounts.rules.roles import Role
@@ -22,35 +22,42 @@ if TYPE_CHECKING:
 
 FAILED_FOR = timedelta(days=14)
 """An older failure that nobody mended is history, not work."""
+MOST_COUNTED = 100
+"""Nobody needs to know how many more wait; pages say 99+."""
 
 
 def list_visible(principal: Principal) -> QuerySet[PullRequest]:
     """Return the pull requests of repositories that the reader may see."""
     return PullRequest.objects.filter(repository__in=repositories.list_repositories(principal)).select_related(
-        "repository", "author"
+        "repository", "author", "merge"
     )
 
 
-def list_review_ids(principal: Principal) -> list[int]:
+def list_reviews(principal: Principal) -> QuerySet[PullRequest]:
     """Return open pull requests of others on which the reader may, and did not yet, give a verdict that stands."""
     pulls = list_visible(principal).filter(state=states.OPEN, draft=False).exclude(author_id=principal.user_id)
     if not principal.is_admin:
         writable = RepositoryRole.objects.filter(user_id=principal.user_id).exclude(role=Role.READER)
         pulls = pulls.filter(repository__name__in=writable.values("repository"))
     given = Review.objects.filter(reviewer_id=principal.user_id, voided_at=None).exclude(verdict=states.COMMENT)
-    return list(pulls.exclude(pk__in=given.values("pull")).order_by("-updated_at").values_list("pk", flat=True)[:50])
+    return pulls.exclude(pk__in=given.values("pull")).order_by("-updated_at")
 
 
-def list_failed_builds(principal: Principal) -> list[Build]:
-    """Return the reader's builds that failed and are still the newest on their branch."""
-    newest = (
-        Build.objects.filter(by_id=principal.user_id, created_at__gte=clock.now() - FAILED_FOR)
-        .values("repository", "branch")
-        .annotate(newest=Max("pk"))
-        .values("newest")
+def list_failed_builds(principal: Principal) -> QuerySet[Build]:
+    """Return the reader's builds that failed and are still their newest on that branch, newest first."""
+    # A sum is no column: else SQLite walks all builds of the user for each, where repository and branch have an index.
+    newer = Build.objects.annotate(starter=F("by_id") + 0).filter(
+        repository=OuterRef("repository"), branch=OuterRef("branch"), starter=principal.user_id, pk__gt=OuterRef("pk")
     )
-    builds = Build.objects.filter(pk__in=newest, state="FAILED").select_related("repository", "by")
-    return list(builds.order_by("-pk")[:10])
+    builds = Build.objects.filter(
+        by_id=principal.user_id, state="FAILED", created_at__gte=clock.now() - FAILED_FOR
+    ).exclude(Exists(newer))
+    return builds.select_related("repository", "by").order_by("-pk")
+
+
+def count_at_most(rows: QuerySet[Any]) -> int:
+    """Count rows without sorting them, and no further than anybody reads."""
+    return rows.order_by()[:MOST_COUNTED].count()
 
 
 def list_own(principal: Principal) -> QuerySet[PullRequest]:

@@ -95,7 +95,8 @@ class MergeFacts:
     datasets: Sequence[DatasetFact]
     reviews: Sequence[ReviewFact]
     protection: ProtectionFact
-    failed_checks: Sequence[str] = ()
+    failed_checks: Mapping[str, str] = field(default_factory=dict)
+    """Required check that is not green → what it says; empty where there is no check of that name."""
     ineligible: Mapping[str, str] = field(default_factory=dict)
     """Reviewer → why their approval does not count: they opened it, wrote or pushed some of it, or lost the right."""
 
@@ -211,8 +212,17 @@ def _list_build_blockers(facts: MergeFacts) -> list[Blocker]:
     if stale:
         names = ", ".join(stale[:5]) + (" and more" if len(stale) > 5 else "")
         blockers.append(Blocker("build_missing", f"Not built with the code of the head: {names}. Build the branch."))
-    blockers.extend(Blocker("check_failed", f"The check {name} is not green.") for name in facts.failed_checks)
+    blockers.extend(_explain_check(facts, name, detail) for name, detail in facts.failed_checks.items())
     return blockers
+
+
+def _explain_check(facts: MergeFacts, name: str, detail: str) -> Blocker:
+    if detail:
+        return Blocker("check_failed", f"The check {name} is not green: {detail}.")
+    message = (
+        f"The rules of {facts.target} require a check {name}, which does not exist. A maintainer removes it there."
+    )
+    return Blocker("check_failed", message)
 
 
 def _list_review_blockers(facts: MergeFacts) -> list[Blocker]:

@@ -59,6 +59,88 @@ def _describe_limit(limit: Mapping[str, float]) -> str:
     return " or ".join(words)
 
 
+@dataclass(frozen=True)
+class CombinedRules:
+    """The rules that hold for a dataset of a pull request, and how its branch changes them."""
+
+    rules: DatasetRules
+    changes: tuple[str, ...] = ()
+    """A sentence for each rule that the branch changes; none for one that only the target has changed since."""
+
+
+def combine_rules(
+    *, head: Mapping[str, DatasetRules], target: Mapping[str, DatasetRules], begin: Mapping[str, DatasetRules]
+) -> dict[str, CombinedRules]:
+    """Dataset path → the rules to review it by: the target's, and where the branch changes one the stricter of both.
+
+    So neither a branch that is older than a rule nor one that weakens it is reviewed without that rule.
+
+    Args:
+        head: the rules at the source's head.
+        target: those at the target's head.
+        begin: those where the source left the target.
+
+    """
+    none = DatasetRules()
+    paths = sorted({*head, *target})
+    return {path: _combine(head.get(path, none), target.get(path, none), begin.get(path, none)) for path in paths}
+
+
+def _combine(head: DatasetRules, target: DatasetRules, begin: DatasetRules) -> CombinedRules:
+    held: dict[str, Any] = {}
+    changes = []
+    for name, choose in _CHOICES.items():
+        ours, theirs, old = (getattr(rules, name) for rules in (head, target, begin))
+        held[name] = theirs if ours in (old, theirs) else choose(ours, theirs, old)
+        if ours not in (old, theirs):
+            changes.append(_describe_change(name, ours=ours, theirs=theirs, held=held[name]))
+    return CombinedRules(DatasetRules(**held), tuple(changes))
+
+
+def _choose_key(ours: tuple[str, ...], theirs: tuple[str, ...], old: tuple[str, ...]) -> tuple[str, ...]:
+    """Another key compares no fewer rows; none at all, or one beside the target's own new one, does not count yet."""
+    return ours if ours and theirs in ((), old) else theirs
+
+
+def _choose_ignored(ours: tuple[str, ...], theirs: tuple[str, ...], _old: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(column for column in theirs if column in ours)
+
+
+def _choose_tolerance(ours: _Limits, theirs: _Limits, _old: _Limits) -> _Limits:
+    shared = {column: ours[column].keys() & theirs[column].keys() for column in ours.keys() & theirs.keys()}
+    return {
+        column: {name: min(ours[column][name], theirs[column][name]) for name in sorted(names)}
+        for column, names in sorted(shared.items())
+        if names
+    }
+
+
+def _choose_filter(ours: str, theirs: str, _old: str) -> str:
+    return f"({theirs}) or ({ours})" if ours and theirs else ""
+
+
+_Limits = Mapping[str, Mapping[str, float]]
+_CHOICES: Mapping[str, Any] = {
+    "key": _choose_key,
+    "ignore": _choose_ignored,
+    "tolerance": _choose_tolerance,
+    "row_filter": _choose_filter,
+}
+_WORDS = {"key": "Key", "ignore": "Ignored columns", "tolerance": "Tolerance", "row_filter": "Rows compared"}
+
+
+def _describe_change(name: str, *, ours: Any, theirs: Any, held: Any) -> str:
+    here = "used here" if held == ours else f"not before the merge; here: {_describe_value(name, held)}"
+    return f"{_WORDS[name]}: {_describe_value(name, theirs)} → {_describe_value(name, ours)} ({here})"
+
+
+def _describe_value(name: str, value: Any) -> str:
+    if name == "tolerance":
+        value = [f"{column} within {_describe_limit(limit)}" for column, limit in sorted(value.items())]
+    text = value if isinstance(value, str) else ", ".join(value)
+    return text or ("all" if name == "row_filter" else "none")
+
+
 def read_dataset_rules(text: str) -> dict[str, DatasetRules]:
     """Dataset path → rules. A file that does not parse has no rules: publication already names that error."""
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from webapp.pulls.rules import states
 
@@ -13,6 +13,7 @@ def classify_datasets(
     base: Mapping[str, str],
     built: Collection[str],
     inputs: Mapping[str, Collection[str]],
+    loaded: Collection[str] = (),
 ) -> dict[str, str]:
     """Path → change.
 
@@ -21,6 +22,7 @@ def classify_datasets(
         base: the same where the branch began (its merge base with the target).
         built: paths with a transaction of the branch's own.
         inputs: output path → paths it reads, at the source's head.
+        loaded: which of the built ones somebody loaded, and no job made.
 
     """
     changes = {path: states.ADDED for path in head if path not in base}
@@ -28,18 +30,33 @@ def classify_datasets(
     changes |= {path: states.MODIFIED for path in head if path in base and head[path] != base[path]}
     for path in find_downstream(changes, inputs):
         changes.setdefault(path, states.AFFECTED)
+    carried = find_downstream(loaded, inputs) - set(loaded)
     for path in built:
         # Data that the branch made by other means than its code, such as an upload, is a change of its own;
         # what was only rebuilt because something upstream changed stays "affected".
-        changes.setdefault(path, states.MODIFIED)
+        changes.setdefault(path, states.AFFECTED if path in carried else states.MODIFIED)
     return dict(sorted(changes.items()))
 
 
-def find_downstream(paths: Collection[str], inputs: Mapping[str, Collection[str]]) -> set[str]:
+def find_upstream(paths: Iterable[str], inputs: Mapping[str, Iterable[str]]) -> set[str]:
+    """Every dataset that one of the paths is made of, directly or not; `inputs` are output path → paths it reads."""
+    return _reach(paths, inputs)
+
+
+def find_downstream(paths: Iterable[str], inputs: Mapping[str, Iterable[str]]) -> set[str]:
     """Every output that reads one of the paths, directly or not; the paths themselves only where they do."""
-    found: set[str] = set()
-    frontier = set(paths)
-    while frontier:
-        frontier = {output for output, read in inputs.items() if frontier.intersection(read)} - found
-        found |= frontier
-    return found
+    readers: dict[str, list[str]] = {}
+    for output, read in inputs.items():
+        for path in read:
+            readers.setdefault(path, []).append(output)
+    return _reach(paths, readers)
+
+
+def _reach(start: Iterable[str], neighbours: Mapping[str, Iterable[str]]) -> set[str]:
+    reached: set[str] = set()
+    waiting = list(start)
+    while waiting:
+        new = set(neighbours.get(waiting.pop(), ())) - reached
+        reached |= new
+        waiting += new
+    return reached

@@ -32,6 +32,17 @@ CHANGE_CHOICES = [
 
 NOT_COMPARED, UNCHANGED, CHANGED, BREAKING = "not_compared", "unchanged", "changed", "breaking"
 
+THIS_BRANCH, CODE_EFFECT, TARGET_NOW = "base", "inputs", "master"
+COMPARED_CHOICES = [
+    (THIS_BRANCH, "this branch: the head against what the branch started from"),
+    (CODE_EFFECT, "effect of the code: the head against what the base's code makes of the same inputs"),
+    (TARGET_NOW, "against the target now: the head against the target's newest data"),
+]
+COMPARED_NAMES = [name for name, _sentence in COMPARED_CHOICES]
+TARGET_SINCE = "since"
+"""The comparison that shows what the target did since the branch left it."""
+NAMED_CHOICES = [*COMPARED_CHOICES, (TARGET_SINCE, "what the target did since")]
+
 APPROVE, REJECT, COMMENT = "approve", "reject", "comment"
 VERDICT_CHOICES = [(APPROVE, "approved"), (REJECT, "asked for changes"), (COMMENT, "reviewed")]
 

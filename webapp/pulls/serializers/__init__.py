@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from webapp.datasets.serializers import shape_transaction
 from webapp.pulls.models import Comment, Comparison, Merge, PullDataset, PullRequest, Review, TimelineEvent
+from webapp.pulls.queries import named
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.ends import list_changes
 from webapp.pulls.rules import states
@@ -69,23 +70,31 @@ def shape_merge(merge: Merge) -> dict[str, Any]:
     }
 
 
-def shape_dataset(row: PullDataset) -> dict[str, Any]:
-    """Return one dataset of a pull request with its counts, or why it has none."""
+def shape_dataset(row: PullDataset, *, name: str = "") -> dict[str, Any]:
+    """Return one dataset of a pull request with the counts of the comparison of that name, or why it has none."""
+    shown = named.find_shown(row, name)
+    since = named.find_since(row)
     return {
         "id": row.dataset_id,
         "path": row.path,
+        "lands": row.lands,
+        **({} if row.lands else {"lands_reason": row.lands_reason}),
         "change": row.change,
         "current": row.current,
-        "schema_status": row.schema_status,
-        "from": row.before_id,
-        "to": row.after_id,
-        "rows": shape_counts(row),
+        "compared": shown.name,
+        **_shape_shown(shown),
+        "since": {**_shape_shown(since), "both": named.count_both(row, shown)} if since else None,
+        "rule_changes": row.rule_changes,
     }
 
 
-def shape_counts(row: PullDataset) -> dict[str, Any]:
-    """Return the state and the counts of the row diff of a pull request's dataset."""
-    return shape_comparison(row.comparison, reason=row.reason)
+def _shape_shown(shown: named.Shown) -> dict[str, Any]:
+    return {
+        "schema_status": shown.schema_status,
+        "from": shown.before.pk if shown.before else None,
+        "to": shown.after.pk if shown.after else None,
+        "rows": shape_comparison(shown.comparison, reason=shown.reason),
+    }
 
 
 def shape_comparison(comparison: Comparison | None, *, reason: str = "") -> dict[str, Any]:

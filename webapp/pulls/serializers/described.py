@@ -135,7 +135,7 @@ class BuildStateSerializer(serializers.Serializer[Any]):
 class OutcomeSerializer(serializers.Serializer[Any]):
     """Whether the target's result of one dataset equals what was reviewed; the counts where it was compared."""
 
-    state = serializers.ChoiceField(choices=["equal", "different", "comparing", "not_compared"])
+    state = serializers.ChoiceField(choices=["equal", "different", "comparing", "not_compared", "not_landed"])
     transaction = serializers.CharField(required=False, allow_null=True, help_text="of the target")
     reviewed = serializers.CharField(required=False, help_text="the transaction that was reviewed")
     comparison = serializers.IntegerField(required=False, allow_null=True)
@@ -164,7 +164,9 @@ class PullDetailSerializer(PullSerializer):
 
     mergeable = serializers.BooleanField()
     blocked_by = BlockerSerializer(many=True)
-    stale = serializers.BooleanField(help_text="the target has moved since the diffs were computed")
+    stale = serializers.BooleanField(
+        help_text="the target has commits, or data of these datasets, that the branch did not start from"
+    )
     reviews = ReviewSerializer(many=True)
     merge = MergeSerializer(allow_null=True)
 
@@ -221,13 +223,9 @@ class RowCountsSerializer(serializers.Serializer[Any]):
     executor_reason = serializers.CharField(required=False, help_text="why that one, once it is chosen")
 
 
-class PullDatasetSerializer(serializers.Serializer[Any]):
-    """One dataset of a pull request."""
+class ShownComparisonSerializer(serializers.Serializer[Any]):
+    """One comparison of a dataset: its two ends, and what it found."""
 
-    id = serializers.IntegerField(allow_null=True, help_text="null until the first build makes it")
-    path = serializers.CharField()
-    change = serializers.ChoiceField(choices=words(states.CHANGE_CHOICES))
-    current = serializers.BooleanField(help_text="the branch's data was made by the branch's published code")
     schema_status = serializers.ChoiceField(choices=SCHEMA_STATUSES)
     to = serializers.CharField(allow_null=True, help_text="transaction")
     rows = RowCountsSerializer()
@@ -235,6 +233,39 @@ class PullDatasetSerializer(serializers.Serializer[Any]):
     def get_fields(self) -> Fields:
         """Add the field whose name Python keeps for itself."""
         return {**super().get_fields(), "from": serializers.CharField(allow_null=True, help_text="transaction")}
+
+
+class TargetSinceSerializer(ShownComparisonSerializer):
+    """What the target did to a dataset since the branch left it."""
+
+    both = serializers.IntegerField(
+        allow_null=True,
+        help_text="rows of the other comparison that the target changed, too; null where nobody can tell",
+    )
+
+
+class ComparedSerializer(serializers.Serializer[Any]):
+    """Says which of its comparisons a dataset is shown by."""
+
+    compared = serializers.ChoiceField(choices=words(states.NAMED_CHOICES))
+
+
+class PullDatasetSerializer(ComparedSerializer, ShownComparisonSerializer):
+    """One dataset of a pull request."""
+
+    id = serializers.IntegerField(allow_null=True, help_text="null until the first build makes it")
+    path = serializers.CharField()
+    lands = serializers.BooleanField(help_text="whether merging brings it to the target, by rebuilding it there")
+    lands_reason = serializers.CharField(required=False, help_text="why not, such as: it was loaded on the source")
+    change = serializers.ChoiceField(choices=words(states.CHANGE_CHOICES))
+    current = serializers.BooleanField(help_text="the branch's data was made by the branch's published code")
+    rule_changes = serializers.ListField(
+        child=serializers.CharField(), help_text="how the branch changes the review rules of pipeline.toml"
+    )
+    since = TargetSinceSerializer(allow_null=True, help_text="null where the target has not moved")
+
+
+COLUMN_CHANGES = ["type", "required", "identity", "default", "doc", "position"]
 
 
 class LayoutDiffSerializer(serializers.Serializer[Any]):
@@ -248,7 +279,7 @@ class LayoutDiffSerializer(serializers.Serializer[Any]):
 
 
 class ColumnDiffSerializer(LayoutDiffSerializer):
-    """One difference of one column."""
+    """A column that differs; each is one entry."""
 
     name = serializers.CharField()
     field_id = serializers.IntegerField()
@@ -257,10 +288,20 @@ class ColumnDiffSerializer(LayoutDiffSerializer):
     sentence = serializers.CharField(help_text="who notices")
 
 
-class ModifiedColumnSerializer(ColumnDiffSerializer):
-    """One difference of a column that both ends have."""
+class ColumnChangeSerializer(LayoutDiffSerializer):
+    """One difference of one column."""
 
-    what = serializers.ChoiceField(choices=["renamed", "type", "required", "moved", "doc", "default", "identity"])
+    what = serializers.ChoiceField(choices=["renamed", *COLUMN_CHANGES])
+    destructive = serializers.BooleanField()
+    widening = serializers.BooleanField()
+    sentence = serializers.CharField(help_text="who notices")
+
+
+class ModifiedColumnSerializer(ColumnDiffSerializer):
+    """A column that both ends have, with everything that changed about it; `from` and `to` say what weighs most of that."""
+
+    what = serializers.ListField(child=serializers.ChoiceField(choices=COLUMN_CHANGES), help_text="besides its name")
+    changes = ColumnChangeSerializer(many=True)
 
 
 class SchemaDiffSerializer(serializers.Serializer[Any]):
@@ -286,6 +327,15 @@ class DiffRowSerializer(serializers.Serializer[Any]):
     copies = serializers.IntegerField(required=False, help_text="of net changes, where more than one row is the same")
 
 
+class PullDiffRowSerializer(DiffRowSerializer):
+    """One changed row of a pull request."""
+
+    both = serializers.BooleanField(
+        required=False,
+        help_text="the target has changed it, too, since the branch left it; for `since`: the branch has",
+    )
+
+
 class RowsSerializer(serializers.Serializer[Any]):
     """One page of a row diff. Before it is ready there is its state, with the first rows by key as soon as they are known.
 
@@ -300,6 +350,16 @@ class RowsSerializer(serializers.Serializer[Any]):
     rows = DiffRowSerializer(many=True)
     next = serializers.CharField(allow_null=True, help_text="what to pass as `cursor`")
     previous = serializers.CharField(allow_null=True, required=False)
+
+
+class PullRowsSerializer(ComparedSerializer, RowsSerializer):
+    """One page of a row diff of a pull request."""
+
+    rows = PullDiffRowSerializer(many=True)
+
+
+class PullSchemaDiffSerializer(ComparedSerializer, SchemaDiffSerializer):
+    """What differs between two schemas of a dataset of a pull request."""
 
 
 class StatisticsSerializer(serializers.Serializer[Any]):
@@ -319,3 +379,7 @@ class StatisticsSerializer(serializers.Serializer[Any]):
         help_text="index, name, match_rate, changed; before and after with nulls, distinct, min, max, mean, "
         "quantiles and histogram; bins; top values",
     )
+
+
+class PullStatisticsSerializer(ComparedSerializer, StatisticsSerializer):
+    """Each column in numbers at both ends of a comparison of a pull request."""

@@ -8,7 +8,7 @@ import os
 import stat
 import time
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,9 +31,11 @@ from webapp.core.hosts import find_hosts
 from webapp.core.room import wait_for_room
 from webapp.core.spark_folders import open_spark_folder
 from webapp.core.stamps import Stamp
+from webapp.core.sweeps import RING_AGAIN, Turns
 from webapp.pulls.diffs.schema import diff_artifact
-from webapp.pulls.models import Comparison, PullDataset
+from webapp.pulls.models import Comparison, NamedComparison, PullDataset
 from webapp.pulls.queries.artifacts import artifact_folder
+from webapp.pulls.queries.named import find_pull_comparison
 from webapp.pulls.rules import states
 from webapp.pulls.rules.dataset_rules import DatasetRules
 from webapp.pulls.services import spark
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
 
 COMPARE_TASK = "webapp.pulls.tasks.compare"
 LEASE = timedelta(seconds=15)
-RING_AGAIN = timedelta(seconds=10)
+turns = Turns()
 STAMPS = (
     Stamp(lambda: Comparison.objects.filter(state=states.RUNNING), "lease_until", LEASE),
     Stamp(lambda: Comparison.objects.filter(state=states.QUEUED), "created_at"),
@@ -69,17 +71,26 @@ ENDED = (0, 1, 2)
 """Exit codes of a process that ended by itself."""
 
 
-def attach_comparison(*, row: PullDataset, rules: DatasetRules | None) -> None:
-    """Give a dataset of a pull request the comparison that fits its two transactions, or the reason why there is none."""
+def attach_comparisons(
+    *,
+    row: PullDataset,
+    pairs: Mapping[str, tuple[Transaction | None, Transaction | None]],
+    rules: DatasetRules,
+) -> None:
+    """Give a dataset of a pull request its comparisons, each with two ends and a name, or the reason why there are none."""
     reason = _explain_absence(row)
     if reason or row.dataset is None:
+        row.comparisons.all().delete()
         row.comparison, row.reason, row.schema_status = None, reason, states.NOT_COMPARED
     else:
-        row.reason = ""
-        row.comparison = request_comparison(
-            dataset=row.dataset, before=row.before, after=row.after, rules=rules or DatasetRules()
-        )
-        row.schema_status = row.comparison.schema.get("status", states.NOT_COMPARED)
+        row.comparisons.exclude(name__in=pairs).delete()
+        for name, (before, after) in pairs.items():
+            comparison = request_comparison(dataset=row.dataset, before=before, after=after, rules=rules)
+            ends = {"before": before, "after": after, "comparison": comparison}
+            NamedComparison.objects.update_or_create(row=row, name=name, defaults=ends)
+            if name == row.compared:
+                row.comparison, row.reason = comparison, ""
+                row.schema_status = comparison.schema.get("status", states.NOT_COMPARED)
     row.save(update_fields=["comparison", "reason", "schema_status"])
 
 
@@ -97,6 +108,9 @@ def request_comparison(
     *, dataset: Dataset, before: Transaction | None, after: Transaction | None, rules: DatasetRules
 ) -> Comparison:
     """Find or make the comparison of two transactions under the rules; a new one is queued."""
+    known = find_comparison(dataset=dataset, before=before, after=after, rules=rules)
+    if known is not None:
+        return known
     body = rules.as_json()
     identity = identify(dataset, before, after, body)
     schema = describe_schema(dataset=dataset, before=before, after=after)
@@ -177,21 +191,29 @@ def cancel_comparison(*, comparison: Comparison, by: Principal) -> None:
         record_audit(by=by, verb="cancel_comparison", object=comparison.dataset.path)
 
 
-def cancel_pull_comparison(*, pull: PullRequest, path: str, by: Principal) -> None:
-    """Stop the comparison of a pull request's dataset.
+def cancel_pull_comparison(*, pull: PullRequest, path: str, name: str, by: Principal) -> None:
+    """Stop the comparison of this name of a pull request's dataset.
 
     Raises:
         PermissionDenied: they may not write the repository.
 
     """
     check_repository(by, pull.repository.name, "write")
-    row = pull.datasets.filter(path=path).select_related("comparison").first()
-    if row is not None and row.comparison is not None:
-        cancel_comparison(comparison=row.comparison, by=by)
+    comparison = find_pull_comparison(pull, path, name)
+    if comparison is not None:
+        cancel_comparison(comparison=comparison, by=by)
 
 
 def sweep_comparisons() -> int:
     """Ring again for what waits too long, and take over what a dead worker held."""
+    taken_over = _take_over_lost_comparisons() if turns.begin() else 0
+    waiting = Comparison.objects.filter(state=states.QUEUED, created_at__lt=clock.now() - RING_AGAIN)
+    for comparison in waiting.order_by("created_at")[: doorbell.count_room("quick")]:
+        ring_comparison(comparison)
+    return taken_over
+
+
+def _take_over_lost_comparisons() -> int:
     now = clock.now()
     lost = Comparison.objects.filter(state=states.RUNNING, lease_until__lt=now)
     failed = lost.filter(attempt__gte=TRIES).update(
@@ -200,11 +222,8 @@ def sweep_comparisons() -> int:
         error="The worker died twice while it compared. Run it again.",
         finished_at=now,
     )
-    requeued = lost.update(state=states.QUEUED, created_at=now - RING_AGAIN)
-    waiting = Comparison.objects.filter(state=states.QUEUED, created_at__lt=now - RING_AGAIN)
-    for comparison in waiting.order_by("created_at")[: doorbell.count_room("quick")]:
-        ring_comparison(comparison)
-    return failed + requeued
+    # due at once
+    return failed + lost.update(state=states.QUEUED, created_at=now - RING_AGAIN)
 
 
 def run_comparison(*, comparison_id: int) -> None:
@@ -242,9 +261,10 @@ def _run(comparison: Comparison, held: Any) -> None:
     if work.spark is not None:
         open_spark_folder(Path(work.spark.folder))
     try:
-        with closing(_launch(work, manifest, folder)) as handle:
+        with ExitStack() as lent, closing(_launch(work, manifest, folder)) as handle:
             is_killed = True  # closing it does that, unless it is seen to end by itself
-            code = _watch(handle, folder, held, time_limit_s=work.time_limit_s)
+            lending = spark.Lending(work.spark, lent)
+            code = _watch(handle, folder, held, lending, time_limit_s=work.time_limit_s)
             is_killed = code not in ENDED
     finally:
         if work.spark is not None:
@@ -270,7 +290,7 @@ def _launch(work: Work, manifest: Path, folder: Path) -> Handle:
     )
 
 
-def _watch(handle: Handle, folder: Path, held: Any, *, time_limit_s: float) -> int | None:
+def _watch(handle: Handle, folder: Path, held: Any, lending: spark.Lending, *, time_limit_s: float) -> int | None:
     """Wait for the end, keep the lease alive and pass the progress on; None when it was taken from us."""
     last: dict[str, Any] = {}
     deadline = time.monotonic() + time_limit_s
@@ -284,6 +304,7 @@ def _watch(handle: Handle, folder: Path, held: Any, *, time_limit_s: float) -> i
             held.update(state=states.FAILED, code="time_limit", error=message, finished_at=clock.now())
             return None
         progress = _read_json(folder / "progress.json")
+        lending.look(progress)
         changes: dict[str, Any] = {"lease_until": clock.now() + LEASE}
         if progress and progress != last:
             changes["progress"] = last = progress
@@ -341,8 +362,9 @@ def _finish(answer: Path, code: int | None, held: Any, folder: Path) -> None:
 
 def prune_comparisons(*, older_than: timedelta = timedelta(days=30)) -> int:
     """Remove artifacts that no pull request shows any more."""
-    unused = Comparison.objects.filter(finished_at__lt=clock.now() - older_than).filter(
-        ~Q(pk__in=PullDataset.objects.exclude(comparison=None).values("comparison"))
+    unused = Comparison.objects.filter(finished_at__lt=clock.cautious_now() - older_than).filter(
+        ~Q(pk__in=PullDataset.objects.exclude(comparison=None).values("comparison")),
+        ~Q(pk__in=NamedComparison.objects.exclude(comparison=None).values("comparison")),
     )
     count = 0
     for comparison in unused[:100]:

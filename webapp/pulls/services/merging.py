@@ -17,6 +17,7 @@ from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import check_repository
 from webapp.accounts.services import record_audit
 from webapp.builds import services as builds
+from webapp.builds.queries import list_tries
 from webapp.core import clock
 from webapp.core.errors import AppError, Conflict, InvalidInput
 from webapp.core.stamps import Stamp
@@ -28,7 +29,6 @@ from webapp.pulls.models import Merge, PullRequest
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.dataset_rules import DatasetRules
-from webapp.pulls.rules.datasets import find_downstream
 from webapp.pulls.services.comparisons import request_comparison
 from webapp.pulls.services.pulls import record_event, refresh_pull
 from webapp.repositories import services as repositories
@@ -128,9 +128,10 @@ def _prepare(
                 bypass=bool(bypassed),
                 bypassed=[one.as_json() for one in bypassed],
                 source_sha=pull.head_sha,
+                target=pull.target,
                 target_sha=target_sha,
                 merge_commit=sha,
-                targets=_list_targets(pull, rebuild),
+                targets=queries.list_targets(rows=rows, specs=queries.read_specs(pull=pull), rebuild=rebuild),
                 reviewed={row.path: row.after_id for row in rows if row.after_id},
                 merged_by_id=by.user_id,
             )
@@ -152,24 +153,13 @@ def _write_message(pull: PullRequest, method: str) -> str:
     return f"Merge pull request #{pull.number} from {pull.source}\n\n{pull.title}\n"
 
 
-def _list_targets(pull: PullRequest, rebuild: str) -> list[str]:
-    """What the build on the target makes: everything the code change touches, with what is downstream if asked."""
-    specs = queries.read_specs(pull=pull)
-    changed = {
-        row.path for row in pull.datasets.all() if row.change in (states.MODIFIED, states.ADDED)
-    } & specs.head_digests.keys()
-    if rebuild == states.AFFECTED:
-        changed |= find_downstream(changed, specs.head_inputs)
-    return sorted(changed)
-
-
 def _land(merge: Merge, by: Principal) -> None:
     """Move the target; on a lost race nothing has changed and the merge is given up."""
     pull = merge.pull
     try:
         repositories.land_merge(
             repository=pull.repository,
-            branch=pull.target,
+            branch=merge.target,
             expected_head=merge.target_sha,
             sha=merge.merge_commit,
             by=by,
@@ -182,7 +172,7 @@ def _land(merge: Merge, by: Principal) -> None:
 
 
 def _is_landed(merge: Merge) -> bool:
-    head = queries.find_head(merge.pull.repository, merge.pull.target)
+    head = queries.find_head(merge.pull.repository, merge.target)
     return head is not None and merge.pull.repository.git.is_ancestor(merge.merge_commit, head)
 
 
@@ -192,12 +182,14 @@ def _record_landed(merge: Merge) -> None:
         if not Merge.objects.filter(pk=merge.pk, state=states.PREPARED).update(state=states.LANDED, landed_at=now):
             merge.refresh_from_db()
             return
-        PullRequest.objects.filter(pk=merge.pull_id).update(state=states.MERGED, closed_at=now, updated_at=now)
+        PullRequest.objects.filter(pk=merge.pull_id).update(
+            state=states.MERGED, target=merge.target, closed_at=now, updated_at=now
+        )
         record_audit(
             by=accounts.principal_for_user(merge.merged_by),
             verb="merge_pull",
             object=f"{merge.pull.repository.name}#{merge.pull.number}",
-            branch=merge.pull.target,
+            branch=merge.target,
             detail={"commit": merge.merge_commit, "method": merge.method, "bypass": merge.bypass},
         )
         record_event(
@@ -206,7 +198,7 @@ def _record_landed(merge: Merge) -> None:
             actor=merge.merged_by.username,
             data={
                 "commit": merge.merge_commit,
-                "target": merge.pull.target,
+                "target": merge.target,
                 "method": merge.method,
                 "bypassed": merge.bypassed,
             },
@@ -224,7 +216,7 @@ def _start_build(merge: Merge) -> Merge:
             return merge
         if merge.targets:
             merge.build = builds.start_build(
-                branch=merge.pull.target,
+                branch=merge.target,
                 targets=merge.targets,
                 by=principal,
                 repository=merge.pull.repository,
@@ -261,11 +253,12 @@ def resume_merge(*, merge_id: int) -> None:
 
 
 def _may_still_land(merge: Merge) -> bool:
-    """Whether what was asked for may be done now: since then it may have been rejected, closed, or pushed to."""
+    """Whether what was asked for may be done now: since then it may have been rejected, closed, pushed to, or given another target."""
     pull = merge.pull
     refresh_pull(pull=pull)
     blockers = {blocker.code for blocker in approvals.list_blockers(queries.collect_facts(pull))}
-    return pull.head_sha == merge.source_sha and blockers <= {str(blocker["code"]) for blocker in merge.bypassed}
+    is_as_asked = (pull.head_sha, pull.target) == (merge.source_sha, merge.target)
+    return is_as_asked and blockers <= {str(blocker["code"]) for blocker in merge.bypassed}
 
 
 def sweep_merges() -> int:
@@ -291,18 +284,25 @@ def note_build_finished(*, build: Build) -> None:
     record_event(
         pull=merge.pull,
         kind="rebuilt",
-        actor=merge.merged_by.username,
+        actor=build.by.username,
         data={"build": build.pk, "state": build.state, "reason": build.reason},
+    )
+
+
+def follow_retry(*, build: Build, again: Build) -> None:
+    """Let a merge whose rebuild, or an earlier try of it, is tried again wait for the new build: the last one decides."""
+    Merge.objects.filter(build__in=list_tries(build=build)).update(
+        build=again, state=states.BUILDING, finished_at=None, outcome={}
     )
 
 
 def _compare_with_reviewed(merge: Merge) -> dict[str, Any]:
     """Start a comparison of each rebuilt dataset with the transaction that was reviewed."""
-    rules = queries.read_rules(pull=merge.pull)
+    rules = queries.read_rules_at(merge.pull.repository, merge.merge_commit)
     outcome: dict[str, Any] = {}
     for path in merge.targets:
         dataset = datasets.find_dataset(path)
-        after = datasets.latest_committed(dataset, merge.pull.target) if dataset else None
+        after = datasets.latest_committed(dataset, merge.target) if dataset else None
         reviewed = dataset.transactions.filter(pk=merge.reviewed.get(path, "")).first() if dataset else None
         if dataset is None or after is None or reviewed is None:
             outcome[path] = {"comparison": None, "transaction": after.pk if after else None}

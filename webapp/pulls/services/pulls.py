@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +16,11 @@ from webapp.core.errors import Conflict, InvalidInput, PermissionDenied
 from webapp.datasets import queries as datasets
 from webapp.pulls.models import PullDataset, PullRequest, Review, TimelineEvent
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.queries.sides import find_before
+from webapp.pulls.queries.sides import Course, find_ends
 from webapp.pulls.rules import approvals, states
+from webapp.pulls.rules.dataset_rules import CombinedRules, DatasetRules
 from webapp.pulls.rules.datasets import classify_datasets
+from webapp.pulls.rules.landing import Branches, explain_landing
 from webapp.pulls.services import comparisons
 from webapp.pulls.services.remarks import announce_pull, check_body, record_pull_act
 from webapp.repositories import queries as repositories
@@ -28,9 +30,11 @@ if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
     from webapp.builds.models import Build
     from webapp.datasets.models import Transaction
+    from webapp.pulls.queries.pulls import PullSpecs
     from webapp.repositories.models import Repository
 
 NUMBER_TRIES = 5
+NO_RULES = CombinedRules(DatasetRules())
 REFRESH_TASK = "webapp.pulls.tasks.refresh"
 
 
@@ -79,7 +83,7 @@ def _record_commits(pull: PullRequest, *, before: str, after: str) -> None:
         pull=pull,
         kind="pushed",
         actor=repositories.find_mover(pull.repository, branch=pull.source, after=after)
-        or (commits[0].author.name if commits else ""),
+        or (repositories.name_authors(commits[:1])[0].author.name if commits else ""),
         data={
             "before": before,
             "after": after,
@@ -351,26 +355,42 @@ def _follow_heads(pull: PullRequest) -> None:
 
 def _follow_datasets(pull: PullRequest) -> None:
     specs = queries.read_specs(pull=pull)
-    own = datasets.list_transactions_made_on(branch=pull.source, folder_paths=specs.known_paths)
+    course = _find_course(pull)
+    own, loaded = queries.list_own(repository=pull.repository, branches=course.own, known=specs.known_paths)
     changes = classify_datasets(
-        head=specs.head_digests, base=specs.base_digests, built=set(own), inputs=specs.head_inputs
+        head=specs.head_digests, base=specs.base_digests, built=set(own), inputs=specs.head_inputs, loaded=loaded
     )
+    branches = Branches(pull.target, specs.changed_paths, specs.head_inputs, loaded)
     rules = queries.read_rules(pull=pull)
-    between = _branches_between(pull)
     for path, change in changes.items():
         digest = specs.head_digests.get(path, "")
-        after = own.get(path) or _find_inherited(path, digest, between)
-        _follow_dataset(pull, path, change, after, digest, rules.get(path), ours=changes)
+        after = own.get(path) or _find_inherited(path, digest, course.own[1:])
+        described = {
+            "change": change,
+            "has_jobspec": bool(digest),
+            "lands_reason": explain_landing(path, branches),
+            "rule_changes": list(rules.get(path, NO_RULES).changes),
+            "current": after is not None and _is_current(after, digest, is_changed=path in specs.changed_paths),
+        }
+        held = rules.get(path, NO_RULES).rules
+        _follow_dataset(pull, path, after, held, described, course=course, specs=specs, ours=changes)
     pull.datasets.exclude(path__in=changes).delete()
 
 
-def _branches_between(pull: PullRequest) -> list[str]:
-    """The branches that the source was made off, as far as the target: those that its readers fall back to first."""
-    chain = builds.default_chain(repository=pull.repository, branch=pull.source)[1:]
-    return list(takewhile(lambda branch: branch != pull.target, chain))
+def _is_current(after: Transaction, digest: str, *, is_changed: bool) -> bool:
+    """Whether the rows are what the source's code makes; what somebody loaded is that of no code that changes."""
+    digest_of_rows = builds.find_digest(transaction=after) if digest else ""
+    return digest_of_rows == digest or (not digest_of_rows and not is_changed)
 
 
-def _find_inherited(path: str, digest: str, branches: list[str]) -> Transaction | None:
+def _find_course(pull: PullRequest) -> Course:
+    """The branches of both sides: the source's readers fall back to those that it was made off, as far as the target's."""
+    target = builds.default_chain(repository=pull.repository, branch=pull.target)
+    below = builds.default_chain(repository=pull.repository, branch=pull.source)[1:]
+    return Course((pull.source, *takewhile(lambda branch: branch not in target, below)), target)
+
+
+def _find_inherited(path: str, digest: str, branches: Sequence[str]) -> Transaction | None:
     """What a branch below the source has made with the source's code: a build on the source would skip it as fresh."""
     found = datasets.resolve_input(path=path, chain=branches) if digest and branches else None
     return found[1] if found and builds.find_digest(transaction=found[1]) == digest else None
@@ -379,21 +399,28 @@ def _find_inherited(path: str, digest: str, branches: list[str]) -> Transaction 
 def _follow_dataset(
     pull: PullRequest,
     path: str,
-    change: str,
     after: Transaction | None,
-    digest: str,
-    rules: Any,
+    rules: DatasetRules,
+    described: Mapping[str, Any],
     *,
+    course: Course,
+    specs: PullSpecs,
     ours: Collection[str],
 ) -> None:
     dataset = datasets.find_dataset(path)
-    before = find_before(pull=pull, dataset=dataset, after=after, ours=ours)
-    is_current = after is not None and (not digest or builds.find_digest(transaction=after) in ("", digest))
-    found = {"dataset": dataset, "change": change, "before": before, "after": after, "current": is_current}
+    ends = find_ends(
+        pull=pull,
+        dataset=dataset,
+        after=after,
+        course=course,
+        base_digests=specs.base_digests,
+        ours=specs.made_paths.intersection(ours),
+    )
+    fields = {**described, "dataset": dataset, "compared": ends.compared, "before": ends.before, "after": after}
     # Together, or readers would see the counts of one comparison beside the ends of another.
     with transaction.atomic():
-        row, _created = PullDataset.objects.update_or_create(pull=pull, path=path, defaults=found)
-        comparisons.attach_comparison(row=row, rules=rules)
+        row, _created = PullDataset.objects.update_or_create(pull=pull, path=path, defaults=fields)
+        comparisons.attach_comparisons(row=row, pairs=ends.pairs, rules=rules)
 
 
 def _void_approvals(pull: PullRequest) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 from django.db.models import Q
 
 from webapp.builds.models import Build
+from webapp.builds.queries import describe_published
 from webapp.core.prepared import Prepared
 from webapp.datasets.models import Dataset, Transaction
 from webapp.pulls.models import PullRequest, SpecRecord
 from webapp.pulls.queries.blames import blame_url
 from webapp.pulls.queries.ends import Changed, list_changes
 from webapp.pulls.queries.ends import read_rules as read_dataset_rules
-from webapp.pulls.queries.pulls import describe_published
 from webapp.pulls.rules import states
 from webapp.pulls.rules.sides import read_review_branch
 from webapp.pulls.services import merging, pulls
@@ -86,6 +86,11 @@ def follow_build(*, build: Build, **_: Any) -> None:
     for pull in PullRequest.objects.filter(repository=build.repository_id, source=build.branch, state=states.OPEN):
         pulls.record_build(pull=pull, build=build)
         pulls.ring_refresh(pull_id=pull.pk)
+
+
+def follow_retry(*, build: Build, again: Build, **_: Any) -> None:
+    """A build is tried again: the merge that it belongs to waits for the new one."""
+    merging.follow_retry(build=build, again=again)
 
 
 def answer_changes(*, transactions: Sequence[Transaction], **_: Any) -> dict[str, Changed]:

@@ -15,7 +15,6 @@ from webapp.core.numbers import read_count
 from webapp.pulls.models import Comment, PullRequest, Viewed
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.remarks import find_line
-from webapp.repositories import queries as repositories
 from webapp.repositories.rules import webhooks
 from webapp.repositories.services import announce_event
 
@@ -106,8 +105,7 @@ def check_body(body: str) -> None:
 
 
 def _list_files(pull: PullRequest) -> set[str]:
-    files = repositories.compare(pull.repository, queries.find_base(pull), pull.head_sha, coloured=False)
-    return {file.path for file in files}
+    return {file.path for file in queries.list_changes(pull).files}
 
 
 def _check_anchor(pull: PullRequest, anchor: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

@@ -12,11 +12,13 @@ from webapp.core.errors import Conflict, InvalidInput
 from webapp.datasets import queries as datasets
 from webapp.datasets import services as dataset_services
 from webapp.datasets.models import DatasetBranch
-from webapp.pulls.models import PullRequest
+from webapp.pulls.models import PullDataset, PullRequest
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.rules import states
+from webapp.pulls.rules.datasets import find_upstream
 from webapp.pulls.rules.sides import BASE, HEAD, REVIEW_PREFIX, SIDES, read_review_branch, review_branch
 from webapp.pulls.services.pulls import refresh_pull
+from webapp.repositories.models import Repository
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
@@ -34,7 +36,8 @@ def build_pull(
 ) -> list[Build]:
     """Build what the pull request modifies, or also what is downstream: on the source branch, on the base side, or both.
 
-    The base side is what the target's JobSpecs make of the inputs that the head side reads. The target is not written.
+    The base side is what the target's JobSpecs, as the source left them, make of the inputs that the head side reads. The
+    target is not written.
 
     Raises:
         Conflict: the pull request is not open.
@@ -49,21 +52,40 @@ def build_pull(
     refresh_pull(pull=pull)
     specs = queries.read_specs(pull=pull)
     wanted = (states.MODIFIED, states.ADDED) + ((states.AFFECTED,) if scope == states.AFFECTED else ())
-    changed = [row.path for row in pull.datasets.all() if row.change in wanted]
+    rows = list(pull.datasets.all())
+    changed = [row.path for row in rows if row.change in wanted]
     head = [path for path in changed if path in specs.head_digests]
-    base = [path for path in changed if path in specs.base_digests]
+    base = _list_base_targets(rows, specs, changed)
+    _check_targets(pull, {HEAD: head, BASE: base}, sides)
     pins = _find_pins(pull, specs, head, is_head_built=HEAD in sides) if BASE in sides else {}
     started = []
     if HEAD in sides:
         started.append(_build_head(pull, head, by, pins, force=force))
     if BASE in sides:
-        started.append(_build_base(pull, base, by, pins, force=force))
+        started.append(_build_base(pull, specs, base, by, pins, force=force))
     return started
 
 
-def _build_head(pull: PullRequest, targets: list[str], by: Principal, pins: Mapping[str, str], *, force: bool) -> Build:
-    if not targets:
+def _check_targets(pull: PullRequest, targets: Mapping[str, Collection[str]], sides: Sequence[str]) -> None:
+    """Refuse where a side has nothing to build, before anything is started."""
+    if HEAD in sides and not targets[HEAD]:
         raise InvalidInput("The branch changes no JobSpec, so there is nothing to build.", code="nothing_to_build")
+    if BASE in sides and not targets[BASE]:
+        message = f"No dataset of this pull request is made by a JobSpec on {pull.target}, so there is no base side."
+        raise InvalidInput(message, code="nothing_to_build")
+
+
+def _list_base_targets(rows: Collection[PullDataset], specs: PullSpecs, changed: Collection[str]) -> list[str]:
+    """Return what the base side makes: what is asked for, and what it would else read in the target's version.
+
+    That is what lies above it and has a head side of its own.
+    """
+    above = find_upstream(changed, specs.base_inputs)
+    asked = {*changed, *(row.path for row in rows if row.path in above and row.after_id)}
+    return [row.path for row in rows if row.path in asked and row.path in specs.base_digests]
+
+
+def _build_head(pull: PullRequest, targets: list[str], by: Principal, pins: Mapping[str, str], *, force: bool) -> Build:
     return build_services.start_build(
         branch=pull.source,
         targets=targets,
@@ -76,10 +98,9 @@ def _build_head(pull: PullRequest, targets: list[str], by: Principal, pins: Mapp
     )
 
 
-def _build_base(pull: PullRequest, targets: list[str], by: Principal, pins: Mapping[str, str], *, force: bool) -> Build:
-    if not targets:
-        message = f"No dataset of this pull request is made by a JobSpec on {pull.target}, so there is no base side."
-        raise InvalidInput(message, code="nothing_to_build")
+def _build_base(
+    pull: PullRequest, specs: PullSpecs, targets: list[str], by: Principal, pins: Mapping[str, str], *, force: bool
+) -> Build:
     return build_services.start_build(
         branch=review_branch(pull.repository.name, pull.number),
         targets=targets,
@@ -88,6 +109,7 @@ def _build_base(pull: PullRequest, targets: list[str], by: Principal, pins: Mapp
         repository=pull.repository,
         force=force,
         pins=pins,
+        code_sha=specs.base_sha,
         title=f"{pull.target} on the inputs of #{pull.number}"[:250],
         trigger="review",
         is_trusted=True,
@@ -95,8 +117,11 @@ def _build_base(pull: PullRequest, targets: list[str], by: Principal, pins: Mapp
 
 
 def _find_pins(pull: PullRequest, specs: PullSpecs, targets: Collection[str], *, is_head_built: bool) -> dict[str, str]:
-    """Return the transaction of each input that both sides are to read: what the head side will read, or what it has."""
-    ours = {row.path for row in pull.datasets.all()}
+    """Return the transaction of each input that both sides are to read: what the head side will read, or what it has.
+
+    What the code of neither side makes, such as data loaded on the branch, is such an input, too.
+    """
+    ours = specs.made_paths.intersection(row.path for row in pull.datasets.all())
     if is_head_built:
         chain = builds.default_chain(repository=pull.repository, branch=pull.source)
         outside = {path for target in targets for path in specs.head_inputs[target]} - ours
@@ -108,11 +133,17 @@ def _find_pins(pull: PullRequest, specs: PullSpecs, targets: Collection[str], *,
 
 
 def sweep_reviews() -> int:
-    """Remove the base sides of pull requests that are no longer open."""
+    """Remove the base sides of pull requests that are no longer open, with their JobSpecs."""
     found = DatasetBranch.objects.filter(name__startswith=REVIEW_PREFIX).select_related("dataset")
     gone = [branch for branch in found if not _is_open(branch.name)]
     for branch in gone:
         dataset_services.delete_branch(dataset=branch.dataset, name=branch.name, by=None, abort_open=True)
+    for repository in Repository.objects.filter(jobspecs__branch__startswith=REVIEW_PREFIX).distinct():
+        for name in (
+            repository.jobspecs.filter(branch__startswith=REVIEW_PREFIX).values_list("branch", flat=True).distinct()
+        ):
+            if not _is_open(name):
+                build_services.unpublish(repository=repository, branch=name)
     return len(gone)
 
 

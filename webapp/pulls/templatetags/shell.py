@@ -1,4 +1,4 @@
-"""What the frame of every page counts: the reader's inbox and the tabs of a repository."""
+"""What pages of other apps say of pull requests: the reader's inbox, the tabs of a repository, that of a branch."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from django import template
 
 from webapp.pulls.queries import shell
+from webapp.pulls.queries.waiting import MOST_COUNTED
 
 register = template.Library()
 
@@ -23,4 +24,16 @@ def inbox_count(context: Mapping[str, Any]) -> int:
 def repo_counts(context: Mapping[str, Any], name: str) -> Mapping[str, int]:
     """Return the counts beside the tabs of a repository."""
     principal = getattr(context.get("request"), "principal", None)
-    return shell.count_repository(principal, name) if principal is not None else {}
+    return shell.count_repository(name) if principal is not None else {}
+
+
+@register.simple_tag
+def open_pull_number(repository: str, branch: str) -> int | None:
+    """Return the newest open pull request of a branch."""
+    return shell.find_open_pull(repository, branch)
+
+
+@register.filter
+def capped(number: int) -> int | str:
+    """Return a number that was counted only so far, as 99+ where there may be more."""
+    return number if number < MOST_COUNTED else f"{MOST_COUNTED - 1}+"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from django.views.decorators.http import require_safe
+
 from webapp.accounts.services import note_reading
 from webapp.core import pages
 from webapp.pulls.queries import data
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
 
 
+@require_safe
 def show_data(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     """Show the row diff of one dataset beside the list of all."""
     principal = signed_in(request)
@@ -20,12 +23,14 @@ def show_data(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     if page.view is not None:
         note_reading(by=principal, verb="read_rows", object=page.view.path, branch=page.head.source)
     response = pages.render(request, "pulls/pull-data.html", page, fragment="dataset")
-    if getattr(request, "htmx", None) and not (page.view and page.view.is_moving):
+    if request.htmx.target == "dataset" and not (page.view and page.view.is_moving):  # type: ignore[attr-defined]
         # The page asked again while the diff ran. Now that it is done, the counts around it change too.
         response["HX-Refresh"] = "true"
     return response
 
 
+@require_safe
 def show_schema(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     """Show the schema diffs of all datasets."""
-    return pages.render(request, "pulls/pull-schema.html", data.read_schema(signed_in(request), repo, number))
+    page = data.read_schema(signed_in(request), repo, number, compared=request.GET.get("compared", ""))
+    return pages.render(request, "pulls/pull-schema.html", page)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
 
 from webapp.accounts.permissions import check_admin
 from webapp.core import pages
@@ -10,6 +11,7 @@ from webapp.pulls.queries import guide
 from webapp.pulls.views.common import signed_in
 
 
+@require_safe
 def show_guide(request: HttpRequest) -> HttpResponse:
     """Show every component."""
     check_admin(signed_in(request))

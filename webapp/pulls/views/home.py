@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.views.decorators.http import require_safe
 
 from webapp.core import pages
 from webapp.core import queries as health
@@ -12,6 +13,7 @@ from webapp.pulls.queries import search as search_queries
 from webapp.pulls.views.common import signed_in
 
 
+@require_safe
 def show_home(request: HttpRequest) -> HttpResponse:
     """Show what waits for the reader."""
     if not request.user.is_authenticated:
@@ -19,12 +21,14 @@ def show_home(request: HttpRequest) -> HttpResponse:
     return pages.render(request, "pulls/home.html", queries.read_home(signed_in(request)))
 
 
+@require_safe
 def show_server(request: HttpRequest) -> HttpResponse:
     """Show the state of the parts of this server, which takes a moment to ask for."""
     signed_in(request)
     return pages.render(request, "pulls/_server.html", {"parts": health.check_parts()})
 
 
+@require_safe
 def search(request: HttpRequest) -> HttpResponse:
     """Find datasets, repositories, pull requests and builds; an exact name goes there at once."""
     found = search_queries.search(signed_in(request), request.GET.get("q", ""))

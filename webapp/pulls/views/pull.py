@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import functools
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
+from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_POST, require_safe
+from django_htmx.http import trigger_client_event
 
 from webapp.core import pages
 from webapp.core.errors import AppError
+from webapp.core.numbers import read_count
 from webapp.pulls import services
 from webapp.pulls.forms import CommentForm, EditPullForm, MergeForm, NewPullForm, RemarkForm, ReviewForm
 from webapp.pulls.queries import code, conversation, listing
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.named import find_pull_comparison
 from webapp.pulls.views.common import act, signed_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from django.http import HttpRequest, HttpResponse
+    from django.http import HttpRequest
 
     from webapp.accounts.rules.principals import Principal
     from webapp.pulls.models import PullRequest
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
     Form = Callable[[HttpRequest, str, int], HttpResponse]
 
 
+@require_safe
 def list_pulls(request: HttpRequest, repo: str = "") -> HttpResponse:
     """List pull requests, of one repository or of all."""
     page = listing.read_list(signed_in(request), repository=repo, parameters=request.GET)
@@ -61,33 +67,48 @@ def new_pull(request: HttpRequest, repo: str) -> HttpResponse:
     return pages.render(request, "pulls/pull-new.html", {**fields, "page": page, "form": form}, status=status)
 
 
+@require_safe
 def show_conversation(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     """Show what was said and done, and what stands against the merge."""
-    return pages.render(request, "pulls/pull.html", conversation.read_conversation(signed_in(request), repo, number))
+    before = read_count(request.GET.get("before", ""))
+    page = conversation.read_conversation(signed_in(request), repo, number, before=before)
+    return pages.render(request, "pulls/pull.html", page)
 
 
+@require_safe
 def show_merge_box(request: HttpRequest, repo: str, number: int) -> HttpResponse:
-    """Show the merge box alone, for the page that keeps asking."""
+    """Show the merge box alone, for the page that keeps asking, with what its reader has chosen and seen."""
     page = conversation.read_conversation(signed_in(request), repo, number)
-    # htmx stops asking at 286; what the reader needs then is the whole page with its new entries.
-    response = pages.render(request, "pulls/_merge.html", page)
-    if not page.merge.moving:
-        response.status_code = 286
-        response["HX-Refresh"] = "true"
-    return response
+    context = {"head": page.head, "merge": page.merge, "chosen": request.GET}
+    # htmx stops asking at 286; the page asks for what stands beside the box by itself then
+    return pages.render(request, "pulls/_merge.html", context, status=200 if page.merge.moving else 286)
 
 
+@require_safe
+def show_news(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+    """Show the entries of the timeline that came since the page was drawn; 204 where none did."""
+    after, seen = read_count(request.GET.get("after", "")) or 0, request.GET.get("seen", "")
+    news = conversation.read_news(signed_in(request), repo, number, after=after, seen=seen)
+    if news is None:
+        return HttpResponse(status=HTTPStatus.NO_CONTENT)
+    # verdict, counts, reviewers and the merge box say something else now, too
+    return trigger_client_event(pages.render(request, "pulls/_news.html", news), "settled", after="settle")
+
+
+@require_safe
 def show_commits(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     """Show its commits with what came of publishing them."""
     return pages.render(request, "pulls/pull-commits.html", code.read_commits(signed_in(request), repo, number))
 
 
+@require_safe
 def show_code(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     """Show the difference in code."""
     page = code.read_code(signed_in(request), repo, number, parameters=request.GET)
     return pages.render(request, "pulls/pull-code.html", page)
 
 
+@require_safe
 def show_builds(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     """Show the builds of the source branch, and of the merge."""
     return pages.render(request, "pulls/pull-builds.html", code.read_builds(signed_in(request), repo, number))
@@ -180,7 +201,9 @@ def viewed(request: HttpRequest, repo: str, number: int) -> HttpResponse:
 def _place_url(repo: str, number: int, anchor: Mapping[str, Any]) -> str:
     """Return where on the pages a comment's place is."""
     if anchor.get("path"):
-        return f"{reverse('pull-code', args=[repo, number])}#file-{anchor['path']}"
+        return (
+            f"{reverse('pull-code', args=[repo, number])}?{urlencode({'path': anchor['path']})}#file-{anchor['path']}"
+        )
     if anchor.get("dataset"):
         return f"{reverse('pull-data', args=[repo, number])}?{urlencode({'dataset': anchor['dataset']}, safe='/')}"
     return _url(repo, number)
@@ -254,13 +277,13 @@ def compare_cancel(request: HttpRequest, repo: str, number: int) -> HttpResponse
     """Stop a comparison that waits or runs."""
     principal = signed_in(request)
     pull = queries.get_pull(principal, repo, number)
-    path = request.POST.get("dataset", "")
+    path, name = request.POST.get("dataset", ""), request.POST.get("compared", "")
 
     def action() -> str:
-        services.cancel_pull_comparison(pull=pull, path=path, by=principal)
+        services.cancel_pull_comparison(pull=pull, path=path, name=name, by=principal)
         return "The comparison is cancelled."
 
-    return act(request, action, back=f"{_url(repo, number)}/data?dataset={path}")
+    return act(request, action, back=_data_url(repo, number, path, name))
 
 
 @require_POST
@@ -268,12 +291,17 @@ def compare_again(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     """Run a failed comparison again."""
     principal = signed_in(request)
     pull = queries.get_pull(principal, repo, number)
-    path = request.POST.get("dataset", "")
+    path, name = request.POST.get("dataset", ""), request.POST.get("compared", "")
 
     def action() -> str:
-        comparison = queries.find_comparison(pull, path)
+        comparison = find_pull_comparison(pull, path, name)
         if comparison is not None:
             services.rerun_comparison(comparison=comparison, by=principal)
         return ""
 
-    return act(request, action, back=f"{_url(repo, number)}/data?dataset={path}")
+    return act(request, action, back=_data_url(repo, number, path, name))
+
+
+def _data_url(repo: str, number: int, path: str, name: str) -> str:
+    query = {"dataset": path, "compared": name} if name else {"dataset": path}
+    return f"{reverse('pull-data', args=[repo, number])}?{urlencode(query, safe='/')}"

@@ -16,13 +16,13 @@ from webapp.accounts import services as account_services
 from webapp.accounts.rules.principals import Principal
 from webapp.builds import services as builds
 from webapp.builds.models import Build
+from webapp.builds.queries import describe_published
 from webapp.core.names import MASTER
 from webapp.datasets import queries as datasets
 from webapp.datasets import services as dataset_services
 from webapp.git.values import Change
 from webapp.pulls import services as pulls
 from webapp.pulls.models import PullRequest
-from webapp.pulls.queries.pulls import describe_published
 from webapp.repositories import queries as repositories
 from webapp.repositories import services as repository_services
 from webapp.repositories.models import Repository

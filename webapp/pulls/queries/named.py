@@ -1,0 +1,125 @@
+"""The named comparisons of a dataset of a pull request: which one is shown, and what the target did since."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from webapp.core.errors import BadRequest
+from webapp.pulls.diffs import overlap
+from webapp.pulls.models import Comparison, NamedComparison
+from webapp.pulls.queries.artifacts import artifact_folder
+from webapp.pulls.rules import states
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from webapp.datasets.models import Transaction
+    from webapp.pulls.models import PullDataset, PullRequest
+
+NAMES = [name for name, _sentence in states.NAMED_CHOICES]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One of the comparisons of a dataset."""
+
+    name: str
+    before: Transaction | None
+    after: Transaction | None
+    comparison: Comparison | None
+    reason: str
+    """Why there is none, where there is none."""
+
+    @property
+    def schema_status(self) -> str:
+        """What became of the schema."""
+        return (
+            str(self.comparison.schema.get("status", states.NOT_COMPARED)) if self.comparison else states.NOT_COMPARED
+        )
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether its rows are stored."""
+        return self.comparison is not None and self.comparison.state == states.READY
+
+    @property
+    def folder(self) -> Path | None:
+        """Where its rows are stored; None before they are."""
+        return artifact_folder(self.comparison) if self.comparison is not None and self.is_ready else None
+
+
+def find_shown(row: PullDataset, name: str = "") -> Shown:
+    """Return the comparison of this name; the dataset's default one without a name.
+
+    Raises:
+        BadRequest: there is no such name.
+
+    """
+    name = name or row.compared
+    if name not in NAMES:
+        message = f"compared is one of {', '.join(NAMES)}, not {name!r}."
+        raise BadRequest(message, errors={"compared": [message]})
+    if name == row.compared:
+        return Shown(name, row.before, row.after, row.comparison, row.reason)
+    named = _find(row, name)
+    if named is None:
+        return Shown(name, None, row.after, None, row.reason or _explain_absence(row, name))
+    return Shown(name, named.before, named.after, named.comparison, "")
+
+
+def _find(row: PullDataset, name: str) -> NamedComparison | None:
+    return next((named for named in row.comparisons.all() if named.name == name), None)
+
+
+def _explain_absence(row: PullDataset, name: str) -> str:
+    pull = row.pull
+    if name == states.CODE_EFFECT:
+        return f"Nothing has built {pull.target}'s code, as {pull.source} left it, on the inputs of {pull.source}."
+    if name == states.TARGET_SINCE:
+        return f"{pull.target} has not changed it since {pull.source} left it."
+    return "Not compared yet."
+
+
+def find_pull_comparison(pull: PullRequest, path: str, name: str) -> Comparison | None:
+    """Return the comparison of this name of a pull request's dataset."""
+    row = pull.datasets.filter(path=path).select_related("comparison").first()
+    return find_shown(row, name).comparison if row else None
+
+
+def find_since(row: PullDataset) -> Shown | None:
+    """Return the comparison that shows what the target did since the branch left it; None where it did nothing."""
+    since = find_shown(row, states.TARGET_SINCE)
+    return since if since.comparison is not None else None
+
+
+def find_other(row: PullDataset, shown: Shown) -> Shown | None:
+    """Return the comparison whose rows are looked for among the shown ones, so that those which both changed are marked."""
+    return find_shown(row) if shown.name == states.TARGET_SINCE else find_since(row)
+
+
+def count_both(row: PullDataset, shown: Shown) -> int | None:
+    """Return how many of the shown rows the other side has changed, too; None where nobody can tell, such as without a key."""
+    other = find_other(row, shown)
+    if other is None or shown.folder is None or other.folder is None:
+        return None
+    return overlap.count_common(shown.folder, other.folder)
+
+
+def find_both(row: PullDataset, shown: Shown, numbers: Iterable[int]) -> set[int]:
+    """Return which of the shown rows, by their numbers, the other side has changed, too."""
+    other = find_other(row, shown)
+    if other is None or shown.folder is None or other.folder is None:
+        return set()
+    return overlap.find_common(shown.folder, other.folder, numbers)
+
+
+def write_name(name: str, *, target: str, is_open: bool = True) -> str:
+    """Return what people call a comparison; those of a closed pull request no longer follow the target."""
+    return {
+        states.THIS_BRANCH: "this branch",
+        states.CODE_EFFECT: "effect of the code",
+        states.TARGET_NOW: f"against {target} {'now' if is_open else 'as it was'}",
+        states.TARGET_SINCE: f"what {target} did since",
+    }[name]

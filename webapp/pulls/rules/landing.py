@@ -1,0 +1,44 @@
+"""What merging does not bring to the target: rows that somebody loaded on the branch, and what only differs for them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from webapp.builds.rules.plan import join_words
+from webapp.pulls.rules.datasets import find_downstream, find_upstream
+
+
+@dataclass(frozen=True)
+class Branches:
+    """What a pull request changes, as far as it decides what lands."""
+
+    target: str
+    code: Collection[str]
+    """Outputs whose JobSpecs the source adds, changes or removes."""
+    inputs: Mapping[str, Collection[str]]
+    """Output → paths it reads, at the source's head."""
+    loaded: Mapping[str, str]
+    """Dataset that was loaded on the source, or on a branch between it and the target → where and by whom."""
+
+
+def explain_landing(path: str, branches: Branches) -> str:
+    """Return why merging does not bring the dataset's rows to the target; empty where it does, by rebuilding them."""
+    if path in branches.loaded:
+        return _explain_loaded(path, branches)
+    above = find_upstream([path], branches.inputs)
+    loaded = sorted(above & branches.loaded.keys())
+    if not loaded or path in branches.code or above.intersection(branches.code):
+        return ""
+    read = join_words(f"{source} (loaded {branches.loaded[source]})" for source in loaded)
+    return f"Built from {read}, and no code changes for it: {branches.target} keeps its rows."
+
+
+def _explain_loaded(path: str, branches: Branches) -> str:
+    target = branches.target
+    what = f"Loaded {branches.loaded[path]}. Data of a branch is never merged: "
+    if path in branches.inputs:
+        return f"{what}{target} gets what the JobSpec makes there."
+    readers = sorted(find_downstream([path], branches.inputs) & set(branches.code))
+    rebuilt = f" {join_words(readers)} will be built from those." if readers else ""
+    return f"{what}{target} keeps its own rows until this is loaded there too.{rebuilt}"
