@@ -6,20 +6,24 @@ import './behaviour/dialogs.js';
 import './behaviour/forms.js';
 import './behaviour/live.js';
 import './behaviour/log.js';
+import './behaviour/news.js';
+import './behaviour/sending.js';
 import './behaviour/tabs.js';
 import './behaviour/talk.js';
 import './behaviour/walk.js';
+import { mayBeShortcut } from './behaviour/shortcuts.js';
 
-const hotkeysOn = document.documentElement.dataset.hotkeys !== 'off';
+// The library listens on the document too and only knows fields outside of shadow roots. This listener stands before
+// its own (it adds that with the first element), so it sees no key that is no shortcut; the key itself goes on as typed.
+document.addEventListener('keydown', (event) => { if (!mayBeShortcut(event)) event.stopImmediatePropagation(); });
 
 function installHotkeys(root) {
-  if (!hotkeysOn) return;
   for (const element of root.querySelectorAll('[data-hotkey]')) install(element);
 }
 
 installHotkeys(document);
 
-// htmx loads after this file; its events bubble to the document. Nothing else of the product listens to htmx.
+// htmx loads after this file; its events bubble to the document. Of the product only sending.js, which shows what was sent, listens to htmx, too.
 document.addEventListener('htmx:load', (event) => installHotkeys(event.detail.elt));
 document.addEventListener('htmx:configRequest', (event) => {
   const token = document.querySelector('meta[name=csrf-token]');

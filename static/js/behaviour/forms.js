@@ -1,11 +1,12 @@
 // Small help around forms. Every form also works without it.
 document.addEventListener('change', (event) => {
-  const form = event.target.closest('form[data-autosubmit]');
-  if (form) form.requestSubmit();
+  // A field with form="" stands in the form and is no part of it.
+  const form = event.target.form;
+  if (form?.matches('[data-autosubmit]')) form.requestSubmit();
 });
 
 document.addEventListener('keydown', (event) => {
-  if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) {
+  if (event.key === 'Enter' && (event.ctrlKey || event.metaKey) && !event.defaultPrevented) {
     const form = event.target.closest?.('form');
     if (form) form.requestSubmit(form.querySelector('[data-default]') ?? undefined);
   }
@@ -41,6 +42,43 @@ document.addEventListener('keydown', (event) => {
   if (!input || event.key !== 'Enter') return;
   event.preventDefault();
   document.getElementById(input.dataset.filter)?.querySelector('[data-item]:not([hidden]) a')?.click();
+});
+
+// <input data-finds="id">: the server lists what fits; Enter takes the first, once what is typed was answered.
+document.addEventListener('keydown', (event) => {
+  const input = event.target.closest?.('[data-finds]');
+  if (!input || event.key !== 'Enter') return;
+  event.preventDefault();
+  input.dataset.waits = '1';
+  takeFirst(input);
+});
+document.addEventListener('input', (event) => { if (event.target.matches('[data-finds]')) delete event.target.dataset.waits; });
+document.addEventListener('htmx:afterSettle', (event) => {
+  const input = document.querySelector(`[data-finds="${event.detail.target.id}"][data-waits]`);
+  if (input) takeFirst(input);
+});
+function takeFirst(input) {
+  const list = document.getElementById(input.dataset.finds);
+  if (list.querySelector('[data-found]')?.dataset.found !== input.value.trim()) return;
+  delete input.dataset.waits;
+  if (list.matches('select')) list.dispatchEvent(new Event('change', { bubbles: true }));
+  else list.querySelector('[data-item] a')?.click();
+}
+
+// <div data-ticks>: what was ticked while the list was asked for again stays as it is.
+let ticks = [];
+document.addEventListener('htmx:beforeSwap', ({ detail }) => {
+  if (detail.target.matches('[data-ticks]')) ticks = [...detail.target.querySelectorAll('input')];
+});
+document.addEventListener('htmx:afterSwap', ({ detail }) => {
+  const list = detail.target.matches('[data-ticks]') && detail.target.querySelector('ul');
+  if (!list) return;
+  const drawn = new Map([...list.querySelectorAll('input')].map((input) => [input.value, input]));
+  for (const old of ticks) {
+    const input = drawn.get(old.value);
+    if (input) input.checked = old.checked;
+    else if (old.checked) list.prepend(old.closest('li'));
+  }
 });
 
 // <select data-shows>: shows the [data-when="value"] blocks of its form that match the choice.

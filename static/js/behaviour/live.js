@@ -35,6 +35,38 @@ customElements.define('live-events', class extends HTMLElement {
   }
 });
 
+// A part of the page that asks for itself, over and over or by events, until what it shows is settled. What else the page
+// says of the same thing was drawn before: "settled" at the body has that asked for once (hx-trigger="settled from:body").
+const ASKS = /^(every |live:)/;
+const asking = new Map();
+
+function howItAsks(element) {
+  const trigger = element?.getAttribute('hx-trigger') ?? '';
+  return ASKS.test(trigger) ? trigger : '';
+}
+
+document.addEventListener('htmx:beforeSwap', ({ detail: { target } }) => {
+  if (target.id && howItAsks(target)) asking.set(target.id, howItAsks(target));
+});
+document.addEventListener('htmx:afterSettle', () => {
+  const before = [...asking];
+  asking.clear();
+  if (before.some(([id, trigger]) => howItAsks(document.getElementById(id)) !== trigger)) {
+    document.body.dispatchEvent(new CustomEvent('settled'));
+  }
+});
+
+// Who types stays where they are, whatever comes above: browsers keep the place only while no part around it is replaced.
+let held;
+document.addEventListener('htmx:beforeSwap', () => {
+  const field = document.activeElement?.matches('textarea, input, select') ? document.activeElement : undefined;
+  held = field && { field, top: field.getBoundingClientRect().top };
+});
+document.addEventListener('htmx:afterSettle', () => {
+  if (held && held.field === document.activeElement) window.scrollBy(0, held.field.getBoundingClientRect().top - held.top);
+  held = undefined;
+});
+
 // <elapsed-time start="ISO">: counts seconds up in place, in the words of the server's durations.
 customElements.define('elapsed-time', class extends HTMLElement {
   connectedCallback() {

@@ -6,6 +6,8 @@ const WARNING = /\bwarn(ing)?\b/i;
 const ANSI = /\u001b\[([\d;]*)m/g;
 const COLOURS = ['black', 'red', 'green', 'yellow', 'blue', 'magenta', 'cyan', 'white'];
 const KEPT = 5000;
+/** What the server says of a stream's end, where it is not that of the job. */
+const ENDS = { withdrawn: 'ended: you may no longer read it', lost: 'its end was lost with the worker' };
 
 /** Text with ANSI colours as spans; anything else of the terminal's language is dropped. */
 function coloured(text) {
@@ -84,13 +86,25 @@ customElements.define('follow-log', class extends HTMLElement {
     this.source.addEventListener('message', take);
     this.source.addEventListener('line', take);
     this.source.addEventListener('lines', take);
-    this.source.addEventListener('done', () => {
-      this.source.close();
-      this.flush();
-      this.dispatchEvent(new CustomEvent('log:done', { bubbles: true }));
-      const status = this.querySelector('[data-log-status]');
-      if (status) status.textContent = `${this.count()} lines, end`;
+    this.source.addEventListener('open', () => this.tell('live'));
+    this.source.addEventListener('error', () => {
+      this.tell(this.source.readyState === EventSource.CLOSED ? 'no longer followed: load the page again' : 'connecting again');
     });
+    this.source.addEventListener('done', (event) => {
+      this.source.close();
+      // Lines may wait for the next frame, which a hidden tab does not get.
+      cancelAnimationFrame(this.frame);
+      this.flush();
+      this.tell(ENDS[JSON.parse(event.data).reason] ?? 'end of the log');
+      this.dispatchEvent(new CustomEvent('log:done', { bubbles: true }));
+    });
+  }
+
+  /** Say how far the log is shown, and whether more may come. */
+  tell(where) {
+    this.where = where;
+    const status = this.querySelector('[data-log-status]');
+    if (status) status.textContent = `${this.count()} lines, ${where}`;
   }
 
   count() { return Number(this.list.lastElementChild?.dataset.n ?? 0); }
@@ -102,8 +116,7 @@ customElements.define('follow-log', class extends HTMLElement {
     for (const line of this.waiting.splice(0)) if (line.n > last) added.append(this.draw(line));
     this.list.append(added);
     while (this.list.childElementCount > KEPT) this.list.firstElementChild.remove();
-    const status = this.querySelector('[data-log-status]');
-    if (status) status.textContent = `${this.count()} lines, live`;
+    this.tell(this.where ?? 'live');
     this.noticeErrors();
     if (this.follow?.checked ?? true) this.toEnd();
   }

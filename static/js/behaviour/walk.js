@@ -1,5 +1,7 @@
 // One delegated key handler for walking through a page: j and k by row or line, ] and [ by file or dataset,
 // n and p by conversation, v ticks "viewed", Enter opens the row. Never per-cell listeners: pages hold thousands of cells.
+import { mayBeShortcut } from './shortcuts.js';
+
 const STEPS = {
   j: ['tr.rd, tr[data-line], .list tbody tr[tabindex], [data-row]', 1],
   k: ['tr.rd, tr[data-line], .list tbody tr[tabindex], [data-row]', -1],
@@ -8,11 +10,6 @@ const STEPS = {
   n: ['[data-thread]', 1],
   p: ['[data-thread]', -1],
 };
-
-function typing(event) {
-  return event.ctrlKey || event.metaKey || event.altKey
-    || event.target.closest?.('input:not([type=checkbox]):not([type=radio]), textarea, select, code-editor, [contenteditable]');
-}
 
 function walk(selector, step) {
   const all = [...document.querySelectorAll(selector)].filter((element) => element.offsetParent !== null || element.tagName === 'TR');
@@ -26,7 +23,7 @@ function walk(selector, step) {
 }
 
 document.addEventListener('keydown', (event) => {
-  if (document.documentElement.dataset.hotkeys === 'off' || typing(event) || document.querySelector('dialog[open]')) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || !mayBeShortcut(event)) return;
   if (STEPS[event.key] && walk(...STEPS[event.key])) event.preventDefault();
   if (event.key === 'Enter' && event.target.matches('tr')) event.target.querySelector('a[data-open]')?.click();
   if (event.key === 'v') {
