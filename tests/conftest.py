@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 from xdist.scheduler import LoadScopeScheduling
 
 _HOME = tempfile.mkdtemp(prefix="tributary-test-")
@@ -24,6 +26,10 @@ _TOGETHER = {
     "tests/contract/catalog/test_catalog_pyiceberg": "catalog",
 }
 _LONG = (*_TOGETHER, "tests/contract/", "tests/spark/", "tests/integration/test_postgres.py", "tests/integration/")
+
+# How long an example takes says how busy the machine is, and nothing of what is tested.
+hypothesis_settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.load_profile("patient")
 
 if TYPE_CHECKING:
     from rest_framework.test import APIClient
@@ -78,6 +84,34 @@ def _answers_as_described() -> Iterator[None]:
 
     with checking_answers():
         yield
+
+
+@pytest.fixture(autouse=True)
+def _clock_without_past(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that sets the clock back makes the tests after it no more cautious."""
+    from webapp.core import clock
+
+    monkeypatch.setattr(clock, "_cautious", clock._Cautious())
+
+
+@pytest.fixture
+def silent_bell(tmp_path: Path) -> Iterator[None]:
+    """A broker of this test's own: a sweep rings for nothing while what earlier tests left for no worker waits."""
+    from tests.factories.broker import ringing
+
+    with ringing("", {"path": str(tmp_path / "messages.sqlite3")}, "webapp.core.broker:Transport"):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _damage_is_named(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that is marked with the damage that it does has had fsck name it."""
+    from tests.factories.fsck import named
+
+    named.clear()
+    yield
+    marker = request.node.get_closest_marker("damage")
+    assert marker is None or named >= set(marker.args), f"fsck named {named or 'nothing'} and not {marker}"
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
 from django.conf import settings
 
 from webapp.core.management.commands.build_assets import _find_node
@@ -144,3 +145,21 @@ def test_every_stage_has_the_files_that_its_steps_need(tmp_path: Path) -> None:
     run_python(app, tmp_path / "home", "manage.py", *shlex.split(collect))
     entrypoint = json.loads(dict(stages["app"].instructions)["ENTRYPOINT"])
     assert os.access(app / entrypoint[0], os.X_OK)
+
+
+def test_only_the_pages_are_published_and_no_part_has_more_rights_than_it_needs() -> None:
+    services = yaml.safe_load((DOCKER / "compose.yaml").read_text())["services"]
+
+    assert set(services) == {"database", "broker", "web", "worker"}
+    assert {name for name, service in services.items() if service.get("ports")} == {"web"}
+    assert services["web"]["ports"] == ["${TRIBUTARY_PORT:-8000}:8000"]
+    assert not any("network_mode" in service or service.get("privileged") for service in services.values())
+    assert [services[name]["cap_drop"] for name in ("web", "worker")] == [["ALL"], ["ALL"]]
+    assert "cap_add" not in services["web"]
+    assert services["web"]["security_opt"] == ["no-new-privileges:true"]
+    # What it is started with is what its address says, and neither has a default.
+    assert "requirepass $$BROKER_PASSWORD" in services["broker"]["command"][-1]
+    required = "${BROKER_PASSWORD:?choose one, of letters and digits}"
+    assert services["broker"]["environment"]["BROKER_PASSWORD"] == required
+    assert services["web"]["environment"]["CELERY_BROKER_URL"] == f"redis://:{required}@broker:6379/0"
+    assert services["worker"]["environment"] == services["web"]["environment"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -131,12 +133,32 @@ def test_every_make_target_of_the_contract_is_there() -> None:
     assert {"bench-catalog", "bench-builds", "bench-diff", "bench-pages"} <= targets
 
 
-def test_import_contracts_are_the_eight_and_hold() -> None:
+def test_import_contracts_are_the_nine_and_hold() -> None:
     contracts = {contract["id"] for contract in PROJECT["tool"]["importlinter"]["contracts"]}
 
     done = subprocess.run(
         [ROOT / ".venv" / "bin" / "lint-imports", "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
     )
 
-    assert contracts == {"apps", "inside", "thin", "pure", "two-worlds", "one-door", "jobs", "acyclic"}
+    assert contracts == {"apps", "inside", "thin", "pure", "two-worlds", "one-door", "jobs", "acyclic", "no-decoders"}
     assert done.returncode == 0, done.stdout[-3000:]
+
+
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+import django
+django.setup()
+import webapp
+for module in pkgutil.walk_packages(webapp.__path__, "webapp."):
+    if ".starters" not in module.name and ".migrations" not in module.name:
+        importlib.import_module(module.name)
+print(*sorted({"duckdb", "fastavro", "pandas", "polars", "pyarrow"} & set(sys.modules)))
+"""
+
+
+def test_no_module_of_the_web_loads_a_decoder_by_way_of_others(tmp_path: Path) -> None:
+    environment = {**os.environ, "TRIBUTARY_HOME": str(tmp_path), "DJANGO_SETTINGS_MODULE": "webapp.config.settings"}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", IMPORT_ALL], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr[-3000:]

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 SignIn = Callable[[str], Page]
 QUIET = ("gpu", "quic", "background-networking", "component-update", "sync")
+STOPPED = ("htmx:sendAbort,", "htmx:afterRequest,")
+"""What htmx writes of a request that somebody stops; one that fails has more than these."""
 NOTE_VIOLATIONS = """
 window.violations = [];
 addEventListener('securitypolicyviolation', (event) => {
@@ -81,7 +83,7 @@ def open_page(
     problems: list[str] = []
 
     def note(message: ConsoleMessage) -> None:
-        if message.type == "error":
+        if message.type == "error" and not message.text.startswith(STOPPED):
             problems.append(
                 f"console: {message.text} at {message.location} on {message.page.url if message.page else None}"
             )

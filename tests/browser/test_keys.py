@@ -88,6 +88,7 @@ def test_rows_are_filtered_counted_and_found_by_key(open_page: Callable[..., Pag
     expect(page.locator("tr.rd.ins")).to_have_count(min(count, 100))
     expect(page.locator("tr.rd:not(.ins)")).to_have_count(0)
     page.go_back()
+    expect(page.locator("tr.rd:not(.ins)").first).to_be_visible()
     page.keyboard.press("t")
     page.keyboard.type("day = 2013-01-03 carrier = AA")
     page.keyboard.press("Enter")
@@ -110,7 +111,10 @@ def test_rows_page_on_and_back(open_page: Callable[..., Page]) -> None:
 
 def test_a_search_that_cannot_be_read_is_said_beside_the_rows(open_page: Callable[..., Page]) -> None:
     page = open_page(f"{DATA}&q=nonsense%20%3D%201")
-    expect(page.locator(".flash--error")).to_contain_text("nonsense")
+    expect(page.locator("#rows-problem")).to_contain_text("at character 1: there is no column 'nonsense'")
+    expect(page.get_by_role("searchbox", name="Find rows")).to_have_value("nonsense = 1")
+    expect(page.locator("tr.rd")).to_have_count(0)
+    page.get_by_role("link", name="Show all changed rows").click()
     expect(page.locator("tr.rd").first).to_be_visible()
 
 
@@ -141,5 +145,54 @@ def test_merging_past_the_requirements_has_to_be_ticked(open_page: Callable[...,
 def test_keys_can_be_turned_off(open_page: Callable[..., Page]) -> None:
     page = open_page("/")
     page.evaluate("document.documentElement.dataset.hotkeys = 'off'")
-    page.keyboard.press("j")
-    expect(page.locator("body")).to_be_focused()
+    for key in ("j", "/", "?"):
+        page.keyboard.press(key)
+        expect(page.locator("body")).to_be_focused()
+
+
+TYPED = "g h # flights / ? [ ] n p v t j k e w x = 1 / 2"
+
+
+def test_the_editor_keeps_every_key(open_page: Callable[..., Page]) -> None:
+    page = open_page("/r/nyc/edit/feature/cancelled-flights/pipelines/clean.py")
+    page.locator("code-editor .cm-content").click()
+    page.keyboard.press("Control+Home")
+    page.keyboard.type(f"# {TYPED}\n")
+    expect(page.locator("code-editor textarea")).to_have_value(re.compile(f"^{re.escape(f'# {TYPED}')}\n"))
+    expect(page.locator("code-editor .cm-content")).to_be_focused()
+    assert page.url.endswith("/clean.py")
+    # Focus in the editor's own search panel is inside its shadow root too.
+    page.keyboard.press("Control+f")
+    page.keyboard.type("g h t /")
+    expect(page.locator("code-editor .cm-panel [name=search]")).to_have_value("g h t /")
+    page.locator("code-editor .cm-panel [name=case]").focus()
+    page.keyboard.type("g h t /")
+    assert page.url.endswith("/clean.py")
+
+
+@pytest.mark.parametrize("path", ["/r/nyc/edit/feature/cancelled-flights/pipelines/clean.py", PULL, "/r/nyc/"])
+def test_no_field_loses_a_key_to_a_shortcut(path: str, open_page: Callable[..., Page]) -> None:
+    page = open_page(path)
+    page.evaluate("for (const menu of document.querySelectorAll('details')) menu.open = true")
+    fields = page.locator("input:is([type=text], [type=search], :not([type])), textarea").filter(visible=True)
+    assert fields.count() > 0
+    for field in fields.all():
+        if field.get_attribute("data-filter") or field.get_attribute("readonly") is not None:
+            continue
+        field.evaluate("field => { field.focus(); field.select(); }")
+        page.keyboard.type(TYPED)
+        assert field.input_value() == TYPED
+        expect(field).to_be_focused()
+    assert page.url.endswith(path)
+
+
+def test_no_shortcut_acts_behind_a_dialog(open_page: Callable[..., Page]) -> None:
+    page = open_page("/r/nyc/")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    page.keyboard.press("t")
+    page.keyboard.press("w")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_be_hidden()
+    expect(page.get_by_label("Find a branch")).to_be_hidden()
+    assert page.url.endswith("/r/nyc/")

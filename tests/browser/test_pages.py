@@ -64,6 +64,8 @@ PAGES = {
     "dataset-compare-nothing": "/d/nyc/delays/daily?tab=compare&from=master&to=nowhere",
     "dataset-blame": f"/datasets/{{daily}}/blame?branch={BRANCH}&key.day=2013-01-01&key.carrier=UA",
     "dataset-blame-nothing": "/datasets/{daily}/blame",
+    "upload": "/upload",
+    "upload-into": "/upload?dataset=/nyc/raw/airlines",
     "builds": "/builds",
     "build-new": "/builds/new",
     "build": "/builds/{build}",

@@ -124,7 +124,7 @@ def test_closed_and_opened_again(open_page: Callable[..., Page]) -> None:
 
 def test_the_comparison_page_says_that_it_is_open_already(open_page: Callable[..., Page]) -> None:
     page = open_page("/r/nyc/pulls/new", who="ines")
-    expect(page.get_by_text("Choose the branch to merge.")).to_be_visible()
+    expect(page.get_by_role("heading", name="Recent branches")).to_be_visible()
     page.get_by_label("from").select_option("feature/cancelled-flights")
     expect(page.locator(".flash--info")).to_contain_text("Already open")
     page.get_by_role("link", name="Go to the pull request").click()

@@ -103,6 +103,7 @@ class Stack:
         """Start a Spark Connect server in its sandbox, as the supervisor does; every later part is told its address."""
         from webapp.core import java
         from webapp.core.spark_server import SparkServer
+        from webapp.core.supervisor import RENEWED
 
         found, _ = java.find_java()
         assert found is not None
@@ -111,14 +112,16 @@ class Stack:
             folder=self.home / "spark",
             port=self.spark_port,
             token="a-token-of-tests",
+            secrets=self.home,
             warehouse=self.home / "warehouse",
             with_s3=self.more.get("TRIBUTARY_WAREHOUSE", "").startswith("s3:"),
             hosts=self._hosts_of_spark,
         )
         server.prepare()
         log = (self.home / "spark.log").open("ab")
+        again = f'while :; do "$@"; [ $? = {RENEWED} ] || break; done'
         self.parts["spark"] = subprocess.Popen(
-            server.command,
+            ["/bin/sh", "-c", again, "sh", *server.command],
             cwd=ROOT,
             env={"PATH": os.environ["PATH"]} | server.environment,
             stdout=log,

@@ -187,8 +187,13 @@ def delete_vectors(table: Table, positions: Mapping[str, Iterable[int]]) -> Tabl
 
 def vectors(table: Table, positions: Mapping[str, Iterable[int]]) -> list[DataFile]:
     """Deletion vectors of version 3, one Puffin file for all."""
+    blobs = {path: vector_blob(_split(positions[path])) for path in sorted(positions)}
+    return write_vectors(table, blobs, {path: len(set(positions[path])) for path in positions})
+
+
+def write_vectors(table: Table, blobs: Mapping[str, bytes], records: Mapping[str, int]) -> list[DataFile]:
+    """The same, of vectors as they are stored, and of the numbers of rows that a manifest says they name."""
     location = f"{table.metadata.location}/data/{uuid.uuid4()}.puffin"
-    blobs = {path: _vector_blob(sorted(positions[path])) for path in sorted(positions)}
     content, offsets = b"PFA1", {}
     for path, blob in blobs.items():
         offsets[path] = len(content)
@@ -200,19 +205,24 @@ def vectors(table: Table, positions: Mapping[str, Iterable[int]]) -> list[DataFi
         _delete_file(
             location,
             DataFileContent.POSITION_DELETES,
-            len(set(positions[path])),
+            records[path],
             puffin={"referenced": path, "offset": offsets[path], "length": len(blob)},
         )
         for path, blob in blobs.items()
     ]
 
 
-def _vector_blob(positions: Sequence[int]) -> bytes:
+def _split(positions: Iterable[int]) -> dict[int, BitMap]:
     by_high: dict[int, BitMap] = {}
     for position in positions:
         by_high.setdefault(position >> 32, BitMap()).add(position & 0xFFFFFFFF)
-    body = b"\xd1\xd3\x39\x64" + struct.pack("<q", len(by_high))
-    for high, bitmap in sorted(by_high.items()):
+    return by_high
+
+
+def vector_blob(bitmaps: Mapping[int, BitMap]) -> bytes:
+    """A deletion vector as it is stored, of a bitmap for each upper half of its positions."""
+    body = b"\xd1\xd3\x39\x64" + struct.pack("<q", len(bitmaps))
+    for high, bitmap in sorted(bitmaps.items()):
         body += struct.pack("<I", high) + bitmap.serialize()
     return struct.pack(">I", len(body)) + body + struct.pack(">I", binascii.crc32(body))
 

@@ -8,22 +8,54 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from tests.factories import build_rows, repositories
-from tests.factories.api_document import PREFIX
+from tests.factories import build_rows, datasets, repositories
+from tests.factories.api_document import PREFIX, read_document
 from webapp.accounts.models import User
 from webapp.accounts.rules.scopes import SCOPES
 from webapp.accounts.services import create_token, grant_role
 from webapp.builds.models import Job
-from webapp.datasets.queries import find_dataset, list_deleted_branches
+from webapp.datasets.queries import list_deleted_branches
 from webapp.datasets.services import create_branch, delete_branch, open_transaction
 from webapp.pulls.models import PullDataset
-from webapp.pulls.services import open_pull
+from webapp.pulls.rules.dataset_rules import DatasetRules
+from webapp.pulls.services import open_pull, request_comparison
 from webapp.repositories.services import add_webhook
 
 ROLES = ("nobody", "reader", "writer", "maintainer", "admin")
 NO_PAGES = ("api/", "git/", "^iceberg", "events/", "static/")
+
+REPOSITORY = f"{PREFIX}/repositories/{{repo}}"
+PULL = f"{REPOSITORY}/pulls/{{number}}"
+DATASET = f"{PREFIX}/datasets/{{dataset_id}}"
+
+
+class Upload(dict[str, Any]):
+    """A form with a file."""
+
+
+BODIES: dict[str, Any] = {
+    f"POST {PREFIX}/builds": {"branch": "fix", "targets": ["/shop/clean"]},
+    f"POST {PREFIX}/datasets": {"path": "/new-folder/new"},
+    f"POST {PREFIX}/groups": {"name": "g", "users": []},
+    f"POST {PREFIX}/users": {"username": "somebody", "password": "a-long-enough-secret"},
+    f"POST {DATASET}/branches": {"name": "more", "parent": "master"},
+    f"POST {DATASET}/compare": {"from": "master", "to": "master"},
+    f"POST {DATASET}/transactions": {"branch": "fix", "type": "APPEND"},
+    f"POST {REPOSITORY}/branches": {"name": "more", "start_point": "master"},
+    f"POST {REPOSITORY}/commits": {"branch": "fix", "message": "m", "changes": [{"path": "a", "content": "b"}]},
+    f"POST {REPOSITORY}/members": {"user": "a-nobody", "role": "reader"},
+    f"POST {REPOSITORY}/protections": {"branch": "fix"},
+    f"POST {REPOSITORY}/pulls": {"title": "t", "source": "fix", "target": "master"},
+    f"POST {REPOSITORY}/webhooks": {"url": "https://example.org/h", "events": ["push"]},
+    f"POST {PULL}/comments": {"body": "b"},
+    f"POST {PULL}/reviews": {"verdict": "comment", "body": "b"},
+    f"POST {DATASET}/upload": Upload(file=SimpleUploadedFile("rows.csv", b"id\n1\n")),
+}
+"""Where an empty object would be refused for what it lacks, before anybody is asked for a right."""
+QUERIES = {f"{DATASET}/upload": "?branch=fix"}
 
 
 @dataclass
@@ -52,17 +84,22 @@ class World:
 
 def make_world() -> World:
     """Make one of everything, and people of every role with tokens of every scope."""
-    made = build_rows.a_world("shop")
-    repository, maker = made.repository, made.maker
-    made.branch("fix")
+    shop = build_rows.a_world("shop", raw=())
+    repository, maker = shop.repository, shop.maker
+    dataset = datasets.a_dataset("/shop/raw", by=shop.user)
+    write_rows(shop.user, "shop.raw")
+    shop.branch("fix")
     commit = repositories.a_commit(repository, {"notes.md": "a\n"}, branch="fix")
-    made.publish(build_rows.a_jobspec("clean", inputs=["/shop/raw"], outputs=["/shop/clean"]), branch="fix")
+    shop.publish(build_rows.a_jobspec("clean", inputs=["/shop/raw"], outputs=["/shop/clean"]), branch="fix")
     pull = open_pull(repository=repository, title="Fix", source="fix", target="master", by=maker)
-    build = made.start("/shop/clean", branch="fix", force=True)
-    dataset = find_dataset("/shop/raw")
-    assert dataset is not None
-    PullDataset.objects.create(pull=pull, path="/shop/raw", dataset=dataset, change="modified")
-    opened = open_transaction(dataset=dataset, branch="fix", type="APPEND", by=maker)
+    build = shop.start("/shop/clean", branch="fix", force=True)
+    *_, before, after = dataset.transactions.filter(branch_name="master", state="COMMITTED").order_by("number")
+    rows = {"before": before, "after": after}
+    comparison = request_comparison(dataset=dataset, rules=DatasetRules(), **rows)
+    PullDataset.objects.create(
+        pull=pull, path="/shop/raw", dataset=dataset, change="modified", comparison=comparison, **rows
+    )
+    opened = open_transaction(dataset=dataset, branch="fix", chain=("master",), type="APPEND", by=maker)
     create_branch(dataset=dataset, name="old", parent="master", by=maker)
     delete_branch(dataset=dataset, name="old", by=maker)
     webhook = add_webhook(repository=repository, url="https://example.org/hook", events=["push"], secret="", by=maker)
@@ -77,7 +114,7 @@ def make_world() -> World:
             "job_id": Job.objects.filter(build=build).values_list("pk", flat=True).get(),
             "transaction": opened.pk, "token_id": 0, "name": "shop", "comment_id": 0,
             "deleted_id": list_deleted_branches(dataset)[0].pk,
-            "rest": "master/pipeline.toml", "own_branch": "fix",
+            "rest": "master/pipeline.toml", "own_branch": "fix", "draft": "none",
         },
     )  # fmt: skip
     for role, scope in itertools.product(ROLES, ("", *SCOPES)):
@@ -88,6 +125,18 @@ def make_world() -> World:
     return world
 
 
+def write_rows(user: User, table: str) -> None:
+    """Give a table columns and rows, by two commits of a client."""
+    import pyarrow as pa
+
+    rows = pa.table({"id": [1, 2], "name": ["a", None], "amount": [1.5, -0.0], "tags": [["x"], []]})
+    client = datasets.a_pyiceberg(user).load_table(table)
+    with client.update_schema() as update:
+        update.union_by_name(rows.schema)
+    client.append(rows)
+    client.append(rows)
+
+
 def list_pages(found: Any = None, prefix: str = "") -> Iterator[str]:
     """Every address of a page, as Django writes it."""
     for pattern in (found or get_resolver()).url_patterns:
@@ -96,3 +145,14 @@ def list_pages(found: Any = None, prefix: str = "") -> Iterator[str]:
             yield from list_pages(pattern, address)
         elif isinstance(pattern, URLPattern) and not address.startswith(NO_PAGES):
             yield "/" + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", address)
+
+
+def list_operations() -> list[tuple[str, str]]:
+    """Every operation; what removes things last, since Git takes no part in the rollback of the database."""
+    return sorted(read_document().operations, key=lambda item: (item[0] == "DELETE", item[1], item[0]))
+
+
+def fill_endpoint(path: str) -> str:
+    """The address of an endpoint of the catalog, of the table of the world."""
+    values = {"namespace": "shop", "table": "raw", "view": "v", "plan-id": "p"}
+    return "/iceberg" + re.sub(r"\{([\w-]+)\}", lambda match: values[match.group(1)], path.replace("/{prefix}", ""))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -34,6 +35,10 @@ class Running:
 
     def send(self, message: dict[str, Any]) -> None:
         self.connection.sendall(json.dumps(message).encode() + b"\n")
+
+    def has_answered(self, seconds: float) -> bool:
+        """Whether it ends within that time."""
+        return bool(select.select([self.connection], [], [], seconds)[0])
 
     def wait(self) -> Ended:
         answer = json.loads(self._lines.readline() or b'{"exit": -1}')

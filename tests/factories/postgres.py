@@ -84,6 +84,8 @@ class Postgres:
         """Make the data folder."""
         if os.geteuid() == 0:
             shutil.chown(self.folder, OWNER)
+        # its socket lies here, and parts of an installation that is started as root give up root's rights to files
+        self.folder.chmod(0o755)
         command = [*_as_owner(), _programs() / "initdb", "-D", self.folder / "data", *_INITDB]
         subprocess.run(command, cwd=self.folder, check=True, stdout=subprocess.DEVNULL)
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import requests
 
+from tests.faults.barrier import Barrier
+
 PATIENCE_S = 120
 NOT_FINAL = frozenset({429, 500, 502, 503, 504, 507})
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,8 @@ class Client:
 
     api: str
     token: str
+    barrier: Barrier = field(default_factory=Barrier)
+    """What every request has to pass."""
 
     def get(self, path: str) -> Any:
         """Read; the JSON of a 200."""
@@ -33,11 +39,15 @@ class Client:
     def send(self, method: str, path: str, *, key: str = "", **more: Any) -> requests.Response:
         """Repeat until the answer is final: anything but silence, a 5xx or a 429."""
         headers = {"Authorization": f"Bearer {self.token}"} | ({"Idempotency-Key": key} if key else {})
+        with self.barrier.passing():
+            return self._repeat(method, path, headers=headers, **more)
+
+    def _repeat(self, method: str, path: str, **more: Any) -> requests.Response:
         deadline = time.monotonic() + PATIENCE_S
         seen = "nothing"
         while time.monotonic() < deadline:
             try:
-                answer = requests.request(method, f"{self.api}{path}", headers=headers, timeout=30, **more)
+                answer = requests.request(method, f"{self.api}{path}", timeout=30, **more)
             except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as error:
                 seen = str(error)
             else:
@@ -46,3 +56,15 @@ class Client:
                 seen = f"{answer.status_code} {answer.text[:500]}"
             time.sleep(0.3)
         raise AssertionError(f"{method} {path}: no final answer in {PATIENCE_S} s; the last was {seen}")
+
+    def until_final(self, read: Callable[[], T]) -> T:
+        """Read in another way than by this API, however often it has to be tried."""
+        with self.barrier.passing():
+            deadline = time.monotonic() + PATIENCE_S
+            while True:
+                try:
+                    return read()
+                except Exception:  # what a client meets under faults has no common class; the last one is raised
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(0.3)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
+import signal
 import sqlite3
 import subprocess
 import time
@@ -16,12 +18,14 @@ import requests
 from tests.factories.broker import empty_broker
 from tests.factories.builds import ROOT
 from tests.factories.disks import filled
+from tests.factories.postgres import Postgres
 from tests.factories.supervised import SupervisedStack, find_process, list_descendants
+from tests.faults.client import Client
 
 CLOCK = "clock-shift"
 DAMAGED = "damaged"
 """A table that is there to be damaged."""
-JUMPS = (120, -120, 86_400, -86_400)
+JUMPS = (120, -120, 86_400, -86_400, 31_536_000, -31_536_000)
 KILLED = ("web", "worker-quick", "worker-builds", "sweep", "fork-server")
 
 
@@ -33,21 +37,34 @@ class Fault:
     happen: Callable[[], None]
 
 
-def list_faults(stack: SupervisedStack, dice: random.Random, *, seconds: float) -> list[Fault]:
-    """Return one fault of each kind; those that last do so for some seconds."""
+def list_faults(
+    stack: SupervisedStack, dice: random.Random, *, seconds: float, server: Postgres | None = None
+) -> list[Fault]:
+    """Return one fault of each kind; those that last do so for some seconds. `server` is None on SQLite."""
     kills = [Fault(f"kill -9 in {part}", lambda part=part: kill_in(stack, part, dice)) for part in KILLED]
     return [
         *kills,
         Fault("kill -9 of a job", lambda: kill_a_job(stack, dice)),
         Fault("a full disk", lambda: fill_disk(stack.home, seconds)),
         Fault("a warehouse that is read-only", lambda: hold_read_only(stack.home / "warehouse", seconds)),
-        Fault("a database that does not answer", lambda: hold_database(stack.home, seconds)),
+        *list_database_faults(stack.home, server, seconds),
         Fault("a broker without its messages", lambda: empty_broker(stack.home)),
         Fault("a damaged table", lambda: damage_table(stack, seconds)),
         *(
             Fault(f"a clock that jumps by {shift} s", lambda shift=shift: move_clock(stack.home, shift, seconds))
             for shift in JUMPS
         ),
+    ]
+
+
+def list_database_faults(home: Path, server: Postgres | None, seconds: float) -> list[Fault]:
+    """Return what goes wrong with a database: a file is locked, a server hangs or is killed."""
+    silence = "a database that does not answer"
+    if server is None:
+        return [Fault(silence, lambda: hold_database(home, seconds))]
+    return [
+        Fault(silence, lambda: suspend_database(server, seconds)),
+        Fault("a database that is stopped", lambda: stop_database(server, seconds)),
     ]
 
 
@@ -91,12 +108,36 @@ def hold_database(home: Path, seconds: float) -> None:
         connection.execute("ROLLBACK")
 
 
+def suspend_database(server: Postgres, seconds: float) -> None:
+    """Let no process of the server go on for a while: connections stay open and say nothing."""
+    assert server.process is not None
+    pids = [server.process.pid, *(process.pid for process in list_descendants(server.process.pid))]
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
+    try:
+        time.sleep(seconds)
+    finally:
+        for pid in reversed(pids):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def stop_database(server: Postgres, seconds: float) -> None:
+    """Stop the server at once, as its death does; it comes back with a recovery."""
+    server.stop(signal.SIGQUIT)
+    try:
+        time.sleep(seconds)
+    finally:
+        server.start()
+
+
 def damage_table(stack: SupervisedStack, seconds: float) -> None:
     """Cut the current metadata file of a table that nobody writes; it answers, or says that it is damaged."""
     headers = {"Authorization": f"Bearer {stack.token}"}
     table = f"http://127.0.0.1:{stack.port}/iceberg/v1/namespaces/plain/tables/{DAMAGED}"
-    answer = requests.get(table, headers=headers, timeout=30)
-    path = Path(answer.json()["metadata-location"].removeprefix("file://"))
+    seen = Client(table, stack.token).get("")
+    path = Path(seen["metadata-location"].removeprefix("file://"))
     whole, mode = path.read_bytes(), path.stat().st_mode
     path.chmod(0o600)
     path.write_bytes(whole[: len(whole) // 2])
@@ -110,11 +151,16 @@ def damage_table(stack: SupervisedStack, seconds: float) -> None:
 
 
 def build_clock(folder: Path) -> dict[str, str]:
-    """Compile the clock that tests move; the environment of whoever is to go by it."""
+    """Compile the clock that tests move; the environment of the installation, which goes by it."""
     library = folder / "clock.so"
     source = ROOT / "tests" / "fakes" / "clock" / "clock.c"
     subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", str(library), str(source)], check=True)
     return {"LD_PRELOAD": str(library), "CLOCK_SHIFT": str(folder / CLOCK)}
+
+
+def client_clock(stack: SupervisedStack) -> dict[str, str]:
+    """The environment of a client by a clock of its own, which goes wrong in the file that it names."""
+    return {**stack.more, "CLOCK_SHIFT": str(stack.home.parent / f"{CLOCK}-of-clients")}
 
 
 def move_clock(home: Path, shift: int, seconds: float) -> None:

@@ -12,7 +12,7 @@ Outcome = Literal["acknowledged", "refused", "unknown"]
 
 @dataclass
 class Ledger:
-    """The outcomes of one kind of write; each thread writes keys of its own."""
+    """The outcomes of one kind of write; each thread writes keys of its own, unknown before it is sent."""
 
     name: str
     outcomes: dict[str, Outcome] = field(default_factory=dict)

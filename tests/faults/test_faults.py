@@ -7,95 +7,175 @@ import random
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 import requests
 
-from tests.factories.builds import PASSWORD, ROOT, wait_until
+from tests.factories.builds import PASSWORD, ROOT
 from tests.factories.disks import small_disk
-from tests.factories.postgres import ask_database
-from tests.factories.supervised import SupervisedStack, supervised_stack
+from tests.factories.postgres import Postgres, ask_database, find_programs, running_postgres
+from tests.factories.supervised import SupervisedStack, find_process, list_descendants, supervised_stack
+from tests.faults.barrier import Barrier
 from tests.faults.client import Client
 from tests.faults.faults import Fault, build_clock, list_faults
 from tests.faults.load import Load
+from tests.faults.pace import OwnTime, wait_at_own_pace
+from tests.faults.usage import Usage
 
 pytestmark = pytest.mark.integration
 SETTLE_S = 60
 """How long after a fault everything must work again and what was begun before it must have ended."""
 SHORT, LONG = 60, 900
+LONG_ON_POSTGRESQL = 300
 ONLY = os.environ.get("FAULTS_ONLY", "")
 """Part of the names of the faults to make, to look for one defect; FAULTS_SEED makes the same choices again."""
 
 
-@pytest.fixture
-def stack(tmp_path: Path) -> Iterator[SupervisedStack]:
+@dataclass(frozen=True)
+class Plan:
+    """How long a run goes on, and how."""
+
+    seconds: float
+    lasting: float
+    """How long a fault that lasts does so."""
+    together: int = 1
+    """How many faults happen before everything must have settled."""
+    with_spark: bool = False
+
+
+QUICK = Plan(SHORT, lasting=3, together=3)
+
+
+@dataclass
+class Run:
+    """An installation under load, and what was seen of it."""
+
+    stack: SupervisedStack
+    load: Load
+    usage: Usage = field(default_factory=Usage)
+    happened: Counter[str] = field(default_factory=Counter)
+    slowest: float = 0.0
+    """The longest that anything took to settle, in seconds of our own."""
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[SupervisedStack]:
     """An installation on a disk of its own that can be filled, by a clock that can be moved."""
-    home = tmp_path / "home"
+    home = folder / "home"
     home.mkdir(mode=0o700)
-    with small_disk(home, size="2g"), supervised_stack(home, **build_clock(tmp_path)) as running:
-        yield running
+    with small_disk(home, size="1g"), supervised_stack(home, **build_clock(folder)) as stack:
+        yield stack
 
 
-@pytest.mark.parametrize(
-    "seconds",
-    [
-        pytest.param(SHORT, marks=pytest.mark.timeout(400)),
-        pytest.param(LONG, marks=[pytest.mark.soak, pytest.mark.timeout(2400)]),
-    ],
-)
-def test_faults_under_load(stack: SupervisedStack, seconds: float) -> None:
+@pytest.mark.timeout(600)
+def test_faults_under_load(tmp_path: Path) -> None:
+    with running(tmp_path) as stack:
+        run_faults(stack, QUICK)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(5400)
+def test_faults_under_load_at_length(tmp_path: Path) -> None:
+    with running(tmp_path) as stack:
+        run_faults(stack, Plan(LONG, lasting=12, with_spark=True))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(2400)
+@pytest.mark.skipif(find_programs() is None, reason="no PostgreSQL server: apt-get install postgresql")
+def test_faults_under_load_on_postgresql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ExitStack() as stacked:
+        server = stacked.enter_context(running_postgres())
+        monkeypatch.setenv("DATABASE_URL", server.url)
+        stack = stacked.enter_context(running(tmp_path))
+        run_faults(stack, Plan(LONG_ON_POSTGRESQL, lasting=8), server)
+
+
+def run_faults(stack: SupervisedStack, plan: Plan, server: Postgres | None = None) -> None:
+    """Make one fault of each kind after another until the time is over; the same seed, the same choices."""
     seed = int(os.environ.get("FAULTS_SEED") or random.randrange(10**6))
     print(f"FAULTS_SEED={seed}")
     dice = random.Random(seed)
-    load = start_load(stack)
-    lasting, together = (3, 3) if seconds == SHORT else (12, 1)
-    end = time.monotonic() + seconds
-    with load.running():
+    run = Run(stack, start_load(stack, dice, with_spark=plan.with_spark))
+    end = time.monotonic() + plan.seconds
+    with run.load.running():
         while time.monotonic() < end:
-            faults = [fault for fault in list_faults(stack, dice, seconds=lasting) if ONLY in fault.name]
+            faults = list_faults(stack, dice, seconds=plan.lasting, server=server)
+            faults = [fault for fault in faults if ONLY in fault.name]
             for number, fault in enumerate(dice.sample(faults, len(faults)), start=1):
                 if time.monotonic() < end:
-                    run_fault(fault, dice)
-                    if number % together == 0:
-                        settle(stack, load, time.monotonic())
-    settle(stack, load, time.monotonic())
-    print(load.summary())
-    load.check()
-    check_consistency(stack)
+                    run_fault(run, fault, dice)
+                    if number % plan.together == 0:
+                        settle(run)
+    settle(run)
+    print(f"faults: {', '.join(f'{count} × {name}' for name, count in sorted(run.happened.items()))}")
+    print(f"{run.load.summary()}; settled after {run.slowest:.1f} s at most")
+    print(run.usage.summary())
+    run.usage.check()
 
 
-def start_load(stack: SupervisedStack) -> Load:
+def start_load(stack: SupervisedStack, dice: random.Random, *, with_spark: bool) -> Load:
     """Make two people and what they work on."""
-    author = Client(stack.url, stack.token)
-    answer = author.post("/users", json={"username": "rita", "password": PASSWORD})
+    operator, barrier = Client(stack.url, stack.token), Barrier()
+    answer = operator.post("/users", json={"username": "rita", "password": PASSWORD})
     assert answer.status_code == 201, answer.text
     answer = requests.post(f"{stack.url}/tokens", json={"name": "tests"}, auth=("rita", PASSWORD), timeout=30)
-    load = Load(stack, author=author, reviewer=Client(stack.url, answer.json()["token"]))
+    author = Client(stack.url, stack.token, barrier)
+    reviewer = Client(stack.url, answer.json()["token"], barrier)
+    load = Load(
+        stack,
+        author=author,
+        reviewer=reviewer,
+        operator=operator,
+        barrier=barrier,
+        dice=random.Random(dice.random()),
+        with_spark=with_spark,
+    )
     load.prepare()
     return load
 
 
-def run_fault(fault: Fault, dice: random.Random) -> None:
+def run_fault(run: Run, fault: Fault, dice: random.Random) -> None:
     """Let it happen at a random moment."""
     time.sleep(dice.uniform(0, 2))
     started = time.monotonic()
     fault.happen()
+    run.happened[fault.name] += 1
     print(f"{fault.name}: {time.monotonic() - started:.1f} s")
 
 
-def settle(stack: SupervisedStack, load: Load, since: float) -> None:
-    """Wait until every part works and what was begun before has ended."""
-    begun = [build for build, at in list(load.builds.items()) if at < since]
-    wait_until(lambda: is_whole(stack), seconds=SETTLE_S, every=0.5)
-    left = SETTLE_S - (time.monotonic() - since)
+def settle(run: Run) -> None:
+    """Wait until every part works and what was begun has ended, under load; then let nobody work, and look at all."""
+    stack, load = run.stack, run.load
+    spent = OwnTime([os.getpid(), stack.parts["supervisor"].pid])
+    begun = list(load.builds)
     try:
-        wait_until(lambda: not list_unfinished(stack, begun), seconds=max(left, 1), every=0.5)
-    except AssertionError:
-        details = [load.author.get(f"/builds/{build}") for build in begun if list_unfinished(stack, [build])]
-        raise AssertionError(f"not ended after {SETTLE_S} s: {details}") from None
-    print(f"settled after {time.monotonic() - since:.1f} s")
+        wait_at_own_pace(lambda: is_whole(stack), spent=spent, seconds=SETTLE_S)
+        wait_at_own_pace(lambda: not list_unfinished(stack, begun), spent=spent, seconds=SETTLE_S)
+        run.slowest = max(run.slowest, spent.update())
+        with load.barrier.closed():
+            calm = OwnTime([os.getpid(), stack.parts["supervisor"].pid])
+            wait_at_own_pace(lambda: not list_unfinished(stack), spent=calm, seconds=SETTLE_S)
+            print(f"settled after {spent.seconds:.1f} s, {spent.wall:.1f} s by the clock; calm {calm.wall:.1f} s later")
+            load.check_writers()
+            load.check()
+            check_consistency(stack)
+            note_usage(run)
+    except AssertionError as error:
+        details = [load.operator.get(f"/builds/{build}") for build in list(load.builds)[-10:]]
+        raise AssertionError(f"{error}; readiness {stack.readiness()}; unfinished builds {unended(details)}") from error
+    load.raise_failures()
+
+
+def unended(builds: list[dict[str, object]]) -> list[dict[str, object]]:
+    """What matters of builds that have not ended."""
+    names = ("id", "state", "reason", "created_at", "started_at", "jobs")
+    return [{name: build[name] for name in names} for build in builds if build["state"] in {"RESOLVING", "RUNNING"}]
 
 
 def is_whole(stack: SupervisedStack) -> bool:
@@ -107,16 +187,22 @@ def is_whole(stack: SupervisedStack) -> bool:
         return False
     if any(part["state"] not in {"ready", "done"} for part in parts.values()):
         return False
+    if not all(find_process(part["pid"]) for part in parts.values() if part["pid"]):
+        return False  # the supervisor has not noticed yet
     states = {name: state for name, state in body.items() if isinstance(state, str) and name != "spark"}
     return set(states.values()) == {"ok"}
 
 
-def list_unfinished(stack: SupervisedStack, builds: list[int]) -> list[str]:
-    """Return the builds of these that have not ended, and the merges that have not."""
-    numbers = ",".join(str(build) for build in builds) or "0"
-    unfinished = f"SELECT id FROM builds_build WHERE state IN ('RESOLVING', 'RUNNING') AND id IN ({numbers})"
-    waiting = "SELECT id FROM pulls_merge WHERE state = 'prepared'"
-    return [str(row) for question in (unfinished, waiting) for row in ask_database(stack.home, question)]
+def list_unfinished(stack: SupervisedStack, builds: list[int] | None = None) -> list[str]:
+    """Return what has not ended: builds, of these or any, and merges; without a choice of builds row diffs, too."""
+    chosen = "" if builds is None else f" AND id IN ({','.join(map(str, builds)) or '0'})"
+    merging = "'prepared', 'landed', 'building'" if builds is None else "'prepared', 'landed'"
+    questions = [
+        f"SELECT id FROM builds_build WHERE state IN ('RESOLVING', 'RUNNING'){chosen}",
+        f"SELECT id FROM pulls_merge WHERE state IN ({merging})",
+        *([] if builds is not None else ["SELECT id FROM pulls_comparison WHERE state IN ('queued', 'running')"]),
+    ]
+    return [f"{question[15:30]}: {row}" for question in questions for row in ask_database(stack.home, question)]
 
 
 def check_consistency(stack: SupervisedStack) -> None:
@@ -124,3 +210,13 @@ def check_consistency(stack: SupervisedStack) -> None:
     command = [sys.executable, "manage.py", "fsck"]
     result = subprocess.run(command, cwd=ROOT, env=stack.environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def note_usage(run: Run) -> None:
+    """Sample every part; of web the processes that answer, too. Jobs come and go, and nobody works now."""
+    supervisor = run.stack.parts["supervisor"].pid
+    run.usage.note("supervisor", [supervisor])
+    for part, state in run.stack.status().items():
+        if pid := state["pid"]:
+            below = [process.pid for process in list_descendants(pid)] if part == "web" else []
+            run.usage.note(part, [pid, *below])

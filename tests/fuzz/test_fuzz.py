@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from tests.factories import datasets
 from tests.factories.everything import World, make_world
+from tests.fuzz import spark_traffic
 from tests.fuzz.requests import Fuzz, record_pyiceberg
 from tests.fuzz.values import mutate_bytes
 from tests.integration.repositories.live import LiveServer
@@ -24,7 +26,7 @@ SOAK = 100_000
 
 
 @pytest.fixture
-def world(home: Path, db: None, settings: Any) -> World:
+def world(readers: Path, db: None, settings: Any) -> World:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     return make_world()
 
@@ -33,11 +35,16 @@ def fuzz(world: World, monkeypatch: pytest.MonkeyPatch, *, count: int, seed: int
     # An upload that is accepted would be waited for, and there is no worker.
     monkeypatch.setattr("webapp.builds.api.UPLOAD_SECONDS", 0)
     logging.getLogger("webapp").setLevel(logging.CRITICAL)
-    run = Fuzz(world, random.Random(seed), traffic=record_pyiceberg(world))
+    pyiceberg = record_pyiceberg(world)
+    table = datasets.a_client(world.users["admin"]).load("shop.raw")
+    run = Fuzz(world, random.Random(seed), pyiceberg, spark_traffic.adapt(spark_traffic.read(), table.metadata))
     run.run(count)
-    print(f"seed {seed}: {count} requests, {dict(sorted(run.statuses.items()))}")
+    for name, statuses in run.statuses.items():
+        print(f"seed {seed}, {name}: {statuses.total()} requests, {dict(sorted(statuses.items()))}")
     assert run.wrong == [], f"seed {seed}: {len(run.wrong)} of {count}\n" + "\n".join(run.wrong[:40])
-    assert sum(number for status, number in run.statuses.items() if status < 400) > count / 20, "hardly any got through"
+    for name, statuses in run.statuses.items():
+        fine = sum(number for status, number in statuses.items() if status < 400)
+        assert fine > statuses.total() / 20, f"{name}: hardly any got through"
 
 
 @pytest.mark.timeout(600)
@@ -50,6 +57,17 @@ def test_no_request_is_answered_with_a_server_error(world: World, monkeypatch: p
 @pytest.mark.parametrize("part", range(10))
 def test_none_of_a_hundred_thousand_either(world: World, monkeypatch: pytest.MonkeyPatch, part: int) -> None:
     fuzz(world, monkeypatch, count=SOAK // 10, seed=SEED + 1 + part)
+
+
+@pytest.mark.soak
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_spark_still_sends_what_was_recorded(tmp_path: Path) -> None:
+    with spark_traffic.running_server(tmp_path) as server:
+        sent = {spark_traffic.shape_of(request) for request in spark_traffic.record(server)}
+    recorded = {spark_traffic.shape_of(request) for request in spark_traffic.read()}
+    assert sent - recorded == set(), "record again: python -m tests.fuzz.spark_traffic"
+    assert recorded - sent == set(), "record again: python -m tests.fuzz.spark_traffic"
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +126,7 @@ def speak(port: int, message: bytes, *, patience: float) -> bytes:
 def test_no_bytes_on_a_socket_are_answered_with_a_server_error(server: LiveServer, count: int) -> None:
     dice = random.Random(SEED)
     messages = [*MESSAGES, *(mutate_bytes(dice.choice(MESSAGES), dice) for _ in range(count - len(MESSAGES)))]
-    with ThreadPoolExecutor(max_workers=8) as pool:
+    with ThreadPoolExecutor(max_workers=32) as pool:
         answers = list(pool.map(lambda message: speak(server.port, message, patience=1), messages))
     wrong = [
         (message[:300], answer[:200])

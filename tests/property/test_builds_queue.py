@@ -29,12 +29,16 @@ from webapp.builds.queries import queue
 from webapp.builds.rules.states import BUILD_ENDS, JobState
 from webapp.builds.runner import paths
 from webapp.builds.runner.logs import LogWriter
-from webapp.builds.services import running, sweeping
+from webapp.builds.services import publication, running, sweeping
+from webapp.builds.services import queue as services_queue
 from webapp.core import clock
 from webapp.core.doorbell import ROOM, name_message
 from webapp.datasets import services as datasets
 from webapp.datasets.models import Dataset, Transaction
 from webapp.datasets.rules.transactions import OPEN
+from webapp.repositories import queries as repository_queries
+from webapp.repositories import services as repository_services
+from webapp.repositories.models import Publication
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 PATHS = ("/shop/one", "/shop/two", "/shop/apart")
@@ -124,7 +128,11 @@ class BuildQueue(RuleBasedStateMachine):
 
     def work(self, task: str, kwargs: dict[str, Any]) -> None:
         with committing():
-            if task.endswith("run_job"):
+            if task.endswith("publish"):
+                repository_services.set_publication(
+                    repository=self.world.repository, branch=kwargs["branch"], sha=kwargs["sha"], status="published"
+                )
+            elif task.endswith("run_job"):
                 claimed = running._claim("a worker")
                 if claimed is not None:
                     self.running.append(claimed)
@@ -180,6 +188,16 @@ class BuildQueue(RuleBasedStateMachine):
             services.cancel_build(build=build, by=self.world.maker)
         assert self.messages.rung - before <= len(PATHS)
 
+    @rule(branch=st.sampled_from(BRANCHES))
+    def commit(self, branch: str) -> None:
+        """The head of a branch is to be published, again: builds wait for it."""
+        sha = repository_queries.get_head(self.world.repository, branch)
+        with committing():
+            repository_services.set_publication(
+                repository=self.world.repository, branch=branch, sha=sha, status="pending"
+            )
+            publication.request_publication(repository=self.world.repository, branch=branch, sha=sha)
+
     @rule(path=st.sampled_from(PATHS), branch=st.sampled_from(BRANCHES))
     def person_writes(self, path: str, branch: str) -> None:
         dataset = Dataset.objects.filter(path=path).first()
@@ -201,6 +219,7 @@ class BuildQueue(RuleBasedStateMachine):
     def sweep(self) -> None:
         past = clock.now() - PAST
         Build.objects.update(rung_at=past)
+        Publication.objects.update(rung_at=past)
         Job.objects.filter(rung_at__isnull=False).update(rung_at=past, due_at=None)
         with committing():
             sweeping.sweep_builds()
@@ -210,6 +229,14 @@ class BuildQueue(RuleBasedStateMachine):
         resolving = Build.objects.filter(state="RESOLVING").exists()
         opened = Transaction.objects.filter(state=OPEN).exists()
         assert not resolving or opened or queue.list_movable().exists()
+
+    @invariant()
+    def only_what_is_being_published_is_waited_for(self) -> None:
+        waiting = Build.objects.filter(state="RESOLVING").exclude(waits_for_branch="")
+        for build in waiting:
+            is_pending = Publication.objects.filter(branch=build.waits_for_branch, status="pending").exists()
+            rung = name_message(services_queue.RESOLVE_TASK, {"id": build.pk}) in self.messages.waiting
+            assert is_pending or rung or self.needs_sweep
 
     @invariant()
     def only_who_is_unresolved_stands_in_a_queue(self) -> None:
@@ -263,7 +290,6 @@ def test_every_build_ends(home: Any, db: None, examples: int) -> None:
         settings=hypothesis_settings(
             max_examples=examples,
             stateful_step_count=25,
-            deadline=None,
             # Each step is many queries: a failure tells enough without minutes of shrinking.
             phases=(Phase.explicit, Phase.reuse, Phase.generate),
             suppress_health_check=list(HealthCheck),

@@ -12,9 +12,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, precondition, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from tests.factories import catalog as make
 from webapp.catalog.rules import commits, lens
@@ -23,6 +31,7 @@ from webapp.catalog.rules.branch_properties import MASTER, tracked_branches
 from webapp.catalog.rules.commits import CommitRequest
 from webapp.catalog.rules.errors import CommitFailed, Invalid, Malformed, Refused
 from webapp.catalog.rules.metadata import Metadata, current_snapshot_id, find, normalise, schema_of, walk_fields
+from webapp.catalog.rules.partition_names import show_partition_names
 from webapp.core import json_bytes
 from webapp.core.json_members import Members
 
@@ -65,6 +74,21 @@ def own_of(view: Metadata) -> Own:
     )
 
 
+def show(table: Metadata, branch: str) -> Metadata:
+    """What a client of a branch gets."""
+    return show_partition_names(lens.get(table, branch))
+
+
+def partition_names(view: Metadata) -> set[str]:
+    """The names that a client does not let a column have: those of the specs it could have made."""
+    return {
+        item["name"]
+        for spec in view["partition-specs"]
+        if spec["spec-id"] <= view["default-spec-id"]
+        for item in spec["fields"]
+    }
+
+
 def requirements_of(seen: Seen, *, ref: bool = False, schema: bool = False) -> list[dict[str, Any]]:
     """The assertions that real clients send."""
     view = seen.view
@@ -96,7 +120,7 @@ class LensMachine(RuleBasedStateMachine):
     @rule(target=views, branch=st.sampled_from((None, *BRANCHES)))
     def load(self, branch: str | None) -> Any:
         """A client loads the table; commits made from it later may be stale."""
-        return Seen(branch, lens.get(self.table, branch or MASTER))
+        return Seen(branch, show(self.table, branch or MASTER))
 
     @rule(seen=views, replace_all=st.booleans())
     def append(self, seen: Seen, *, replace_all: bool) -> None:
@@ -112,7 +136,7 @@ class LensMachine(RuleBasedStateMachine):
     def add_column(self, seen: Seen, name: str, kind: str) -> None:
         """A schema change as clients make it."""
         own = own_of(seen.view)
-        if name in dict(own.columns):
+        if name in dict(own.columns) or name in partition_names(seen.view):
             return
         if self.commit(seen, make.add_column(seen.view, name, kind), requirements_of(seen, schema=True)):
             self.move(seen.branch, columns=(*own.columns, (name, kind)))
@@ -142,7 +166,12 @@ class LensMachine(RuleBasedStateMachine):
             if current["fields"]
             else []
         )
-        fields = [{"source-id": item["id"], "name": item["name"] + "_p", "transform": "identity"} for item in chosen]
+        taken = {item["name"] for item in current["fields"]}
+        names = data.draw(st.permutations([name for name in (*"pqrst", "x_1000") if name not in taken]))
+        fields = [
+            {"source-id": item["id"], "name": name, "transform": "identity"}
+            for item, name in zip(chosen, names, strict=False)
+        ]
         updates = [{"action": "add-spec", "spec": {"fields": fields}}, {"action": "set-default-spec", "spec-id": -1}]
         checks = [
             *requirements_of(seen, schema=True),
@@ -275,7 +304,7 @@ class LensMachine(RuleBasedStateMachine):
 
     def commit(self, seen: Seen, updates: list[dict[str, Any]], requirements: list[dict[str, Any]]) -> bool:
         """Send a commit; a stale one may only be a conflict, a fresh one is taken."""
-        fresh = seen.view == lens.get(self.table, seen.branch or MASTER)
+        fresh = seen.view == show(self.table, seen.branch or MASTER)
         before = copy.deepcopy(self.table)
         request = CommitRequest(requirements, updates, seen.branch)
         try:
@@ -328,6 +357,22 @@ class LensMachine(RuleBasedStateMachine):
         """The heart of it."""
         for branch in (MASTER, *BRANCHES):
             assert own_of(lens.get(self.table, branch)) == self.model.get(branch, self.model[MASTER]), branch
+
+    @invariant()
+    def every_reader_can_bind_what_it_is_shown(self) -> None:
+        """No partition field has the name of a column it is not made of, and a branch's own spec has its own names."""
+        for branch in (MASTER, *BRANCHES):
+            view, shown = lens.get(self.table, branch), show(self.table, branch)
+            columns = {item["name"]: item["id"] for item in schema_of(view, view["current-schema-id"])["fields"]}
+            for spec in shown["partition-specs"]:
+                assert all(columns.get(item["name"]) in (None, item["source-id"]) for item in spec["fields"])
+            specs = [find(table["partition-specs"], "spec-id", view["default-spec-id"]) for table in (view, shown)]
+            assert specs[0] == specs[1]
+            meanings = [
+                [[{**item, "name": ""} for item in spec["fields"]] for spec in table["partition-specs"]]
+                for table in (view, shown)
+            ]
+            assert meanings[0] == meanings[1]
 
     @invariant()
     def every_view_is_written_from_the_parts_of_the_file(self) -> None:
@@ -386,10 +431,12 @@ class LensMachine(RuleBasedStateMachine):
         assert stamps == sorted(stamps)
 
 
-TestLens = LensMachine.TestCase
-TestLens.settings = settings(
-    max_examples=120, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+@pytest.mark.parametrize("examples", [120, pytest.param(40_000, marks=[pytest.mark.soak, pytest.mark.timeout(14400)])])
+def test_every_branch_shows_what_the_model_says(examples: int) -> None:
+    run_state_machine_as_test(
+        LensMachine,
+        settings=settings(max_examples=examples, stateful_step_count=25),
+    )
 
 
 def write(table: Metadata, branch: str, act: str) -> Metadata:
@@ -408,7 +455,6 @@ acts = st.lists(st.sampled_from(["append", "empty", "p", "q"]), max_size=4)
 
 
 @given(ours=acts, theirs=acts)
-@settings(deadline=None)
 def test_writes_on_two_branches_commute_up_to_numbers(ours: list[str], theirs: list[str]) -> None:
     start = make.append(make.make_table())
 
@@ -443,6 +489,3 @@ def test_a_header_is_a_branch_or_a_400(name: str) -> None:
 def test_removals_from_a_branch_are_refused_whatever_they_name(action: str) -> None:
     with pytest.raises(Refused):
         make.change(make.make_table(), {"action": action}, branch="a")
-
-
-__all__ = ["TestLens", "multiple"]

@@ -31,7 +31,7 @@ PLAIN = {"long", "int", "double", "float", "string", "boolean", "date", "timesta
 """What Polars stores in Iceberg's types."""
 UNEQUAL = {"double", "float", "struct", "list", "map", "deep", DEEPEST}
 """What no equality delete may name."""
-QUICK = settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+QUICK = settings(max_examples=2, suppress_health_check=list(HealthCheck), database=None)
 LONG = settings(QUICK, max_examples=60)
 
 

@@ -53,9 +53,7 @@ KEY_POOLS = {
     "binary": [None, b"", b"\x00", b"a"],
     "struct": POOLS["struct"][1],
 }
-LOOKS = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+LOOKS = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def field(field_id: int, name: str, kind: str) -> NestedField:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
@@ -198,7 +198,7 @@ def changed_keys(wanted: Any) -> list[tuple[str, str]]:
     return sorted((change, str(int((old or new)[0][1]))) for change, old, new in wanted)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20)
 @given(st.sampled_from(["1", "2"]), steps)
 def test_diff_follows_columns_through_schema_and_partition_changes(version: str, history: Any) -> None:
     with tempfile.TemporaryDirectory() as path:

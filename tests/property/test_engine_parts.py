@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pyarrow.parquet as pq
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
@@ -58,7 +58,7 @@ def rewrites(draw: st.DrawFn) -> tuple[str, list[tuple[list[Any], list[Any]]]]:
     return kind, files
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(rewrites())
 def test_a_diff_in_parts_is_the_whole_diff(made: Any) -> None:
     kind, files = made

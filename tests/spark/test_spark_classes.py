@@ -25,11 +25,16 @@ def test_next_server_loads_its_classes_from_the_archive(tmp_path: Path) -> None:
     archive.unlink(missing_ok=True)
     environment = {**os.environ, "TRIBUTARY_HOME": str(tmp_path)}
     subprocess.run([sys.executable, "manage.py", "archive_spark"], cwd=ROOT, env=environment, check=True)
-    assert not (tmp_path / "spark-training").exists()
+    assert list(tmp_path.glob("spark-training*")) == []
     assert list(archive.parent.glob("local-*")) == [archive]
 
     server = SparkServer(
-        java=found.program, folder=tmp_path / "spark", port=find_free_port(), token="t", archive=archive
+        java=found.program,
+        folder=tmp_path / "spark",
+        port=find_free_port(),
+        token="t",
+        secrets=tmp_path,
+        archive=archive,
     )
     server.prepare()
     command = server.command

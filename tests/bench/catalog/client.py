@@ -111,6 +111,31 @@ class Client:
         return self.call("GET", f"namespaces/{namespace}/tables/{name}", headers=headers)
 
 
+class Reader:
+    """Sends the same request again and again over a bare socket, so that the server and not the client is at work."""
+
+    def __init__(self, contender: Contender, path: str) -> None:
+        headers = {"host": f"127.0.0.1:{contender.port}", "accept-encoding": "identity", **contender.headers}
+        lines = [f"GET {contender.base}{path} HTTP/1.1", *(f"{name}: {text}" for name, text in headers.items())]
+        self._request = "\r\n".join([*lines, "", ""]).encode()
+        self._socket = socket.create_connection(("127.0.0.1", contender.port), timeout=60)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._stream = self._socket.makefile("rb")
+
+    def read(self) -> Any:
+        """The body of the next answer, which must be a good one."""
+        self._socket.sendall(self._request)
+        status = self._stream.readline()
+        assert status.split()[1] == b"200", status
+        length = 0
+        while (line := self._stream.readline()) != b"\r\n":
+            name, _, text = line.partition(b":")
+            if name.lower() == b"content-length":
+                length = int(text)
+            assert name.lower() != b"transfer-encoding", "only bodies of a known length are read"
+        return json.loads(self._stream.read(length))
+
+
 class Writer:
     """Appends to a table as an engine does: adds a snapshot to the one it knows, and starts again where it lost."""
 

@@ -3,6 +3,7 @@
 Three things make this differ from one client in turn. A Java server is two to eight times as fast after thousands of
 requests as after the first hundreds, so each gets some thousands first. All work is parallel, so that a server of one core
 shows. And clients read what they get: every answer is parsed, every commit asserts UUID and snapshot and finds its own.
+Readers are bare sockets: eight threads of a full HTTP client read two thousand answers a second, whoever gives them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tests.bench.catalog.client import Contender, Writer, count_lost
+from tests.bench.catalog.client import NAMESPACE, Contender, Reader, Writer, count_lost
 from tests.bench.catalog.works import WRITERS, Effort, Result, key
 
 SPEC = {"spec-id": 0, "fields": [{"name": "c1_bucket", "transform": "bucket[16]", "source-id": 1, "field-id": 1000}]}
@@ -48,15 +49,14 @@ def run_crowd(contenders: Sequence[Contender], effort: Effort) -> list[Result]:
 
 def make_load(contender: Contender) -> Callable[[], object]:
     """Load a table with one snapshot, on a connection of its own."""
-    client = contender.connect()
-    return lambda: client.load(f"read_{key(contender)}").json()["metadata"]["current-snapshot-id"]
+    reader = Reader(contender, f"namespaces/{NAMESPACE}/tables/read_{key(contender)}")
+    return lambda: reader.read()["metadata"]["current-snapshot-id"]
 
 
 def make_list(contender: Contender) -> Callable[[], object]:
     """List a namespace, on a connection of its own."""
-    client = contender.connect()
-    path = f"namespaces/listed_{key(contender)}/tables?pageSize={LISTED}&pageToken="
-    return lambda: client.call("GET", path).json()["identifiers"][LISTED - 1]
+    reader = Reader(contender, f"namespaces/listed_{key(contender)}/tables?pageSize={LISTED}&pageToken=")
+    return lambda: reader.read()["identifiers"][LISTED - 1]
 
 
 def _prepare(contender: Contender) -> None:

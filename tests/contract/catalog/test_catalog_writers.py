@@ -79,6 +79,11 @@ def run_writers(
 ) -> list[dict[str, Any]]:
     """Let every writer finish in a process of its own; their reports."""
     orders = [Order(server.port, server.token, table, size.commits, branch, timeout_s) for branch in branches]
+    return carry_out(server, orders, kill_every_s=size.kill_every_s)
+
+
+def carry_out(server: Server, orders: Sequence[Order], *, kill_every_s: float = 0) -> list[dict[str, Any]]:
+    """Give each order to a process of its own; their reports."""
     processes = [
         subprocess.Popen(
             [sys.executable, "-m", "tests.factories.committer", json.dumps(asdict(order))],
@@ -88,14 +93,14 @@ def run_writers(
         for order in orders
     ]
     over = threading.Event()
-    killer = threading.Thread(target=kill_now_and_then, args=(server, size.kill_every_s, over))
-    if size.kill_every_s:
+    killer = threading.Thread(target=kill_now_and_then, args=(server, kill_every_s, over))
+    if kill_every_s:
         killer.start()
     try:
         outputs = [process.communicate()[0] for process in processes]
     finally:
         over.set()
-        if size.kill_every_s:
+        if kill_every_s:
             killer.join()
     assert [process.returncode for process in processes] == [0] * len(processes)
     return [json.loads(output) for output in outputs]
@@ -155,6 +160,38 @@ def test_writers_of_one_table_lose_and_double_nothing(victims: Server, size: Siz
     reports = run_writers(victims, table, [None] * size.writers, size)
     tell(f"{size} on one table", reports)
     check_histories(victims, table, {None: [report["acknowledged"] for report in reports]})
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        pytest.param(Size(4, 4), id="small"),
+        pytest.param(Size(16, 500), id="full", marks=[pytest.mark.soak, pytest.mark.timeout(7200)]),
+    ],
+)
+def test_real_clients_and_bare_requests_with_and_without_the_header_lose_nothing(victims: Server, size: Size) -> None:
+    """One table; an eighth of the writers, but at least two, are PyIceberg; every other one sends the header."""
+    table = make_table(victims)
+    seed = carry_out(victims, [Order(victims.port, victims.token, table, 1, client="pyiceberg")])
+    real = max(2, size.writers // 8)
+    orders = [
+        Order(
+            victims.port,
+            victims.token,
+            table,
+            size.commits,
+            branch="master" if number % 2 else None,
+            client="pyiceberg" if number < real else "copying",
+        )
+        for number in range(size.writers)
+    ]
+    reports = carry_out(victims, orders)
+    tell(f"{size}, {real} of them PyIceberg, half with the header", reports)
+    assert {status for report in reports for status in report["statuses"]} <= {"200", "409"}
+    everybody = [*seed, *reports]
+    check_histories(victims, table, {None: [report["acknowledged"] for report in everybody]})
+    rows = victims.pyiceberg().load_table(table).scan().to_arrow()["id"].to_pylist()
+    assert sorted(rows) == sorted(row for report in everybody for row in report["rows"])
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pytest
+from django.utils.dateparse import parse_datetime
 
 from tests.factories import datasets as make
 from tests.factories import repositories
 from webapp.accounts.models import Folder
+from webapp.core import clock
 from webapp.datasets import queries, services
+from webapp.datasets.models import Transaction
 from webapp.repositories.services import set_member
 
 if TYPE_CHECKING:
@@ -212,6 +217,8 @@ def test_transaction_aborted(api: APIClient, dataset: Dataset) -> None:
 
     assert (aborted["state"], aborted["type"], aborted["reason"]) == ("ABORTED", "SNAPSHOT", "Aborted by owner.")
     check_problem(api.get(url(dataset, f"/preview?transaction={body['id']}")), 409, "not_committed")
+    for what in ("", "/rows.csv", "/rows.parquet", "/statistics"):
+        check_problem(api.get(url(dataset, f"/compare{what}?from=master&to={body['id']}")), 409, "not_committed")
 
 
 def test_bad_transactions(api: APIClient, dataset: Dataset) -> None:
@@ -234,12 +241,18 @@ def test_branch_with_an_open_transaction_is_not_deleted(api: APIClient, dataset:
     check_problem(api.delete(url(dataset, "/branches/feature")), 409, "transaction_open")
 
 
-def test_only_the_opener_and_maintainers_close(
-    api_client: Callable[..., APIClient], dataset: Dataset, owner: User
-) -> None:
-    writer = make.a_user("writer", is_admin=False)
+@pytest.fixture
+def writer(owner: User) -> User:
+    """Return somebody who may write the repository's datasets and maintains none."""
+    user = make.a_user("writer", is_admin=False)
     repository = repositories.a_repository("shop", by=make.who(owner))
-    set_member(repository=repository, username="writer", role="writer", by=make.who(owner))
+    set_member(repository=repository, username=user.username, role="writer", by=make.who(owner))
+    return user
+
+
+def test_only_the_opener_and_maintainers_close(
+    api_client: Callable[..., APIClient], dataset: Dataset, owner: User, writer: User
+) -> None:
     opened = make.a_transaction(dataset, owner, branch="feature")
     built = make.a_transaction(dataset, owner, build_id=7)
 
@@ -250,6 +263,36 @@ def test_only_the_opener_and_maintainers_close(
 
     of_the_writer = make.a_transaction(dataset, writer, branch="other")
     assert api_client(owner).post(url(dataset, f"/transactions/{of_the_writer.pk}/abort")).status_code == 200
+
+
+def test_an_idle_transaction_of_a_person_is_aborted_by_any_writer(
+    api_client: Callable[..., APIClient], dataset: Dataset, owner: User, writer: User
+) -> None:
+    opened = make.a_transaction(dataset, owner, branch="feature")
+    here = url(dataset, f"/transactions/{opened.pk}")
+
+    def describe() -> dict[str, Any]:
+        body: dict[str, Any] = api_client(writer).get(here).json()
+        return body
+
+    assert describe()["abortable_at"] > describe()["started_at"]
+    a_day_ago = clock.now() - timedelta(hours=25)
+    Transaction.objects.filter(pk=opened.pk).update(started_at=a_day_ago)
+    make.a_client(owner, opened.staging_branch).append(dataset.table)
+    assert describe()["written_at"]
+    refused = check_problem(api_client(writer).post(f"{here}/abort"), 403, "not_the_opener")
+    assert f"from {parse_datetime(describe()['abortable_at']):%Y-%m-%d %H:%M} UTC on" in refused["detail"]
+
+    Transaction.objects.filter(pk=opened.pk).update(written_at=a_day_ago)
+    check_problem(api_client(writer).post(f"{here}/commit"), 403, "not_the_opener")
+    assert api_client(writer).post(f"{here}/abort").json()["state"] == "ABORTED"
+    assert describe()["abortable_at"] is None
+
+
+def test_a_clock_that_jumps_ahead_makes_no_transaction_idle(dataset: Dataset, owner: User) -> None:
+    opened = make.a_transaction(dataset, owner, branch="feature")
+    with mock.patch.object(clock, "now", return_value=clock.now() + timedelta(days=365)):
+        assert not opened.is_idle
 
 
 def test_schema(api: APIClient, dataset: Dataset, owner: User) -> None:

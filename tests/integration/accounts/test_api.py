@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pytest
 from django.db import OperationalError
@@ -185,6 +186,16 @@ class TestIdempotencyKey:
         assert first.json() == again.json()
         assert again["Idempotent-Replay"] == "true"
 
+    def test_a_clock_that_jumps_a_year_ahead_forgets_no_key(self, admin: User, api_client: ClientFactory) -> None:
+        client = api_client(admin)
+        first = client.post("/api/v1/users", self.body, format="json", HTTP_IDEMPOTENCY_KEY="k1")
+
+        with mock.patch.object(clock, "now", return_value=clock.now() + timedelta(days=365)):
+            again = client.post("/api/v1/users", self.body, format="json", HTTP_IDEMPOTENCY_KEY="k1")
+
+        assert (first.status_code, again.status_code) == (201, 201), again.json()
+        assert first.json() == again.json()
+
     def test_replay_of_a_refusal_is_the_same_refusal(self, admin: User, api_client: ClientFactory) -> None:
         client = api_client(admin)
         bad = {"username": "otto", "password": "1"}
@@ -262,6 +273,20 @@ class TestIdempotencyKey:
         answer = client.post("/api/v1/users", self.body, format="json", HTTP_IDEMPOTENCY_KEY="k1")
 
         assert (answer.status_code, answer.json()["code"]) == (409, "idempotency_running")
+
+    @pytest.mark.parametrize(
+        ("lives", "status"), [pytest.param(True, 409, id="at work"), pytest.param(False, 201, id="abandoned")]
+    )
+    def test_a_key_that_looks_old_is_kept_while_it_is_worked_with(
+        self, admin: User, api_client: ClientFactory, lives: bool, status: int
+    ) -> None:
+        holder = name_process() if lives else ""
+        client = self.a_client_whose_first_request_died(admin, api_client, effect="", holder=holder)
+        IdempotencyRecord.objects.update(created_at=clock.now() - timedelta(days=365))
+
+        answer = client.post("/api/v1/users", self.body, format="json", HTTP_IDEMPOTENCY_KEY="k1")
+
+        assert answer.status_code == status, answer.json()
 
     def a_client_whose_first_request_died(
         self, admin: User, api_client: ClientFactory, *, effect: str, holder: str = ""

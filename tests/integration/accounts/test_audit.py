@@ -9,18 +9,22 @@ import threading
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test import Client
 
+from tests.factories import fsck
 from tests.factories.catalog import Catalog, field
-from webapp.accounts.models import AuditEntry, AuditHead
+from tests.factories.loops import run_loop
+from webapp.accounts.models import AuditEntry, AuditGap, AuditHead
 from webapp.accounts.queries import check_audit_chain, principal_for_user
 from webapp.accounts.queries.audit import head_path
 from webapp.accounts.rules.principals import JobScope, Principal
 from webapp.accounts.services import create_token, note_reading, readings, record_audit
 from webapp.accounts.services.audit import seal_audit
+from webapp.accounts.services.retention import remove_old_entries
 from webapp.core import clock
 from webapp.core.fsck import Finding
 
@@ -39,12 +43,16 @@ MIRA = Principal(user_id=1, username="mira")
 def _empty(home: Path) -> Iterator[None]:
     """Begin with nothing counted, and a home without a chain."""
     readings._pending.clear()
+    readings._refused.clear()
     yield
     readings._pending.clear()
+    readings._refused.clear()
 
 
 def find_codes() -> set[str]:
-    return {finding.code for finding in check_audit_chain() if isinstance(finding, Finding)}
+    codes = {finding.code for finding in check_audit_chain() if isinstance(finding, Finding)}
+    fsck.named.update(codes)
+    return codes
 
 
 def write_entries(count: int) -> None:
@@ -61,6 +69,7 @@ def test_a_whole_chain_has_no_finding() -> None:
     assert list(AuditEntry.objects.order_by("id").values_list("position", flat=True)) == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.damage("audit_changed")
 @pytest.mark.parametrize("column", ["actor", "verb", "object", "outcome", "branch", "job_id"])
 def test_a_changed_entry_is_seen(column: str) -> None:
     write_entries(3)
@@ -68,12 +77,14 @@ def test_a_changed_entry_is_seen(column: str) -> None:
     assert find_codes() == {"audit_changed"}
 
 
+@pytest.mark.damage("audit_gap")
 def test_an_entry_that_was_taken_out_is_seen() -> None:
     write_entries(3)
     AuditEntry.objects.filter(position=2).delete()
     assert "audit_gap" in find_codes()
 
 
+@pytest.mark.damage("audit_cut")
 def test_a_cut_tail_is_seen() -> None:
     write_entries(3)
     AuditEntry.objects.filter(position=3).delete()
@@ -94,6 +105,7 @@ def test_a_cut_tail_with_an_older_end_beside_it_is_seen_by_the_file() -> None:
     assert find_codes() == {"audit_cut"}
 
 
+@pytest.mark.damage("audit_forged", "audit_head_file")
 def test_a_chain_computed_anew_without_the_key_is_seen() -> None:
     write_entries(3)
     AuditEntry.objects.filter(position=3).delete()
@@ -109,6 +121,14 @@ def test_another_key_is_named(settings: Any) -> None:
     assert find_codes() == {"audit_forged"}
 
 
+@pytest.mark.damage("audit_head")
+def test_a_database_that_lost_the_end_of_its_chain_is_named() -> None:
+    write_entries(1)
+    AuditHead.objects.all().delete()
+    assert find_codes() == {"audit_head"}
+
+
+@pytest.mark.damage("audit_unsealed")
 def test_what_the_sweep_forgets_is_seen() -> None:
     record_audit(by=MIRA, verb="try", object="late")
     AuditEntry.objects.update(at=clock.now() - timedelta(hours=1))
@@ -155,11 +175,13 @@ def test_counts_of_several_processes_are_added_and_sealed_when_their_minute_is_o
 
 
 def test_a_flood_of_different_refusals_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    flush = readings.flush_readings
+    monkeypatch.setattr(readings, "flush_readings", int)  # the thread that another test may have started
     monkeypatch.setattr(readings, "MOST_PENDING", 10)
     client = Client()
     for number in range(50):
         client.get(f"/api/v1/datasets/{number}")
-    readings.flush_readings()
+    flush()
     assert AuditEntry.objects.count() == 11
     assert AuditEntry.objects.get(object="(many)").count == 40
 
@@ -271,3 +293,126 @@ def test_the_page_is_for_admins_and_pages_through_the_log(
     wrong = client.get("/settings/audit?since=yesterday")
     assert wrong.status_code == 422
     assert b"cannot be read" in wrong.content
+
+
+def write_old(days: int, *, reads: int = 0, acts: int = 0) -> None:
+    """Seal entries that were written so many days ago."""
+    at = clock.now() - timedelta(days=days)
+    for number in range(reads):
+        AuditEntry.objects.create(
+            at=at, actor="mira", verb="read_preview", object=f"/o{number}", batch=f"{days}.{number}"
+        )
+    for number in range(acts):
+        AuditEntry.objects.create(at=at, actor="mira", verb="try", object=f"old {number}")
+    seal_audit()
+
+
+def test_old_reads_go_and_the_chain_of_what_stays_is_whole(settings: Any, admin: User, client: Client) -> None:
+    settings.TRIBUTARY_AUDIT_READ_DAYS, settings.TRIBUTARY_AUDIT_DAYS = 10, 0
+    for days in (30, 20, 5):
+        write_old(days, reads=3, acts=2)
+    assert remove_old_entries() == {"audit entries removed": 6}
+    seal_audit()
+    assert find_codes() == set()
+    assert AuditEntry.objects.filter(verb="read_preview").count() == 3
+    assert AuditEntry.objects.filter(verb="try").count() == 6
+    removal = AuditEntry.objects.get(verb="remove_old_audit_entries")
+    assert (removal.actor, removal.detail["entries"], removal.detail["what"]) == ("system", 6, "reads and refusals")
+    assert remove_old_entries() == {}
+    client.force_login(admin)
+    assert b"Reads and refusals are kept for 10 days, all else for ever." in client.get("/settings/audit").content
+    settings.TRIBUTARY_AUDIT_DAYS = 10
+    assert remove_old_entries() == {"audit entries removed": 4}
+    assert list(AuditGap.objects.values_list("first", "last")) == [(1, 10)]
+    seal_audit()
+    assert find_codes() == set()
+
+
+def test_a_gap_that_nobody_with_the_key_made_is_seen(settings: Any) -> None:
+    settings.TRIBUTARY_AUDIT_READ_DAYS = 10
+    write_old(30, reads=2, acts=1)
+    write_old(0, acts=2)
+    entry = AuditEntry.objects.get(position=3)
+    AuditGap.objects.create(first=3, last=3, chain=entry.chain, mac="0" * 64)
+    entry.delete()
+    assert find_codes() == {"audit_forged"}
+    remove_old_entries()  # the gap beside it does not make it genuine
+    seal_audit()
+    assert find_codes() == {"audit_forged"}
+
+
+def test_what_was_changed_after_a_removal_is_seen(settings: Any) -> None:
+    settings.TRIBUTARY_AUDIT_READ_DAYS = 10
+    write_old(30, reads=2, acts=2)
+    remove_old_entries()
+    seal_audit()
+    AuditGap.objects.update(last=3)
+    AuditEntry.objects.filter(position=3).delete()
+    assert "audit_forged" in find_codes()
+
+
+def test_the_last_entry_stays_however_old(settings: Any) -> None:
+    settings.TRIBUTARY_AUDIT_READ_DAYS = settings.TRIBUTARY_AUDIT_DAYS = 1
+    write_old(30, reads=3)
+    assert remove_old_entries() == {"audit entries removed": 2}
+    assert find_codes() == set()
+
+
+def test_different_refusals_of_a_minute_are_bounded(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readings, "MOST_REFUSED", 5)
+    minute = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: minute)
+    for number in range(20):
+        client.generic("GET" if number % 2 else f"M{number}" * 40, f"/api/v1/datasets/{number}")
+        readings.flush_readings()
+    assert AuditEntry.objects.count() == 6
+    many = AuditEntry.objects.get(object="(many)")
+    assert (many.verb, many.count) == ("request", 15)
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "headers", "status"),
+    [
+        ("/api/v1/audit", "GET", [(b"content-length", b"5")], 400),
+        ("/login", "POST", [(b"content-length", b"900000")], 401),
+        ("/events/builds/1", "GET", [(b"content-length", b"5")], 400),
+        ("/iceberg/v1/namespaces", "GET", [(b"content-length", b"5")], 400),
+        ("/git/x.git/info/refs", "GET", [(b"content-length", b"5")], 400),
+    ],
+)
+def test_what_the_event_loop_refuses_is_counted(
+    path: str, method: str, headers: list[tuple[bytes, bytes]], status: int
+) -> None:
+    for _ in range(3):
+        assert ask_loop(path, method, headers) == status
+    readings.flush_readings()
+    [entry] = AuditEntry.objects.all()
+    assert (entry.actor, entry.verb, entry.object, entry.count) == ("anonymous", f"request_{method.lower()}", path, 3)
+    assert (entry.detail["status"], entry.detail["address"]) == (status, "192.0.2.1")
+
+
+def ask_loop(path: str, method: str, headers: list[tuple[bytes, bytes]], body: bytes | None = None) -> int:
+    """Send a head to the application, and a body or one that never comes; return the answer's status."""
+    from webapp.config.asgi import application
+
+    statuses: list[int] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.disconnect"} if body is None else {"type": "http.request", "body": body}
+
+    async def send(message: Any) -> None:
+        statuses.append(message.get("status", 0))
+
+    scope = {
+        "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": b"",
+        "headers": headers, "client": ("192.0.2.1", 5), "server": ("localhost", 80), "http_version": "1.1",
+    }  # fmt: skip
+    run_loop(application(scope, receive, send))
+    return statuses[0]
+
+
+def test_an_upload_while_the_database_is_away_is_a_503() -> None:
+    """Who sends a long body is looked up by the event loop, before any view could say what failed."""
+    headers = [(b"content-length", b"5"), (b"authorization", b"Bearer t")]
+    with mock.patch("webapp.config.asgi.find_sender", side_effect=OperationalError("the server ended the connection")):
+        assert ask_loop("/api/v1/datasets/1/upload", "POST", headers, b"a\n1\n2") == 503

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.test import Client
 
-from tests.factories import repositories
+from tests.factories import datasets, repositories
 from tests.factories.build_rows import World, a_jobspec, a_world
+from tests.factories.pages import read_page
 from webapp.accounts.models import User
 from webapp.builds.models import Build, Job
 from webapp.builds.rules.states import JobState
@@ -17,7 +20,9 @@ from webapp.builds.runner import paths
 from webapp.builds.runner.logs import LogWriter
 from webapp.builds.services import builds
 from webapp.core import clock
-from webapp.datasets.models import Dataset
+from webapp.datasets.models import Dataset, Transaction
+from webapp.datasets.rules.transactions import COMMITTED, OPEN
+from webapp.pulls.services import close_pull, open_pull
 
 if TYPE_CHECKING:
     from rest_framework.test import APIClient
@@ -79,7 +84,7 @@ def browser_of() -> Callable[[int], Client]:
 def test_build_page_shows_every_state_and_escapes_what_jobs_say(
     world: World, build: Build, browser_of: Callable[[int], Client]
 ) -> None:
-    page = browser_of(world.maker.user_id).get(f"/builds/{build.pk}").content.decode()
+    page = read_page(browser_of(world.maker.user_id).get(f"/builds/{build.pk}"))
     for words in (
         f"Build {build.pk}",
         "1 failed",
@@ -112,7 +117,7 @@ def test_finished_build_page_offers_another_try(
         builds.end_job(job=job, state=JobState.ABORTED, reason="x")
     builds.advance_build(build=build)
     browser = browser_of(world.maker.user_id)
-    page = browser.get(f"/builds/{build.pk}").content.decode()
+    page = read_page(browser.get(f"/builds/{build.pk}"))
     assert "Retry" in page
     assert f"/events/builds/{build.pk}" not in page
     answer = browser.post(f"/builds/{build.pk}/retry")
@@ -122,7 +127,7 @@ def test_finished_build_page_offers_another_try(
 
 def test_build_that_could_not_be_planned_says_why(world: World, browser_of: Callable[[int], Client]) -> None:
     build = world.start("/shop/nothing")
-    page = browser_of(world.maker.user_id).get(f"/builds/{build.pk}").content.decode()
+    page = read_page(browser_of(world.maker.user_id).get(f"/builds/{build.pk}"))
     assert "This build could not be planned." in page
     assert "No JobSpec makes /shop/nothing" in page
 
@@ -132,7 +137,7 @@ def test_reader_sees_the_build_and_why_he_cannot_cancel(
 ) -> None:
     reader = repositories.a_member(world.repository, "reader")
     browser = browser_of(reader.user_id)
-    page = browser.get(f"/builds/{build.pk}").content.decode()
+    page = read_page(browser.get(f"/builds/{build.pk}"))
     assert f"/builds/{build.pk}/cancel" not in page
     assert "is not enough" in page
     assert browser.post(f"/builds/{build.pk}/cancel").status_code == 403
@@ -164,23 +169,24 @@ def test_lists_filter_and_hide_what_is_not_yours(
     world: World, build: Build, browser_of: Callable[[int], Client]
 ) -> None:
     browser = browser_of(world.maker.user_id)
-    assert f'href="/builds/{build.pk}"' in browser.get("/builds?branch=feature").content.decode()
-    assert "No build matches" in browser.get("/builds?branch=elsewhere").content.decode()
-    assert f'href="/builds/{build.pk}"' in browser.get("/r/shop/builds?state=RUNNING").content.decode()
+    assert f'href="/builds/{build.pk}"' in read_page(browser.get("/builds?branch=feature"))
+    assert "No build matches" in read_page(browser.get("/builds?branch=elsewhere"))
+    assert f'href="/builds/{build.pk}"' in read_page(browser.get("/r/shop/builds?state=RUNNING"))
     assert browser.get("/builds?state=NONSENSE").status_code == 422
     stranger = browser_of(repositories.a_person().user_id)
-    page = stranger.get("/builds").content.decode()
+    page = read_page(stranger.get("/builds"))
     assert f'href="/builds/{build.pk}"' not in page
     assert "No build yet" in page
 
 
 def test_new_build_shows_the_plan_before_it_starts(world: World, browser_of: Callable[[int], Client]) -> None:
     browser = browser_of(world.maker.user_id)
-    assert "Choose what to build" in browser.get("/builds/new?repository=shop").content.decode()
-    planned = browser.get("/builds/new?repository=shop&branch=master&target=/shop/two&upstream=1").content.decode()
+    empty = read_page(browser.get("/builds/new?repository=shop&chosen=1"))
+    assert "Choose what to build" in empty
+    planned = read_page(browser.get("/builds/new?repository=shop&branch=master&target=/shop/two&upstream=1"))
     assert "2 of 2 jobs run" in planned
     assert "Start build" in planned
-    refused = browser.get("/builds/new?repository=shop&branch=master&target=/shop/two").content.decode()
+    refused = read_page(browser.get("/builds/new?repository=shop&branch=master&target=/shop/two"))
     assert "which has no data on any branch of the chain" in refused
     assert "Start build" not in refused
     before = Build.objects.count()
@@ -193,20 +199,175 @@ def test_new_build_shows_the_plan_before_it_starts(world: World, browser_of: Cal
     assert Build.objects.latest("pk").upstream is True
 
 
+def test_new_build_has_ticked_what_is_stale(world: World, browser_of: Callable[[int], Client]) -> None:
+    world.publish(
+        a_jobspec("one", inputs=["/shop/raw"], outputs=["/shop/one"]),
+        a_jobspec("two", inputs=["/shop/one"], outputs=["/shop/two"]),
+        a_jobspec("lost", inputs=["/shop/nowhere"], outputs=["/shop/lost"]),
+    )
+    browser = browser_of(world.maker.user_id)
+    page = read_page(browser.get("/builds/new?repository=shop"))
+    assert list_ticked(page) == ["/shop/one", "/shop/two"]  # what nothing can be made from would spoil the plan
+    assert "All that is stale (2)" in page
+    assert "2 of 2 jobs run" in page
+    assert "Start build" in page
+    assert list_ticked(browser.get("/builds/new?repository=shop&chosen=1&target=/shop/one&pick=none").content) == []
+    again = browser.get("/builds/new?repository=shop&chosen=1&target=/shop/lost&pick=stale")
+    assert list_ticked(again.content) == ["/shop/one", "/shop/two"]
+
+
+def test_new_build_takes_in_what_lies_downstream(world: World, browser_of: Callable[[int], Client]) -> None:
+    browser = browser_of(world.maker.user_id)
+    page = read_page(browser.get("/builds/new?repository=shop&target=/shop/one&downstream=1"))
+    assert list_ticked(page) == ["/shop/one"]
+    assert "1 dataset downstream" in page
+    assert "2 of 2 jobs run" in page
+    targets = re.findall(r'<input type="hidden" name="target" value="([^"]+)"', page)
+    assert browser.post("/builds/new", {"repository": "shop", "target": targets}).status_code == 302
+    assert Build.objects.latest("pk").targets == ["/shop/one", "/shop/two"]
+
+
+def test_new_build_lists_the_first_of_many_datasets_and_finds_the_others(
+    world: World, browser_of: Callable[[int], Client]
+) -> None:
+    world.publish(
+        *(a_jobspec(f"f{n}", inputs=["/shop/nowhere"], outputs=[f"/shop/many/{n:02}"]) for n in range(70)),
+        a_jobspec("last", inputs=["/shop/raw"], outputs=["/shop/z/last"]),
+    )
+    browser = browser_of(world.maker.user_id)
+    page = read_page(browser.get("/builds/new?repository=shop"))
+    assert list_ticked(page) == ["/shop/z/last"]  # stale, and therefore above those that are listed by name
+    listed = re.findall(r'data-item="(/shop/[^"]+)"', page)
+    assert listed == ["/shop/z/last", *(f"/shop/many/{n:02}" for n in range(50))]
+    assert "20 more: type a part of the name" in page
+    address = "/builds/new?repository=shop&chosen=1&target=/shop/z/last&target=/shop/many/07"
+    found = read_page(browser.get(f"{address}&fragment=targets&q=MANY/6", headers={"HX-Request": "true"}))
+    assert "<html" not in found
+    assert list_ticked(found) == ["/shop/many/07", "/shop/z/last"]
+    listed = re.findall(r'data-item="(/shop/[^"]+)"', found)
+    assert listed == ["/shop/many/07", "/shop/z/last", *(f"/shop/many/{n}" for n in range(60, 70))]
+    whole = read_page(browser.get(f"{address}&q=nothing"))
+    assert list_ticked(whole) == ["/shop/many/07", "/shop/z/last"]
+    assert 'name="q" value="nothing"' in whole
+
+
+def test_new_build_makes_the_plan_alone_when_a_tick_changes(world: World, browser_of: Callable[[int], Client]) -> None:
+    browser = browser_of(world.maker.user_id)
+    asked = {"HX-Request": "true"}
+    plan = read_page(browser.get("/builds/new?repository=shop&chosen=1&target=/shop/one", headers=asked))
+    assert "1 of 1 job runs" in plan
+    assert 'type="checkbox"' not in plan
+    none = read_page(browser.get("/builds/new?repository=shop&chosen=1", headers=asked))
+    assert "Choose what to build" in none
+    restored = {**asked, "HX-History-Restore-Request": "true"}
+    assert "<html" in read_page(browser.get("/builds/new?repository=shop&chosen=1", headers=restored))
+
+
+def test_pickers_of_builds_find_branches_that_they_do_not_list(
+    world: World, browser_of: Callable[[int], Client]
+) -> None:
+    git = world.repository.git
+    for number in range(60):
+        git.create_branch(f"b/{number:02}", git.get_head("master"))
+    browser = browser_of(world.maker.user_id)
+    for page, address in (
+        ("/builds/new?repository=shop", "/builds/new?branch=b%2F59&repository=shop"),
+        ("/r/shop/jobspecs", "/r/shop/jobspecs?branch=b%2F59"),
+    ):
+        shown = read_page(browser.get(page))
+        assert "11 more: type a part of the name" in shown
+        url = html.unescape(re.findall(r'data-finds="[^"]+" hx-get="([^"]+)"', shown)[0])
+        found = read_page(browser.get(f"{url}&find=59", headers={"HX-Request": "true"}))
+        assert [html.unescape(each) for each in re.findall(r'<a href="([^"]+)"', found)] == [address]
+
+
+def test_new_build_shows_a_reader_the_plan_and_why_it_is_not_his_to_start(
+    world: World, browser_of: Callable[[int], Client]
+) -> None:
+    reader = repositories.a_member(world.repository, "reader")
+    browser = browser_of(reader.user_id)
+    page = read_page(browser.get("/builds/new?repository=shop"))
+    assert "jobs run" in page
+    assert "You may look, not start this." in page
+    assert '<button class="btn primary"' not in page
+    assert browser.post("/builds/new", {"repository": "shop", "target": "/shop/one"}).status_code == 422
+    assert not Build.objects.exists()
+
+
+def test_new_build_calls_nothing_fresh_that_cannot_be_built(world: World, browser_of: Callable[[int], Client]) -> None:
+    world.publish()
+    world.publish(a_jobspec("lost", inputs=["/shop/nowhere"], outputs=["/shop/lost"]))
+    page = read_page(browser_of(world.maker.user_id).get("/builds/new?repository=shop"))
+    assert "Everything here is fresh" not in page
+
+
+def test_new_build_says_where_everything_is_fresh(world: World, browser_of: Callable[[int], Client]) -> None:
+    world.publish(a_jobspec("one", inputs=["/shop/raw"], outputs=["/shop/one"]))
+    browser = browser_of(world.maker.user_id)
+    assert "Everything here is fresh" not in read_page(browser.get("/builds/new?repository=shop"))
+    made = world.start("/shop/one")
+    made.jobs.update(state=JobState.COMPLETED, finished_at=clock.now())
+    Transaction.objects.filter(state=OPEN).update(state=COMMITTED, closed_at=clock.now(), schema_id=0)
+    page = read_page(browser.get("/builds/new?repository=shop"))
+    assert "Everything here is fresh" in page
+    assert "All that is stale (0)" in page
+    assert list_ticked(page) == []
+    assert "Start build</button>" not in page
+    # Newer data of the input end it.
+    dataset = Dataset.objects.get(path="/shop/raw")
+    datasets.write(datasets.a_client(world.user), dataset, rows=1, total=4)
+    page = read_page(browser.get("/builds/new?repository=shop"))
+    assert "Everything here is fresh" not in page
+    assert list_ticked(page) == ["/shop/one"]
+
+
+def list_ticked(page: str | bytes) -> list[str]:
+    """Return the datasets whose boxes are ticked."""
+    text = page.decode() if isinstance(page, bytes) else page
+    return re.findall(r'name="target"\s+value="([^"]+)"\s+checked', text)
+
+
+def test_completed_build_leads_to_its_rows_and_a_pull_request(
+    world: World, build: Build, browser_of: Callable[[int], Client]
+) -> None:
+    browser = browser_of(world.maker.user_id)
+    address = f"/builds/{build.pk}"
+    assert "See the rows" not in read_page(browser.get(address))
+    Build.objects.filter(pk=build.pk).update(state="COMPLETED", finished_at=clock.now(), targets=["/shop/more"])
+    page = read_page(browser.get(address))
+    assert re.search(r'href="/d/shop/more\?branch=feature">.*See the rows', page)
+    assert 'href="/r/shop/pulls/new?source=feature"' in page
+    repositories.a_commit(world.repository, {"a.txt": "1"}, branch="feature", message="Count")
+    order = {"repository": world.repository, "source": "feature", "target": "master", "title": "T"}
+    pull = open_pull(**order, by=world.maker)
+    page = read_page(browser.get(address))
+    assert f"Go to pull request #{pull.number}" in page
+    assert f'href="/r/shop/pulls/{pull.number}"' in page
+    assert "Open a pull request" not in page
+    close_pull(pull=pull, by=world.maker)
+    assert "Open a pull request" in read_page(browser.get(address))
+    reader = repositories.a_member(world.repository, "reader")
+    seen = read_page(browser_of(reader.user_id).get(address))
+    assert "See the rows" in seen
+    assert "Open a pull request" not in seen
+    Build.objects.filter(pk=build.pk).update(branch="master")
+    assert "Open a pull request" not in read_page(browser.get(address))
+
+
 def test_jobspecs_page_sidebars_and_lineage(world: World, build: Build, browser_of: Callable[[int], Client]) -> None:
     browser = browser_of(world.maker.user_id)
-    page = browser.get("/r/shop/jobspecs?branch=feature").content.decode()
+    page = read_page(browser.get("/r/shop/jobspecs?branch=feature"))
     assert "by fallback" in page
     assert "/shop/apart2" in page
-    sidebar = browser.get("/r/shop/jobspecs?fragment=sidebar").content.decode()
+    sidebar = read_page(browser.get("/r/shop/jobspecs?fragment=sidebar"))
     assert "<html" not in sidebar
     assert "Published JobSpecs" in sidebar
-    assert "Latest build on feature" in browser.get("/r/shop/builds?fragment=sidebar&branch=feature").content.decode()
+    assert "Latest build on feature" in read_page(browser.get("/r/shop/builds?fragment=sidebar&branch=feature"))
     dataset = Dataset.objects.get(path="/shop/one")
-    lineage = browser.get(f"/datasets/{dataset.pk}/lineage").content.decode()
+    lineage = read_page(browser.get(f"/datasets/{dataset.pk}/lineage"))
     assert 'data-node="shop-raw"' in lineage
     assert 'data-node="shop-two"' in lineage
-    assert "Plan a build" in browser.get(f"/datasets/{dataset.pk}/lineage?fragment=freshness").content.decode()
+    assert "Plan a build" in read_page(browser.get(f"/datasets/{dataset.pk}/lineage?fragment=freshness"))
 
 
 def test_log_is_downloaded_as_text(world: World, build: Build, browser_of: Callable[[int], Client]) -> None:

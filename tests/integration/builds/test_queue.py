@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from django.db import connection
 from django.test import Client, TestCase
 from django.test.utils import CaptureQueriesContext
+from django.utils.html import escape
 
 from tests.factories import repositories
 from tests.factories.build_rows import World, a_jobspec, a_world
+from webapp.accounts.models import User
 from webapp.builds import services
 from webapp.builds.models import Build, Job
 from webapp.builds.queries import planning, queue, read_progress
+from webapp.builds.services import builds as build_services
 from webapp.builds.services import running, sweeping
 from webapp.core import clock
 from webapp.core.doorbell import ROOM
 from webapp.datasets.models import Dataset, Transaction
+from webapp.datasets.rules.transactions import OPEN
 from webapp.datasets.services import abort_transaction
+from webapp.repositories import queries as repository_queries
+from webapp.repositories import services as repository_services
+from webapp.repositories.models import Publication
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 
@@ -29,7 +36,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 def rung(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     """What was rung for: the queue and the id."""
     rings: list[tuple[str, Any]] = []
-    monkeypatch.setattr("webapp.core.doorbell.ring", lambda _task, *, queue, id: rings.append((queue, id)))
+    monkeypatch.setattr("webapp.core.doorbell.ring", lambda _task, *, queue, id=0, **_: rings.append((queue, id)))
     monkeypatch.setattr("webapp.core.doorbell.count_room", lambda _queue: ROOM)
     return rings
 
@@ -245,6 +252,81 @@ def test_the_backlog_is_told_and_is_not_green_once_nothing_moves(world: World, c
     assert first.state == "RUNNING"
 
 
+def test_the_end_of_a_publication_rings_the_builds_that_wait_for_it_and_no_others(
+    world: World, rung: list[tuple[str, Any]]
+) -> None:
+    world.branch("feature")
+    running, queued = queue_up(world, 2)
+    set_status(world, "pending")
+    waiting = [world.start(f"/shop/other{n}") for n in range(2)]
+    on_feature = world.start("/shop/other2", branch="feature")
+    set_status(world, "pending", branch="feature")
+    for_feature = world.start("/shop/other3", branch="feature")
+    assert {build.state for build in (*waiting, on_feature, for_feature)} == {"RESOLVING"}
+    Build.objects.update(rung_at=clock.now().replace(year=2020))
+    assert count(rung, sweeping.ring_resolving_builds)[1] == [], "nothing to do until the publication is over"
+    _, rings = count(rung, lambda: set_status(world, "failed"))
+    assert rings == [("quick", build.pk) for build in (*waiting, on_feature)]
+    for build in (waiting[0], on_feature):
+        resolve(build)
+    on_feature.refresh_from_db()
+    assert "Waits for the JobSpecs of feature at" in on_feature.reason
+    _, rings = count(rung, lambda: set_status(world, "published", branch="feature"))
+    assert rings == [("quick", build.pk) for build in (on_feature, for_feature)]
+    assert (running.state, queued.state) == ("RUNNING", "RESOLVING")
+
+
+def test_a_deleted_branch_rings_the_builds_that_wait_for_its_jobspecs(
+    world: World, rung: list[tuple[str, Any]]
+) -> None:
+    world.branch("feature")
+    set_status(world, "pending", branch="feature")
+    waiting = services.start_build(
+        branch="master", targets=["/shop/one"], by=world.maker, fallbacks=["feature"], repository=world.repository
+    )
+    resolve(waiting)
+    _, rings = count(
+        rung, lambda: repository_services.delete_branch(repository=world.repository, name="feature", by=world.maker)
+    )
+    assert ("quick", waiting.pk) in rings
+    resolve(waiting)
+    waiting.refresh_from_db()
+    assert waiting.state == "RUNNING"
+
+
+def test_a_publication_that_ends_while_a_build_begins_to_wait_for_it_is_seen(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_status(world, "pending")
+    original = build_services._wait
+
+    def publish_then_wait(*arguments: Any, **options: Any) -> None:
+        set_status(world, "published")
+        original(*arguments, **options)
+
+    monkeypatch.setattr(build_services, "_wait", publish_then_wait)
+    assert world.start("/shop/one").state == "RUNNING"
+
+
+def test_the_sweep_rings_a_pending_publication_once_in_ten_seconds(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_status(world, "pending")
+    room = 1
+    monkeypatch.setattr("webapp.core.doorbell.count_room", lambda _queue: room)
+    assert sweeping.ring_pending_publications() == 0
+    Publication.objects.update(rung_at=clock.now() - timedelta(seconds=11))
+    assert [sweeping.ring_pending_publications() for _ in range(2)] == [1, 0]
+    Publication.objects.update(rung_at=clock.now() - timedelta(seconds=11))
+    room = 0
+    assert sweeping.ring_pending_publications() == 0
+
+
+def set_status(world: World, status: Literal["pending", "published", "failed"], *, branch: str = "master") -> None:
+    sha = repository_queries.get_head(world.repository, branch)
+    repository_services.set_publication(repository=world.repository, branch=branch, sha=sha, status=status)
+
+
 def test_pages_say_where_a_build_stands(world: World, client: Client) -> None:
     client.force_login(world.user)
     builds = queue_up(world, 3)
@@ -265,3 +347,38 @@ def test_a_followed_build_changes_when_its_place_does(world: World) -> None:
     services.cancel_build(build=second, by=world.maker)
     assert read_progress(third.pk)["version"] != before
     assert first.pk < third.pk
+
+
+def test_what_a_build_waits_for_follows_later_writes(world: World, client: Client) -> None:
+    """It was written down when the build looked; pages and REST say what is true now."""
+    first = world.start("/shop/one")
+    Transaction.objects.filter(state=OPEN).update(build_id=None, job_id="")
+    second, third = world.start("/shop/one"), world.start("/shop/one")
+    client.force_login(User.objects.get(pk=world.maker.user_id))
+    written = clock.now() + timedelta(hours=3)
+
+    def said(build: Build) -> str:
+        asked = client.get(f"/api/v1/builds/{build.pk}").json()["reason"]
+        listed = {row["id"]: row["reason"] for row in client.get("/api/v1/builds").json()["results"]}
+        assert listed[build.pk] == asked
+        assert read_progress(build.pk)["reason"] == asked
+        assert escape(asked) in client.get(f"/builds/{build.pk}").content.decode()
+        return str(asked)
+
+    assert "not written yet" in said(second)
+    seen = read_progress(second.pk)["version"]
+    Transaction.objects.filter(state=OPEN).update(written_at=written)
+    assert f"last written {written:%Y-%m-%d %H:%M}" in said(second)
+    assert read_progress(second.pk)["version"] != seen
+    assert said(third) == f"Waits for build {second.pk}, which is before it in the queue for /shop/one."
+    for opened in Transaction.objects.filter(state=OPEN):
+        abort_transaction(transaction=opened, reason="over")
+    assert said(second) == "Nothing is in its way any more: it is planned next."
+    services.cancel_build(build=second, by=world.maker)
+    assert said(third) == "Nothing is in its way any more: it is planned next."
+    assert said(second) == f"Cancelled by {world.maker.username}."
+    several = [first, second, third, world.start("/shop/one")]
+    for asked in ([third], several):
+        with CaptureQueriesContext(connection) as costs:
+            queue.read_reasons(builds=asked)
+        assert len(costs) == 2

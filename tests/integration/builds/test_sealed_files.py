@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.factories import fsck
 from tests.factories.builds import HEAD, ROOT, Stack, make_transform
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
@@ -130,6 +131,7 @@ def test_what_a_job_has_changed_after_it_was_committed_is_not_published(held: St
     assert f"/job-{job['id']}-1/" in job["reason"]
 
 
+@pytest.mark.damage("file_changed")
 def test_a_file_that_is_changed_behind_the_catalog_is_found_by_fsck(held: Stack) -> None:
     # Other attacks have left files there that no table names.
     file = Path(urlsplit(next(iter(held.load(VICTIM).scan().plan_files())).file.file_path).path)
@@ -139,6 +141,7 @@ def test_a_file_that_is_changed_behind_the_catalog_is_found_by_fsck(held: Stack)
         command = [sys.executable, "manage.py", "fsck", "sealed files", "--json", "--settle", "0"]
         done = subprocess.run(command, cwd=ROOT, env=held.environment, capture_output=True, text=True, check=False)
         (check,) = json.loads(done.stdout)["checks"]
+        fsck.named.update(finding["code"] for finding in check["findings"])
         return [finding["problem"] for finding in check["findings"] if finding["object"] == str(file)]
 
     file.touch()  # as a restore does

@@ -108,6 +108,7 @@ def test_transaction_of_a_person_is_waited_for_by_name(world: World) -> None:
     Transaction.objects.filter(state=OPEN).update(build_id=None, job_id="")
     build = world.start("/shop/one")
     assert "of maker-of-shop, which is writing /shop/one on master." in build.reason
+    assert "not written yet: maker-of-shop or a maintainer commits or aborts it; if nothing more is" in build.reason
 
 
 def test_cancel_ends_what_has_not_started_and_marks_what_runs(world: World) -> None:
@@ -191,6 +192,7 @@ def test_running_job_with_a_good_lease_is_left_alone(world: World) -> None:
     assert sweeping.take_over_lost_jobs() == 0
 
 
+@pytest.mark.usefixtures("silent_bell")
 def test_sweep_rings_again_only_what_is_due(world: World) -> None:
     build = world.start("/shop/one")
     waiting = world.start("/shop/one")

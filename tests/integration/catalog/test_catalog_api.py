@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
+from unittest import mock
 from urllib.parse import quote
 
 import pytest
 from django.test import Client
 
 from tests.factories.catalog import Catalog, add_column, field, head, schema, set_ref, snapshot, table_path
+from webapp.catalog.storage.local_files import local_path
+from webapp.core import clock
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 
@@ -150,6 +154,43 @@ def test_an_etag_names_one_view_of_one_file(catalog: Catalog) -> None:
     assert catalog.on("b").load("shop.orders", **{"if-none-match": tag}).status == 200
     assert catalog.on("b").append("shop.orders").headers["etag"] == catalog.on("b").load("shop.orders").headers["etag"]
     assert catalog.load("shop.orders", **{"if-none-match": tag}).status == 200
+
+
+@pytest.mark.parametrize("branch", [None, "b"])
+def test_what_a_clock_that_was_ahead_has_dated_keeps_no_client_from_writing(
+    catalog: Catalog, branch: str | None
+) -> None:
+    """Java's client refuses to commit to metadata, or to log entries, dated after its own commit."""
+    catalog.create_table("shop.orders")
+    before = clock.now()
+    on_branch = catalog if branch is None else catalog.on(branch)
+    with mock.patch.object(clock, "now", return_value=before + timedelta(days=365)):
+        ahead = on_branch.append("shop.orders")
+        ahead_tag = on_branch.load("shop.orders").headers["etag"]
+    assert on_branch.append("shop.orders", **{"timestamp-ms": int(before.timestamp() * 1000)}).status == 200
+    for query in ("", "snapshots=refs"):
+        loaded = on_branch.load("shop.orders", query)
+        shown = loaded.metadata
+        stamps = [entry["timestamp-ms"] for entry in [*shown["snapshot-log"], *shown["metadata-log"]]]
+        assert max([shown["last-updated-ms"], *stamps]) <= clock.now().timestamp() * 1000
+        again = on_branch.load("shop.orders", query, **{"if-none-match": loaded.headers["etag"]})
+        assert again.status == 304
+    assert ahead.status == 200
+    stored = json.loads(local_path(loaded.body["metadata-location"]).read_bytes())
+    assert stored["last-updated-ms"] > (before + timedelta(days=300)).timestamp() * 1000, (
+        "it may be ours that is behind"
+    )
+    assert on_branch.load("shop.orders", **{"if-none-match": ahead_tag}).status == 200
+
+
+def test_a_tag_of_content_that_is_dated_ahead_is_not_good_any_more(catalog: Catalog) -> None:
+    with mock.patch.object(clock, "now", return_value=clock.now() + timedelta(days=365)):
+        catalog.create_table("shop.orders")
+        tag = catalog.load("shop.orders").headers["etag"]
+        assert catalog.load("shop.orders", **{"if-none-match": tag}).status == 304
+    assert catalog.load("shop.orders", **{"if-none-match": tag}).status == 200
+    for strange in ('"x', '"', tag.replace("-", "-٣"), f'{tag[:-1]}{"9" * 5000}"'):
+        assert catalog.load("shop.orders", **{"if-none-match": strange}).status == 200
 
 
 def test_only_referenced_snapshots(catalog: Catalog) -> None:

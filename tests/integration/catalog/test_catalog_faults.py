@@ -325,7 +325,7 @@ def test_the_layers_above_can_object_and_their_rows_live_and_die_with_the_swap(
 
     def record(**what: Any) -> None:
         assert connection.in_atomic_block
-        told.append((what["branch"], what["operation"], what["before"], what["after"]))
+        told.append((what["branch"], what["shared"], what["before"], what["after"]))
 
     alone.commit_checking.connect(object_to, weak=False)
     alone.table_committed.connect(record, weak=False)
@@ -335,16 +335,20 @@ def test_the_layers_above_can_object_and_their_rows_live_and_die_with_the_swap(
     assert metadata_files_of(home) == before
     assert told == []
     orders.append(ORDERS)
-    [(branch, operation, seen, made)] = told
-    assert (branch, operation) == ("master", "append")
+    [(branch, shared, seen, made)] = told
+    assert (branch, shared) == ("master", ())
     assert made.snapshot_id != seen.snapshot_id
     orders.on("c").commit(ORDERS, {"action": "set-properties", "updates": {"a": "1"}})
-    assert told[1][:3] == ("c", "metadata", None)
+    assert told[1][:3] == ("c", ("properties",), None)
     orders.commit(ORDERS, {"action": "set-properties", "updates": {"a": "2"}})
-    assert len(told) == 2
+    assert told[2][:2] == ("master", ("properties",))
+    assert told[2][2] == told[2][3]
+    orders.commit(ORDERS, {"action": "set-properties", "updates": {"a": "2"}})
+    assert len(told) == 3
     old = orders.load(ORDERS).metadata["snapshots"][0]["snapshot-id"]
     orders.commit(ORDERS, set_ref("main", old))
-    assert told[2][:2] == ("master", "move")
+    assert told[3][:2] == ("master", ())
+    assert told[3][3].snapshot_id == old
 
 
 # --- storage ----------------------------------------------------------------------------------------------------------

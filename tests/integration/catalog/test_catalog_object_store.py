@@ -10,17 +10,23 @@ from uuid import uuid4
 
 import pytest
 from botocore.exceptions import ClientError
+from django.db import connection
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.factories.catalog import Catalog, head, set_ref, snapshot, table_path
 from tests.factories.object_store import BUCKET, ObjectStore
+from tests.integration.catalog.test_catalog_servers import call
 from webapp.accounts.rules.principals import JobScope
 from webapp.accounts.services import claim_folder, create_token, grant_role
+from webapp.builds.services import quotas
+from webapp.catalog.api import asgi
+from webapp.catalog.api.http import CatalogRequest, CatalogResponse
 from webapp.catalog.models import Table
 from webapp.catalog.rules import access, locations
 from webapp.catalog.rules.errors import Malformed
 from webapp.catalog.storage import credentials, metadata_files
+from webapp.core.errors import StorageFull
 
 if TYPE_CHECKING:
     from webapp.accounts.models import User
@@ -28,6 +34,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 WANTED = {"x-iceberg-access-delegation": "vended-credentials"}
 JOB = "_job/0123"
+MIB = 1024**2
 
 
 @pytest.fixture
@@ -85,6 +92,28 @@ def can(act: Callable[[], Any]) -> bool:
 
 def key_of(location: str) -> str:
     return location.removeprefix(f"s3://{BUCKET}/")
+
+
+def test_keys_are_given_anew_each_time_and_by_no_event_loop(lake: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+    handle = asgi.handle
+
+    def count(request: CatalogRequest) -> CatalogResponse:
+        asked.append(request.header("x-iceberg-access-delegation") is not None)
+        return handle(request)
+
+    monkeypatch.setattr(asgi, "handle", count)
+    path = f"/iceberg/v1/{table_path('shop.orders')}".encode()
+    known = (b"authorization", f"Bearer {lake.token}".encode())
+    wanted = (b"x-iceberg-access-delegation", b"vended-credentials")
+    for _ in range(3):
+        status, headers, _body = call(path, headers=[known, wanted])
+        assert status == 200
+        tag = (b"if-none-match", headers[b"etag"])
+        assert call(path, headers=[known, wanted, tag])[0] == 304
+        assert call(path, headers=[known])[0] == 200
+    assert asked.count(True) == 6
+    assert asked.count(False) == (1 if connection.vendor == "sqlite" else 3)
 
 
 def test_keys_come_only_where_they_are_asked_for_and_name_the_store(lake: Catalog, object_store: ObjectStore) -> None:
@@ -383,3 +412,18 @@ def test_a_policy_allows_nothing_outside_its_table(parts: list[str], kind: acces
     assert all(resource.startswith(f"arn:aws:s3:::{location.removeprefix('s3://')}/") for resource in resources)
     assert all(resource.count("*") == 1 and resource.endswith("/*") for resource in resources)
     assert len(json.dumps(policy, separators=(",", ":"))) < 2048
+
+
+def test_what_lies_in_the_store_counts_for_the_quota_of_its_repository(
+    lake: Catalog, object_store: ObjectStore, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quotas, "KEPT_S", 0.0)
+    settings.TRIBUTARY_REPOSITORY_DATA_BYTES = MIB
+    room = quotas.find_data_room(repository="shop")
+    assert room is not None
+    assert 0 < room < MIB
+    location = Table.objects.get(name="orders").location
+    store = object_store.client()
+    store.put_object(Bucket=BUCKET, Key=key_of(f"{location}/data/job-1-1/rows"), Body=bytes(2 * MIB))
+    with pytest.raises(StorageFull, match="repository shop"):
+        quotas.find_data_room(repository="shop")

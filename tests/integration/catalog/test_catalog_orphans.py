@@ -320,6 +320,15 @@ def test_nothing_is_registered_whose_folder_holds_files_of_others(catalog: Catal
     assert before == {path for path in home.rglob("*") if path.suffix}
 
 
+def test_a_clock_that_jumps_a_year_ahead_makes_no_file_an_orphan(orders: Catalog, home: Path) -> None:
+    fresh = folder_of(home) / "data" / "of-a-writer-at-work.parquet"
+    fresh.write_bytes(b"x")
+    turns, a_year_ahead = Collector(), clock.now() + timedelta(days=365)
+    with mock.patch.object(clock, "now", return_value=a_year_ahead):
+        assert turns.take_turn() == 0
+    assert fresh.exists()
+
+
 def test_turns_take_each_table_once_a_day_within_their_time(orders: Catalog, home: Path, settings: Any) -> None:
     orders.create_table("shop.other")
     for name in ("orders", "other"):

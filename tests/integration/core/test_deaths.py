@@ -9,15 +9,20 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
 
 from tests.factories.builds import HEAD, ROOT, make_transform, wait_until
+from tests.factories.crowds import silent_connections
 from tests.factories.supervised import Process, SupervisedStack, list_descendants, supervised_stack
 from webapp.core.home_lock import hold_home
+from webapp.core.supervisor import MISSES_ALLOWED, PROBE_EVERY
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+BACK_S = 30
+"""So long web may take to answer again after its death on a machine that runs much beside it."""
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +68,34 @@ def test_dead_worker_of_web_is_replaced_by_its_parent(stack: SupervisedStack) ->
     assert is_healthy(stack)
     assert stack.process_of("web") == parent or stack.runs_again("web", since=parent)
     assert len(listeners(stack.port)) == 1
+
+
+def test_silent_connections_are_no_reason_to_kill_web(stack: SupervisedStack) -> None:
+    """More than all places and the queue before them hold, for as long as it takes to be taken for dead."""
+    parent = stack.process_of("web")
+    before = [parent, *workers_of(parent)]
+    with silent_connections(stack.port, 9000):
+        assert is_healthy(stack)
+        time.sleep(MISSES_ALLOWED * PROBE_EVERY)
+    with silent_connections(stack.port, 9000):
+        assert is_healthy(stack)
+    assert [parent, *workers_of(parent)] == before
+
+
+def test_web_is_back_within_seconds_of_its_death(stack: SupervisedStack, record_property: Any) -> None:
+    """The goal is 5 s on a machine of its own; what is asserted bears one that is shared by many, and the figure is kept."""
+    parent = stack.process_of("web")
+    workers = workers_of(parent)
+    began = time.monotonic()
+
+    parent.kill()
+    wait_until(lambda: not any(process.lives for process in [parent, *workers]), seconds=30, every=0.01)
+    assert is_healthy(stack)
+
+    took = time.monotonic() - began
+    record_property("web_back_s", round(took, 2))
+    print(f"web answered again {took:.2f} s after kill -9")
+    assert took < BACK_S
 
 
 @pytest.mark.parametrize("part", ["worker-quick", "worker-builds", "sweep", "fork-server"])

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import os
+import shutil
+import subprocess
+import sys
 from datetime import timedelta
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pytest
+from django.conf import settings
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import connection, transaction
+from django.db.migrations.recorder import MigrationRecorder
 
 from tests.factories import datasets as make
 from tests.factories import repositories as make_git
-from tests.factories.build_rows import a_jobspec
-from webapp.builds.models import Build, PublishedSpec
+from tests.factories.build_rows import a_jobspec, a_world
+from tests.factories.databases import migrate
+from tests.factories.fsck import find, look, named, repair
+from webapp.accounts.services.audit import seal_audit
+from webapp.builds.models import Build, Job, PublishedInput, PublishedSpec
+from webapp.builds.rules.states import BuildState, JobState
 from webapp.builds.services import publication
-from webapp.catalog.models import Table
+from webapp.catalog.models import Table, View
 from webapp.catalog.storage import metadata_files
 from webapp.catalog.storage.local_files import local_path
 from webapp.catalog.storage.reader import TableReader
@@ -32,32 +44,15 @@ from webapp.pulls.models import Comparison, Merge, PullRequest
 from webapp.pulls.queries.artifacts import artifact_folder
 from webapp.pulls.rules import states
 from webapp.repositories import services as repositories
-from webapp.repositories.models import BranchRecord, Publication, Repository
+from webapp.repositories.models import BranchDeletion, BranchRecord, Publication, Repository
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from webapp.accounts.models import User
 
+ROOT = Path(__file__).parents[3]
 pytestmark = [pytest.mark.integration, pytest.mark.django_db, pytest.mark.usefixtures("readers")]
-
-
-def look(*options: str) -> dict[str, Any]:
-    """Run fsck; what it says as JSON. It ends with 1 exactly where it has findings."""
-    out = StringIO()
-    try:
-        call_command("fsck", "--json", "--settle", "0", *options, stdout=out)
-        code: Any = 0
-    except SystemExit as end:
-        code = end.code
-    report: dict[str, Any] = json.loads(out.getvalue())
-    assert code == (0 if report["clean"] else 1)
-    return report
-
-
-def find(*options: str) -> list[tuple[str, str]]:
-    """The code and object of each finding."""
-    return [(item["code"], item["object"]) for check in look(*options)["checks"] for item in check["findings"]]
 
 
 @pytest.fixture
@@ -141,9 +136,9 @@ def test_files_that_nobody_names_are_counted(dataset: Dataset) -> None:
 @pytest.mark.parametrize(
     ("kind", "code"),
     [
-        (".parquet", "file_missing"),
-        ("snap-", "manifest_list_damaged"),
-        ("-m0.avro", "manifest_damaged"),
+        pytest.param(".parquet", "file_missing", marks=pytest.mark.damage("file_missing")),
+        pytest.param("snap-", "manifest_list_damaged", marks=pytest.mark.damage("manifest_list_damaged")),
+        pytest.param("-m0.avro", "manifest_damaged", marks=pytest.mark.damage("manifest_damaged")),
     ],
 )
 def test_a_missing_file_is_named(dataset: Dataset, kind: str, code: str) -> None:
@@ -155,6 +150,7 @@ def test_a_missing_file_is_named(dataset: Dataset, kind: str, code: str) -> None
     assert about.startswith("shop.orders ")
 
 
+@pytest.mark.damage("file_damaged")
 def test_a_cut_data_file_is_named(dataset: Dataset) -> None:
     cut = file_of(dataset, ".parquet")
     cut.write_bytes(cut.read_bytes()[:-1])
@@ -162,6 +158,7 @@ def test_a_cut_data_file_is_named(dataset: Dataset) -> None:
     assert (code, cut.name in about) == ("file_damaged", True)
 
 
+@pytest.mark.damage("metadata_damaged")
 def test_damaged_metadata_is_named_with_the_way_back(dataset: Dataset) -> None:
     row = Table.objects.get(name="orders")
     earlier = metadata_files.read_anew(row.metadata_location).metadata["metadata-log"][-1]["metadata-file"]
@@ -171,6 +168,7 @@ def test_damaged_metadata_is_named_with_the_way_back(dataset: Dataset) -> None:
     assert earlier in finding["way_out"]
 
 
+@pytest.mark.damage("snapshot_missing", "ref_damaged")
 def test_a_branch_that_lost_its_snapshot_is_named(dataset: Dataset) -> None:
     row = Table.objects.get(name="orders")
     path = local_path(row.metadata_location)
@@ -182,6 +180,7 @@ def test_a_branch_that_lost_its_snapshot_is_named(dataset: Dataset) -> None:
     assert find() == [("snapshot_missing", "/shop/orders@dev"), ("ref_damaged", "shop.orders branch dev")]
 
 
+@pytest.mark.damage("branch_ref_missing")
 def test_a_branch_whose_ref_is_gone_is_made_again(dataset: Dataset) -> None:
     row = Table.objects.get(name="orders")
     path = local_path(row.metadata_location)
@@ -191,18 +190,41 @@ def test_a_branch_whose_ref_is_gone_is_made_again(dataset: Dataset) -> None:
     path.write_text(json.dumps(metadata))
     metadata_files.forget_all()
     assert find() == [("branch_ref_missing", "/shop/orders@dev")]
-    assert look("--repair")["repairs"] == ["mended: branch_ref_missing of /shop/orders@dev"]
+    assert repair()["repairs"] == ["mended: branch_ref_missing of /shop/orders@dev"]
     assert find() == []
     row.refresh_from_db()
     assert metadata_files.read_anew(row.metadata_location).metadata["refs"]["dev"]["snapshot-id"] == head
 
 
+@pytest.mark.damage("branch_unknown")
+def test_a_branch_that_only_the_table_has_is_named(dataset: Dataset) -> None:
+    DatasetBranch.objects.filter(name="dev").delete()
+    assert find() == [("branch_unknown", "/shop/orders@dev")]
+    assert repair()["repairs"] == ["mended: branch_unknown of /shop/orders@dev"]
+    assert find() == []
+
+
+@pytest.mark.damage("branch_differs")
 def test_a_branch_that_shows_something_else_is_named(dataset: Dataset) -> None:
     dev, master = (DatasetBranch.objects.get(dataset=dataset, name=name) for name in ("dev", "master"))
     DatasetBranch.objects.filter(pk=dev.pk).update(transaction=master.transaction)
     assert find() == [("branch_differs", "/shop/orders@dev")]
 
 
+@pytest.mark.damage("branch_ids_differ")
+def test_a_branch_that_shows_another_schema_is_recorded(dataset: Dataset) -> None:
+    """As commits of schemas were before they were transactions of their own."""
+    dev = DatasetBranch.objects.get(dataset=dataset, name="dev")
+    Transaction.objects.filter(pk=dev.transaction_id).update(spec_id=7)
+    assert find() == [("branch_ids_differ", "/shop/orders@dev")]
+    assert repair()["repairs"] == ["mended: branch_ids_differ of /shop/orders@dev"]
+    assert find() == []
+    dev.refresh_from_db()
+    assert dev.transaction is not None
+    assert dev.transaction.summary["changes"] == ["partition spec"]
+
+
+@pytest.mark.damage("staging_orphaned")
 def test_staging_that_nobody_publishes_is_removed(dataset: Dataset, user: User) -> None:
     opened = make.a_transaction(dataset, user, branch="dev")
     make.a_pyiceberg(user, opened.staging_branch).load_table(dataset.table).append(
@@ -212,9 +234,10 @@ def test_staging_that_nobody_publishes_is_removed(dataset: Dataset, user: User) 
     Transaction.objects.filter(pk=opened.pk).update(state="ABORTED", closed_at=clock.now())
     DatasetBranch.objects.filter(dataset=dataset, name="dev").update(transaction=opened.parent)
     assert find() == [("staging_orphaned", f"/shop/orders@{opened.staging_branch}")]
-    assert look("--repair")["clean"]
+    assert repair()["clean"]
 
 
+@pytest.mark.damage("kept_ref_orphaned")
 def test_what_keeps_a_deleted_branch_that_nobody_knows_is_removed(dataset: Dataset, user: User) -> None:
     delete_branch(dataset=dataset, name="dev", by=make.who(user))
     assert find() == []
@@ -222,9 +245,10 @@ def test_what_keeps_a_deleted_branch_that_nobody_knows_is_removed(dataset: Datas
     about = f"/shop/orders@{deletion.kept_as}"
     deletion.delete()
     assert find() == [("kept_ref_orphaned", about)]
-    assert look("--repair")["clean"]
+    assert repair()["clean"]
 
 
+@pytest.mark.damage("transaction_line")
 def test_an_open_transaction_that_its_branch_does_not_know_is_named(dataset: Dataset, user: User) -> None:
     opened = make.a_transaction(dataset, user, branch="dev")
     DatasetBranch.objects.filter(dataset=dataset, name="dev").update(transaction=opened.parent)
@@ -237,20 +261,23 @@ def test_a_transaction_on_an_aborted_one_is_named(dataset: Dataset, user: User) 
     assert ("transaction_line", f"/shop/orders transaction {opened.pk}") in find("datasets")
 
 
+@pytest.mark.damage("dataset_missing", "table_missing")
 def test_a_dataset_without_its_table_and_a_table_without_its_dataset_are_named(dataset: Dataset) -> None:
     Dataset.objects.filter(pk=dataset.pk).update(table="shop.other", path="/shop/other")
     assert find("datasets") == [("dataset_missing", "/shop/orders"), ("table_missing", "/shop/other")]
-    assert look("datasets", "--repair")["repairs"] == ["mended: dataset_missing of /shop/orders"]
+    assert repair("datasets")["repairs"] == ["mended: dataset_missing of /shop/orders"]
     assert ("dataset_missing", "/shop/orders") not in find("datasets")
 
 
+@pytest.mark.damage("transaction_orphaned")
 def test_a_transaction_of_a_build_that_is_over_is_aborted(dataset: Dataset, user: User) -> None:
     build = Build.objects.create(branch="dev", chain=[], targets=[], by=user, state="FAILED")
     opened = make.a_transaction(dataset, user, branch="dev", build_id=build.pk)
     assert find() == [("transaction_orphaned", f"/shop/orders transaction {opened.pk}")]
-    assert look("--repair")["clean"]
+    assert repair()["clean"]
 
 
+@pytest.mark.damage("repository_damaged")
 def test_a_damaged_git_object_is_named(repository: Repository) -> None:
     head = repository.git.get_head("master")
     path = repository.path / "objects" / head[:2] / head[2:]
@@ -260,13 +287,15 @@ def test_a_damaged_git_object_is_named(repository: Repository) -> None:
     assert (code, about) == ("repository_damaged", "shopcode")
 
 
+@pytest.mark.damage("ref_locked")
 def test_a_lock_of_a_dead_writer_is_removed(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locks, "UNCHANGED_SECONDS", 0.0)
     (repository.path / "refs/heads/master.lock").touch()
     assert find("repositories") == [("ref_locked", "shopcode:refs/heads/master.lock")]
-    assert look("repositories", "--repair")["clean"]
+    assert repair("repositories")["clean"]
 
 
+@pytest.mark.damage("repository_missing")
 def test_a_missing_repository_is_named(repository: Repository) -> None:
     repository.path.rename(repository.path.with_name("away.git"))
     with pytest.raises(GitError):
@@ -274,6 +303,7 @@ def test_a_missing_repository_is_named(repository: Repository) -> None:
     assert find("repositories") == [("repository_missing", "shopcode")]
 
 
+@pytest.mark.damage("branch_missing")
 def test_a_branch_that_git_lost_is_named_and_nothing_is_touched(repository: Repository) -> None:
     repository.git.delete_branch("feature", expected=repository.git.get_head("feature"))
     assert find("repositories") == [("branch_missing", "shopcode:feature")]
@@ -281,6 +311,7 @@ def test_a_branch_that_git_lost_is_named_and_nothing_is_touched(repository: Repo
     assert BranchRecord.objects.filter(repository=repository, name="feature").exists()
 
 
+@pytest.mark.damage("branch_unannounced")
 def test_a_head_that_was_never_announced_is_announced(repository: Repository) -> None:
     sha = repository.git.prepare_merge(
         source=repository.git.get_head("master"),
@@ -291,10 +322,11 @@ def test_a_head_that_was_never_announced_is_announced(repository: Repository) ->
     )
     repository.git.move_branch("feature", expected=repository.git.get_head("feature"), sha=sha)
     assert find("repositories") == [("branch_unannounced", "shopcode:feature")]
-    assert look("repositories", "--repair")["clean"]
+    assert repair("repositories")["clean"]
     assert Publication.objects.get(branch="feature", sha=sha).status == "pending"
 
 
+@pytest.mark.damage("jobspecs_behind", "publication_missing")
 def test_jobspecs_that_are_not_of_the_head_are_published_again(repository: Repository) -> None:
     head = repository.git.get_head("feature")
     make_git.a_commit(repository, {"a.txt": "a"}, branch="master")
@@ -303,16 +335,26 @@ def test_jobspecs_that_are_not_of_the_head_are_published_again(repository: Repos
     PublishedSpec.objects.filter(branch="feature").update(sha=other)
     about = f"shopcode:feature@{head[:7]}"
     assert find("publications") == [("jobspecs_behind", about)]
-    assert look("publications", "--repair")["repairs"] == [f"mended: jobspecs_behind of {about}"]
+    assert repair("publications")["repairs"] == [f"mended: jobspecs_behind of {about}"]
     assert Publication.objects.get(branch="feature", sha=head).status == "pending"
     Publication.objects.filter(branch="feature").update(created_at=clock.now() - timedelta(minutes=5))
     assert find("publications") == [("publication_missing", about)]
 
 
+@pytest.mark.damage("jobspec_without_commit")
 def test_jobspecs_of_a_commit_that_is_gone_are_named(repository: Repository) -> None:
     PublishedSpec.objects.filter(branch="feature").update(sha="0" * 39 + "1")
     Publication.objects.filter(branch="feature").update(status="failed")
     assert find("publications") == [("jobspec_without_commit", "shopcode:feature pipelines.m:make_orders")]
+
+
+@pytest.mark.damage("jobspec_inputs_differ")
+def test_what_a_jobspec_reads_is_looked_up_as_it_declares_it(repository: Repository) -> None:
+    spec = PublishedSpec.objects.get(branch="feature")
+    PublishedInput.objects.create(spec=spec, branch="feature", path="/shopcode/raw")
+    assert find("publications") == [("jobspec_inputs_differ", "shopcode:feature pipelines.m:make_orders")]
+    assert repair("publications")["clean"]
+    assert not spec.inputs.exists()
 
 
 @pytest.fixture
@@ -345,12 +387,14 @@ def merge(repository: Repository) -> Merge:
         rebuild="modified",
         state=states.DONE,
         source_sha=source,
+        target="master",
         target_sha=target,
         merge_commit=sha,
         merged_by_id=maker.user_id,
     )
 
 
+@pytest.mark.damage("merge_differs")
 def test_a_landed_merge_is_compared_with_an_independent_one(merge: Merge) -> None:
     assert find("merges") == []
     Merge.objects.update(merge_commit=merge.target_sha)
@@ -363,14 +407,16 @@ def test_a_merge_that_the_target_lost_is_named(merge: Merge) -> None:
     assert find("merges") == [("merge_differs", "shopcode#1")]
 
 
+@pytest.mark.damage("merge_stuck")
 def test_a_merge_that_stopped_half_way_goes_on(merge: Merge) -> None:
     Merge.objects.update(state=states.LANDED, created_at=clock.now() - timedelta(minutes=5))
     assert find("merges") == [("merge_stuck", "shopcode#1")]
-    assert look("merges", "--repair")["clean"]
+    assert repair("merges")["clean"]
     merge.refresh_from_db()
     assert merge.state == states.DONE
 
 
+@pytest.mark.damage("diff_missing")
 def test_a_stored_diff_that_is_gone_is_compared_again(dataset: Dataset) -> None:
     comparison = Comparison.objects.create(identity="f" * 64, dataset=dataset, state=states.READY)
     artifact_folder(comparison).mkdir(parents=True)
@@ -378,22 +424,207 @@ def test_a_stored_diff_that_is_gone_is_compared_again(dataset: Dataset) -> None:
     assert find("diffs") == []
     (artifact_folder(comparison) / "summary.json").unlink()
     assert find("diffs") == [("diff_missing", f"/shop/orders comparison {comparison.pk}")]
-    assert look("diffs", "--repair")["clean"]
+    assert repair("diffs")["clean"]
     comparison.refresh_from_db()
     assert comparison.state == states.QUEUED
 
 
+@pytest.mark.damage("constraint_missing")
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="the statement is SQLite's")
 def test_a_dropped_constraint_is_named(db: None) -> None:
-    if connection.vendor != "sqlite":
-        pytest.skip("the statement is SQLite's")
     with connection.cursor() as cursor:
         cursor.execute("DROP INDEX transaction_one_open_per_branch")
     assert find("database") == [("constraint_missing", "datasets_transaction.transaction_one_open_per_branch")]
 
 
+@pytest.mark.damage("check_failed")
 def test_a_check_that_cannot_be_done_is_no_clean_one(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_location: str) -> Any:
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr("webapp.catalog.storage.local_files.walk", fail)
     assert find("tables") == [("check_failed", "tables")]
+
+
+@pytest.mark.damage("files_missing")
+def test_of_many_missing_files_the_rest_is_counted(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webapp.catalog.services.checking.MOST_FINDINGS", 0)
+    file_of(dataset, ".parquet").unlink()
+    assert find("tables") == [("files_missing", "shop.orders")]
+
+
+@pytest.mark.damage("location_differs")
+def test_a_table_whose_metadata_names_another_folder_is_named(dataset: Dataset) -> None:
+    row = Table.objects.get(name="orders")
+    path = local_path(row.metadata_location)
+    metadata = json.loads(path.read_bytes())
+    path.write_text(json.dumps(metadata | {"location": f"{metadata['location']}2"}))
+    assert ("location_differs", "shop.orders") in find("tables")
+
+
+@pytest.mark.damage("view_damaged")
+@pytest.mark.parametrize("damage", [b"", b"{", b'{"format-version": 1}', None])
+def test_a_damaged_view_is_named(dataset: Dataset, user: User, damage: bytes | None) -> None:
+    version = {
+        "version-id": 1,
+        "timestamp-ms": 1,
+        "schema-id": 0,
+        "summary": {},
+        "default-namespace": ["shop"],
+        "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
+    }
+    body = {"name": "few", "schema": {"type": "struct", "fields": []}, "view-version": version, "properties": {}}
+    assert make.a_client(user).call("POST", "namespaces/shop/views", body).status == 200
+    assert find("tables") == []
+    location = View.objects.get().metadata_location
+    if damage is None:
+        local_path(location).unlink()
+    else:
+        local_path(location).write_bytes(damage)
+    assert find("tables") == [("view_damaged", f"shop.few {location}")]
+
+
+@pytest.mark.damage("deletion_unfinished")
+def test_a_deletion_that_stopped_half_way_is_finished(repository: Repository) -> None:
+    head = repository.git.get_head("feature")
+    BranchDeletion.objects.create(
+        repository=repository, branch="feature", head=head, created_at=clock.now() - timedelta(days=1)
+    )
+    assert find("repositories") == [("deletion_unfinished", "shopcode:feature")]
+    assert repair("repositories")["clean"]
+    assert repository.git.find_head("feature") is None
+    assert not BranchRecord.objects.filter(repository=repository, name="feature").exists()
+
+
+@pytest.fixture
+def build(home: Path) -> Build:
+    """A build of one job, which waits for a worker."""
+    world = a_world()
+    world.publish(a_jobspec("one", inputs=["/shop/raw"], outputs=["/shop/one"]))
+    return world.start("/shop/one")
+
+
+@pytest.mark.damage("job_lost")
+def test_a_job_whose_worker_is_gone_is_taken_over(build: Build) -> None:
+    assert find("builds") == []
+    late = clock.now() - timedelta(minutes=5)
+    Job.objects.update(state=JobState.RUNNING, lease_until=late, worker="worker@gone", attempt=1)
+    assert find("builds") == [("job_lost", f"build {build.pk} job {build.jobs.get().number}")]
+    assert repair("builds")["clean"]
+    assert build.jobs.get().state == JobState.RUN_PENDING
+
+
+@pytest.mark.damage("build_stuck")
+def test_a_build_whose_jobs_are_over_comes_to_its_end(build: Build) -> None:
+    Job.objects.update(state=JobState.COMPLETED, finished_at=clock.now())
+    assert find("builds") == [("build_stuck", f"build {build.pk}")]
+    assert repair("builds")["clean"]
+    build.refresh_from_db()
+    assert build.state == BuildState.COMPLETED
+
+
+def test_a_warehouse_older_than_the_database_is_named(dataset: Dataset, user: User, tmp_path: Path) -> None:
+    """Backups of unequal moments, the first: commits that the restored warehouse does not have."""
+    make.a_dataset("/shop/still", by=user)
+    warehouse = local_path(settings.TRIBUTARY_WAREHOUSE)
+    shutil.copytree(warehouse, tmp_path / "backup")
+    make.a_pyiceberg(user, "dev").load_table(dataset.table).append(pa.table({"id": pa.array([9], pa.int64())}))
+    shutil.rmtree(warehouse)
+    (tmp_path / "backup").rename(warehouse)
+    metadata_files.forget_all()
+    [(code, about)] = find()
+    assert (code, about.partition(" ")[0]) == ("metadata_damaged", "shop.orders")
+
+
+def test_a_database_older_than_warehouse_git_and_audit_log_is_named(
+    dataset: Dataset, repository: Repository, user: User
+) -> None:
+    """The second: nothing that was acknowledged since the backup of the database is lost in silence."""
+    seal_audit()
+    backup = transaction.savepoint()
+    make.a_pyiceberg(user, "dev").load_table(dataset.table).append(pa.table({"id": pa.array([9], pa.int64())}))
+    make_git.a_commit(repository, {"a.txt": "a"}, branch="feature")
+    seal_audit()
+    transaction.savepoint_rollback(backup)
+    metadata_files.forget_all()
+    codes = {code for code, _ in find()}
+    assert "audit_cut" in codes
+    assert codes & {"branch_unannounced", "copy_refused"}
+    [tables] = look("tables")["checks"]
+    assert tables["counted"]["files that nobody names"] > 0
+
+
+@pytest.mark.damage("row_missing")
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="other databases never let it happen")
+def test_a_reference_to_a_row_that_is_gone_is_named(dataset: Dataset) -> None:
+    DatasetBranch.objects.filter(name="dev").update(dataset_id=99)
+    assert find("database") == [("row_missing", "database")]
+    DatasetBranch.objects.filter(name="dev").update(dataset=dataset)
+
+
+@pytest.mark.damage("migration_pending")
+def test_a_database_older_than_the_program_is_all_that_is_said(dataset: Dataset) -> None:
+    newest = MigrationRecorder(connection).migration_qs.filter(app="datasets").order_by("name").last()
+    assert newest is not None
+    MigrationRecorder(connection).record_unapplied("datasets", newest.name)
+    file_of(dataset, ".parquet").unlink()
+    assert find() == [("migration_pending", f"datasets.{newest.name}")]
+
+
+@pytest.mark.damage("database_damaged")
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="what is damaged is a file of SQLite")
+@pytest.mark.parametrize("offset", [0, 8 * 4096], ids=["no database", "damaged pages"])
+def test_a_damaged_database_is_named_without_a_traceback(tmp_path: Path, offset: int) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
+    environment["TRIBUTARY_HOME"] = str(tmp_path)
+    migrate(tmp_path, environment)
+    with (tmp_path / "db.sqlite3").open("r+b") as file:
+        file.seek(offset)
+        file.write(b"\xa5" * ((tmp_path / "db.sqlite3").stat().st_size - offset))
+    command = [sys.executable, "manage.py", "fsck", "--json", "--settle", "0"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
+    findings = [finding for check in json.loads(done.stdout)["checks"] for finding in check["findings"]]
+    named.update(finding["code"] for finding in findings)
+    assert {finding["way_out"] for finding in findings if finding["code"] == "database_damaged"} == {
+        "Stop the installation and restore the database from a backup."
+    }
+
+
+def test_every_finding_has_a_test_that_does_the_damage() -> None:
+    codes = {code for path in (ROOT / "webapp").rglob("*.py") for code in _codes_of(path)}
+    assert len(codes) > 30
+    tests = (path for path in (ROOT / "tests").rglob("test_*.py"))
+    assert {code for path in tests for code in _damages_of(path)} == codes
+
+
+def _codes_of(path: Path) -> Iterator[str]:
+    """The codes of the findings that a module makes, by itself or through a helper of the name `_finding`."""
+    text = path.read_text()
+    if "Finding(" not in text:
+        return
+    for call in _calls_of(text):
+        keywords = {keyword.arg: keyword.value for keyword in call.value.keywords}
+        code = (
+            keywords.get("code") if call.name == "Finding" else call.value.args[0] if call.name == "_finding" else None
+        )
+        if isinstance(code, ast.Constant):
+            yield code.value
+
+
+def _damages_of(path: Path) -> Iterator[str]:
+    text = path.read_text()
+    for call in _calls_of(text) if ".damage(" in text else ():
+        if call.name == "damage":
+            yield from (argument.value for argument in call.value.args if isinstance(argument, ast.Constant))
+
+
+def _calls_of(text: str) -> Iterator[_Call]:
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+            yield _Call(node.func.id if isinstance(node.func, ast.Name) else node.func.attr, node)
+
+
+class _Call(NamedTuple):
+    name: str
+    value: ast.Call

@@ -1,4 +1,4 @@
-"""A full disk under everything: who is refused, what waits, what goes on, and that all of it is back by itself."""
+"""A full disk under everything: who is refused, what waits, what goes on, and that all of it is back by itself. Full memory, too."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from jobs.entrypoints.cgroups import find_groups
 from tests.factories.builds import HEAD, make_transform, wait_until
 from tests.factories.disks import filled, small_disk
 from tests.factories.supervised import SupervisedStack, supervised_stack
@@ -21,6 +22,7 @@ PARTS = ("web", "fork-server", "worker-quick", "worker-builds", "sweep")
 MIB = 1024**2
 LIMITS = {
     "TRIBUTARY_JOB_DISK_BYTES": str(40 * MIB),
+    "TRIBUTARY_JOB_MEMORY_BYTES": str(768 * MIB),
     "TRIBUTARY_REPOSITORY_DATA_BYTES": str(60 * MIB),
     "TRIBUTARY_REPOSITORY_GIT_BYTES": str(3 * MIB),
 }
@@ -28,6 +30,14 @@ GREEDY = """import os
 folder = {folder!r}
 for n in range(400):
     os.posix_fallocate(os.open(f"{{folder}}/{{n}}", os.O_CREAT | os.O_RDWR), 0, 4 * 1024**2)
+"""
+HOARD = """import os, time
+for _ in range(20):
+    if os.fork() == 0:
+        hoard = bytearray(b"x") * {each}
+        time.sleep(60)
+        os._exit(0)
+time.sleep(60)
 """
 
 
@@ -157,6 +167,27 @@ def test_job_that_fills_the_disk_is_ended_by_name_and_leaves_nothing(stack: Supe
     assert "TRIBUTARY_JOB_DISK_BYTES" in job["reason"]
     wait_until(lambda: free_bytes(stack.home) > before - 20 * MIB, seconds=10)
     assert stack.open_transactions() == []
+
+
+def test_job_that_shares_too_much_memory_among_processes_is_ended_as_a_whole_and_by_name(
+    stack: SupervisedStack,
+) -> None:
+    body = HOARD.format(each=128 * MIB) + "out.write_table(i0.arrow())"
+    stack.commit(
+        {"pipelines/hoard.py": HEAD + make_transform("hoard", inputs=["/shop/raw"], output="/shop/hoard", body=body)}
+    )
+
+    failed = stack.build("/shop/hoard", seconds=120)
+
+    assert failed["state"] == "FAILED", failed
+    job = failed["jobs"][0]
+    assert job["error"]["code"] == "memory_limit", job
+    assert "held more than the 805,306,368 bytes of memory" in job["reason"]
+    assert stack.open_transactions() == []
+    # whoever sees to it has said so
+    groups = find_groups()
+    sandbox = stack.readiness()["details"]["sandbox"]
+    assert sandbox.endswith(f"memory of jobs: {groups.name if groups else 'watched'}")
 
 
 def test_repository_takes_no_more_git_objects_than_it_may(stack: SupervisedStack, tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import os
+import select
 import socket
 import threading
 import time
@@ -16,6 +18,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from tests.factories.crowds import count_threads, measure_processor, silent_connections, slow_clients
 from tests.integration.repositories.live import LiveServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
@@ -24,6 +27,27 @@ from tests.factories import repositories as make
 ines = make.a_person("ines")
 make.a_repository("nyc", by=ines)
 result = make.a_token(ines)
+"""
+MASTER = """
+from webapp.repositories import queries
+repository = queries.repository_by_name("nyc")
+result = queries.get_head(repository, "master")
+"""
+DATASET = """
+from webapp.accounts.queries import principal_for_user
+from webapp.accounts.models import User
+from webapp.datasets import services
+ines = principal_for_user(User.objects.get(username="ines"))
+result = services.create_dataset(path="/nyc/uploaded", by=ines).pk
+"""
+LANDED = """
+from webapp.builds.models import Build
+from webapp.repositories.models import BranchRecord, Repository
+result = {
+    "branches": sorted(BranchRecord.objects.values_list("name", flat=True).filter(repository__name="nyc")),
+    "repositories": sorted(Repository.objects.values_list("name", flat=True).filter(name__in=["cut", "whole"])),
+    "builds": Build.objects.filter(kind="upload").count(),
+}
 """
 SLOW = 40
 """Clients of each kind: two hundred in all."""
@@ -110,9 +134,35 @@ def test_slow_senders_hold_no_thread_and_are_cut_off(server: LiveServer, token: 
                 answer = requests.get(f"http://127.0.0.1:{server.port}{path}", headers=known, timeout=8)
                 assert answer.status_code == 200, path
         statuses = {kind: {read_answer(c)[0] for c in slow[kind]} for kind in ("login", "api", "catalog", "git")}
-    # Git's own limit of processes answers the last of them before their time is over.
-    assert statuses == {"login": {408}, "api": {408}, "catalog": {408}, "git": {408, 503}}
+    # One person's share of Git's processes answers the last of them before their time is over.
+    assert statuses == {"login": {408}, "api": {408}, "catalog": {408}, "git": {408, 429}}
     assert requests.get(f"http://127.0.0.1:{server.port}/login", timeout=8).status_code == 200
+
+
+def test_two_hundred_slow_clients_take_no_thread_and_no_more_of_the_processor(server: LiveServer) -> None:
+    def ask() -> None:
+        for _ in range(100):
+            assert requests.get(f"http://127.0.0.1:{server.port}/login", timeout=30).status_code == 200
+
+    ask()
+    threads, quiet_s = count_threads(server.pid), measure_processor(server.pid, ask)
+    with slow_clients(server.port, 200):
+        beside_s = measure_processor(server.pid, ask)
+        assert count_threads(server.pid) <= threads + 4
+    assert beside_s < 3 * quiet_s + 0.3
+
+
+def test_thousands_of_silent_connections_keep_nobody_out(server: LiveServer) -> None:
+    form = ("Content-Type: application/x-www-form-urlencoded\r\n", "Content-Length: 20\r\n")
+    with (
+        connect(server, head("POST", "/login", *form), more=b"username=i") as under_way,
+        silent_connections(server.port, 5000),
+    ):
+        time.sleep(2)
+        under_way.sendall(b"nesxxxxxxx")
+        assert under_way.recv(12).startswith(b"HTTP/1.1 "), "a request is under way, however little moves"
+        for path in ("/healthz", "/login"):
+            assert requests.get(f"http://127.0.0.1:{server.port}{path}", timeout=30).status_code == 200
 
 
 @pytest.mark.parametrize("path", WRITES)
@@ -153,6 +203,102 @@ def test_a_body_without_a_length_arrives_whole(server: LiveServer, token: str) -
     answer = requests.post(url, data=pieces(), headers=known, timeout=30)
     assert answer.status_code == 201, answer.text
     assert answer.json()["name"] == "chunked"
+
+
+OTHER = """
+from tests.factories import repositories as make
+result = make.a_token(make.a_person("olek"))
+"""
+
+
+def test_one_person_leaves_places_for_long_requests_to_others(server: LiveServer, token: str) -> None:
+    other = str(server.run(OTHER))
+    announced = ("Content-Length: 3000000\r\n", "Content-Type: application/json\r\n")
+    rest = b"{" + b" " * 2_999_998 + b"}"
+    with ExitStack() as stack:
+        taken = [connect(server, head("POST", "/api/v1/repositories", bearer(token), *announced)) for _ in range(12)]
+        for connection in taken:
+            stack.callback(connection.close)
+        refused = [read_answer(connection) for connection in select.select(taken, [], [], 5)[0]]
+        more = head("POST", "/api/v1/repositories", bearer(token), *announced)
+        status, headers, body = read_answer(connect(server, more))
+        assert (status, json.loads(body)["code"]) == (429, "too_many_at_once")
+        assert "of ines" in json.loads(body)["detail"] and int(headers["retry-after"]) > 0
+        assert {answer[0] for answer in refused} <= {429}
+        with connect(server, head("POST", "/api/v1/repositories", bearer(other), *announced), more=rest) as theirs:
+            assert int(theirs.recv(12).split()[1]) == 422, "read to its end"
+    time.sleep(1)
+    with connect(server, more, more=rest) as mine:
+        assert int(mine.recv(12).split()[1]) == 422, "the places are free again"
+
+
+WAITING_BUILD = """
+from webapp.accounts.models import User
+from webapp.builds.models import Build
+from webapp.repositories import queries
+repository = queries.repository_by_name("nyc")
+ines = User.objects.get(username="ines")
+build = Build.objects.create(repository=repository, branch="master", chain=["master"], targets=["/nyc/x"], by=ines)
+result = build.pk
+"""
+
+
+def test_one_person_leaves_event_streams_to_others_and_gets_them_back(server: LiveServer, token: str) -> None:
+    follow = head("GET", f"/events/builds/{server.run(WAITING_BUILD)}", bearer(token))
+    with ExitStack() as stack:
+        followed = [stack.enter_context(connect(server, follow)) for _ in range(50)]
+        assert {int(connection.recv(12).split()[1]) for connection in followed} == {200}
+        status, headers, body = read_answer(connect(server, follow))
+        assert (status, json.loads(body)["code"]) == (429, "too_many_at_once")
+        assert int(headers["retry-after"]) > 0
+    deadline = time.monotonic() + 60
+    status = 429
+    while status == 429 and time.monotonic() < deadline:
+        time.sleep(0.5)
+        with connect(server, follow) as again:
+            status = int(again.recv(12).split()[1])
+    assert status == 200, "streams that have ended count no more"
+
+
+def push_of(branch: str, head: str) -> bytes:
+    """The whole body of a push that makes a branch of commits that are there."""
+    command = f"{'0' * 40} {head} refs/heads/{branch}\0 report-status".encode()
+    pack = b"PACK" + (2).to_bytes(4, "big") + (0).to_bytes(4, "big")
+    return f"{len(command) + 4:04x}".encode() + command + b"0000" + pack + hashlib.sha1(pack).digest()
+
+
+def in_chunks(body: bytes, *, is_whole: bool) -> bytes:
+    """A chunked body, with or without the piece that says that it is whole."""
+    return f"{len(body):x}\r\n".encode() + body + b"\r\n" + (b"0\r\n\r\n" if is_whole else b"")
+
+
+def send_in_chunks(server: LiveServer, *, to: str, body: bytes, is_whole: bool, lines: tuple[str, ...]) -> int:
+    """The status of the answer to a chunked body; none, or 0, where the connection is cut off instead of its end."""
+    chunked = in_chunks(body, is_whole=is_whole)
+    with connect(server, head("POST", to, "Transfer-Encoding: chunked\r\n", *lines), more=chunked) as connection:
+        if not is_whole:
+            connection.shutdown(socket.SHUT_WR)
+        with connection.makefile("rb") as file:
+            return int((file.readline() or b"- 0").split()[1])
+
+
+def test_a_body_that_is_cut_off_is_not_taken_for_a_whole_one(server: LiveServer, token: str) -> None:
+    commit = str(server.run(MASTER))
+    dataset = int(server.run(DATASET))
+    form = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\na\n1\n\r\n--x--\r\n'
+    pushing = (basic(token), "Content-Type: application/x-git-receive-pack-request\r\n")
+    uploading = (bearer(token), "Content-Type: multipart/form-data; boundary=x\r\n")
+    creating = (bearer(token), "Content-Type: application/json\r\n")
+    upload = send_in_chunks(server, to=f"/api/v1/datasets/{dataset}/upload", body=form, is_whole=False, lines=uploading)
+    assert upload in (0, 400)
+    for kind, expected in (("cut", {0, 400}), ("whole", {200, 201})):
+        for to, body, lines in (
+            ("/api/v1/repositories", json.dumps({"name": kind}).encode(), creating),
+            (GIT, push_of(kind, commit), pushing),
+        ):
+            status = send_in_chunks(server, to=to, body=body, is_whole=kind == "whole", lines=lines)
+            assert status in expected, (kind, to)
+    assert server.run(LANDED) == {"branches": ["master", "whole"], "repositories": ["whole"], "builds": 0}
 
 
 def test_a_long_body_of_somebody_known_has_the_limit_of_its_address(server: LiveServer, token: str) -> None:

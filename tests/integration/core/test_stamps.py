@@ -38,10 +38,10 @@ def test_what_was_rung_for_tomorrow_and_leased_until_then_is_looked_after_today(
     tomorrow = clock.now() + AHEAD
     Job.objects.filter(build=running).update(state="RUNNING", worker="gone", lease_until=tomorrow)
     Build.objects.filter(pk=waiting.pk).update(rung_at=tomorrow)
-    Publication.objects.update(status=PENDING, created_at=tomorrow)
+    Publication.objects.update(status=PENDING, rung_at=tomorrow)
 
     counts = set_back_stamps()
 
-    assert counts == {"Job.lease_until": 1, "Build.rung_at": 1, "Publication.created_at": Publication.objects.count()}
+    assert counts == {"Job.lease_until": 1, "Build.rung_at": 1, "Publication.rung_at": Publication.objects.count()}
     job = Job.objects.get(build=running)
     assert job.lease_until <= clock.now() + sweeping.LEASE, "a worker that lives renews it, a dead one is noticed"

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from tests.factories.disks import filled, small_disk
-from webapp.core.supervisor import Part, Supervisor
+from tests.factories.supervised import find_process
+from webapp.core.supervisor import RENEWED, Part, Supervisor
 
 pytestmark = pytest.mark.integration
 
@@ -27,14 +28,6 @@ def wait_until(condition: Callable[[], object], seconds: float = 15) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.05)
-
-
-def is_alive(pid: int) -> bool:
-    """Whether the process exists and is no zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @pytest.fixture
@@ -135,7 +128,7 @@ def test_what_a_part_leaves_of_its_group_dies_with_it(make_part, drive, tmp_path
 
     driver.step_until(lambda: part.restarts == 1)
 
-    wait_until(lambda: not is_alive(int((tmp_path / "left").read_text())))
+    wait_until(lambda: not find_process(int((tmp_path / "left").read_text())))
 
 
 def test_supervisor_lives_on_when_it_can_write_nothing(make_part, tmp_path: Path) -> None:
@@ -221,7 +214,7 @@ def test_one_signal_stops_everything_cleanly(tmp_path: Path, number: int) -> Non
     process.send_signal(number)
 
     assert process.wait(15) == 0
-    assert [pid for pid in pids if is_alive(pid)] == []
+    assert [pid for pid in pids if find_process(pid)] == []
     assert not (tmp_path / "parts.json").exists()
 
 
@@ -236,7 +229,7 @@ def test_second_signal_kills_what_will_not_stop(tmp_path: Path) -> None:
 
     assert process.wait(15) == 0
     assert time.monotonic() - started < 5
-    assert [pid for pid in pids if is_alive(pid)] == []
+    assert [pid for pid in pids if find_process(pid)] == []
 
 
 def test_killed_supervisor_leaves_no_child(tmp_path: Path) -> None:
@@ -246,8 +239,8 @@ def test_killed_supervisor_leaves_no_child(tmp_path: Path) -> None:
     process.kill()
     process.wait()
 
-    wait_until(lambda: not is_alive(child))
-    if is_alive(grandchild):  # a grandchild of a shell is not ours to promise; real parts are no shells
+    wait_until(lambda: not find_process(child))
+    if find_process(grandchild):  # a grandchild of a shell is not ours to promise; real parts are no shells
         os.kill(grandchild, signal.SIGKILL)
 
 
@@ -262,3 +255,13 @@ def test_part_that_waits_for_work_done_once_starts_behind_its_end(make_part, dri
 
     gate.touch()
     driver.step_until(lambda: behind.done)
+
+
+def test_a_server_that_made_room_starts_at_once_however_often(make_part: Callable[..., Part], tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    part = make_part("spark", f"echo >> {starts}; exit {RENEWED}")
+    said: list[str] = []
+    Driver([part], status=tmp_path / "status", say=said.append).step_until(
+        lambda: starts.exists() and len(starts.read_text()) > 4
+    )
+    assert (part.restarts, part.pause, said) == (0, 0.0, [])

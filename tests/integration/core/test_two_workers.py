@@ -93,8 +93,7 @@ class Door:
         return answer.status, json.loads(text) if is_json and text else text, answer.headers
 
 
-@pytest.fixture
-def doors(server: LiveServer) -> list[Door]:
+def find_doors(server: LiveServer) -> list[Door]:
     """A connection to each of the processes."""
     doors: dict[int, Door] = {}
     for _ in range(200):
@@ -104,6 +103,12 @@ def doors(server: LiveServer) -> list[Door]:
             return list(doors.values())
     msg = f"all connections went to {list(doors)}"
     raise AssertionError(msg)
+
+
+@pytest.fixture
+def doors(server: LiveServer) -> list[Door]:
+    """A connection to each of the processes."""
+    return find_doors(server)
 
 
 def at_once(calls: list[Callable[[], Any]]) -> list[Any]:

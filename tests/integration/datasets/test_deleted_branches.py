@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
 
 from tests.factories import datasets as make
 from webapp.catalog.models import Table
+from webapp.catalog.rules import lens
 from webapp.catalog.rules.branch_properties import tracked_branches
+from webapp.catalog.rules.metadata import schema_of
 from webapp.catalog.storage import metadata_files
 from webapp.catalog.storage.local_files import local_path
 from webapp.core import clock
@@ -119,6 +122,13 @@ def test_after_its_time_it_is_gone(written: Dataset, user: User, settings: Any) 
         queries.get_deleted_branch(written, deletion.pk)
 
 
+def test_a_clock_that_jumps_a_year_ahead_ends_nothing(written: Dataset, user: User) -> None:
+    deletion = delete(written, user)
+    with mock.patch.object(clock, "now", return_value=clock.now() + timedelta(days=365)):
+        assert services.sweep_deleted_branches()["deleted branches ended"] == 0
+    assert deletion.kept_as in metadata_of(written)["refs"]
+
+
 def test_without_a_time_nothing_is_kept(written: Dataset, user: User, settings: Any) -> None:
     settings.TRIBUTARY_DELETED_BRANCH_HOURS = 0
     services.delete_branch(dataset=written, name="dev", by=make.who(user))
@@ -153,13 +163,86 @@ def test_nobody_writes_or_reads_what_is_kept(written: Dataset, user: User) -> No
     assert answer.status == 403, answer.body
 
 
-def test_a_branch_that_a_client_removed_is_restored_while_its_snapshot_is_there(written: Dataset, user: User) -> None:
-    rows = rows_on(written, user, "dev")
-    answer = make.a_client(user).commit(written.table, {"action": "remove-snapshot-ref", "ref-name": "dev"})
+def remove_ref(dataset: Dataset, user: User, *more: dict[str, Any]) -> DeletedBranch:
+    """Delete dev as plain clients of Iceberg do."""
+    answer = make.a_client(user).commit(dataset.table, {"action": "remove-snapshot-ref", "ref-name": "dev"}, *more)
     assert answer.status == 200, answer.body
-    [deletion] = queries.list_deleted_branches(written)
-    services.restore_branch(deletion=deletion, by=make.who(user))
+    [deletion] = queries.list_deleted_branches(dataset)
+    return deletion
+
+
+def expire(dataset: Dataset, user: User) -> None:
+    """Remove every snapshot and schema that nothing uses, then let master take the number of the removed schema."""
+    metadata = metadata_of(dataset)
+    client = make.a_client(user)
+    refs = {ref["snapshot-id"] for ref in metadata["refs"].values()}
+    unused = [snapshot["snapshot-id"] for snapshot in metadata["snapshots"] if snapshot["snapshot-id"] not in refs]
+    schemas = {schema["schema-id"] for schema in metadata["schemas"]} - {metadata["current-schema-id"]}
+    answer = client.commit(
+        dataset.table,
+        {"action": "remove-snapshots", "snapshot-ids": unused},
+        {"action": "remove-schemas", "schema-ids": sorted(schemas)},
+    )
+    assert answer.status == 200, answer.body
+    table = make.a_pyiceberg(user).load_table(dataset.table)
+    with table.update_schema() as update:
+        update.union_by_name(pa.schema([("other", pa.float64())]))
+
+
+@pytest.mark.parametrize("by_client", [False, True], ids=["page", "client"])
+def test_what_maintenance_removed_comes_back_with_the_branch(written: Dataset, user: User, by_client: bool) -> None:
+    was, rows = lens.get(metadata_of(written), "dev"), rows_on(written, user, "dev")
+    deletion = remove_ref(written, user) if by_client else delete(written, user)
+    expire(written, user)
+    reused = schema_of(metadata_of(written), was["current-schema-id"])
+    assert [column["name"] for column in reused["fields"]] == ["id", "other"]
+    branch = services.restore_branch(deletion=deletion, by=make.who(user))
+    view = lens.get(metadata_of(written), "dev")
+    assert schema_of(view, view["current-schema-id"])["fields"] == schema_of(was, was["current-schema-id"])["fields"]
     assert rows_on(written, user, "dev") == rows
+    assert branch.transaction is not None
+    assert branch.transaction.schema_id == view["current-schema-id"] != was["current-schema-id"]
+    [head] = [ref for name, ref in metadata_of(written)["refs"].items() if name != "main"]
+    assert head["snapshot-id"] == was["current-snapshot-id"]
+
+
+def test_a_branch_with_a_schema_and_no_rows_survives_maintenance(written: Dataset, user: User) -> None:
+    services.create_branch(dataset=written, name="root", parent=None, by=make.who(user))
+    table = make.a_pyiceberg(user, "root").load_table(written.table)
+    with table.update_schema() as update:
+        update.union_by_name(pa.schema([("alone", pa.string())]))
+    deletion = delete(written, user, "root")
+    services.delete_branch(dataset=written, name="dev", by=make.who(user))
+    expire(written, user)
+    services.restore_branch(deletion=deletion, by=make.who(user))
+    assert [column.name for column in make.a_pyiceberg(user, "root").load_table(written.table).schema().columns] == [
+        "alone"
+    ]
+
+
+def test_a_branch_that_a_client_removed_is_let_go_in_time(written: Dataset, user: User) -> None:
+    deletion = remove_ref(written, user)
+    assert deletion.kept_as in metadata_of(written)["refs"]
+    DeletedBranch.objects.update(deleted_at=clock.now() - timedelta(days=365))
+    assert services.sweep_deleted_branches()["deleted branches ended"] == 1
+    assert list(metadata_of(written)["refs"]) == ["main"]
+
+
+def test_a_client_that_removes_the_branch_with_its_snapshot_means_it(written: Dataset, user: User) -> None:
+    head = metadata_of(written)["refs"]["dev"]["snapshot-id"]
+    deletion = remove_ref(written, user, {"action": "remove-snapshots", "snapshot-ids": [head]})
+    assert list(metadata_of(written)["refs"]) == ["main"]
+    with pytest.raises(Conflict, match="has expired"):
+        services.restore_branch(deletion=deletion, by=make.who(user))
+
+
+def test_a_client_that_removes_what_is_kept_hears_why_not(written: Dataset, user: User) -> None:
+    head = metadata_of(written)["refs"]["dev"]["snapshot-id"]
+    deletion = remove_ref(written, user)
+    answer = make.a_client(user).commit(written.table, {"action": "remove-snapshots", "snapshot-ids": [head]})
+    assert answer.status == 400
+    assert f"{deletion.kept_as} belongs to" in answer.error[1]
+    assert "a deleted branch that can still be restored" in answer.error[1]
 
 
 def test_restore_by_rest(written: Dataset, user: User, api_client: Callable[..., APIClient]) -> None:

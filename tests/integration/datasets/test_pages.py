@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.factories import datasets as make
+from tests.factories import repositories
+from tests.factories.pages import read_page
 from webapp.accounts import services as accounts
+from webapp.accounts.models import User
 from webapp.datasets import queries, services
 from webapp.datasets.models import DatasetBranch
 
 if TYPE_CHECKING:
     from django.test import Client
 
-    from webapp.accounts.models import User
     from webapp.datasets.models import Dataset
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db, pytest.mark.usefixtures("home")]
@@ -81,8 +84,14 @@ def test_many_branches_come_in_pages_and_are_found_by_name(
         first = signed.get("/d/shop/orders?tab=branches&branch=feature/119")
     assert [row.branch.name for row in first.context["tree"].rows] == ["master", *names[:49]]
     assert "1–50 of 121 branches" in text(first)
-    assert [choice["name"] for choice in first.context["branches"]] == ["master", *names[:99], "feature/119"]
-    assert '<a href="?branch=feature%2F119&amp;tab=branches">Search all branches</a>' in text(first)
+    picker = first.context["picker"]
+    assert [choice["name"] for choice in picker.branches] == ["master", *names[:49], "feature/119"]
+    assert "70 more: type a part of the name" in text(first)
+    listed = text(signed.get(f"/d/shop/orders{picker.find_url}&find=E/11"))
+    assert re.findall(r'<a href="([^"]*)"', listed) == [
+        f"?branch=feature%2F{n}&amp;tab=branches" for n in range(110, 120)
+    ]
+    assert "No branch of that name" in text(signed.get(f"/d/shop/orders{picker.find_url}&find=nothing"))
 
     last = signed.get("/d/shop/orders?tab=branches&branch_page=9").context["tree"]
     assert ([row.branch.name for row in last.rows], last.has_more) == (names[99:], False)
@@ -153,9 +162,10 @@ def test_transaction_is_shown_as_it_was(signed: Client, dataset: Dataset, user: 
     assert first is not None
     add_columns(make.a_client(user), dataset, "id", "amount")
 
-    page = text(signed.get(f"/d/shop/orders?tab=schema&transaction={first.pk}"))
+    page = read_page(signed.get(f"/d/shop/orders?tab=schema&transaction={first.pk}"))
 
     assert "schema 1" in page
+    assert ">id</th>" in page
     assert ">amount</th>" not in page
 
 
@@ -282,6 +292,19 @@ def test_unreadable_rows_are_an_error_with_a_retry(signed: Client, dataset: Data
     assert "Try again" in page
 
 
+def test_a_branch_without_columns_leads_to_the_one_that_was_written(
+    signed: Client, dataset: Dataset, user: User
+) -> None:
+    blank = text(signed.get("/d/shop/orders"))
+    add_columns(make.a_client(user, "feature/a"), dataset, "id")
+
+    page = text(signed.get("/d/shop/orders"))
+
+    assert "See the rows" not in blank
+    assert "See the rows on feature/a" in page
+    assert 'href="?branch=feature%2Fa"' in page
+
+
 def test_unknown_tab_is_not_found(signed: Client, dataset: Dataset) -> None:
     assert signed.get("/d/shop/orders?tab=magic").status_code == 404
 
@@ -295,3 +318,42 @@ def test_long_history_has_pages(signed: Client, dataset: Dataset, user: User) ->
 
     assert (first.shown, first.total, first.has_more) == (50, 52, True)
     assert (second.shown, second.has_more) == (2, False)
+
+
+@pytest.mark.parametrize("act", ["commit", "abort"])
+def test_a_transaction_is_started_and_closed_on_the_page(signed: Client, dataset: Dataset, act: str) -> None:
+    history = {"branch": "dev", "tab": "history"}
+    assert "Start a transaction" in text(signed.get("/d/shop/orders", history))
+    here = f"/datasets/{dataset.pk}/transactions"
+    assert "is open on dev" in text(signed.post(here, {"branch": "dev", "type": "APPEND"}, follow=True))
+    opened = dataset.transactions.get(branch_name="dev")
+    page = text(signed.get("/d/shop/orders", history))
+    assert "by ines. Readers see the one before it" in page
+    assert "Nothing has been written to it yet. ines and maintainers commit or abort it" in page
+    assert "Start a transaction" not in page
+    signed.post(f"{here}/{act}", {"transaction": opened.pk})
+    opened.refresh_from_db()
+    assert opened.state == {"commit": "COMMITTED", "abort": "ABORTED"}[act]
+    assert f"{opened.pk} is {opened.state}" in text(
+        signed.post(f"{here}/commit", {"transaction": opened.pk}, follow=True)
+    )
+
+
+def test_the_page_offers_to_close_what_one_may_close(
+    client: Client, dataset: Dataset, user: User, settings: Any
+) -> None:
+    repository = repositories.a_repository("shop", by=make.who(user))
+    client.force_login(User.objects.get(pk=repositories.a_member(repository, "writer", "wim").user_id))
+    opened = make.a_transaction(dataset, user, branch="dev")
+    here = "/d/shop/orders?branch=dev"
+    assert "/transactions/abort" not in text(client.get(here))
+    assert "only they and maintainers abort it, until nothing was written to it for a time" in text(
+        client.post(f"/datasets/{dataset.pk}/transactions/abort", {"transaction": opened.pk}, follow=True)
+    )
+    settings.TRIBUTARY_IDLE_TRANSACTION_HOURS = 1e-9
+    page = text(client.get(here))
+    assert "It is idle: everybody who may write here may abort it." in page
+    assert ("/transactions/abort" in page, "/transactions/commit" in page) == (True, False)
+    client.post(f"/datasets/{dataset.pk}/transactions/abort", {"transaction": opened.pk})
+    opened.refresh_from_db()
+    assert (opened.state, opened.reason) == ("ABORTED", "Aborted by wim.")

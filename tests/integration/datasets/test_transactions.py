@@ -12,6 +12,7 @@ from webapp.catalog import queries as catalog
 from webapp.core.errors import Conflict
 from webapp.datasets import queries, services
 from webapp.datasets.models import DatasetBranch, Transaction
+from webapp.datasets.queries.history import list_line, read_history
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db, pytest.mark.usefixtures("home")]
 
@@ -156,23 +157,34 @@ def test_a_commit_that_deletes_and_appends_is_an_update() -> None:
     assert [row.type for row in queries.list_history(queries.get_branch(dataset, "master"))] == ["UPDATE", "APPEND"]
 
 
-def test_property_change_is_no_transaction_and_a_schema_change_is_one() -> None:
+def test_what_changes_no_rows_is_a_transaction_that_says_what_it_changed() -> None:
     user = make.a_user()
     dataset = make.a_dataset(by=user)
     client = make.a_client(user)
-    client.commit(dataset.table, {"action": "set-properties", "updates": {"owner": "shop"}})
-    assert not dataset.transactions.exists()
-
     fields = [{"id": 1, "name": "id", "type": "long", "required": False}]
     schema = {"type": "struct", "fields": fields}
-    answer = client.commit(
-        dataset.table,
-        {"action": "add-schema", "schema": schema},
-        {"action": "set-current-schema", "schema-id": -1},
-    )
+    spec = {"fields": [{"source-id": 1, "name": "part", "transform": "identity"}]}
+    order = {"fields": [{"source-id": 1, "transform": "identity", "direction": "asc", "null-order": "nulls-first"}]}
+    for updates in (
+        [{"action": "set-properties", "updates": {"owner": "shop"}}],
+        [{"action": "set-properties", "updates": {"owner": "shop"}}],
+        [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}],
+        [{"action": "add-spec", "spec": spec}, {"action": "set-default-spec", "spec-id": -1}],
+        [{"action": "add-sort-order", "sort-order": order}, {"action": "set-default-sort-order", "sort-order-id": -1}],
+        [{"action": "upgrade-format-version", "format-version": 3}],
+    ):
+        assert client.commit(dataset.table, *updates).status == 200
 
-    assert answer.status == 200
-    assert [row.type for row in dataset.transactions.all()] == ["UPDATE"]
+    history = queries.list_history(queries.get_branch(dataset, "master"))
+
+    assert {row.type for row in history} == {"UPDATE"}
+    assert [row.summary["changes"] for row in reversed(history)] == [
+        ["properties"],
+        ["schema"],
+        ["partition spec"],
+        ["sort order"],
+        ["format version"],
+    ]
 
 
 def test_table_made_by_a_client_is_a_dataset() -> None:
@@ -333,3 +345,78 @@ def test_build_without_any_branch_of_its_chain_makes_a_root() -> None:
     make.a_transaction(dataset, user, branch="dev", chain=("dev",))
 
     assert queries.list_parents(dataset) == {"master": None, "dev": None}
+
+
+def test_transaction_is_recorded_as_what_it_was() -> None:
+    """An APPEND that overwrote is no APPEND, and what only appended replaced nothing, whatever they were opened as."""
+    user = make.a_user()
+    dataset = make.a_dataset(by=user)
+
+    def run(stated: str, operation: str, **summary: str) -> str:
+        opened = make.a_transaction(dataset, user, type=stated)
+        client = make.a_client(user, opened.staging_branch)
+        counts = {"total-records": "4", "total-data-files": "1", "total-files-size": "100", **summary}
+        assert client.append(dataset.table, summary={"operation": operation, **counts}).status == 200
+        return make.commit(opened, user).type
+
+    assert run("SNAPSHOT", "append", **{"added-records": "4"}) == "SNAPSHOT"
+    assert run("APPEND", "overwrite", **{"added-records": "1", "deleted-records": "1"}) == "UPDATE"
+    assert run("APPEND", "delete", **{"deleted-records": "1"}) == "DELETE"
+    assert run("SNAPSHOT", "append", **{"added-records": "1"}) == "APPEND"
+    assert run("SNAPSHOT", "overwrite", **{"added-records": "4", "deleted-records": "4"}) == "SNAPSHOT"
+    assert run("UPDATE", "append", **{"added-records": "1"}) == "UPDATE"
+
+
+def test_rollback_is_recorded_as_what_it_did_to_the_rows() -> None:
+    user = make.a_user()
+    dataset = make.a_dataset(by=user)
+    client = make.a_client(user)
+    make.write(client, dataset, rows=2, total=2)
+    first = head(dataset, "master")
+    make.write(client, dataset, rows=3, total=5)
+
+    assert client.commit(dataset.table, set_ref("main", int(first or 0))).status == 200
+
+    newest = queries.latest_committed(dataset, "master")
+    assert newest is not None
+    assert (newest.type, newest.snapshot_id, newest.summary["added"], newest.summary["deleted"]) == (
+        "DELETE",
+        first,
+        0,
+        3,
+    )
+
+
+def test_branch_that_a_build_left_empty_starts_from_what_it_reads() -> None:
+    """A build that failed on a branch of an empty master leaves a branch that reads master; so does its first write."""
+    user = make.a_user()
+    dataset = make.a_dataset(by=user)
+    opened = make.a_transaction(dataset, user, branch="feature", chain=("feature", "master"))
+    services.abort_transaction(transaction=opened, reason="failed")
+    make.write(make.a_client(user), dataset, rows=2, total=2)
+    base = queries.latest_committed(dataset, "master")
+
+    make.write(make.a_client(user, "feature"), dataset, rows=1, total=3)
+
+    mine = queries.latest_committed(dataset, "feature")
+    assert mine is not None
+    assert (mine.parent, mine.type, mine.summary["added"]) == (base, "APPEND", 1)
+
+
+def test_history_of_a_branch_goes_on_below_a_transaction_that_was_aborted_before_there_was_anything() -> None:
+    user = make.a_user()
+    dataset = make.a_dataset(by=user)
+    opened = make.a_transaction(dataset, user, branch="feature", chain=("feature", "master"))
+    services.abort_transaction(transaction=opened, reason="failed")
+    make.write(make.a_client(user), dataset)
+    make.write(make.a_client(user, "feature"), dataset)
+
+    line = list(list_line(dataset, branch="feature"))
+    page = read_history(dataset, branch="feature", aborted=True, page=0)
+
+    assert [(row.branch_name, row.state) for row in line] == [
+        ("feature", "COMMITTED"),
+        ("feature", "ABORTED"),
+        ("master", "COMMITTED"),
+    ]
+    assert [step.transaction for group in page.groups for step in group.rows] == line

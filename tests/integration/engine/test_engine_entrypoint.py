@@ -12,8 +12,11 @@ from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyroaring import BitMap
 
+from jobs.engine.metadata import local_path
 from jobs.entrypoints import diff as entrypoint
 from jobs.protocol import DiffRequest, DiffResult, SideRef, SparkAccess, read_message, write_message
 from tests.factories import engine as tables
@@ -22,6 +25,8 @@ from tests.factories.builds import find_free_port
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from pyiceberg.table import Table
 
 pytestmark = pytest.mark.integration
 
@@ -119,6 +124,108 @@ def test_the_memory_limit_is_a_named_failure(tmp_path: Path) -> None:
     assert answer_of(request).code == "memory_limit"
     assert "10 MiB" in answer_of(request).message
     assert_no_artifact(request)
+
+
+LONG = "x" * 2**20
+MANY = 40_000
+
+
+def swell(type_: pa.DataType, count: int) -> pa.Array:
+    """So many values of a type; each text in them is a mebibyte, which a file stores once."""
+    if pa.types.is_struct(type_):
+        parts = [swell(field.type, count) for field in type_]
+        fields = [field.with_type(part.type) for field, part in zip(type_, parts, strict=True)]
+        return pa.StructArray.from_arrays(parts, fields=fields)
+    if pa.types.is_map(type_):
+        items = swell(type_.item_type, count)
+        kind = pa.map_(type_.key_field, type_.item_field.with_type(items.type))
+        return pa.MapArray.from_arrays(range(count + 1), swell(type_.key_type, count), items, type=kind)
+    if pa.types.is_large_list(type_) or pa.types.is_list(type_):
+        values = swell(type_.value_type, count)
+        kind = pa.list_(type_.value_field.with_type(values.type))
+        return pa.ListArray.from_arrays(range(count + 1), values, type=kind)
+    if pa.types.is_large_string(type_) or pa.types.is_string(type_):
+        return pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array([LONG]))
+    return pa.array(range(count)).cast(type_)
+
+
+def replace_by_bomb(location: str) -> None:
+    """Put forty thousand rows in the place of a file's own, of a mebibyte each and stored in a few kilobytes."""
+    path = local_path(location)
+    fields = pq.read_schema(path)
+    columns = [swell(field.type, MANY) for field in fields]
+    fields = pa.schema([field.with_type(column.type) for field, column in zip(fields, columns, strict=True)])
+    pq.write_table(pa.table(columns, schema=fields), path, compression="zstd", store_schema=False)
+
+
+def assert_refused(
+    folder: Path, before: SideRef, after: SideRef, *, says: str = "more than 1,000 times as much"
+) -> None:
+    folder.mkdir()
+    for number, ends in enumerate(((before, after), (after, before))):
+        request = request_for(folder / str(number), ends, time_limit_s=60)
+        assert entrypoint.main(str(request)) == 1
+        answer = answer_of(request)
+        assert (answer.code, says in answer.message) == ("memory_limit", True), answer.message
+        assert_no_artifact(request)
+
+
+def bomb_table(folder: Path, type_: pa.DataType | None = None) -> Table:
+    """A table of two rows, with a text or something that holds texts."""
+    schema = pa.schema({"k": pa.int64(), "t": type_ or pa.string()})
+    table = tables.make_table(folder, schema)
+    table.append(pa.table({"k": [1, 2], "t": pa.nulls(2, schema.field("t").type)}, schema=schema))
+    return table
+
+
+NESTED = {
+    "text": pa.string(),
+    "struct": pa.struct({"a b": pa.int64(), "c": pa.struct({"d": pa.string()})}),
+    "list": pa.list_(pa.string()),
+    "all kinds": pa.list_(pa.struct({"a": pa.int64(), "b c": pa.map_(pa.int64(), pa.list_(pa.string()))})),
+}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_a_small_file_that_decodes_to_far_too_much_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+    table = bomb_table(tmp_path, NESTED[kind])
+    old = tables.snapshot_of(table)
+    rows = pa.table({"k": range(MANY), "t": pa.nulls(MANY, NESTED[kind])}, schema=table.schema().as_arrow())
+    [listed] = tables.write_files(table, rows)
+    replace_by_bomb(listed.file_path)
+    table = tables.replace(table, [], [listed])
+    assert_refused(tmp_path / "out", tables.side(table, old), tables.side(table, tables.snapshot_of(table)))
+
+
+@pytest.mark.parametrize("kind", ["positions", "equality"])
+def test_a_small_file_of_deletes_that_decodes_to_far_too_much_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+    table = bomb_table(tmp_path)
+    old = tables.snapshot_of(table)
+    [file] = tables.data_files(table)
+    if kind == "positions":
+        deletes = tables.position_deletes(table, {file.file_path: [0]})
+    else:
+        deletes = tables.equality_deletes(table, ["t"], [{"t": "gone"}])
+    replace_by_bomb(deletes.file_path)
+    table = tables.change_rows(table, [deletes], [])
+    assert_refused(tmp_path / "out", tables.side(table, old), tables.side(table, tables.snapshot_of(table)))
+
+
+@pytest.mark.parametrize(("says", "code"), [(2**31, "memory_limit"), (1, "unreadable")])
+def test_a_deletion_vector_that_names_too_many_rows_is_refused(tmp_path: Path, says: int, code: str) -> None:
+    table = bomb_table(tmp_path)
+    old = tables.snapshot_of(table)
+    [file] = tables.data_files(table)
+    rows = BitMap(range(2**31))
+    rows.run_optimize()
+    blob = tables.vector_blob({0: rows, 2**31 - 1: BitMap([1])})
+    assert len(blob) < 2**20
+    [vector] = tables.write_vectors(table, {file.file_path: blob}, {file.file_path: says})
+    table = tables.change_rows(table, [vector], [])
+    ends = tables.side(table, old), tables.side(table, tables.snapshot_of(table))
+    request = request_for(tmp_path / "out", ends, time_limit_s=60)
+    assert entrypoint.main(str(request)) == 1
+    assert answer_of(request).code == code, answer_of(request).message
 
 
 def test_little_memory_spills_and_gives_the_same(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from jobs.entrypoints.sandbox import detect_mode
 from tests.factories.builds import wait_until
+from webapp.core.supervisor import RENEWED
 
 pytestmark = [
     pytest.mark.integration,
@@ -43,6 +44,7 @@ class Server:
     """A process that does to files what it is told, in a sandbox that shows it a warehouse."""
 
     def __init__(self, mode: str) -> None:
+        self.mode = mode
         self.home = Path(tempfile.mkdtemp(prefix="opener"))
         self.warehouse = self.home / "warehouse"
         self.own, self.other = (self.warehouse / "table" / "data" / name for name in ("job-1-1", "job-2-1"))
@@ -53,9 +55,15 @@ class Server:
         self.file.touch()
         self.file.chmod(0o666)
         self.socket = self.home / "opener.sock"
-        program = ["--mode", mode, "--openable", str(self.warehouse), "--opener", str(self.socket), "--"]
+        self.scratch = self.home / "scratch"
+        self.start()
+
+    def start(self) -> None:
+        self.socket.unlink(missing_ok=True)
+        program = ["--mode", self.mode, "--openable", str(self.warehouse), "--opener", str(self.socket)]
+        program += ["--fresh", str(self.scratch), "--renew-when", str(self.scratch / "stuck")]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "jobs.entrypoints.sandbox", *program, sys.executable, "-c", SERVER],
+            [sys.executable, "-m", "jobs.entrypoints.sandbox", *program, "--", sys.executable, "-c", SERVER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -69,11 +77,12 @@ class Server:
         self.process.stdin.flush()
         return self.process.stdout.readline().strip()
 
-    def ask(self, *paths: Path) -> tuple[socket.socket, dict[str, object]]:
+    def ask(self, *paths: Path, group: str = "a") -> tuple[socket.socket, dict[str, object]]:
         connection = socket.socket(socket.AF_UNIX)
         connection.settimeout(30)
-        connection.connect(str(self.socket))
-        connection.sendall(json.dumps({"open": [str(path) for path in paths]}).encode() + b"\n")
+        # the socket has its name a moment before it listens
+        wait_until(lambda: connection.connect_ex(str(self.socket)) == 0, seconds=30)
+        connection.sendall(json.dumps({"group": group, "open": [str(path) for path in paths]}).encode() + b"\n")
         return connection, json.loads(connection.makefile().readline())
 
 
@@ -115,6 +124,54 @@ def test_nothing_outside_of_the_warehouse_is_opened(server: Server) -> None:
         _, answer = server.ask(path)
         assert "error" in answer, path
     assert server.do("write", server.own / "a") == "Read-only file system"
+    connection, answer = server.ask(server.own)
+    assert answer == {"opened": 1}
+    connection.close()
+
+
+def test_a_server_serves_one_group_in_its_life_and_ends_for_the_next(server: Server) -> None:
+    first, answer = server.ask(server.own)
+    assert answer == {"opened": 1}
+    _, answer = server.ask(server.other, group="b")
+    assert "busy" in answer
+    assert server.do("write", server.other / "b") == "Read-only file system"
+    # who came first may go on, but nobody of theirs is let in any more
+    assert server.do("write", server.own / "a") == "did"
+    _, answer = server.ask(server.own)
+    assert "busy" in answer
+    first.close()
+    assert server.process.wait(timeout=30) == RENEWED
+    assert server.socket.with_name(f"{server.socket.name}.renewed").exists()
+
+    server.start()
+    _, answer = server.ask(server.own)
+    assert "busy" in answer
+    second, answer = server.ask(server.other, group="b")
+    assert answer == {"opened": 1}
+    assert server.do("write", server.other / "b") == "did"
+    assert server.do("write", server.own / "b") == "Read-only file system"
+    second.close()
+
+
+def test_a_server_that_nobody_uses_ends_at_once_for_another_group(server: Server) -> None:
+    connection, _ = server.ask()
+    connection.close()
+    connection, answer = server.ask()
+    assert answer == {"opened": 0}
+    connection.close()
+    wait_until(lambda: "busy" in server.ask(group="b")[1], seconds=30)
+    assert server.process.wait(timeout=30) == RENEWED
+
+
+def test_a_server_on_which_something_does_not_end_ends_with_it_and_starts_anew(server: Server) -> None:
+    connection, _ = server.ask(server.own)
+    assert server.do("write", server.scratch / "stuck") == "did"
+    assert server.process.wait(timeout=30) == RENEWED
+    assert server.socket.with_name(f"{server.socket.name}.renewed").exists()
+    connection.close()
+
+    server.start()
+    assert not (server.scratch / "stuck").exists()
     connection, answer = server.ask(server.own)
     assert answer == {"opened": 1}
     connection.close()

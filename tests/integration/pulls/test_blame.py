@@ -9,11 +9,12 @@ import pytest
 import requests
 
 from tests.factories.builds import HEAD, PIPELINE, Stack, make_transform
+from tests.factories.pages import read_page
 from tests.integration.pulls.conftest import Call
 from tests.integration.pulls.test_compare import sign_in
 
 pytestmark = pytest.mark.integration
-PATH = "/shop/stock"
+PATH = "/shop/counted"
 
 
 @pytest.fixture(scope="module")
@@ -102,9 +103,9 @@ def test_the_page_shows_both_images_and_who_made_them(stack: Stack, ask: Call, s
     with requests.Session() as browser:
         sign_in(browser, site, "olek")
         address = f"{site}/datasets/{stock['id']}/blame"
-        page = browser.get(address, params={"branch": "feature/stock", "key.sku": "a"}, timeout=30).text
-        empty = browser.get(address, params={"branch": "feature/stock"}, timeout=30).text
-        refused = browser.get(address, params={"key.nope": "1"}, timeout=30).text
+        page = read_page(browser.get(address, params={"branch": "feature/stock", "key.sku": "a"}, timeout=30))
+        empty = read_page(browser.get(address, params={"branch": "feature/stock"}, timeout=30))
+        refused = read_page(browser.get(address, params={"key.nope": "1"}, timeout=30))
     assert "Removed</h2>" in page
     assert f"/r/shop/commit/{stock['sha']}" in page
     assert "That is the whole history." in page

@@ -228,6 +228,7 @@ def test_duplicate_keys_are_told_on_both_sides(stack: Stack, ask: Call) -> None:
             headers={"HX-Request": "true"},
             timeout=30,
         ).text
+    page = " ".join(page.split())  # as a browser shows it
     assert "Before: 1 key with 2 rows, for example <code>id = 1</code> (2 rows)" in page
     assert "After: 2 keys with 4 rows" in page
     assert "Compared by the embedded engine" in page

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from webapp.builds.runner.launcher import OVER_MEMORY
 from webapp.core import clock
 from webapp.core.errors import TooManyRequests, Unavailable
 from webapp.core.fork_server import LOST
+from webapp.core.sweeps import LATE_S
 from webapp.datasets.models import Dataset
 from webapp.pulls.api.rows import shape_rows
 from webapp.pulls.models import Comparison
@@ -84,7 +87,19 @@ def test_what_a_process_left_besides_plain_files_is_not_shown(tmp_path: Path, tr
     assert "regular files" in failed.error
 
 
+def test_a_sweep_that_was_held_up_lets_workers_renew_their_leases_first(db: None) -> None:
+    comparison = running(1)
+    comparisons.turns.began = time.monotonic() - LATE_S - 1
+    comparisons.sweep_comparisons()
+    comparison.refresh_from_db()
+    assert comparison.state == states.RUNNING
+    comparisons.sweep_comparisons()
+    comparison.refresh_from_db()
+    assert comparison.state == states.QUEUED
+
+
 def test_a_dead_worker_is_taken_over_once(db: None) -> None:
+    comparisons.turns.began = None
     comparison = running(1)
     comparisons.sweep_comparisons()
     comparison.refresh_from_db()
@@ -101,8 +116,9 @@ def ask(**parameters: str) -> Any:
     return RequestFactory().get("/rows", parameters)
 
 
-def test_the_first_rows_are_shown_while_the_rest_is_written(tmp_path: Path, settings: Any) -> None:
+def test_the_first_rows_are_shown_while_the_rest_is_written(tmp_path: Path, settings: Any, fork_server: Any) -> None:
     settings.TRIBUTARY_HOME = tmp_path
+    fork_server.serve(tmp_path)
     comparison = running(1)
     place = Place(url="/x", keeps={}, csv_url="", parquet_url="")
     assert read_first_rows(first_rows_folder(comparison), place=place) is None
@@ -132,6 +148,14 @@ def test_the_first_rows_are_shown_while_the_rest_is_written(tmp_path: Path, sett
     assert shape_rows(ask(), comparison)["rows"] == []
     comparison.state = states.READY
     assert first_rows_folder(comparison) is None
+
+
+def test_an_end_that_was_not_measured_is_no_null() -> None:
+    side = {"rows": 3, "nulls": 0, "distinct": 2, "distinct_exact": True, "min": None, "max": None, "quantiles": {}}
+
+    cells = render_to_string("pulls/_side.html", {"side": side})
+
+    assert "null" not in cells
 
 
 def test_counts_by_row_ids_are_told_until_values_are_compared(tmp_path: Path) -> None:
@@ -198,7 +222,7 @@ def test_a_process_beyond_its_time_is_stopped_and_says_so(tmp_path: Path) -> Non
     comparison, handle = running(1), Stuck()
     held = Comparison.objects.filter(pk=comparison.pk)
 
-    assert comparisons._watch(handle, tmp_path, held, time_limit_s=0.0) is None  # type: ignore[arg-type]
+    assert comparisons._watch(handle, tmp_path, held, spark.Lending(None, ExitStack()), time_limit_s=0.0) is None  # type: ignore[arg-type]
 
     comparison.refresh_from_db()
     assert handle.stopped

@@ -8,14 +8,20 @@ from typing import Any
 
 import pytest
 
+from tests.factories import datasets as make_datasets
 from tests.factories import repositories as make
+from webapp.accounts.models import User
 from webapp.builds.models import Build, PublishedOutput, PublishedSpec
+from webapp.builds.rules.states import BuildState
+from webapp.builds.services.builds import end_build, retry_build
 from webapp.core import clock
-from webapp.core.errors import Conflict, Unavailable
+from webapp.core.errors import Conflict, InvalidInput, Unavailable
 from webapp.git import locks
-from webapp.pulls.models import Merge, PullDataset, PullRequest
+from webapp.pulls.models import Comparison, Merge, PullDataset, PullRequest
+from webapp.pulls.queries.conversation import read_conversation
 from webapp.pulls.rules import approvals, states
-from webapp.pulls.services import merging, pulls
+from webapp.pulls.serializers import shape_pull_detail
+from webapp.pulls.services import build_pull, merging, pulls
 from webapp.repositories.models import Protection, Repository
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
@@ -123,6 +129,30 @@ def test_a_cut_merge_is_taken_on_once(pull: PullRequest, point: str) -> None:
     assert pull.events.filter(kind="merged").count() == 1
 
 
+@pytest.mark.parametrize("point", ["_land", "_record_landed"])
+def test_a_cut_merge_is_never_taken_on_into_another_target(pull: PullRequest, point: str) -> None:
+    """The new target stands where the old one stood, so that Git alone would let the merge land there."""
+    by = make.maker_of(pull.repository)
+    make.a_branch(pull.repository, "release", by=by)
+    before = heads(pull)
+    with pytest.MonkeyPatch.context() as patch:
+        crash_at(patch, point)
+        with pytest.raises(Crash):
+            merge(pull)
+    pulls.update_pull(pull=pull, changes={"target": "release"}, by=by)
+    let_time_pass()
+    merging.sweep_merges()
+    pull.refresh_from_db()
+    assert pull.repository.git.get_head("release") == before
+    if point == "_land":
+        assert (heads(pull), pull.state, pull.target) == (before, states.OPEN, "release")
+        assert not Build.objects.filter(trigger="merge").exists()
+    else:
+        assert (heads(pull), pull.state) == (Merge.objects.get(pull=pull).merge_commit, states.MERGED)
+        assert pull.target == "master"
+        assert Build.objects.get(trigger="merge").branch == "master"
+
+
 def test_a_cut_before_the_build_row_is_kept_leaves_no_half(pull: PullRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The claim of the merge and the build are one atomic block."""
     with pytest.MonkeyPatch.context() as patch:
@@ -201,3 +231,46 @@ def test_outcome_of_each_dataset_is_judged(pull: PullRequest) -> None:
     done = merge(pull)
     done.outcome = {"/shop/a": {"comparison": None}}
     assert queries.describe_outcome(done) == {"/shop/a": {"comparison": None, "state": "not_compared"}}
+
+
+def test_a_pull_request_that_adds_a_dataset_is_not_stale_until_the_target_moves(pull: PullRequest) -> None:
+    """Neither side of the comparison has a transaction on the target: nothing that could have moved."""
+    by = make.maker_of(pull.repository)
+    row = PullDataset.objects.get(pull=pull)
+    dataset = make_datasets.a_dataset("/shop/a", by=User.objects.get(pk=by.user_id))
+    row.comparison = Comparison.objects.create(identity="0", dataset=dataset)
+    row.dataset = dataset
+    row.save()
+    assert not shape_pull_detail(pull)["stale"]
+    make.a_commit(pull.repository, {"other.txt": "x\n"}, branch="master", by=by)
+    pulls.refresh_pull(pull=pull)
+    assert shape_pull_detail(pull)["stale"]
+
+
+def test_a_side_with_nothing_to_build_keeps_the_other_from_starting(pull: PullRequest) -> None:
+    PublishedSpec.objects.filter(branch="master").delete()
+    with pytest.raises(InvalidInput, match="no base side"):
+        build_pull(pull=pull, by=make.maker_of(pull.repository), sides=("head", "base"))
+    assert not Build.objects.exists()
+
+
+def test_a_merge_follows_the_retries_of_its_rebuild(pull: PullRequest) -> None:
+    by = make.maker_of(pull.repository)
+    rebuild = merge(pull).build
+    assert rebuild is not None
+    end_build(build=rebuild, state=BuildState.FAILED, reason="The disk was full.")
+    assert shape_pull_detail(pull)["merge"]["state"] == states.DONE
+    first, second = (retry_build(build=rebuild, by=by, is_trusted=True) for _ in range(2))
+    shown = shape_pull_detail(pull)["merge"]
+    assert (shown["state"], shown["build"]["id"]) == (states.BUILDING, second.pk)
+
+    # The last one decides, whichever ends first.
+    end_build(build=first, state=BuildState.COMPLETED, reason="")
+    assert shape_pull_detail(pull)["merge"]["state"] == states.BUILDING
+    end_build(build=second, state=BuildState.COMPLETED, reason="")
+    shown = shape_pull_detail(pull)["merge"]
+    assert (shown["state"], shown["build"]) == (states.DONE, {"id": second.pk, "state": "COMPLETED"})
+    assert list(shown["outcome"]) == ["/shop/a"]
+    box = read_conversation(by, "shop", pull.number).merge
+    assert (box.state, box.title) == ("merged", "Merged")
+    assert [event.data["state"] for event in pull.events.filter(kind="rebuilt")] == ["FAILED", "COMPLETED"]

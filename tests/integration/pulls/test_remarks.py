@@ -66,7 +66,7 @@ def push(pull: PullRequest, files: dict[str, str | None], by: Principal) -> None
 
 @pytest.mark.parametrize(("line", "side"), [(2, "head"), (2, "base"), (3, "head")])
 def test_a_remark_stands_below_its_line(reader: Client, line: int, side: str) -> None:
-    assert say(reader, path="notes.txt", line=line, side=side) == f"{PAGE}/code#file-notes.txt"
+    assert say(reader, path="notes.txt", line=line, side=side) == f"{PAGE}/code?path=notes.txt#file-notes.txt"
 
     talk = file_named(reader, "notes.txt").talk
     assert [(place, [one.author for one in said]) for place, said in talk.by_line.items()] == [((side, line), ["olek"])]

@@ -101,6 +101,8 @@ def test_story_from_clone_to_rebuilt_master(stack: Stack, ask: Call, tokens: dic
     assert [one["key"]["id"] for one in page["rows"] + rest["rows"]] == [2, 3, 4]
     found = ask("mira", "GET", f"{at}/datasets/{row['id']}/rows?q=id%20%3D%201", expect=200)
     assert [one["change"] for one in found["rows"]] == ["deleted"]
+    refused = ask("mira", "GET", f"{at}/datasets/{row['id']}/rows?q=id%20%3D%20one", expect=400)
+    assert (refused["code"], "at character 6" in refused["detail"]) == ("bad_search", True)
     assert b"note" in ask("mira", "GET", f"{at}/datasets/{row['id']}/rows.csv", expect=200)
     assert ask("mira", "GET", f"{at}/datasets/{row['id']}/rows.parquet", expect=200)[:4] == b"PAR1"
     assert ask("mira", "GET", f"{at}/files", expect=200)["results"][0]["path"] == "pipelines/totals.py"

@@ -80,6 +80,12 @@ class LiveServer:
         msg = (self.home / "web.log").read_text()
         raise AssertionError(msg)
 
+    @property
+    def pid(self) -> int:
+        """The number of the web process, the parent of its workers."""
+        assert self.process is not None
+        return self.process.pid
+
     def stop(self, sig: int = signal.SIGTERM) -> None:
         """End the web process with all its workers."""
         if self.process is not None:

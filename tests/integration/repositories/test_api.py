@@ -266,7 +266,8 @@ def test_members_and_protections(call: Caller, repository: Repository) -> None:
     [master] = call("get", "/nyc/protections")["results"]
     assert (master["branch"], master["approvals"], master["allow_bypass"]) == ("master", 1, True)
     made = call("post", "/nyc/protections", {"branch": "release/1", "approvals": 2, "checks": ["build"]}, status=201)
-    assert made["checks"] == ["build"]
+    assert made["checks"] == ["Build"]
+    assert call("post", "/nyc/protections", {"branch": "x", "checks": ["ci"]}, status=422)["code"] == "unknown_check"
     call("get", "/nyc/protections/release%2F1")
     tag = call.last["ETag"]
     assert call("patch", "/nyc/protections/release%2F1", {"approvals": 3}, if_match=tag)["approvals"] == 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from datetime import timedelta
 from io import StringIO
@@ -13,6 +12,7 @@ from django.core.management import CommandError, call_command
 
 from tests.factories import datasets as make_data
 from tests.factories import repositories as make
+from tests.factories.fsck import find
 from webapp.builds import services as builds
 from webapp.builds.services import sweeping
 from webapp.core import clock
@@ -39,7 +39,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webapp.core.doorbell.ring", lambda *_args, **_kwargs: None)
-    monkeypatch.setattr(announcements, "_seen_before", set())
+    monkeypatch.setattr(announcements, "_memory", announcements._Memory())
 
 
 @pytest.fixture
@@ -189,12 +189,15 @@ def test_an_older_copy_that_is_accepted_is_gone_on_with(
         call_command("accept_repository", "other")
 
 
+@pytest.mark.usefixtures("silent_bell")
 def test_an_older_copy_takes_no_publication_away(older: Callable[[], Path], repository: Repository) -> None:
     make.a_commit(repository, {"a.txt": "a"})
     pending = Publication.objects.get(sha=repository.git.get_head("master"))
     older()
-    Publication.objects.update(created_at=clock.now() - timedelta(minutes=1))
+    Publication.objects.update(rung_at=clock.now() - timedelta(minutes=1))
     sweeping.ring_pending_publications()
+    pending.refresh_from_db()
+    assert clock.now() - pending.rung_at < timedelta(minutes=1), "it was due"
     assert Publication.objects.filter(pk=pending.pk).exists()
 
 
@@ -291,24 +294,15 @@ def test_a_branch_that_moved_since_is_not_deleted(repository: Repository, datase
     assert not BranchDeletion.objects.exists()
 
 
+@pytest.mark.damage("copy_refused")
 def test_fsck_names_a_refused_copy_and_a_branch_without_an_act(
     older: Callable[[], Path], repository: Repository
 ) -> None:
     make.a_branch(repository, "feature")
     newer = older()
-    assert _find() == [("copy_refused", "nyc")]
+    assert find("repositories") == [("copy_refused", "nyc")]
     shutil.rmtree(repository.path)
     newer.rename(repository.path)
-    assert _find() == []
+    assert find("repositories") == []
     repository.git.delete_branch("feature", expected=repository.git.get_head("feature"))
-    assert _find() == [("branch_missing", "nyc:feature")]
-
-
-def _find() -> list[tuple[str, str]]:
-    out = StringIO()
-    try:
-        call_command("fsck", "repositories", "--json", "--settle", "0", stdout=out)
-    except SystemExit:
-        pass
-    [check] = json.loads(out.getvalue())["checks"]
-    return [(item["code"], item["object"]) for item in check["findings"]]
+    assert find("repositories") == [("branch_missing", "nyc:feature")]

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import random
 import signal
 import socket
 import threading
 import time
 import urllib.error
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pygit2
 import pytest
 
+from tests.factories.builds import wait_until
 from tests.integration.repositories.live import Clone, LiveServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.integration
 
@@ -263,20 +266,47 @@ def test_push_of_a_hostile_tree_is_refused(server: LiveServer, clone: Clone, con
 
 
 def test_a_client_that_leaves_during_a_push_leaves_no_process(server: LiveServer, tokens: dict[str, str]) -> None:
-    import base64
-
-    credentials = base64.b64encode(f"olek:{tokens['olek']}".encode()).decode()
-    with socket.create_connection(("127.0.0.1", server.port)) as connection:
-        connection.sendall(
-            b"POST /git/nyc.git/git-receive-pack HTTP/1.1\r\nHost: localhost\r\n"
-            b"Content-Type: application/x-git-receive-pack-request\r\nContent-Length: 1000000\r\n"
-            b"Authorization: Basic " + credentials.encode() + b"\r\n\r\n0000"
-        )
+    with _begin_push(server, tokens["olek"]):
         time.sleep(0.5)
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline and _children(server):
         time.sleep(0.2)
     assert _children(server) == []
+
+
+def test_a_server_killed_in_a_push_leaves_no_process(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Git's own waits for the rest of a body whose length it knows, even when nobody is left to send it."""
+    server = LiveServer.start(tmp_path_factory.mktemp("killed"))
+    try:
+        tokens = dict(server.run(SETUP))
+        with _begin_push(server, tokens["olek"]):
+            wait_until(lambda: _serving(server.home), seconds=60)
+            server.stop(signal.SIGKILL)
+        wait_until(lambda: not _serving(server.home), seconds=60)
+    finally:
+        server.stop()
+
+
+def _begin_push(server: LiveServer, token: str) -> socket.socket:
+    credentials = base64.b64encode(f"olek:{token}".encode())
+    connection = socket.create_connection(("127.0.0.1", server.port))
+    connection.sendall(
+        b"POST /git/nyc.git/git-receive-pack HTTP/1.1\r\nHost: localhost\r\n"
+        b"Content-Type: application/x-git-receive-pack-request\r\nContent-Length: 1000000\r\n"
+        b"Authorization: Basic " + credentials + b"\r\n\r\n00a0"
+    )
+    return connection
+
+
+def _serving(home: Path) -> list[int]:
+    """The processes of Git that serve a home's repositories, whoever their parent is."""
+    mark = f"GIT_PROJECT_ROOT={home}/".encode()
+    pids = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark in (folder / "environ").read_bytes():
+                pids.append(int(folder.name))
+    return pids
 
 
 def _children(server: LiveServer) -> list[str]:
@@ -327,7 +357,8 @@ def test_server_killed_in_a_push_is_healed_by_the_sweep(
             server.boot()
             result = server.run(
                 "from webapp.repositories import queries, services\n"
-                "services.sweep_heads()\n"
+                "services.sweep_settled_heads()\n"
+                "services.sweep_settled_heads()\n"
                 "repository = queries.repository_by_name('nyc')\n"
                 "heads = repository.git.list_heads()\n"
                 "result = heads == dict(repository.branches.values_list('name', 'announced_head'))"
@@ -346,3 +377,33 @@ def _push_whatever_happens(clone: Clone) -> None:
         clone.git("push", "origin", "lost")
     except AssertionError:
         return
+
+
+ENTRIES = """
+from webapp.accounts.models import AuditEntry
+result = [list(row) for row in AuditEntry.objects.filter(verb="push").order_by("pk")
+          .values_list("actor", "object", "detail__before", "detail__after")]
+"""
+
+
+def test_every_ref_of_a_push_has_one_entry_in_the_audit_log(server: LiveServer, clone: Clone) -> None:
+    seen = len(server.run(ENTRIES))
+    first = clone.head()
+    clone.git("push", "origin", "HEAD:refs/heads/audited/a", "HEAD:refs/heads/audited/b", "HEAD:refs/tags/audited")
+    clone.write("audited.txt", "x")
+    second = clone.head()
+    assert second != first
+    clone.git("push", "origin", "HEAD:refs/heads/audited/a")
+    clone.git("push", "origin", "HEAD:refs/heads/audited/a")  # nothing moves
+    clone.git("push", "origin", ":audited/a", ":audited/b")
+    a, b = "nyc:refs/heads/audited/a", "nyc:refs/heads/audited/b"
+    assert sorted(server.run(ENTRIES)[seen:]) == sorted(
+        [
+            ["olek", a, "", first],
+            ["olek", b, "", first],
+            ["olek", "nyc:refs/tags/audited", "", first],
+            ["olek", a, first, second],
+            ["olek", a, second, ""],
+            ["olek", b, first, ""],
+        ]
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,8 +10,10 @@ from django.test import Client
 
 from tests.factories import repositories as make
 from webapp.accounts.models import User
+from webapp.core.templatetags.ui import avatar
+from webapp.git.values import Change, Person
 from webapp.repositories import queries, services
-from webapp.repositories.models import Repository
+from webapp.repositories.models import Publication, Repository
 
 if TYPE_CHECKING:
     from django.http import HttpResponse
@@ -88,7 +91,7 @@ def test_every_page_opens(web: Client, repository: Repository) -> None:
 def test_front_page_shows_files_readme_and_clone(web: Client, repository: Repository) -> None:
     text = _text(web.get("/r/nyc/"))
     assert "pipeline.toml" in text
-    assert "<h3>nyc</h3>" in text
+    assert '<h3 id="md-nyc">nyc</h3>' in text
     assert "http://testserver/git/nyc.git" in text
     assert "maintainer" in text
     assert "publishing" in text
@@ -336,12 +339,12 @@ def test_settings_change_members_and_protections(web: Client, repository: Reposi
     web.post("/r/nyc/settings", {"form": "description", "description": "Flights"})
     web.post("/r/nyc/settings", {"form": "member", "member-user": "olek", "member-role": "writer"})
     data = {"form": "protection", "protection-branch": "release", "protection-approvals": "2"}
-    web.post("/r/nyc/settings", {**data, "protection-checks": "build, tests"})
+    web.post("/r/nyc/settings", {**data, "protection-checks": "build, data current"})
     repository.refresh_from_db()
     assert repository.description == "Flights"
     text = _text(web.get("/r/nyc/settings"))
     assert "olek" in text
-    assert queries.get_protection(repository, "release").checks == ["build", "tests"]
+    assert queries.get_protection(repository, "release").checks == ["Build", "Data current"]
     unknown = {"form": "member", "member-user": "nobody", "member-role": "writer"}
     assert "nobody" in _text(web.post("/r/nyc/settings", unknown), 404)
     bad = {**data, "protection-paths": "only-a-pattern"}
@@ -367,7 +370,25 @@ def test_branches_are_paged_and_searched(web: Client, repository: Repository) ->
     found = _text(web.get("/r/nyc/branches?q=B/11"))
     assert "10 branches with" in found
     assert "No branch of that name" in _text(web.get("/r/nyc/branches?q=nowhere"))
-    assert "Search all 121 branches" in _text(web.get("/r/nyc/"))
+    assert "71 more: type a part of the name" in _text(web.get("/r/nyc/"))
+
+
+def test_pickers_find_branches_that_they_do_not_list(web: Client, repository: Repository) -> None:
+    head = queries.get_head(repository, "master")
+    for number in range(60):
+        repository.git.create_branch(f"b/{number:03}", head)
+    for page, view in (("/r/nyc/", "tree"), ("/r/nyc/commits/master", "commits"), ("/r/nyc/find/b/059", "find")):
+        assert f"/r/nyc/branches/options?view={view}" in _text(web.get(page))
+        listed = _text(web.get(f"/r/nyc/branches/options?view={view}&find=B/05"))
+        assert re.findall(r'<a href="([^"]*)"', listed) == [f"/r/nyc/{view}/b/{number:03}" for number in range(50, 60)]
+    assert "b/059" in _text(web.get("/r/nyc/find/b/059")).split('id="bp-list"')[1].split("</ul>")[0]
+    assert "11 more: type a part of the name" in _text(web.get("/r/nyc/branches/options?view=tree"))
+    chosen = _text(web.get("/r/nyc/compare?base=master&head=b/059"))
+    assert "<option selected>b/059</option>" in chosen
+    assert "b/058" not in chosen
+    options = _text(web.get("/r/nyc/branches/options?view=select&find=58"))
+    assert re.findall(r"<option[^>]*>([^<]*)", options) == ["b/058"]
+    assert web.get("/r/nyc/branches/options?view=//else.where").status_code == 404
 
 
 def test_diffs_show_as_many_lines_around_as_wanted(web: Client, repository: Repository) -> None:
@@ -378,3 +399,105 @@ def test_diffs_show_as_many_lines_around_as_wanted(web: Client, repository: Repo
     assert "v40" not in _text(web.get(f"/r/nyc/commit/{sha}"))
     assert "v40" in _text(web.get(f"/r/nyc/commit/{sha}?around=25"))
     assert "v99" in _text(web.get(f"/r/nyc/commit/{sha}?around=all"))
+
+
+README = """# Delays & more
+
+See [the code](pipelines/a.py), [its line](./pipelines/a.py#L2), [docs](/docs), [all](.), [below](#more-of-it),
+[elsewhere](https://example.org/a.py) and [out](../../../etc/passwd), [bad](javascript:alert(1)).
+
+## More of it
+
+```python
+def f(x):
+    return "<b>" + x
+```
+"""
+
+
+def test_links_of_a_readme_lead_to_files_and_headings_and_its_code_has_colours(
+    web: Client, repository: Repository
+) -> None:
+    make.a_branch(repository, "feature/x")
+    files = {
+        "README.md": README,
+        "docs/more.md": "[up](../pipelines/a.py) [beside](b%20c.md)",
+        "pipelines/a.py": "x = 1\n",
+    }
+    make.a_commit(repository, files, branch="feature/x")
+    base = "/r/nyc/blob/feature/x"
+    for page in (_text(web.get("/r/nyc/tree/feature/x")), _text(web.get(f"{base}/README.md"))):
+        for link in (
+            f'href="{base}/pipelines/a.py"',
+            f'href="{base}/pipelines/a.py#L2"',
+            f'href="{base}/docs"',
+            'href="/r/nyc/tree/feature/x"',
+            'href="#md-more-of-it"',
+            'href="https://example.org/a.py"',
+            f'href="{base}/etc/passwd"',
+        ):
+            assert link in page, link
+        assert '<h4 id="md-more-of-it">' in page
+        assert '<span class="k">def </span>' in page
+        assert "&lt;b&gt;" in page
+        assert 'href="javascript' not in page
+    assert web.get(f"{base}/pipelines/a.py").status_code == 200
+    assert web.get(f"{base}/docs").status_code == 302
+    deeper = _text(web.get(f"{base}/docs/more.md"))
+    assert f'href="{base}/pipelines/a.py"' in deeper
+    assert f'href="{base}/docs/b%20c.md"' in deeper
+
+
+def test_a_person_has_one_name_and_colour_on_all_pages(web: Client, ines: Principal, repository: Repository) -> None:
+    User.objects.filter(pk=ines.user_id).update(first_name="Ines", last_name="Okafor", email="Ines@example.org")
+    make.a_branch(repository, "feature/x")
+    sha = services.commit_files(
+        repository=repository,
+        branch="feature/x",
+        message="Change it",
+        changes=[Change(path="a.py", content=b"x = 1\n")],
+        by=ines,
+    ).sha
+    stranger = Person(name="Sam Stranger", email="sam@example.org")
+    make.a_branch(repository, "feature/y")
+    strange = services.commit_files(
+        repository=repository,
+        branch="feature/y",
+        message="Change that",
+        changes=[Change(path="b.py", content=b"y = 1\n")],
+        by=ines,
+        author=stranger,
+    ).sha
+    assert queries.get_commit(repository, sha).author.name == "Ines Okafor"
+    tone = re.findall(r"av-\d", avatar("ines"))[0]
+    for path in (
+        "tree/feature/x",
+        "blob/feature/x/a.py",
+        "commits/feature/x",
+        f"commit/{sha}",
+        "compare?head=feature/x",
+    ):
+        page = _text(web.get(f"/r/nyc/{path}"))
+        assert "Ines Okafor" not in page, path
+        assert tone in page, path
+    assert "Ines Okafor" not in _text(web.get("/r/nyc/branches"))
+    assert "Sam Stranger" in _text(web.get(f"/r/nyc/commit/{strange}"))
+
+
+def test_publishing_is_said_once_and_asks_until_it_is_known(web: Client, repository: Repository) -> None:
+    make.a_branch(repository, "feature/x")
+    sha = make.a_commit(repository, {"docs/a.md": "# Hi"}, branch="feature/x").sha
+    publication = Publication.objects.get(branch="feature/x", sha=sha)
+    Publication.objects.filter(pk=publication.pk).update(status="pending")
+    front = _text(web.get("/r/nyc/tree/feature/x"))
+    assert 'id="publishing"' in front
+    assert "st-run" not in front, "beside the message above the files nothing says it again"
+    state = f"/r/nyc/commit/{sha}?fragment=state&amp;branch=feature%2Fx"
+    assert state in _text(web.get("/r/nyc/commits/feature/x"))
+    assert state in _text(web.get("/r/nyc/branches"))
+    asked = _text(web.get(state.replace("&amp;", "&")))
+    assert state in asked
+    Publication.objects.filter(pk=publication.pk).update(status="published", jobspecs=3)
+    answer = _text(web.get(state.replace("&amp;", "&")))
+    assert "3 JobSpecs" in answer
+    assert "hx-" not in answer

@@ -259,27 +259,16 @@ def test_merge_and_squash_move_the_target(repository: Repository, ines: Principa
     base = queries.get_head(repository, "master")
     make.a_branch(repository, "feature")
     source = make.a_commit(repository, {"a.txt": "1"}, branch="feature").sha
-    merged = services.merge(
-        repository=repository,
-        source_sha=source,
-        target_branch="master",
-        expected_target_head=base,
-        method="merge",
-        message="Merge",
-        by=ines,
+    order: dict[str, Any] = {"repository": repository, "source_sha": source, "target_sha": base, "by": ines}
+    merged, squashed = (
+        services.prepare_merge(**order, method=method, message="Bring it in") for method in ("merge", "squash")
     )
+    landing: dict[str, Any] = {"repository": repository, "branch": "master", "expected_head": base, "by": ines}
+    services.land_merge(**landing, sha=merged)
     commit = queries.get_commit(repository, "master")
     assert (commit.sha, commit.parents) == (merged, (base, source))
     with pytest.raises(Conflict):
-        services.merge(
-            repository=repository,
-            source_sha=source,
-            target_branch="master",
-            expected_target_head=base,
-            method="squash",
-            message="Again",
-            by=ines,
-        )
+        services.land_merge(**landing, sha=squashed)
 
 
 def test_merge_names_conflicting_files(repository: Repository, ines: Principal) -> None:
@@ -288,14 +277,8 @@ def test_merge_names_conflicting_files(repository: Repository, ines: Principal) 
     head = make.a_commit(repository, {"README.md": "ours"}).sha
     assert queries.merge_state(repository, source, head).conflicts == ("README.md",)
     with pytest.raises(Conflict) as caught:
-        services.merge(
-            repository=repository,
-            source_sha=source,
-            target_branch="master",
-            expected_target_head=head,
-            method="squash",
-            message="m",
-            by=ines,
+        services.prepare_merge(
+            repository=repository, source_sha=source, target_sha=head, method="squash", message="m", by=ines
         )
     assert caught.value.extra["conflicts"] == ["README.md"]
     assert queries.get_head(repository, "master") == head
@@ -312,12 +295,13 @@ def test_sweep_repeats_what_was_lost(repository: Repository, announced: list[dic
         author=git.get_commit(first).author,
     )
     git.create_branch("pushed", lost.sha)
-    assert services.sweep_heads() == 2
+    assert services.sweep_settled_heads() == {}
+    assert services.sweep_settled_heads() == {"heads announced again": 2}
     assert {(item["branch"], item["before"], item["after"]) for item in announced} == {
         ("master", first, lost.sha),
         ("pushed", "", lost.sha),
     }
-    assert services.sweep_heads() == 0
+    assert services.sweep_settled_heads() == {}
 
 
 def test_sweep_leaves_a_move_that_is_being_announced(repository: Repository, announced: list[dict[str, Any]]) -> None:

@@ -186,6 +186,7 @@ def test_what_is_not_taken_is_tried_again_and_then_given_up(
     assert "x-tributary-signature-256" not in receiver.told[0][0]
 
 
+@pytest.mark.usefixtures("silent_bell")
 def test_a_lost_ring_is_repeated_and_old_deliveries_go(
     repository: Repository, ines: Principal, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from django.conf import settings
 from django.db import transaction as database
 from django.test import override_settings
 from hypothesis import HealthCheck, assume, note
@@ -309,13 +308,13 @@ class DatasetBranches(RuleBasedStateMachine):
             assert earlier.started_at <= earlier.closed_at <= later.started_at
 
 
-def test_guarantees_of_dataset_branches(db: None) -> None:
+@pytest.mark.parametrize("examples", [25, pytest.param(1_000, marks=[pytest.mark.soak, pytest.mark.timeout(7200)])])
+def test_guarantees_of_dataset_branches(db: None, examples: int) -> None:
     run_state_machine_as_test(
         DatasetBranches,
         settings=hypothesis_settings(
-            max_examples=int(getattr(settings, "STATEFUL_EXAMPLES", 25)),
+            max_examples=examples,
             stateful_step_count=25,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )

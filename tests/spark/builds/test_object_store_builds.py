@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.factories.builds import HEAD, Stack, make_transform, running_stack, wait_until
-from tests.factories.object_store import SECRET, ObjectStore
+from tests.factories.object_store import BUCKET, SECRET, ObjectStore
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 SPARK = """from transforms.api import transform
@@ -91,7 +91,13 @@ def lake(object_store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) ->
     home = tmp_path_factory.mktemp("lake") / "home"
     home.mkdir(mode=0o700)
     # Spark is asked for everything: the rows are few
-    with running_stack(home, spark=True, TRIBUTARY_EXECUTOR="spark", **object_store.environment) as stack:
+    with running_stack(
+        home,
+        spark=True,
+        TRIBUTARY_EXECUTOR="spark",
+        TRIBUTARY_JOB_DISK_BYTES=str(32 * 1024**2),
+        **object_store.environment,
+    ) as stack:
         stack.make_repository()
         answer = stack.upload("/shop/raw", "a,b\n1,x\n2,y\n")
         assert answer.status_code == 201, answer.text
@@ -128,7 +134,7 @@ def test_a_light_and_a_spark_transform_build_what_is_then_shown_and_compared(
         found.update(lake.call("GET", f"/datasets/{number}/compare?from={first}&to=master"))
         return found["state"] not in {"queued", "running", "not_compared"}
 
-    wait_until(is_compared, seconds=90, every=0.5)
+    wait_until(is_compared, seconds=240, every=0.5)  # Spark starts anew for it
     changes = sorted((row["change"], row["key"] or row["before"] or row["after"]) for row in found["rows"])
     assert found["state"] == "ready", found
     assert [change for change, _ in changes] == ["deleted", "inserted"], found
@@ -186,6 +192,22 @@ def test_a_job_gets_keys_for_new_files_of_its_outputs_and_nothing_else(lake: Sta
     assert "write.data.path" not in str(lake.call("GET", f"/datasets/{dataset_of(lake, '/shop/spy')}"))
 
 
+def test_a_job_that_puts_more_into_the_store_than_it_may_fails_by_name_and_leaves_nothing(
+    lake: Stack, object_store: ObjectStore
+) -> None:
+    body = """import os
+out.write_table(pa.table({"a": [os.urandom(1024 * 1024) for _ in range(48)]}))"""
+    lake.commit({"pipelines/large.py": HEAD + make_transform("large", output="/shop/large", body=body)})
+    build = lake.build("/shop/large", seconds=120)
+    (job,) = build["jobs"]
+    assert build["state"] == "FAILED", lake.log(job["id"])
+    assert "wrote more than 32.0 MB" in job["reason"]
+    assert "TRIBUTARY_JOB_DISK_BYTES" in job["reason"]
+    prefix = f"{object_store.warehouse}/shop/large".removeprefix(f"s3://{BUCKET}/")
+    answer = object_store.client().list_objects_v2(Bucket=BUCKET, Prefix=prefix)
+    assert [item["Key"] for item in answer["Contents"] if "/job-" in item["Key"]] == []
+
+
 def test_a_job_outlives_the_keys_that_it_was_given(lake: Stack, object_store: ObjectStore) -> None:
     assert lake.upload("/shop/long/raw", "a,b\n1,x\n2,y\n").status_code == 201
     source = HEAD + make_transform("long", inputs=["/shop/long/raw"], output="/shop/long/copied", body=LONG)
@@ -210,9 +232,9 @@ def test_a_store_that_is_away_delays_work_and_loses_none(lake: Stack, object_sto
     assert refused.status_code == 503
     assert refused.headers["Retry-After"]
     build = lake.start_build("/shop/light", force=True)
-    lake.wait_for_job(build["id"], "RUNNING")
+    lake.wait(lambda: "object store" in (lake.call("GET", f"/builds/{build['id']}")["reason"] or ""), seconds=60)
     time.sleep(3)
-    assert lake.call("GET", f"/builds/{build['id']}")["state"] == "RUNNING"
+    assert lake.call("GET", f"/builds/{build['id']}")["state"] == "RESOLVING"
     object_store.start()
     finished = lake.wait_for_build(build["id"], seconds=120)
     assert finished["state"] == "COMPLETED", (finished, [lake.log(job["id"]) for job in finished["jobs"]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -39,6 +40,13 @@ def endless(ctx, source, output):
     print("begin")
     df = ctx.spark.range(0, 10_000_000_000_000, 1, 64).selectExpr("sum(id % 7) as s")
     output.write_dataframe(df)
+
+
+@transform.spark.using(source=TableInput("/shop/raw"), output=TableOutput("/shop/spark/stubborn"))
+def stubborn(ctx, source, output):
+    inner = "aggregate(sequence(0, 1000000 + id), 0L, (t, y) -> t + (y + x) % 7)"
+    loop = f"aggregate(sequence(0, 1000000 + id), 0L, (s, x) -> s + {inner})"
+    output.write_dataframe(ctx.spark.range(0, 64, 1, 64).selectExpr(f"if(id < 8, 0, {loop}) as s"))
 """
 ATTACK = """from transforms.api import transform
 from transforms.tables import TableInput, TableOutput
@@ -114,6 +122,59 @@ HELD = """
 
     print("held", ctx.spark.range(1).select(udf(hold)("id")).collect())
 """
+LURKER = """from transforms.api import transform
+from transforms.tables import TableInput, TableOutput
+
+
+@transform.spark.using(source=TableInput("/shop/raw"), output=TableOutput("/shop/spark/lurks"))
+def lurks(ctx, source, output):
+    import pathlib
+    import time
+    from urllib.parse import urlsplit
+
+    from pyspark.sql.functions import udf
+
+    own = urlsplit(output.load().properties["write.data.path"]).path
+    warehouse = str(pathlib.Path(own).parents[3])
+    code = '''import glob, time
+while True:
+    for folder in glob.glob("%s/*/*/data/job-*"):
+        try:
+            open(folder + "/forged", "w").close()
+        except OSError:
+            pass
+    time.sleep(0.05)
+''' % warehouse
+
+    def lurk(number):
+        import subprocess
+        import sys
+
+        subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+        return number
+
+    print("lurks", ctx.spark.range(1).select(udf(lurk)("id")).collect())
+    output.write_dataframe(source.dataframe().selectExpr("a", "a * 10 as tens"))
+    while not (pathlib.Path(own) / "forged").exists():
+        time.sleep(0.1)
+    print("forged its own")
+    time.sleep(4)
+"""
+VICTIM = """from transforms.api import transform
+from transforms.tables import TableOutput
+
+
+@transform.spark.using(output=TableOutput("/bank/sums"))
+def sums(ctx, output):
+    import os
+    import time
+    from urllib.parse import urlsplit
+
+    output.write_dataframe(ctx.spark.range(3).selectExpr("id as a"))
+    time.sleep(3)
+    own = urlsplit(output.load().properties["write.data.path"]).path
+    print("others:", [name for name in os.listdir(own) if name == "forged"])
+"""
 CHANGES = """import sys
 
 from pyiceberg.table import StaticTable
@@ -141,6 +202,8 @@ def spark_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     # one byte of rows is too much for the job's own process
     with running_stack(home, spark=True, TRIBUTARY_EMBEDDED_BYTES="1") as stack:
         stack.make_repository()
+        # Its branches and master are one group then, and Spark need not start anew between them.
+        stack.call("DELETE", "/repositories/shop/protections/master", expect=204)
         for path in ("/shop/raw", "/shop/followed"):
             assert stack.upload(path, "a,b\n1,x\n2,y\n").status_code == 201
         stack.commit({"pipelines/sums.py": SOURCE})
@@ -157,7 +220,7 @@ def test_spark_transform_builds_within_seconds_on_a_warm_server(spark_stack: Sta
     assert build["state"] == "COMPLETED", build
     assert spark_stack.rows("/shop/spark/sums") == [{"a": 1, "tens": 10}, {"a": 2, "tens": 20}]
     print(f"spark build {took:.2f} s")
-    assert took < 20  # the goal on an idle machine is 8 s
+    assert took < 60  # the goal on an idle machine is 8 s, and Spark may have to start anew for other people
 
 
 def test_spark_computes_and_applies_a_changelog_that_is_too_large_for_the_job(spark_stack: Stack) -> None:
@@ -200,6 +263,26 @@ def test_files_of_master_are_out_of_reach_from_the_server(spark_stack: Stack) ->
     assert sorted(spark_stack.rows("/shop/spark/sums"), key=str) == before
 
 
+@pytest.mark.timeout(800)
+def test_what_a_job_left_on_the_server_meets_no_job_of_other_people(spark_stack: Stack) -> None:
+    """One of another repository that runs at the same moment, and waits until the server has started anew."""
+    stack = spark_stack
+    stack.call("POST", "/repositories", json={"name": "bank", "template": "empty"}, expect=201)
+    pipeline = '[pipeline]\npackages = ["pipelines"]\nfolders = ["/bank"]\n'
+    stack.commit({"pipeline.toml": pipeline, "pipelines/sums.py": VICTIM}, repository="bank")
+    stack.commit({"pipelines/lurks.py": LURKER})
+    started = stack.start_build("/shop/spark/lurks")
+    attacker = stack.wait_for_job(started["id"], "RUNNING")
+    stack.wait(lambda: "lurks" in stack.log(attacker["id"]), seconds=120)
+    build = stack.build("/bank/sums", seconds=400)
+    log = stack.log(build["jobs"][0]["id"])
+    assert "forged its own" in stack.log(attacker["id"])
+    assert build["state"] == "COMPLETED", log
+    assert "put back: The Spark engine works for other people's code" in log
+    assert "others: []" in log
+    assert len(stack.rows("/bank/sums")) == 3
+
+
 def test_a_file_that_somebody_on_the_server_keeps_open_is_not_published(spark_stack: Stack) -> None:
     spark_stack.call("POST", "/repositories/shop/branches", json={"name": "held", "start_point": "master"}, expect=201)
     start, end = ATTACK.index("    rows = "), ATTACK.index("    HOLD")
@@ -224,6 +307,23 @@ def test_cancelled_spark_job_ends_and_its_query_too(spark_stack: Stack) -> None:
     print(f"cancelled after {time.monotonic() - began:.2f} s")
     assert spark_stack.open_transactions() == []
     again = spark_stack.build("/shop/spark/sums", force=True, seconds=60)
+    assert again["state"] == "COMPLETED"
+
+
+def test_a_task_that_does_not_end_when_its_job_is_cancelled_ends_with_the_server(spark_stack: Stack) -> None:
+    """Spark tells a task to end, which one that computes a single value of a single row does not see."""
+    note = Path(f"{spark_stack.more['TRIBUTARY_SPARK_OPENER']}.renewed")
+    before = note.stat().st_mtime if note.exists() else 0
+    started = spark_stack.start_build("/shop/spark/stubborn")
+    job = spark_stack.wait_for_job(started["id"], "RUNNING")
+    wait_until(lambda: re.search(r"progress [1-9]\d* of 64 tasks", spark_stack.log(job["id"])), seconds=120)
+    spark_stack.call("POST", f"/builds/{started['id']}/cancel", expect=202)
+    build = spark_stack.wait_for_build(started["id"], seconds=60)
+    assert build["state"] == "ABORTED"
+    assert "did not end" not in spark_stack.log(job["id"])
+    wait_until(lambda: note.exists() and note.stat().st_mtime > before, seconds=60)
+    assert "something on it was to end and runs on" in (spark_stack.home / "spark.log").read_text()
+    again = spark_stack.build("/shop/spark/sums", force=True, seconds=120)
     assert again["state"] == "COMPLETED"
 
 

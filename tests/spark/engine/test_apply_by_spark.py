@@ -11,8 +11,15 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+from pyspark.sql.window import Window
 
 from jobs.changelog import apply_changelog
+from jobs.changelog.keys import Key
+from jobs.changelog.marks import make_marks
+from jobs.changelog.merge import merge_changelog
+from jobs.changelog.spark import mark_frame
+from jobs.engine import tables
 from tests.spark.engine.conftest import Shared
 from tests.unit.jobs import test_changelog as cases
 from tests.unit.jobs.test_changelog import (  # noqa: F401 - collected here again
@@ -96,6 +103,35 @@ def test_a_destination_with_more_columns(shared: Shared, tmp_path: Path, version
     with pytest.raises(Exception, match="'id' of the destination is required, and missing in the changelog"):
         apply(table, changes({"value": ["A"]}, ["INSERT"]), ["value"], from_empty=False)
     assert len(table.refresh().metadata.snapshots) == snapshots
+
+
+def test_a_dataframe_remembers_the_keys_it_was_made_with(shared: Shared, tmp_path: Path) -> None:
+    """Through filters, new columns, windows and new names; another key would leave the row of the old value."""
+    table = shared.load(tmp_path, "keys")
+    shared.apply(table, changes({"id": [1], "value": ["old"]}, ["INSERT"]), ["id"], from_empty=False)
+    log = tables.from_arrow(
+        shared.session, changes({"id": [1, 1], "value": ["old", "new"]}, ["UPDATE_BEFORE", "UPDATE_AFTER"])
+    )
+    newest = Window.partitionBy("id").orderBy(F.col("_change_type"))
+    marked = (
+        mark_frame(log, make_marks([Key("id", ("id",))]))
+        .withColumn("place", F.row_number().over(newest))
+        .where("place = 1")
+        .drop("place")
+        .localCheckpoint()
+    )
+    name = ".".join(table.name())
+
+    for keys in (["value"], ["id", "value"]):
+        with pytest.raises(Exception, match=r"the changelog was made with identifier columns \['id'\], not"):
+            merge_changelog(shared.session, table, marked, keys, name=name, from_empty=False)
+    with pytest.raises(Exception, match=r"made with identifier columns \['id'\], not \['value'\]"):
+        merge_changelog(
+            shared.session, table, marked.withColumnRenamed("id", "key"), ["value"], name=name, from_empty=True
+        )
+    assert merge_changelog(shared.session, table, marked, ["id"], name=name, from_empty=False) == 1
+    found = shared.session.table(f"tributary.{name}").collect()
+    assert [tuple(row) for row in found] == [(1, "new")]
 
 
 def changes(rows: dict[str, list[Any]], kinds: list[str]) -> pa.Table:

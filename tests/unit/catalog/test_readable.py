@@ -20,9 +20,11 @@ from tests.factories.catalog import (
     set_schema,
     snapshot,
 )
+from webapp.catalog.rules import lens
 from webapp.catalog.rules.column_types import is_default, is_primitive
 from webapp.catalog.rules.errors import CommitFailed, Invalid, Malformed
 from webapp.catalog.rules.metadata import Metadata, normalise
+from webapp.catalog.rules.partition_names import show_partition_names
 from webapp.catalog.rules.readable import check_foreign
 
 TABLE = append(make_table(version=3))
@@ -150,20 +152,47 @@ def test_what_some_reader_refuses_never_gets_in(updates: list[dict[str, Any]], b
         change(TABLE, *updates, branch=branch)
 
 
-def test_a_partition_on_one_branch_is_never_named_like_a_column_of_another() -> None:
-    """Java binds the specs of all branches to the schema that it reads by, and gives up on such a name."""
+def test_a_partition_and_another_column_of_one_branch_never_have_one_name() -> None:
+    """Java and PyIceberg bind a spec to the schema they read, and give up on such a name."""
     bucket = spec({"name": "id_bucket", "transform": "bucket[4]"})
     clashing = set_schema(schema(field(1, "id"), field(2, "name", "string"), field(3, "id_bucket")))
     tracked = change(TABLE, {"action": "set-properties", "updates": {"a": "1"}}, branch="b")
-    for first, second in ((None, "b"), ("b", None), ("b", "c")):
-        ours = change(tracked, *clashing, branch=first)
-        with pytest.raises(Invalid, match="choose another name"):
-            change(ours, *bucket, branch=second)
-        theirs = change(tracked, *bucket, branch=second)
-        with pytest.raises(Invalid, match="choose another name"):
-            change(theirs, *clashing, branch=first)
+    for branch in (None, "b"):
+        for first, second in ((bucket, clashing), (clashing, bucket)):
+            ours = change(tracked, *first, branch=branch)
+            with pytest.raises(Invalid, match=f"branch {branch or 'master'} cannot both be called id_bucket"):
+                change(ours, *second, branch=branch)
     own = change(tracked, *spec({"name": "name", "source-id": 2}), branch="b")
     assert own["partition-specs"][-1]["fields"][0]["name"] == "name"
+
+
+@pytest.mark.parametrize(("first", "second"), [(None, "b"), ("b", None), ("b", "c")])
+def test_a_partition_of_one_branch_is_shown_to_another_under_a_name_that_no_column_has(
+    first: str | None, second: str | None
+) -> None:
+    tracked = change(TABLE, {"action": "set-properties", "updates": {"a": "1"}}, branch="b")
+    tracked = change(tracked, {"action": "set-properties", "updates": {"a": "2"}}, branch="c")
+    for name in ("id_bucket", "id_bucket_1000"):
+        both = change(tracked, *spec({"name": "id_bucket", "transform": "bucket[4]"}), branch=first)
+        both = change(both, *set_schema(schema(field(1, "id"), field(3, name))), branch=second)
+        names = [
+            show_partition_names(lens.get(both, branch or "master"))["partition-specs"][-1]["fields"][0]["name"]
+            for branch in (first, second)
+        ]
+        assert names[0] == "id_bucket"
+        assert names[1] not in ("id_bucket", name)
+        recycled = spec({"name": names[1], "transform": "bucket[4]", "field-id": 1000}, {"name": "p"})
+        again = change(both, *recycled, branch=second)
+        expected = "id_bucket" if name != "id_bucket" else names[1]
+        assert again["partition-specs"][-1]["fields"][0]["name"] == expected
+
+
+def test_what_a_branch_leaves_behind_has_names_that_master_can_bind() -> None:
+    both = change(TABLE, *spec({"name": "id_bucket", "transform": "bucket[4]"}), branch="b")
+    both = change(both, *set_schema(schema(field(1, "id"), field(3, "id_bucket"))))
+    after = lens.forget(both, {"b"})
+    assert after["partition-specs"][-1]["fields"][0]["name"] == "id_bucket_1000"
+    check_foreign(normalise(after), now_ms=NOW)
 
 
 def test_snapshots_of_version_1_have_no_sequence_number() -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from webapp.core.folders import remove_folder
 from webapp.core.room import measure_folder
@@ -43,3 +47,26 @@ def test_a_folder_is_measured_although_it_is_deeper_than_a_path_can_name(tmp_pat
         assert measure_folder(folder) >= 100_000
     finally:
         remove_folder(folder)
+
+
+def test_measuring_follows_no_link_that_takes_the_place_of_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, large = tmp_path / "own", tmp_path / "large"
+    (own / "part").mkdir(parents=True)
+    large.mkdir()
+    (large / "rows").write_bytes(bytes(8 * 1024 * 1024))
+
+    def swapping(call: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(path: Any, *arguments: Any, **options: Any) -> Any:
+            if not isinstance(path, int) and Path(path).name == "part" and not (tmp_path / "away").exists():
+                (own / "part").rename(tmp_path / "away")
+                (own / "part").symlink_to(large)
+            return call(path, *arguments, **options)
+
+        return wrapped
+
+    for name in ("open", "scandir"):
+        monkeypatch.setattr(os, name, swapping(getattr(os, name)))
+    assert measure_folder(own) < 1024 * 1024
+    assert (tmp_path / "away").exists()

@@ -11,17 +11,26 @@ import pytest
 
 from webapp.core import spark_classes
 from webapp.core.java import Java
+from webapp.core.queries import check_spark
 from webapp.core.spark_folders import find_spark_folder, open_spark_folder
 from webapp.core.spark_server import SparkServer
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> SparkServer:
-    return SparkServer(java=tmp_path / "bin" / "java", folder=tmp_path / "spark", port=4711, token="a-secret")
+    return SparkServer(
+        java=tmp_path / "bin" / "java", folder=tmp_path / "spark", port=4711, token="a-secret", secrets=tmp_path
+    )
 
 
-def test_token_is_in_the_environment_and_never_on_the_command_line(server: SparkServer) -> None:
-    assert server.environment["SPARK_CONNECT_AUTHENTICATE_TOKEN"] == "a-secret"
+def test_token_is_in_a_file_of_its_own_and_neither_in_the_environment_nor_on_the_command_line(
+    server: SparkServer,
+) -> None:
+    server.prepare()
+    [file] = [server.command[n + 1] for n, word in enumerate(server.command) if word == "--input"]
+    assert Path(file).read_text() == "spark.connect.authenticate.token a-secret\n"
+    assert Path(file).stat().st_mode & 0o777 == 0o600
+    assert "a-secret" not in server.environment.values()
     assert not [word for word in server.command if "a-secret" in word]
     assert server.remote == "sc://localhost:4711/;token=a-secret"
 
@@ -63,3 +72,15 @@ def test_lists_of_files_are_where_the_server_sees_them_and_end_with_its_run(serv
     assert folder.stat().st_mode & 0o777 == 0o777
     server.prepare()
     assert not folder.exists()
+
+
+def test_a_server_that_starts_anew_for_others_is_no_fault_of_the_installation(
+    server: SparkServer, settings: Any
+) -> None:
+    settings.SPARK_REMOTE, settings.TRIBUTARY_SPARK_OPENER = "sc://localhost:1/;token=none", str(server.opener)
+    assert not check_spark().works
+    note = Path(f"{server.opener}.renewed")
+    note.touch()
+    assert check_spark().works
+    os.utime(note, (1, 1))
+    assert not check_spark().works

@@ -35,12 +35,31 @@ def test_types() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "type_"),
-    [("append", "APPEND"), ("overwrite", "UPDATE"), ("delete", "DELETE"), ("replace", "SNAPSHOT"),
-     ("create", "SNAPSHOT"), ("metadata", "UPDATE"), (None, "UPDATE")],
+    ("operations", "type_"),
+    [({"append"}, "APPEND"), ({"overwrite"}, "UPDATE"), ({"delete"}, "DELETE"), ({"replace"}, "UPDATE"),
+     ({"append", "delete"}, "UPDATE"), (set(), "UPDATE")],
 )  # fmt: skip
-def test_type_of_a_plain_commit(operation: str | None, type_: str) -> None:
-    assert rules.type_of_operation(operation) == type_
+def test_type_of_a_plain_commit(operations: set[str], type_: str) -> None:
+    assert rules.type_of(operations, is_replaced=False) == type_
+    assert rules.type_of(operations, is_replaced=True) == "SNAPSHOT"
+
+
+@pytest.mark.parametrize(
+    ("stated", "operations", "recorded"),
+    [("APPEND", {"append"}, "APPEND"), ("APPEND", {"overwrite"}, "UPDATE"), ("APPEND", {"delete"}, "DELETE"),
+     ("APPEND", set(), "APPEND"), ("DELETE", {"delete"}, "DELETE"), ("DELETE", {"append"}, "APPEND"),
+     ("UPDATE", {"append"}, "UPDATE"), ("SNAPSHOT", {"append"}, "APPEND"), ("SNAPSHOT", {"overwrite"}, "UPDATE"),
+     ("SNAPSHOT", set(), "SNAPSHOT")],
+)  # fmt: skip
+def test_a_transaction_is_recorded_as_what_it_was(stated: str, operations: set[str], recorded: str) -> None:
+    assert rules.true_type(stated, operations, is_replaced=False, keeps_rows=True) == recorded
+
+
+def test_what_replaced_everything_is_a_snapshot() -> None:
+    for stated in ("SNAPSHOT", "APPEND", "DELETE"):
+        assert rules.true_type(stated, {"append"}, is_replaced=True, keeps_rows=False) == "SNAPSHOT"
+        assert rules.true_type(stated, set(), is_replaced=True, keeps_rows=False) == "SNAPSHOT"
+    assert rules.true_type("SNAPSHOT", {"append"}, is_replaced=False, keeps_rows=False) == "SNAPSHOT"
 
 
 def test_only_a_closed_branch_may_start_another() -> None:
@@ -137,6 +156,10 @@ def snapshot(number: int, parent: int | None, **summary: int) -> dict[str, Any]:
     return {"snapshot-id": number, "parent-snapshot-id": parent, "summary": texts}
 
 
+def summarize(snapshots: list[dict[str, Any]], *, before: int | None, after: int | None) -> dict[str, int]:
+    return summaries.summarize(summaries.find_way(snapshots, before=before, after=after))
+
+
 def test_summary_adds_up_what_happened_since() -> None:
     line = [
         snapshot(1, None, total_records=10, added_records=10),
@@ -144,13 +167,11 @@ def test_summary_adds_up_what_happened_since() -> None:
         snapshot(3, 2, total_records=12, deleted_records=3, total_data_files=4, total_files_size=99),
     ]
 
-    assert summaries.summarize(line, before=1, after=3) == {
+    assert summarize(line, before=1, after=3) == {
         "rows": 12, "files": 4, "bytes": 99, "added": 5, "deleted": 3,
     }  # fmt: skip
-    assert summaries.summarize(line, before=3, after=3)["added"] == 0
-    assert summaries.summarize(line, before=None, after=None) == dict.fromkeys(
-        ("rows", "files", "bytes", "added", "deleted"), 0
-    )
+    assert summarize(line, before=3, after=3)["added"] == 0
+    assert summarize(line, before=None, after=None) == dict.fromkeys(("rows", "files", "bytes", "added", "deleted"), 0)
 
 
 def test_rows_that_position_deletes_took_are_gone() -> None:
@@ -159,10 +180,25 @@ def test_rows_that_position_deletes_took_are_gone() -> None:
         snapshot(2, 1, total_records=10, added_position_deletes=4, total_position_deletes=4),
         snapshot(3, 2, total_records=6, added_records=6, deleted_records=10, removed_position_deletes=4),
     ]
-    marked = summaries.summarize(line, before=1, after=2)
+    marked = summarize(line, before=1, after=2)
     assert (marked["rows"], marked["added"], marked["deleted"]) == (6, 0, 4)
-    compacted = summaries.summarize(line, before=2, after=3)
+    compacted = summarize(line, before=2, after=3)
     assert (compacted["rows"], compacted["added"], compacted["deleted"]) == (6, 6, 6)
+
+
+def test_what_a_rollback_takes_back_counts_the_other_way_round() -> None:
+    line = [
+        snapshot(1, None, total_records=10, added_records=10),
+        snapshot(2, 1, total_records=15, added_records=5),
+        snapshot(3, 2, total_records=12, deleted_records=3),
+        snapshot(4, 1, total_records=11, added_records=1),
+    ]
+    summary = summarize(line, before=3, after=1)
+    assert (summary["rows"], summary["added"], summary["deleted"]) == (10, 3, 5)
+    summary = summarize(line, before=3, after=4)
+    assert (summary["rows"], summary["added"], summary["deleted"]) == (11, 4, 5)
+    way = summaries.find_way(line, before=3, after=4)
+    assert [[one["snapshot-id"] for one in part] for part in (way.done, way.undone)] == [[4], [3, 2]]
 
 
 def test_replaced_rows_count_as_deleted() -> None:
@@ -171,9 +207,10 @@ def test_replaced_rows_count_as_deleted() -> None:
         snapshot(2, None, total_records=4, added_records=4),
     ]
 
-    assert summaries.is_replaced(lines, before=1, after=2)
-    assert not summaries.is_replaced(lines, before=None, after=2)
-    summary = summaries.summarize(lines, before=1, after=2)
+    assert summaries.find_way(lines, before=1, after=2).is_replaced
+    assert summaries.find_way(lines, before=1, after=None).is_replaced
+    assert not summaries.find_way(lines, before=None, after=2).is_replaced
+    summary = summarize(lines, before=1, after=2)
     assert (summary["rows"], summary["added"], summary["deleted"]) == (4, 4, 10)
 
 

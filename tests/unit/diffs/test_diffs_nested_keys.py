@@ -16,11 +16,14 @@ from pyiceberg.types import LongType, StringType, StructType
 from tests.factories import engine as tables
 from tests.unit.diffs.test_diffs_rows import field
 from webapp.core.errors import BadRequest
-from webapp.pulls.diffs import exports, rows
+from webapp.pulls.diffs import rows
+from webapp.pulls.diffs.exports import export
 from webapp.pulls.queries.rows import Place, read_rows
 
 PLACE = StructType(field(10, "a", LongType()), field(11, "it's", StringType()))
 SCHEMA = Schema(field(1, "value", StringType()), field(2, "d", PLACE))
+
+pytestmark = pytest.mark.usefixtures("readers")
 
 
 def line(a: int | None, name: str, value: str) -> dict[str, Any]:
@@ -92,8 +95,20 @@ def test_the_page_shows_the_key_in_front_and_links_to_the_rows_history(folder: P
     assert (view.key, [one.text for one in view.columns]) == ("d.a", ["value", "d"])
 
 
+@pytest.mark.parametrize(
+    "asked", [{"q": "nosuch = 5"}, {"column": "nosuch"}, {"sort": "nosuch"}, {"change": "nosuch"}, {"cursor": "nosuch"}]
+)
+def test_what_is_not_understood_shows_no_rows_and_stays_to_be_mended(folder: Path, asked: dict[str, str]) -> None:
+    place = Place(url="/x", keeps={"dataset": "/d"}, csv_url="", parquet_url="", dataset_id=7, branch="master")
+    view = read_rows(folder, parameters={**asked, "limit": "25"}, place=place)
+    assert view.problem
+    assert view.table.rows == []
+    assert view.q == asked.get("q", "")
+    assert view.all_url == "/x?dataset=/d&limit=25"
+
+
 def test_exports_have_a_column_for_the_key_on_each_side(folder: Path) -> None:
-    lines = list(csv.DictReader(io.StringIO(b"".join(exports.export_csv(folder)).decode())))
+    lines = list(csv.DictReader(io.StringIO(b"".join(export(folder, "csv")).decode())))
     assert list(lines[0]) == [
         "change",
         "copies",
@@ -112,7 +127,7 @@ def test_exports_have_a_column_for_the_key_on_each_side(folder: Path) -> None:
         ("inserted", "", "4", '{"a": 4, "it\'s": "four"}'),
         ("updated", "", "", ""),
     ]
-    stored = pq.read_table(io.BytesIO(b"".join(exports.export_parquet(folder))))
+    stored = pq.read_table(io.BytesIO(b"".join(export(folder, "parquet"))))
     assert [one.name for one in stored.schema.field("before").type] == ["d.a", "value", "d"]
     sides = [
         (row["before"] and row["before"]["d.a"], row["after"] and row["after"]["d.a"]) for row in stored.to_pylist()

@@ -59,16 +59,46 @@ def test_same_name_with_another_id_is_modified_never_removed_plus_added() -> Non
     diff = diff_schemas(schema(column(1, "a", "long")), schema(column(9, "a", "string")))
     assert (diff.added, diff.removed) == ((), ())
     assert kinds(diff) == [("a", "identity"), ("a", "type")]
-    assert diff.as_json()["modified"][1] == {
+    identity = "a is a new column of the same name: values of the older one are not seen through it."
+    retyped = "Readers that expect long in a get string and may fail or misread."
+    [entry] = diff.as_json()["modified"]
+    changes = entry.pop("changes")
+    assert entry == {
         "name": "a",
         "field_id": 9,
         "from": "long",
         "to": "string",
         "destructive": True,
         "widening": False,
-        "sentence": "Readers that expect long in a get string and may fail or misread.",
-        "what": "type",
+        "sentence": f"{identity} {retyped}",
+        "what": ["identity", "type"],
     }
+    assert [(change["what"], change["from"], change["to"], change["sentence"]) for change in changes] == [
+        ("identity", "field 1", "field 9", identity),
+        ("type", "long", "string", retyped),
+    ]
+
+
+def test_sentences_of_one_column_do_not_contradict_each_other() -> None:
+    """A wider type keeps values only where it is the same column; readers keep working only where nothing else changed."""
+    [entry] = diff_schemas(schema(column(1, "a", "int")), schema(column(9, "a", "long"))).as_json()["modified"]
+    assert "Nobody loses values" not in entry["sentence"]
+    assert "Readers by name keep working" not in entry["sentence"]
+
+
+def test_a_column_is_one_entry_with_everything_that_changed_about_it() -> None:
+    before = schema(column(1, "a", "int", required=True, doc="x"), column(2, "b"), column(3, "c", "int"))
+    after = schema(column(1, "a", "long", doc="y"), column(2, "b"), column(3, "d", "string"))
+    entries = diff_schemas(before, after).as_json()
+    [modified], [renamed] = entries["modified"], entries["renamed"]
+    assert (modified["name"], modified["from"], modified["to"], modified["destructive"]) == ("a", "int", "long", True)
+    assert sorted(modified["what"]) == ["doc", "required", "type"]
+    assert (renamed["name"], renamed["from"], renamed["to"], renamed["what"]) == ("d", "c", "d", ["type"])
+    assert [change["what"] for change in renamed["changes"]] == ["renamed", "type"]
+    [moved] = diff_schemas(schema(column(1, "a"), column(2, "b")), schema(column(2, "b"), column(1, "a"))).as_json()[
+        "modified"
+    ]
+    assert moved["what"] == ["position"]
 
 
 def test_added_and_removed_keep_their_places() -> None:

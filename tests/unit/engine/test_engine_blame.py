@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyiceberg.expressions import EqualTo
 from pyiceberg.schema import Schema
@@ -218,7 +218,7 @@ def writes(draw: st.DrawFn) -> tuple[str, list[tuple[str, list[dict[str, Any]]]]
     return kind, draw(st.lists(write, min_size=1, max_size=4)), draw(st.sampled_from(pool))
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15)
 @given(writes())
 @example(("double", [("append", [{"k": 0.0, "v": None}, {"k": float("nan"), "v": None}])], 0.0))
 def test_blame_agrees_with_reading_every_snapshot(

@@ -163,7 +163,7 @@ versions = st.lists(st.tuples(places, st.sampled_from("xyz")), max_size=6)
 
 
 @given(before=versions, after=versions, deletes=st.booleans())
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_field_and_a_column_of_its_values_give_the_same_diff(
     tmp_path_factory: pytest.TempPathFactory, before: Any, after: Any, deletes: bool
 ) -> None:

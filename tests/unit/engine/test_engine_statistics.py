@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.template.loader import render_to_string
-from pyiceberg.types import DoubleType
+from pyiceberg.types import DateType, DoubleType, LongType, StringType
 
+from jobs.engine import statistics
+from jobs.engine.duckdb import Embedded
+from jobs.engine.measured import HereMeasured
 from tests.factories import engine as tables
 from tests.unit.engine.test_engine_embedded import field, keyed, two_versions
 from webapp.pulls.diffs.statistics import load_statistics
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize(
     ("rows", "cells", "is_measured"),
-    [(3, 8, True), (3, 7, False), (4, 0, True)],
+    [(5, 12, True), (5, 11, False), (6, 0, True)],
     ids=["few values", "many", "few rows"],
 )
 def test_tables_too_large_to_be_measured_whole_say_so(
@@ -29,13 +33,76 @@ def test_tables_too_large_to_be_measured_whole_say_so(
     monkeypatch.setattr("jobs.engine.measured.HereMeasured.row_limit", rows)
     monkeypatch.setattr("jobs.engine.measured.HereMeasured.cell_limit", cells)
     schema = keyed(field(2, "v", DoubleType()))
-    _, *sides = two_versions(tmp_path, schema, [{"k": 1}, {"k": 2}], [{"k": 1, "v": 1.0}, {"k": 3}])
+    same = {"k": 5, "v": 5.0}
+    _, *sides = two_versions(tmp_path, schema, [{"k": 1}, {"k": 2}, same], [{"k": 1, "v": 1.0}, {"k": 3}, same])
     found = json.loads((tables.diff(tmp_path, *sides, key=["k"])["folder"] / "statistics.json").read_text())
     assert (found["table_is_measured"], "table" in found["scopes"], "changed" in found["scopes"]) == (
         is_measured,
         is_measured,
         True,
     )
+
+
+def test_rows_that_all_changed_are_the_table_and_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = keyed(field(2, "v", DoubleType()))
+    before = [{"k": number, "v": number / 2} for number in range(6)]
+    after = [{"k": number, "v": number / 3} for number in range(1, 9)]
+    _, *sides = two_versions(tmp_path, schema, before, after)
+    options = {"key": ["k"], "row_filter": "k > 0"}
+    with monkeypatch.context() as patch:
+        whole = statistics.collect
+        patch.setattr(statistics, "collect", lambda diff, summary: whole(diff, {**summary, "unchanged": 1}))
+        wanted = (tables.diff(tmp_path, *sides, **options)["folder"] / "statistics.json").read_text()
+    monkeypatch.setattr(statistics, "_load_table", None)
+    assert (tables.diff(tmp_path, *sides, **options)["folder"] / "statistics.json").read_text() == wanted
+
+
+@pytest.mark.parametrize("is_only_updated", [True, False])
+@pytest.mark.parametrize("key", [["k"], None])
+def test_what_both_ends_share_is_told_as_if_each_were_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: list[str] | None, *, is_only_updated: bool
+) -> None:
+    schema = keyed(
+        field(2, "same", StringType()),
+        field(3, "zero", DoubleType()),
+        field(4, "v", LongType()),
+        field(5, "day", DateType()),
+    )
+    day = dt.date(2020, 1, 1)
+    before = [
+        {"k": n, "same": f"w{n % 3}" if n % 4 else None, "zero": -0.0, "v": n, "day": day + dt.timedelta(n)}
+        for n in range(20)
+    ]
+    after = [{**row, "zero": 0.0, "v": row["v"] * (1 + row["k"] % 2)} for row in before]
+    others = [] if is_only_updated else [{"k": 99, "same": "new", "zero": 7.0, "v": 1, "day": day}]
+    _, *sides = two_versions(tmp_path, schema, before, [*after[len(others) :], *others])
+    told = tables.diff(tmp_path, *sides, key=key)
+    monkeypatch.setattr(Embedded, "unchanged_pairs", lambda *_: [])
+    wanted = tables.diff(tmp_path, *sides, key=key)
+    assert repr(told["rows"]) == repr(wanted["rows"])  # which tells two zeros apart
+    assert (told["folder"] / "statistics.json").read_text() == (wanted["folder"] / "statistics.json").read_text()
+
+
+def test_a_column_that_is_the_same_at_both_ends_is_measured_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = keyed(field(2, "v", LongType()), field(3, "w", LongType()))
+    before = [{"k": number, "v": number, "w": number} for number in range(9)]
+    _, *sides = two_versions(tmp_path, schema, before, [{**row, "v": -1} for row in before])
+    asked = []
+    spread = HereMeasured.spread
+
+    def note(rows: HereMeasured, side: str, bins: Any, scales: Any) -> Any:
+        asked.append((side, sorted(bins)))
+        return spread(rows, side, bins, scales)
+
+    monkeypatch.setattr(HereMeasured, "spread", note)
+    folder = tables.diff(tmp_path, *sides, key=["k"])["folder"]
+    assert asked == [("b", ["b0", "b1", "b2"]), ("a", ["a1"])]
+    key, _, same = load_statistics(folder, scope="table").columns
+    assert (key.after, same.after) == (key.before, same.before)
 
 
 def test_quantiles_of_a_sample_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ repository = Path(sys.argv[1])
 lease = Lease(repository)
 with subprocess.Popen(
     ["git", "--git-dir", repository, "update-ref", "--stdin"],
-    env=GIT_ENVIRONMENT, stdin=subprocess.PIPE, pass_fds=[lease.descriptor],
+    env=GIT_ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=[lease.descriptor],
 ) as git:
     git.stdin.write(f"start\\nupdate refs/heads/master {sys.argv[3]} {sys.argv[2]}\\nprepare\\n".encode())
     git.stdin.flush()

@@ -124,9 +124,10 @@ def test_merge_names_conflicts_and_checks_the_head(repo: GitRepository) -> None:
     ours = _commit(repo, "a.txt", "1\n2\nTHREE\n4\n5\n")
     assert repo.merge_state(source=theirs, target=ours).conflicts == ("a.txt",)
     with pytest.raises(MergeConflict):
-        repo.merge(source=theirs, branch="master", expected_head=ours, method="merge", message="m", author=ME)
+        repo.prepare_merge(source=theirs, target=ours, method="merge", message="m", author=ME)
+    merged = repo.prepare_merge(source=theirs, target=base, method="merge", message="m", author=ME)
     with pytest.raises(HeadMoved):
-        repo.merge(source=theirs, branch="master", expected_head=base, method="merge", message="m", author=ME)
+        repo.move_branch("master", expected=base, sha=merged)
     assert repo.get_head("master") == ours
 
 
@@ -134,12 +135,13 @@ def test_merge_and_squash_have_the_same_tree(repo: GitRepository) -> None:
     base = repo.get_head("master")
     repo.create_branch("f", base)
     source = _commit(repo, "new.txt", "1", branch="f")
-    merged = repo.merge(source=source, branch="master", expected_head=base, method="merge", message="m", author=ME)
-    assert merged.parents == (base, source)
-    repo.create_branch("g", base)
-    squashed = repo.merge(source=source, branch="g", expected_head=base, method="squash", message="m", author=ME)
-    assert squashed.parents == (base,)
-    assert squashed.tree == merged.tree
+    merged, squashed = (
+        repo.prepare_merge(source=source, target=base, method=method, message="m", author=ME)
+        for method in ("merge", "squash")
+    )
+    assert repo.get_commit(merged).parents == (base, source)
+    assert repo.get_commit(squashed).parents == (base,)
+    assert repo.get_commit(squashed).tree == repo.get_commit(merged).tree
 
 
 def test_unrelated_histories_conflict_and_still_compare(repo: GitRepository) -> None:
@@ -153,7 +155,7 @@ def test_unrelated_histories_conflict_and_still_compare(repo: GitRepository) -> 
     assert repo.merge_base(alien, head) is None
     assert [file.path for file in repo.diff(None, alien)] == ["alien.txt"]
     with pytest.raises(MergeConflict, match="no commit in common"):
-        repo.merge(source=alien, branch="master", expected_head=head, method="merge", message="m", author=ME)
+        repo.prepare_merge(source=alien, target=head, method="merge", message="m", author=ME)
 
 
 def test_hostile_trees_are_never_followed(repo: GitRepository, tmp_path: Path) -> None:
@@ -235,3 +237,9 @@ def test_nothing_of_the_users_configuration_is_read(
     head = repo.get_head("master")
     assert repo.merge_state(source=head, target=head).clean
     assert not canary.exists()
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "a" * 5000, "é" * 2000, "\ud800", "a\0b", "", "..", "a b"])
+def test_a_name_that_no_branch_can_have_is_no_branch(repo: GitRepository, name: str) -> None:
+    assert repo.find_head(name) is None
+    assert repo.find_ref(f"refs/tags/{name}") is None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from jobs.changelog import apply_changelog, read_changelog
@@ -299,6 +300,88 @@ def test_what_cannot_be_applied(tmp_path: Path, rows: Rows, log: pa.Table, keys:
     said = applied(tmp_path, rows, log, keys)
     assert said[0] == "Exception"
     assert message in said[1]
+
+
+def test_other_keys_than_those_of_the_changelog_are_refused(tmp_path: Path) -> None:
+    """Applied by another column, the row of the old value would stay: its UPDATE_BEFORE may be filtered out by then."""
+
+    def work(table: Any, snapshots: list[int]) -> Any:
+        log = read_changelog(table, keys=["id"], start=snapshots[0], end=snapshots[1])
+        latest = log.filter(pc.field("_change_type") != "UPDATE_BEFORE").append_column("note", pa.array(["n"]))
+        other = MemoryCatalog(tmp_path / "other").load_table("x.o")
+        write_table(other, SCHEMA, table_of([("a", "old")]).to_batches(), is_append=False)
+        for keys in (["value"], ["id", "value"]):
+            with pytest.raises(Exception, match=r"apply_changelog failed: the changelog was made with .*\['id'\], not"):
+                apply_changelog(other, latest, keys, from_empty=False)
+        assert other.scan().to_arrow().to_pylist() == [{"id": "a", "value": "old"}]
+        apply_changelog(other, latest, ["id"], from_empty=False)
+        renamed = MemoryCatalog(tmp_path / "renamed").load_table("x.r")
+        apply_changelog(renamed, latest.rename_columns({"id": "key"}), ["key"], from_empty=True)
+        by_hand = pa.Table.from_pylist(latest.to_pylist())
+        apply_changelog(MemoryCatalog(tmp_path / "hand").load_table("x.h"), by_hand, ["value"], from_empty=True)
+        return [table.scan().to_arrow().to_pylist() for table in (other, renamed)]
+
+    assert with_history(tmp_path, [[("a", "old")], [("a", "new")]], work) == [
+        [{"id": "a", "value": "new", "note": "n"}],
+        [{"key": "a", "value": "new", "note": "n"}],
+    ]
+
+
+FRAMES = {
+    "polars": "pl.from_arrow(log).filter(pl.col('_change_type') != 'UPDATE_BEFORE')",
+    "columns of polars": "pl.from_arrow(log).filter(pl.col('_change_type') != 'UPDATE_BEFORE').drop('_change_ordinal')",
+    "pandas": "log.to_pandas().query('_change_type != \"UPDATE_BEFORE\"').merge(pd.DataFrame({'id': ['a']}))",
+}
+
+
+class AppliedFrames:
+    """A job that reads the change of row `a`, from `old` to `new`, by its id, and applies a frame made of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._job = LocalJob(folder)
+        self._first = self._job.write("/x/in", table_of([("a", "old")]))
+        self._job.write("/x/in", table_of([("a", "new")]))
+
+    def told(self, frame: str, keys: list[str], *, read: str = "") -> Any:
+        """The rows afterwards, or the refusal; `read` is what the job reads besides."""
+        self._job.write("/x/out", table_of([("a", "old")]))
+        source = f"""
+import pandas as pd
+import polars as pl
+
+@transform.using(given=TableInput("/x/in"), out=TableOutput("/x/out"))
+def compute(given, out):
+    log = given.changelog_arrow(["id"], start="{self._first}")
+    {read}
+    out.apply_changelog({frame}, {keys!r})
+"""
+        more = {"inputs": {"given": "/x/in"}, "outputs": {"out": "/x/out"}}
+        ran = self._job.run(source, since={"/x/in": self._first}, **more)
+        return ran.error.message if ran.error else self._job.read("/x/out").to_pylist()
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_frames_without_metadata_take_the_keys_of_what_the_job_read(tmp_path: Path, frame: str) -> None:
+    applied = AppliedFrames(tmp_path)
+    refusal = applied.told(frame, ["value"])
+    assert "the changelog that this job has read was made with identifier columns ['id'], not ['value']" in refusal
+    assert applied.told(frame, ["id"]) == [{"id": "a", "value": "new"}]
+
+
+@pytest.mark.parametrize(
+    ("frame", "keys", "read"),
+    [
+        # made by hand: nothing says that these rows are a changelog's
+        ("pl.DataFrame({'id': ['b'], 'value': ['old'], '_change_type': ['INSERT']})", ["value"], ""),
+        # of other columns than the keys of what was read
+        (f"{FRAMES['polars']}.drop('id')", ["value"], ""),
+        # it may as well come from the net changes, or from the changelog by value
+        (FRAMES["polars"], ["value"], "given.changelog_arrow()"),
+        (FRAMES["polars"], ["value"], "given.changelog_arrow(['value'])"),
+    ],
+)
+def test_changes_that_may_be_of_any_key_are_applied(tmp_path: Path, frame: str, keys: list[str], read: str) -> None:
+    assert isinstance(AppliedFrames(tmp_path).told(frame, keys, read=read), list)
 
 
 def test_applying_follows_the_source(tmp_path: Path) -> None:

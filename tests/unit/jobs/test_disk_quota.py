@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import mmap
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -85,3 +87,54 @@ def test_what_lies_too_deep_to_be_measured_exceeds_the_quota_and_is_removed(own:
     assert DiskQuota([str(own)], 1024 * 1024).is_exceeded(os.getpid())
     quota.remove(uid=None, own=[str(own)])
     assert list(own.iterdir()) == []
+
+
+def test_measuring_follows_no_link_that_takes_the_place_of_a_folder(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither is more seen than there is, nor less: what was looked at is what is measured."""
+    (own / "part" / "rows").write_bytes(bytes(2 * 1024 * 1024))
+    (tmp_path / "large").mkdir()
+    (tmp_path / "large" / "rows").write_bytes(bytes(8 * 1024 * 1024))
+    away = tmp_path / "away"
+    quota = DiskQuota([str(own)], 1024 * 1024)
+
+    def swap() -> None:
+        if not away.exists():
+            (own / "part").rename(away)
+            (own / "part").symlink_to(tmp_path / "large")
+
+    for call in ("scandir", "open"):
+        monkeypatch.setattr(os, call, _swap_before(getattr(os, call), swap))
+    assert not quota.is_exceeded(os.getpid())
+    assert away.exists()
+
+
+def _swap_before(call: Callable[..., Any], swap: Callable[[], None]) -> Callable[..., Any]:
+    """Swap the folder after it was looked at, and before it is opened by its path or its name."""
+
+    def wrapped(path: Any, *arguments: Any, **options: Any) -> Any:
+        if not isinstance(path, int) and Path(path).name == "part":
+            swap()
+        return call(path, *arguments, **options)
+
+    return wrapped
+
+
+@pytest.mark.parametrize("shown", [8 * 1024 * 1024, mmap.PAGESIZE])
+def test_a_file_without_a_name_counts_while_it_is_mapped(own: Path, shown: int) -> None:
+    if shown == mmap.PAGESIZE and os.geteuid() != 0:
+        pytest.skip("only root is told of what is not mapped")
+    quota = DiskQuota([str(own)], 1024 * 1024)
+    file = os.open(own / "rows", os.O_RDWR | os.O_CREAT)
+    os.write(file, bytes(8 * 1024 * 1024))
+    mapped = mmap.mmap(file, shown)
+    os.unlink(own / "rows")
+    os.close(file)
+    # Python keeps a descriptor of its own for a mapping: only an exec of another program would not have it
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            if os.readlink(f"/proc/self/fd/{name}").startswith(str(own / "rows")):
+                os.close(int(name))
+    assert quota.is_exceeded(os.getpid())
+    del mapped

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,10 +13,25 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, StringType
 
-from jobs.engine.files import FileError, read_csv, read_json_lines, read_parquet
+from jobs.engine.files import (
+    CsvFormat,
+    FileError,
+    Source,
+    read_csv,
+    read_json_lines,
+    read_parquet,
+    sample_csv,
+    sample_json_lines,
+    sample_parquet,
+)
 from tests.factories.forks import in_child
 
 pytestmark = pytest.mark.slow
+WAY_OUT = ": choose another type for the column (string takes every value) or leave it to the file, or mend the value"
+NO_TIME = (
+    "column 'n' is a double, which cannot become a date: leave its type to the file, or load it as it is and change it in "
+    "a transform"
+)
 NOTHING = Schema()
 
 
@@ -248,3 +264,152 @@ def test_a_key_twice_in_one_object_is_named_by_its_line(path: Path, content: str
     said, code, found = refuse(path, content, kind="jsonl")
     assert (code, found) == ("broken_row", line)
     assert "occurs twice in one object" in said
+
+
+def read_as(path: Path, content: str, form: CsvFormat) -> pa.Table:
+    """Return a CSV file read as somebody chose."""
+    path.write_text(content)
+
+    def work() -> pa.Table:
+        with read_csv(path, NOTHING, form) as source:
+            return pa.Table.from_batches(list(source.batches()), schema=source.schema)
+
+    return in_child(work)
+
+
+def test_csv_is_read_as_somebody_chose(path: Path) -> None:
+    form = CsvFormat(delimiter=";", has_header=False, types={"column_1": "string", "column_3": "double"})
+    table = read_as(path, "1;a,b;7\n2;c;NA\n", form)
+    assert table.to_pylist() == [
+        {"column_1": "1", "column_2": "a,b", "column_3": 7.0},
+        {"column_1": "2", "column_2": "c", "column_3": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("types", "said"),
+    [
+        ({"n": "long"}, f"row 2: '2.5' in column 'n' is no long{WAY_OUT}"),
+        ({"n": "date"}, f"row 1: '1' in column 'n' is no date{WAY_OUT}"),
+        ({"m": "long"}, "there is no column 'm' to give a type: the file has n, t"),
+        ({"t": "date"}, f"row 2: '2024-02-01 10:00' in column 't' is no date{WAY_OUT}"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_values_that_are_not_of_the_chosen_type_are_named(
+    path: Path, types: dict[str, str], said: str, kind: str
+) -> None:
+    write_rows(path, kind, pa.table({"n": [1.0, 2.5], "t": ["2024-02-01", "2024-02-01 10:00"]}))
+    if kind == "parquet" and "date" in types.values():
+        said = said.replace("row 1: '1' in column 'n' is no date" + WAY_OUT, NO_TIME)
+    assert refuse_types(path, kind, types) == said
+
+
+def write_rows(path: Path, kind: str, rows: pa.Table) -> None:
+    if kind == "parquet":
+        pq.write_table(rows, path)
+        return
+    lines = [
+        [f"{value:g}" if isinstance(value, float) else value for value in row.values()] for row in rows.to_pylist()
+    ]
+    if kind == "csv":
+        path.write_text("\n".join(",".join(map(str, line)) for line in [rows.column_names, *lines]))
+    else:
+        path.write_text(
+            "\n".join(json.dumps({k: int(v) if v == 1.0 else v for k, v in row.items()}) for row in rows.to_pylist())
+        )
+
+
+def open_typed(path: Path, kind: str, types: dict[str, str]) -> Source:
+    readers = {"jsonl": read_json_lines, "parquet": read_parquet}
+    return read_csv(path, NOTHING, CsvFormat(types=types)) if kind == "csv" else readers[kind](path, NOTHING, types)
+
+
+def refuse_types(path: Path, kind: str, types: dict[str, str]) -> str:
+    def work() -> str:
+        try:
+            with open_typed(path, kind, types) as source:
+                list(source.batches())
+        except FileError as error:
+            assert error.code == "type"
+            return str(error)
+        return "it was read"
+
+    return str(in_child(work))
+
+
+def read_types(path: Path, kind: str, types: dict[str, str]) -> pa.Table:
+    def work() -> pa.Table:
+        with open_typed(path, kind, types) as source:
+            return pa.Table.from_batches(list(source.batches()), schema=source.schema)
+
+    return in_child(work)
+
+
+def test_json_lines_are_read_as_somebody_chose(path: Path) -> None:
+    """From what stands in the file, not from what was made of it: digits and the spelling of dates stay."""
+    path.write_text(
+        '{"code": 12345678901234567890123, "day": "01-31-2024", "n": "7", "x": {"y": 1}, "rest": 1}\n'
+        '\n{"day": "02-01-2024", "n": null, "rest": 2}\n'
+    )
+    types = {"code": "string", "day": "string", "n": "long", "x": "string"}
+    table = read_types(path, "jsonl", types)
+    assert table.to_pylist() == [
+        {"code": "12345678901234567890123", "day": "01-31-2024", "n": 7, "x": '{"y":1}', "rest": 1},
+        {"code": None, "day": "02-01-2024", "n": None, "x": None, "rest": 2},
+    ]
+    assert table.schema.field("n").type == pa.int64()
+    assert read_types(path, "jsonl", {"rest": "double", **types})["rest"].to_pylist() == [1.0, 2.0]
+    alone = read_types(path, "jsonl", {"rest": "string"})
+    assert alone["rest"].to_pylist() == ["1", "2"]
+    path.write_text('{"a": 1, "A": 2}\n')
+    assert "differs from another one only in case" in refuse_types(path, "jsonl", {"A_1": "string"})
+
+
+def test_parquet_is_cast_where_nothing_is_lost(path: Path) -> None:
+    rows = pa.table(
+        {
+            "n": pa.array([1, 2, None], pa.int64()),
+            "d": pa.array([0.5, float("nan"), 3.0]),
+            "day": pa.array([dt.datetime(2024, 1, 2), None, dt.datetime(2024, 1, 3)], pa.timestamp("ns")),
+            "text": ["1", "2", "3"],
+            "whole": [1, 2, 3],
+            "list": [[1], [], None],
+        }
+    )
+    pq.write_table(rows, path)
+    types = {"n": "int", "d": "float", "day": "date", "text": "long", "whole": "string"}
+    table = read_types(path, "parquet", types)
+    assert [str(field.type) for field in table.schema][:5] == ["int32", "float", "date32[day]", "int64", "string"]
+    assert table["day"].to_pylist() == [dt.date(2024, 1, 2), None, dt.date(2024, 1, 3)]
+    assert table["whole"].to_pylist() == ["1", "2", "3"]
+    assert "column 'list' is a list<" in refuse_types(path, "parquet", {"list": "string"})
+    pq.write_table(pa.table({"n": [*range(20_000), 2**40], "d": [0.5] * 20_000 + [0.1]}), path)
+    assert refuse_types(path, "parquet", {"n": "int"}).startswith(
+        "row 20,001: '1099511627776' in column 'n' is no int:"
+    )
+    assert refuse_types(path, "parquet", {"d": "float"}).startswith("row 20,001: '0.1' in column 'd' is no float:")
+
+
+def test_samples_show_the_first_rows_with_their_types(path: Path, tmp_path: Path) -> None:
+    path.write_text("n|day|x\n1|2024-02-01|\n2|2024-02-02|NA\n")
+    lines, parquet = tmp_path / "lines", tmp_path / "parquet"
+    lines.write_text('{"n": 1, "x": {"y": "z"}}\n{"n": 2}\n')
+    pq.write_table(pa.table({"n": [1, 2], "x": [None, "y" * 500]}), parquet)
+
+    def work() -> list[Any]:
+        csv = sample_csv(path, CsvFormat(), shown=1)
+        return [csv, sample_csv(path, CsvFormat(has_header=False), shown=1), *sample_others()]
+
+    def sample_others() -> list[Any]:
+        return [sample_json_lines(lines, shown=1), sample_parquet(parquet, shown=2)]
+
+    csv, headless, json_lines, columnar = in_child(work)
+    assert (csv.delimiter, csv.columns) == ("|", [("n", "long"), ("day", "date"), ("x", "string")])
+    assert csv.rows == [["1", "2024-02-01", None]]
+    assert headless.rows == [["n", "day", "x"]]
+    assert [name for name, _ in headless.columns] == ["column_1", "column_2", "column_3"]
+    assert json_lines.columns[0] == ("n", "long")
+    assert json_lines.rows == [["1", "{'y': z}"]]
+    assert columnar.columns == [("n", "int64"), ("x", "string")]
+    assert columnar.rows[1] == ["2", "y" * 200]

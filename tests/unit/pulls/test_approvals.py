@@ -50,7 +50,7 @@ def test_blockers_none_when_everything_is_met() -> None:
         ({"build_state": "RUNNING"}, "build_running"),
         ({"build_state": "FAILED"}, "build_failed"),
         ({"datasets": [DatasetFact("/x/a", states.MODIFIED, current=False)]}, "build_missing"),
-        ({"failed_checks": ("Build",)}, "check_failed"),
+        ({"failed_checks": {"Build": "not built yet"}}, "check_failed"),
         ({"reviews": []}, "approval_missing"),
         ({"reviews": [ReviewFact("ines", states.APPROVE)]}, "approval_missing"),
         ({"reviews": [ReviewFact("mira", states.APPROVE, void=True)]}, "approval_missing"),

@@ -1,0 +1,112 @@
+"""Where things stand, as boxes of a real browser: popovers, lists, the end of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+if TYPE_CHECKING:
+    from playwright.sync_api import FloatRect, Locator, Page
+
+pytestmark = pytest.mark.browser
+
+PULL = "/r/nyc/pulls/1"
+DATA = f"{PULL}/data?dataset=/nyc/delays/daily"
+WIDE, NARROW = 1400, 400
+
+
+def measure(element: Locator) -> FloatRect:
+    """Return the box of an element that is shown."""
+    box = element.bounding_box()
+    assert box is not None, f"{element} is not shown"
+    return box
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_the_review_is_written_in_a_form_of_full_width(width: int, open_page: Callable[..., Page]) -> None:
+    page = open_page(PULL, viewport={"width": width, "height": 1000})
+    page.locator("summary", has_text="Review").click()
+    popover = measure(page.locator(".popover", has_text="Submit review"))
+    text = measure(page.get_by_label("Your review"))
+    assert text["width"] > popover["width"] - 48
+    assert text["height"] > 80
+    for choice in page.get_by_role("group", name="Verdict").locator("label").all():
+        radio, word, note = (measure(choice.locator(name)) for name in ("input", "b", ".sub"))
+        assert 6 <= word["x"] - radio["x"] - radio["width"] <= 16, "a radio button is glued to its label"
+        assert note["x"] == word["x"]
+        assert note["y"] >= word["y"] + word["height"] - 1
+        assert abs(radio["y"] + radio["height"] / 2 - word["y"] - word["height"] / 2) <= 4
+    send = measure(page.get_by_role("button", name="Submit review"))
+    assert send["x"] + send["width"] <= popover["x"] + popover["width"]
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("path", [PULL, DATA, "/r/nyc/blob/master/README.md", "/r/nyc/", "/d/nyc/delays/daily"])
+def test_popovers_stay_inside_of_the_window(path: str, width: int, open_page: Callable[..., Page]) -> None:
+    page = open_page(path, viewport={"width": width, "height": 1000})
+    menus = page.locator("details.picker > summary:visible")
+    assert menus.count() > 0
+    for menu in menus.all():
+        menu.click()
+        popover = page.locator("details.picker[open] > .popover")
+        expect(popover).to_have_count(1)
+        box, button = measure(popover), measure(menu)
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+        assert 0 <= box["y"] - button["y"] - button["height"] <= 16, "a popover is not below its button"
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.keyboard.press("Escape")
+
+
+@pytest.mark.parametrize("height", [1000, 300])
+@pytest.mark.parametrize("path", ["/login", "/r/nyc/branches"])
+def test_the_footer_ends_the_window_or_what_is_longer(path: str, height: int, open_page: Callable[..., Page]) -> None:
+    page = open_page(path, who="" if path == "/login" else "mira", viewport={"width": WIDE, "height": height})
+    footer, main = measure(page.locator(".foot")), measure(page.locator("main"))
+    whole = page.evaluate("document.documentElement.scrollHeight")
+    assert abs(footer["y"] + footer["height"] - whole) <= 1
+    assert footer["y"] >= main["y"] + main["height"]
+    if path == "/login" or height == 1000:
+        assert whole <= max(height, 600)
+    assert measure(page.locator("main"))["width"] == WIDE
+
+
+WITH_OTHER_WORDS = """() => {
+  const first = document.querySelector('.rows-list > li');
+  const other = first.cloneNode(true);
+  const texts = document.createTreeWalker(other, NodeFilter.SHOW_TEXT);
+  for (let text = texts.nextNode(); text; text = texts.nextNode()) {
+    const isMono = text.parentElement.closest('.hash, .btn');
+    if (text.data.trim() && !isMono) text.data = 'ab';
+  }
+  first.after(other);
+  return [first, other].map((row) => [...row.children].slice(1).map((cell) => cell.getBoundingClientRect().x));
+}"""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/repositories",
+        "/r/nyc/commits/feature/cancelled-flights",
+        "/r/nyc/pulls/new?source=feature/cancelled-flights",
+        "/r/nyc/pulls",
+        f"{PULL}/commits",
+        f"{PULL}/schema",
+    ],
+)
+def test_the_columns_of_a_list_line_up_whatever_stands_in_them(path: str, open_page: Callable[..., Page]) -> None:
+    page = open_page(path)
+    one, other = page.evaluate(WITH_OTHER_WORDS)
+    assert len(one) > 0
+    assert one == pytest.approx(other, abs=1)
+
+
+def test_both_sides_of_statistics_stand_below_each_other(open_page: Callable[..., Page]) -> None:
+    page = open_page(f"{DATA}&show=statistics")
+    sides = page.locator("table.stats tbody .branch")
+    assert sides.count() > 2
+    assert len({round(measure(side)["x"]) for side in sides.all()}) == 1

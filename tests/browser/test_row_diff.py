@@ -1,0 +1,81 @@
+"""The row diff of a pull request: its rows change in place, its headings stay, its anchors are seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+pytestmark = pytest.mark.browser
+
+DATA = "/r/nyc/pulls/1/data?dataset=/nyc/delays/daily"
+HEADINGS_ON_TOP = """() => [...document.querySelectorAll('table.rows thead th')].map((heading) => {
+  const box = heading.getBoundingClientRect();
+  const shown = document.elementFromPoint(box.left + box.width / 2, box.top + 8);
+  return !shown?.closest('table.rows') || shown.closest('thead') !== null;
+})"""
+TOP_OF_ROW = """(row) => {
+  const box = row.getBoundingClientRect();
+  return document.elementFromPoint(box.left + 40, box.top + box.height / 2)?.closest('tr') === row;
+}"""
+TOP_OF_DIFF = "document.querySelector('#row-diff').getBoundingClientRect().top"
+"""What is above may arrive late: the browser then scrolls on its own, so that the reader sees the same."""
+PRESS = "(link) => { link.focus({preventScroll: true}); link.click(); }"
+
+
+def press_in_place(link: Locator, has_changed: Callable[[], None]) -> None:
+    """Press what is seen: the page stays the same one, where it is."""
+    page = link.page
+    page.wait_for_load_state("networkidle")
+    link.scroll_into_view_if_needed()
+    page.evaluate("window.isSame = true")
+    top = page.evaluate(TOP_OF_DIFF)
+    link.evaluate(PRESS)
+    has_changed()
+    assert page.evaluate("window.isSame")
+    assert page.evaluate(TOP_OF_DIFF) == pytest.approx(top, abs=1)
+
+
+def test_filters_pages_and_columns_change_the_rows_in_place(open_page: Callable[..., Page]) -> None:
+    page = open_page(f"{DATA}&limit=25")
+    pager = page.get_by_role("navigation", name="Pages of rows")
+    kinds = page.get_by_role("navigation", name="Kind of change")
+    press_in_place(page.locator("#rows-next"), lambda: expect(pager).to_contain_text("Rows 26–50 of"))
+    expect(page.locator("#rows-next")).to_be_focused()
+    changed = kinds.get_by_role("link", name=re.compile("Changed"))
+    press_in_place(changed, lambda: expect(pager).to_contain_text("Rows 1–25 of"))
+    expect(page).to_have_url(re.compile("change=updated"))
+    columns = page.locator("#rows-columns")
+    press_in_place(columns, lambda: expect(page).to_have_url(re.compile("columns=")))
+    chosen = page.locator(".chip[aria-current]")
+    press_in_place(page.locator(".chip").first, lambda: expect(chosen).to_have_count(1))
+    page.get_by_role("searchbox", name="Find rows").fill("carrier = UA")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("q=carrier"))
+    expect(page.locator("tr.rd th:nth-of-type(2)").first).to_have_text("UA")
+    assert page.evaluate("window.isSame")
+    page.go_back()
+    expect(page.get_by_role("searchbox", name="Find rows")).to_have_value("")
+    expect(chosen).to_have_count(1)
+
+
+@pytest.mark.parametrize("width", [1400, 600])
+def test_headings_stay_above_the_rows_that_scroll(open_page: Callable[..., Page], width: int) -> None:
+    page = open_page(f"{DATA}&limit=100&columns=all", viewport={"width": width, "height": 1000})
+    body = page.locator(".rows-body")
+    body.scroll_into_view_if_needed()
+    for left, top in ((0, 900), (60, 900), (60, 2000)):
+        body.evaluate("(element, [left, top]) => element.scrollTo(left, top)", [left, top])
+        assert all(page.evaluate(HEADINGS_ON_TOP))
+
+
+def test_the_row_of_an_anchor_is_seen(open_page: Callable[..., Page]) -> None:
+    page = open_page(f"{DATA}&limit=100#row-60")
+    expect(page.locator("#row-60")).to_be_in_viewport()
+    assert page.locator("#row-60").evaluate(TOP_OF_ROW)

@@ -1,0 +1,104 @@
+"""Secrets that went through every form and every operation, looked for in all that is kept and all that is shown."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from django.conf import settings as configured
+from django.test import Client
+
+from tests.factories.crawl import ask_everything, crawl
+from tests.factories.everything import BODIES, Upload, World, list_operations, make_world
+from tests.factories.forms import list_forms, send
+from tests.factories.rows import list_tables, read_rows
+
+pytestmark = [pytest.mark.contract, pytest.mark.django_db(transaction=True), pytest.mark.timeout(900)]
+PASSWORD = "canary-Password-of-nobody-4711"
+HOOK = "canary-secret-of-a-webhook-4711"
+MEMBERS = ("password", "current_password", "current", "repeated", "secret", "webhook-secret")
+
+
+@pytest.fixture
+def world(readers: Path, settings: Any) -> World:
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    return make_world()
+
+
+def list_spellings(secret: str) -> Iterator[str]:
+    """How a secret may stand somewhere: as it is, in an address, in a header, in JSON, as a hash without salt."""
+    raw = secret.encode()
+    yield from (secret, quote(secret, safe=""), base64.b64encode(raw).decode().rstrip("="), raw.hex(), secret[::-1])
+    yield base64.b64encode(b":" + raw).decode().rstrip("=")[4:]
+    yield hashlib.md5(raw).hexdigest()  # noqa: S324 - looked for, not used
+
+
+def send_forms(world: World) -> None:
+    """Each form, whatever is secret in it a canary."""
+    for form in list_forms(world):
+        if form.verb == "delete_repository":
+            break
+        fields = {name: PASSWORD if name in MEMBERS else value for name, value in form.fields.items()}
+        fields |= {"webhook-secret": HOOK} if form.verb == "add_webhook" else {}
+        for sent in (fields, {**fields, "username": "", "current": PASSWORD}):
+            form.fields = sent
+            assert send(form).status_code < 500, form
+
+
+def send_bodies(world: World) -> list[str]:
+    """Each operation with canaries for what is secret; returns the secrets that were told once."""
+    told = []
+    basic = {"Authorization": "Basic " + base64.b64encode(f"mira:{PASSWORD}".encode()).decode()}
+    for method, path in list_operations():
+        base = BODIES.get(f"{method} {path}", {})
+        if method in ("GET", "DELETE") or isinstance(base, Upload):
+            continue
+        body = json.dumps(
+            {"name": "canary", **base, "password": PASSWORD, "current_password": PASSWORD, "secret": HOOK}
+        ).encode()
+        for headers in (world.bearer("admin", ""), basic, {"Authorization": f"Bearer {PASSWORD}"}):
+            keyed = {**headers, "Idempotency-Key": f"{method} {path} {headers}"[:60]}
+            for sent in (headers, keyed):
+                answer = Client(raise_request_exception=False).generic(
+                    method, world.address(path), body, "application/json", headers=sent
+                )
+                assert answer.status_code < 500, (method, path)
+                if path.endswith("/tokens") and answer.status_code == 201:
+                    told.append(answer.json()["token"])
+    return told
+
+
+def list_kept(home: Path) -> Iterator[tuple[str, str]]:
+    """Everything that is kept: the rows of the database, and the files of the home but the key itself."""
+    for table in list_tables():
+        yield from ((f"table {table}", row) for row in read_rows(table))
+    for path in home.rglob("*"):
+        if path.is_file() and path.name != "secret-key":
+            yield str(path), path.read_bytes().decode("utf-8", "replace")
+
+
+def test_no_secret_is_kept_or_shown(world: World, home: Path, caplog: Any) -> None:
+    with caplog.at_level(logging.DEBUG, logger="webapp"), caplog.at_level(logging.INFO, logger="django"):
+        send_forms(world)
+        told = send_bodies(world)
+        client = Client(raise_request_exception=False)
+        client.force_login(world.users["admin"])
+        shown = [(answer.address, answer.text) for answer in crawl(client, world)]
+        shown += [(answer.address, answer.text) for answer in ask_everything(world, "admin")]
+    assert told, "no token was made by name and password"
+    session = client.cookies[configured.SESSION_COOKIE_NAME].value
+    never = [PASSWORD, HOOK, *told, *world.secrets.values(), configured.SECRET_KEY]
+    texts = [*shown, *list_kept(home), ("the log", caplog.text)]
+    found = [
+        (where, secret) for secret in never for where, text in texts for it in list_spellings(secret) if it in text
+    ]
+    assert found == []
+    assert [where for where, text in [*shown, ("the log", caplog.text)] if session in text] == []
+    assert len(shown) > 150

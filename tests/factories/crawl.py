@@ -1,0 +1,124 @@
+"""A reader who opens every page and follows every link, and a program that asks for everything that there is to read."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import pyarrow.parquet as pq
+from django.test import Client
+from django.urls import Resolver404, resolve
+
+from tests.factories.everything import World, list_operations, list_pages
+
+LINKS = ("href", "hx-get", "data-url", "src", "data-href")
+UNREAD = ("/static/", "/events/", "/logout")
+MOST_OF_A_KIND = 3
+"""So many addresses of one route are opened at most."""
+
+
+@dataclass
+class Markup(HTMLParser):
+    """What stands in a page: each element with its attributes."""
+
+    elements: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+
+    @classmethod
+    def read(cls, text: str) -> Markup:
+        markup = cls()
+        markup.feed(text)
+        markup.close()
+        return markup
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+
+    def list_links(self) -> Iterator[str]:
+        for _tag, attributes in self.elements:
+            yield from (attributes[name] for name in LINKS if name in attributes)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back from an address."""
+
+    address: str
+    status: int
+    headers: Any
+    content: bytes
+
+    @property
+    def is_page(self) -> bool:
+        """Whether it is HTML."""
+        return str(self.headers.get("Content-Type", "")).startswith("text/html")
+
+    @property
+    def text(self) -> str:
+        """Everything that can be read in it, headers too; the rows of a Parquet file as text."""
+        head = "\n".join(f"{name}: {value}" for name, value in self.headers.items())
+        if self.content.startswith(b"PAR1"):
+            return f"{head}\n{pq.read_table(io.BytesIO(self.content)).to_pylist()}"
+        return f"{head}\n{self.content.decode('utf-8', 'replace')}"
+
+
+def ask(client: Client, address: str, **headers: str) -> Answer:
+    """Ask for an address and read the answer to its end."""
+    answer = client.get(address, headers=headers)
+    content = b"".join(answer.streaming_content) if answer.streaming else answer.content  # type: ignore[attr-defined]
+    return Answer(address, answer.status_code, answer.headers, content)
+
+
+def crawl(client: Client, world: World, *, more: Iterable[str] = ()) -> Iterator[Answer]:
+    """Open every page that there is and whatever it links to, as far as that is ours."""
+    waiting = deque([*(world.address(path) for path in list_pages()), *more])
+    seen, kinds = set(waiting), Counter[str]()
+    while waiting:
+        answer = ask(client, waiting.popleft())
+        yield answer
+        if not answer.is_page:
+            continue
+        for link in Markup.read(answer.text).list_links():
+            address = _own(urljoin(answer.address, link))
+            if address and address not in seen and kinds[_kind(address)] < MOST_OF_A_KIND:
+                seen.add(address)
+                kinds[_kind(address)] += 1
+                waiting.append(address)
+
+
+def _own(address: str) -> str:
+    """The address without what the server never sees; empty where it is not ours to read."""
+    parts = urlsplit(address)
+    is_ours = not parts.scheme and not parts.netloc and not parts.path.startswith(UNREAD)
+    return parts._replace(fragment="").geturl() if is_ours and parts.path.startswith("/") else ""
+
+
+def _kind(address: str) -> str:
+    parts = urlsplit(address)
+    try:
+        name = str(resolve(parts.path).url_name)
+    except Resolver404:
+        return parts.path
+    return f"{name}?{'&'.join(sorted(part.partition('=')[0] for part in parts.query.split('&')))}"
+
+
+def ask_everything(world: World, role: str, *, queries: Iterable[str] = ("",), **values: Any) -> Iterator[Answer]:
+    """Ask for everything that the REST API answers to a reading request, by a token of somebody with a role."""
+    before = dict(world.values)
+    world.values |= values
+    client = Client(raise_request_exception=False)
+    try:
+        for method, path in list_operations():
+            for query in queries:
+                if method == "GET":
+                    yield ask(client, world.address(path) + query, **world.bearer(role, ""))
+    finally:
+        world.values.clear()
+        world.values.update(before)

@@ -1,0 +1,89 @@
+"""Memory and descriptors of each part, sampled whenever nobody works: flat, or something leaks."""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+WARM_UP = 0.2
+"""The part of all samples that is not looked at: caches fill, libraries are imported."""
+FEWEST = 9
+"""Fewer samples than this say nothing."""
+GROWTH = 1.3
+SLACK_MIB, SLACK_DESCRIPTORS = 40, 20
+"""What the medians may differ by beyond that growth: a pool that opened one more connection is no leak."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one part used at one moment, over all its processes."""
+
+    mib: float
+    descriptors: int
+
+
+def measure(pids: Iterable[int]) -> Sample:
+    """Sum up what processes use that may end at any moment."""
+    mib, descriptors = 0.0, 0
+    for pid in pids:
+        with suppress(OSError):
+            pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+            mib += pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+            descriptors += len(os.listdir(f"/proc/{pid}/fd"))
+    return Sample(mib, descriptors)
+
+
+@dataclass
+class Usage:
+    """The samples of every part."""
+
+    samples: dict[str, list[Sample]] = field(default_factory=lambda: defaultdict(list))
+
+    def note(self, part: str, pids: Iterable[int]) -> None:
+        """Take one more sample of a part."""
+        self.samples[part].append(measure(pids))
+
+    def check(self) -> None:
+        """Fail where the last third of a part's samples lies above the first third by more than chance explains."""
+        leaks = [leak for part, samples in sorted(self.samples.items()) for leak in find_leaks(part, samples)]
+        assert not leaks, "; ".join(leaks)
+
+    def summary(self) -> str:
+        """The medians of first and last third, for the log."""
+        return "; ".join(
+            f"{part}: {early.mib:.0f} to {late.mib:.0f} MiB, {early.descriptors} to {late.descriptors} descriptors"
+            for part, samples in sorted(self.samples.items())
+            for early, late in [compare_thirds(samples)]
+        )
+
+
+def find_leaks(part: str, samples: Sequence[Sample]) -> list[str]:
+    """Say what grew; nothing where there are too few samples."""
+    if len(samples) < FEWEST:
+        return []
+    early, late = compare_thirds(samples)
+    leaks = []
+    if late.mib > early.mib * GROWTH + SLACK_MIB:
+        leaks.append(f"{part} grew from {early.mib:.0f} to {late.mib:.0f} MiB")
+    if late.descriptors > early.descriptors * GROWTH + SLACK_DESCRIPTORS:
+        leaks.append(f"{part} grew from {early.descriptors} to {late.descriptors} descriptors")
+    return leaks
+
+
+def compare_thirds(samples: Sequence[Sample]) -> tuple[Sample, Sample]:
+    """The medians of the first and of the last third after the warm-up."""
+    warm = samples[int(len(samples) * WARM_UP) :]
+    third = max(len(warm) // 3, 1)
+    return _median(warm[:third]), _median(warm[-third:])
+
+
+def _median(samples: Sequence[Sample]) -> Sample:
+    return Sample(
+        statistics.median(sample.mib for sample in samples),
+        int(statistics.median(sample.descriptors for sample in samples)),
+    )

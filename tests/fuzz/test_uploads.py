@@ -1,0 +1,109 @@
+"""Uploaded files at random, by a seed: each is loaded whole, or refused with a reason, and nothing ends over it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from jobs.engine.schemas import SchemaError, cast_batches, storable_schema
+from tests.factories.builds import Stack, running_stack
+from tests.fuzz.uploads import File, load, make_file
+
+pytestmark = [pytest.mark.integration]
+SEED = int(os.environ.get("TRIBUTARY_FUZZ_SEED") or random.SystemRandom().randrange(10**6)) * 10**6
+AT_ONCE = 250
+"""Files that one process loads."""
+REFUSALS = {
+    "bad_header", "broken_file", "broken_row", "decodes_to_too_much", "empty_file", "memory", "schema",
+    "too_many_columns",
+}  # fmt: skip
+
+
+def load_files(first: int, count: int, folder: Path) -> list[dict[str, Any]]:
+    """Load files in processes of their own; return what came of each."""
+    reports = []
+    while count > 0:
+        command = [sys.executable, "-m", "tests.fuzz.uploads", str(first), str(min(AT_ONCE, count))]
+        ended = subprocess.run(
+            command, capture_output=True, text=True, env={**os.environ, "TMPDIR": str(folder)}, check=False
+        )
+        lines = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith('{"seed"')]
+        done = [line for line in lines if "kind" in line]
+        if len(done) < min(AT_ONCE, count):
+            # It died at the last one that it began; the others come after.
+            why = f"died with {ended.returncode}: {ended.stderr[-1000:]}"
+            done.append({"seed": lines[-1]["seed"] if lines else first, "kind": "died", "wrong": why})
+        reports += done
+        first, count = first + len(done), count - len(done)
+    return reports
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(10_000, marks=pytest.mark.soak)])
+@pytest.mark.timeout(3 * 3600)
+def test_every_file_is_loaded_whole_or_refused_with_a_reason(tmp_path: Path, count: int) -> None:
+    reports = load_files(SEED, count, tmp_path)
+    kinds = Counter(file["kind"] for file in reports)
+    print(f"seed {SEED}: {count} files, {dict(kinds)}")
+    assert [file for file in reports if file["wrong"]] == []
+    assert kinds.keys() <= {"loaded", *REFUSALS}
+    assert len(reports) == count
+    assert kinds["loaded"] > count / 50, kinds
+
+
+@pytest.mark.parametrize("day", ["0000-01-01", "0000-01-01 10:00:00"])
+def test_a_time_that_clients_cannot_hold_is_refused_by_its_column(tmp_path: Path, day: str) -> None:
+    report = load(File("rows.csv", f"id,at\n1,{day}\n".encode()), tmp_path, mode="snapshot")
+    assert report == {"code": 1, "kind": "schema", "wrong": ""}
+    assert "column 'at' has a date or time outside the years 1 to 9999" in (tmp_path / "result.json").read_text()
+
+
+def test_a_second_too_large_for_microseconds_does_not_become_another_day() -> None:
+    rows = pa.record_batch({"at": pa.array([2**50], pa.timestamp("s"))})
+    with pytest.raises(SchemaError, match="column 'at' cannot be stored"):
+        list(cast_batches(iter([rows]), storable_schema(rows.schema)))
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    home = tmp_path_factory.mktemp("uploads") / "home"
+    home.mkdir(mode=0o700)
+    with running_stack(home) as running:
+        running.make_repository()
+        yield running
+
+
+@pytest.mark.parametrize("count", [12, pytest.param(1000, marks=pytest.mark.soak)])
+@pytest.mark.timeout(3 * 3600)
+def test_an_installation_goes_on_whatever_is_uploaded(stack: Stack, count: int) -> None:
+    dice = random.Random(SEED)
+    path = f"/shop/fuzzed{count}"
+    parts = {name: part.pid for name, part in stack.parts.items()}
+    assert stack.upload(path, "c0,c1\n1,a\n").status_code == 201
+    loaded, statuses = 1, Counter[int]()
+    for number in range(count):
+        file = make_file(SEED + number)
+        answer = stack.upload(path, file.content, name=file.name, mode=dice.choice(("snapshot", "append")))
+        statuses[answer.status_code] += 1
+        loaded += answer.status_code == 201
+        assert answer.status_code in (201, 422), (file.name, answer.status_code, answer.text[:500])
+        assert answer.status_code == 201 or answer.json()["code"] in REFUSALS, (file.name, answer.text[:500])
+    print(f"seed {SEED}: {count} uploads, {dict(statuses)}")
+    assert {name: part.pid for name, part in stack.parts.items() if part.poll() is None} == parts
+    assert stack.open_transactions() == []
+    (dataset,) = stack.call("GET", f"/datasets?path={path}")["results"]
+    states = Counter(stack.query(f"SELECT state FROM datasets_transaction WHERE dataset_id = {dataset['id']}"))  # noqa: S608
+    assert states == Counter(COMMITTED=loaded, ABORTED=count + 1 - loaded)
+    assert stack.rows(path)
+    assert not list((stack.home / "uploads").iterdir())
+    for name in parts:
+        assert "Traceback" not in (stack.home / f"{name}.log").read_text(errors="replace"), name

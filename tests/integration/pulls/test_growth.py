@@ -1,0 +1,121 @@
+"""Pages cost the same in an installation of many as in one of few: in queries, and in how these find their rows."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import urljoin
+
+import pytest
+from django.db import connection
+from django.test import Client
+
+from tests.factories import large
+from webapp.accounts.queries import principal_for_user
+from webapp.pulls.queries import home as home_page
+from webapp.pulls.queries.waiting import list_reviews
+
+pytestmark = [pytest.mark.integration, pytest.mark.django_db, pytest.mark.timeout(900)]
+
+GROWING = (
+    "accounts_auditentry",
+    "builds_build",
+    "builds_job",
+    "builds_jobinput",
+    "builds_joboutput",
+    "builds_publishedinput",
+    "builds_publishedoutput",
+    "builds_publishedspec",
+    "datasets_dataset",
+    "datasets_datasetbranch",
+    "datasets_transaction",
+    "pulls_comment",
+    "pulls_pulldataset",
+    "pulls_pullrequest",
+    "pulls_review",
+    "pulls_timelineevent",
+)
+"""Tables that no page may read from end to end."""
+
+
+MOST_BYTES = 250_000
+
+
+def _list_scans(queries: Iterable[large.Query]) -> list[str]:
+    """Return which growing tables SQLite would read from end to end to answer these.
+
+    Walking one in the order that is asked for, until the page is full, is no such thing.
+    """
+    scans = []
+    with connection.cursor() as cursor:
+        for sql, params in queries:
+            if not sql.startswith("SELECT"):
+                continue
+            cursor.execute(f"EXPLAIN QUERY PLAN {sql}", params)
+            steps = [step for *_, step in cursor.fetchall()]
+            stops = "LIMIT" in sql and not any("TEMP B-TREE FOR ORDER BY" in step for step in steps)
+            scans += [
+                f"{step}: {sql}"
+                for step in steps
+                if step.startswith("SCAN") and step.split()[1] in GROWING and not stops
+            ]
+    return scans
+
+
+def _walk(client: Client, url: str, what: str) -> list[str]:
+    """Return what a pattern finds on a page and on all that its links call the next, in their order."""
+    names: list[str] = []
+    while url:
+        answer = client.get(url)
+        assert answer.status_code == 200, url
+        text = answer.content.decode()
+        names += dict.fromkeys(re.findall(what, text))
+        following = re.search(r'href="([^"]*)" rel="next"', text)
+        url = urljoin(url, html.unescape(following[1])) if following else ""
+    return names
+
+
+def test_pages_ask_no_more_where_there_is_more_and_lose_nothing(home: Path) -> None:
+    small = large.seed(large.SMALL, prefix="small")
+    alone = large.measure_all(small)
+    size = large.MEDIUM
+    medium = large.seed(size, prefix="medium")
+    beside, among = large.measure_all(small), large.measure_all(medium)
+    counted = {name: tuple(len(costs[name].queries) for costs in (alone, beside, among)) for name in among}
+    assert {name: numbers for name, numbers in counted.items() if len(set(numbers)) > 1} == {}
+    assert {name: cost.bytes for name, cost in among.items() if cost.bytes > MOST_BYTES} == {}
+    if connection.vendor == "sqlite":
+        assert [scan for cost in among.values() for scan in _list_scans(cost.queries)] == []
+    client = Client()
+    client.force_login(medium.reader)
+    pages = medium.pages
+    repositories = _walk(client, pages["repositories"], r'data-item="(medium-\d+) ')
+    assert sorted(repositories) == sorted(f"medium-{number}" for number in range(size.repositories))
+    jobs = _walk(client, pages["a build"], r'<tr id="job-(\d+)"')
+    assert jobs == [str(number) for number in range(1, size.build_jobs + 1)]
+    assert 'id="job-350"' in client.get(f"{pages['a build']}?job=350").content.decode()
+    specs = _walk(client, pages["JobSpecs"], r"pipelines\.m:(s\d+)")
+    assert specs == [f"s{number:05d}" for number in range(len(range(0, size.specs, size.repositories)))]
+    assert _walk(client, f"{pages['JobSpecs']}?q=s00031", r"pipelines\.m:(s\d+)") == ["s00031"]
+    files = _walk(client, pages["its code"], r'id="file-pipelines/part_\d+/step_(\d+)\.py"')
+    assert sorted(map(int, files)) == list(range(size.files))
+    named = f"{pages['its code']}?path=pipelines/part_5/step_299.py"
+    assert 'id="file-pipelines/part_5/step_299.py"' in client.get(named).content.decode()
+    assert _walk(client, f"{pages['its code']}?q=step_123", r'id="file-[^"]*/step_(\d+)\.py"') == ["123"]
+    for page in ("two refs", "a commit"):
+        files = _walk(client, pages[page], r'data-file tabindex="-1" aria-label="pipelines/part_\d+/step_(\d+)\.py"')
+        assert sorted(map(int, files)) == list(range(size.files))
+    numbers = _walk(client, pages["find a file"], r"pipelines/part_\d+/step_(\d+)\.py</a>")
+    assert sorted(map(int, numbers)) == list(range(size.files))
+    assert _walk(client, f"{pages['find a file']}?q=step_123", r"/step_(\d+)\.py</a>") == ["123"]
+    remarks = _walk(client, f"{pages['a pull request']}?before=50", r"<p>(Remark \d+)</p>")
+    assert set(remarks) == {f"Remark {number}" for number in range(size.comments)}
+    newest = client.get(pages["a pull request"]).content.decode()
+    assert "Remark 0<" in newest
+    assert "opened this pull request" in newest
+    asked = _walk(client, "/pulls?review=me", r"Change number (\d+)<")
+    waiting = list_reviews(principal_for_user(medium.reader)).values_list("title", flat=True)
+    assert asked == [title.removeprefix("Change number ") for title in waiting]
+    assert len(asked) > home_page.REVIEWS

@@ -1,0 +1,126 @@
+"""Data that somebody loads on a branch does not land by merging: said before the merge, and after it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.factories import datasets as make_datasets
+from tests.factories import repositories as make
+from tests.integration.pulls.test_merging import publish
+from webapp.accounts.models import User
+from webapp.builds import queries as builds
+from webapp.builds.models import RUN, UPLOAD, Build, Job
+from webapp.datasets.models import Transaction
+from webapp.pulls.models import Comparison, PullRequest
+from webapp.pulls.queries import counts
+from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.conversation import read_conversation
+from webapp.pulls.queries.listing import read_new
+from webapp.pulls.rules import states
+from webapp.pulls.serializers import shape_dataset, shape_merge
+from webapp.pulls.services import merging, pulls
+
+pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
+RAW = "/shop/raw"
+"""No JobSpec reads it."""
+WHY = (
+    "Loaded on feature by ines. Data of a branch is never merged: "
+    "master keeps its own rows until this is loaded there too."
+)
+
+
+@pytest.fixture
+def pull(home: Path, db: None, monkeypatch: pytest.MonkeyPatch) -> PullRequest:
+    """A pull request that changes one JobSpec, and on whose branch somebody has loaded another dataset."""
+    monkeypatch.setattr("webapp.core.doorbell.ring", lambda *_args, **_kwargs: None)
+    ines = make.a_person("ines", is_admin=True)
+    repository = make.a_repository("shop", by=ines)
+    make.a_branch(repository, "feature", by=ines)
+    make.a_commit(repository, {"notes.txt": "new\n"}, branch="feature", by=ines)
+    for branch, digest in (("master", "1"), ("feature", "2")):
+        publish(repository, branch, digest)
+    user = User.objects.get(username="ines")
+    dataset = make_datasets.a_dataset(RAW, by=user)
+    make_datasets.write(make_datasets.a_client(user), dataset)
+    make_datasets.write(make_datasets.a_client(user, "feature"), dataset)
+    return pulls.open_pull(repository=repository, title="Change", source="feature", target="master", by=ines)
+
+
+def test_what_does_not_land_is_said_before_the_merge(pull: PullRequest) -> None:
+    rows = {row.path: shape_dataset(row) for row in pull.datasets.all()}
+    assert {path: row["lands"] for path, row in rows.items()} == {"/shop/a": True, RAW: False}
+    assert rows[RAW]["lands_reason"] == WHY
+    box = read_conversation(make.maker_of(pull.repository), "shop", pull.number).merge
+    assert [(one.path, one.text) for one in box.not_landing] == [(RAW, WHY)]
+    assert (box.effect.datasets, box.effect.total) == (1, 1)
+    assert queries.list_rebuilt(pull.datasets.all()) == ["/shop/a"]
+    new = read_new(make.maker_of(pull.repository), repository="shop", parameters={"source": "feature"})
+    assert new.datasets == {"/shop/a": states.MODIFIED, RAW: states.MODIFIED}
+
+
+def test_what_does_not_land_is_in_no_sum(pull: PullRequest) -> None:
+    rows = list(pull.datasets.select_related("comparison"))
+    for row in rows:
+        row.schema_status = states.BREAKING
+        row.comparison = Comparison(state=states.READY, summary={"inserted": 5, "deleted": 3, "updated": 1})
+    diff = counts.sum_rows(rows)
+    assert (diff.delta, diff.schemas, diff.breaking) == ((5, 3, 1), 1, 1)
+    assert (diff.ready, diff.total, diff.unlanded_words) == (2, 2, "1 dataset does not land")
+    loaded = counts.sum_rows(row for row in rows if row.path == RAW)
+    assert (loaded.delta, loaded.ready, loaded.schemas) == (None, 1, 0)
+
+
+def test_what_did_not_land_is_said_after_the_merge(pull: PullRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webapp.pulls.rules.approvals.list_blockers", lambda _facts: [])
+    ines = make.maker_of(pull.repository)
+    merge = merging.merge_pull(pull=pull, by=ines, rebuild=states.AFFECTED)
+    assert merge.targets == ["/shop/a"]
+    assert shape_merge(merge)["outcome"] == {RAW: {"state": "not_landed", "reason": WHY}}
+    box = read_conversation(ines, "shop", pull.number).merge
+    assert [(one.path, one.word, one.text) for one in box.outcomes][1:] == [(RAW, "Did not land", WHY)]
+
+
+def test_what_a_build_replaced_is_not_called_loaded(pull: PullRequest) -> None:
+    head = Transaction.objects.get(dataset__path=RAW, branch_name="feature")
+    assert builds.find_loaded(heads={RAW: head}) == {RAW: "ines"}
+    user = User.objects.get(username="ines")
+    build = Build.objects.create(branch="feature", chain=[], targets=[], by=user, state="COMPLETED")
+    for kind, type_, loaded in ((UPLOAD, "SNAPSHOT", "ines"), (RUN, "APPEND", "ines"), (RUN, "SNAPSHOT", None)):
+        job = Job.objects.create(build=build, kind=kind, number=build.jobs.count() + 1, digest="2")
+        head = Transaction.objects.create(
+            dataset=head.dataset,
+            dataset_branch=head.dataset_branch,
+            branch_name="feature",
+            number=head.number + 1,
+            parent=head,
+            type=type_,
+            state="COMMITTED",
+            by="ines",
+            job_id=job.pk,
+            schema_id=head.schema_id,
+            closed_at=head.closed_at,
+            started_at=head.started_at,
+        )
+        assert builds.find_loaded(heads={RAW: head}).get(RAW) == loaded
+
+
+def test_what_was_loaded_over_new_code_is_not_of_that_code(pull: PullRequest) -> None:
+    user = User.objects.get(username="ines")
+    dataset = make_datasets.a_dataset("/shop/a", by=user)
+    for branch in (None, "feature"):
+        make_datasets.write(make_datasets.a_client(user, branch), dataset)
+    pulls.refresh_pull(pull=pull)
+    row = pull.datasets.get(path="/shop/a")
+    assert (row.current, row.lands, queries.list_rebuilt([row])) == (False, False, ["/shop/a"])
+    assert row.lands_reason.endswith("master gets what the JobSpec makes there.")
+
+
+def test_what_was_loaded_on_a_branch_between_does_not_land_either(pull: PullRequest) -> None:
+    make.a_branch(pull.repository, "upper", start="feature")
+    make.a_commit(pull.repository, {"notes.txt": "newer\n"}, branch="upper")
+    upper = pulls.open_pull(
+        repository=pull.repository, title="More", source="upper", target="master", by=make.maker_of(pull.repository)
+    )
+    assert upper.datasets.get(path=RAW).lands_reason == WHY

@@ -1,0 +1,97 @@
+"""What the rules of the target ask of a pull request: its checks, and how the rows of its datasets are compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.factories import repositories as make
+from tests.integration.pulls.test_merging import publish
+from webapp.core.errors import InvalidInput
+from webapp.pulls.models import PullRequest
+from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.data import read_data
+from webapp.pulls.serializers import shape_dataset
+from webapp.pulls.services import pulls
+from webapp.repositories import services as repositories
+from webapp.repositories.models import PUBLISHED, Protection, Publication, Repository
+from webapp.repositories.rules.checks import CHECKS
+
+pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
+PIPELINE = '[pipeline]\npackages = ["pipelines"]\nfolders = ["/shop"]\n'
+KEYED = f'{PIPELINE}[datasets."/shop/a"]\nkey = ["id"]\n'
+
+
+@pytest.fixture(autouse=True)
+def own_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("webapp.core.doorbell.ring", lambda *_args, **_kwargs: None)
+    return home
+
+
+@pytest.fixture
+def repository(db: None) -> Repository:
+    return make.a_repository("shop", by=make.a_person("ines"))
+
+
+def open_pull(repository: Repository, files: dict[str, str | None]) -> PullRequest:
+    make.a_branch(repository, "feature")
+    make.a_commit(repository, files, branch="feature")
+    return pulls.open_pull(
+        repository=repository, title="Change", source="feature", target="master", by=make.maker_of(repository)
+    )
+
+
+def test_a_required_check_that_nothing_gives_is_refused(repository: Repository) -> None:
+    ines = make.maker_of(repository)
+    with pytest.raises(InvalidInput) as refused:
+        repositories.set_protection(repository=repository, branch="master", checks=["ci/lint"], by=ines)
+    assert "There is no check ci/lint. A protection may require JobSpecs, Build, Data current." in refused.value.detail
+    protection = repositories.set_protection(repository=repository, branch="master", checks=["build", "Build"], by=ines)
+    assert protection.checks == ["Build"]
+
+
+def test_a_check_that_was_required_before_names_were_looked_at_is_named(repository: Repository) -> None:
+    pull = open_pull(repository, {"notes.txt": "new\n"})
+    Protection.objects.update(checks=["ci/lint"])
+    messages = [blocker.message for blocker in queries.list_blockers(pull) if blocker.code == "check_failed"]
+    assert messages == [
+        "The rules of master require a check ci/lint, which does not exist. A maintainer removes it there."
+    ]
+
+
+def test_a_pull_request_that_changes_no_dataset_meets_every_check(repository: Repository) -> None:
+    pull = open_pull(repository, {"notes.txt": "new\n"})
+    Protection.objects.update(checks=list(CHECKS))
+    assert set(queries.list_failed_checks(pull)) == {"JobSpecs", "Build"}
+    Publication.objects.update_or_create(
+        repository=repository, branch="feature", sha=pull.head_sha, defaults={"status": PUBLISHED}
+    )
+    assert queries.list_failed_checks(pull) == {}
+    assert [(check.name, check.state) for check in queries.list_checks(pull)] == [(name, "green") for name in CHECKS]
+
+
+def test_a_branch_older_than_a_rule_of_the_target_is_compared_by_it(repository: Repository) -> None:
+    pull = open_pull(repository, {"notes.txt": "new\n"})
+    make.a_commit(repository, {"pipeline.toml": KEYED})
+    pulls.refresh_pull(pull=pull)
+    combined = queries.read_rules(pull=pull)["/shop/a"]
+    assert (combined.rules.key, combined.changes) == (("id",), ())
+
+
+def test_a_rule_that_the_branch_weakens_holds_and_is_shown(repository: Repository) -> None:
+    make.a_commit(repository, {"pipeline.toml": KEYED})
+    pull = open_pull(repository, {"pipeline.toml": f'{PIPELINE}[datasets."/shop/a"]\nignore = ["amount"]\n'})
+    for branch, digest in (("master", "1"), ("feature", "2")):
+        publish(repository, branch, digest)
+    pulls.refresh_pull(pull=pull)
+    combined = queries.read_rules(pull=pull)["/shop/a"]
+    assert (combined.rules.key, combined.rules.ignore) == (("id",), ())
+    assert combined.changes == (
+        "Key: id → none (not before the merge; here: id)",
+        "Ignored columns: none → amount (not before the merge; here: none)",
+    )
+    assert [shape_dataset(row)["rule_changes"] for row in pull.datasets.all()] == [list(combined.changes)]
+    page = read_data(make.maker_of(repository), "shop", pull.number, parameters={})
+    assert page.view is not None
+    assert page.view.rule_changes == list(combined.changes)
