@@ -6,7 +6,7 @@ UV := VIRTUAL_ENV=.venv $(BIN)/uv pip
 LOCK := $(UV) compile -q --generate-hashes --universal --no-emit-index-url --no-header
 PYTEST := $(BIN)/pytest
 
-.PHONY: help run test soak check fix bench bench-catalog bench-builds bench-diff bench-pages lock clean debian
+.PHONY: help run test soak check fix audit bench bench-catalog bench-builds bench-diff bench-pages bench-crowds lock clean debian
 help: ; @grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/ -/'
 
 run: .venv/.runtime static/build/.stamp .venv/.jar ## set up what is missing and start Tributary; Ctrl-C stops it
@@ -24,12 +24,16 @@ check: .venv/.dev ## format, lint, types, import contracts, templates, missing m
 	@$(BIN)/python manage.py makemigrations --check --dry-run --verbosity 0
 	@$(BIN)/python manage.py check_locks
 
+audit: .venv/.dev ## look for known vulnerabilities in all that is locked; needs the index's own service for them
+	@for lock in .locks/*.txt; do $(BIN)/pip-audit --strict --disable-pip --progress-spinner off -r $$lock || exit 1; done
+	@npm audit --audit=true --package-lock-only
+
 fix: .venv/.dev ## repair what can be repaired
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
-bench: bench-catalog bench-builds bench-diff bench-pages ## every benchmark, as ratios
+bench: bench-catalog bench-builds bench-diff bench-pages bench-crowds ## every benchmark, as ratios
 bench-diff: .venv/.peers
-bench-catalog bench-builds bench-diff bench-pages: bench-%: .venv/.dev .venv/.jar static/build/.stamp ; @$(BIN)/python -m tests.bench.$*
+bench-catalog bench-builds bench-diff bench-pages bench-crowds: bench-%: .venv/.dev .venv/.jar static/build/.stamp ; @$(BIN)/python -m tests.bench.$*
 
 lock: .venv/.uv ## resolve the dependencies again
 	@$(LOCK) pyproject.toml -o .locks/requirements.txt && $(LOCK) pyproject.toml --group dev -o .locks/requirements-dev.txt
