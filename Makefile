@@ -1,6 +1,8 @@
 # Each target calls a tool; set-up steps are files, so a later start repeats none of them.
 .DEFAULT_GOAL := help
 PYTHON ?= python3
+# Without compiled modules kept, each start of Python compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 UV := VIRTUAL_ENV=.venv $(BIN)/uv pip
 LOCK := $(UV) compile -q --generate-hashes --universal --no-emit-index-url --no-header
@@ -10,7 +12,7 @@ PYTEST := $(BIN)/pytest
 help: ; @grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/ -/'
 
 run: .venv/.runtime static/build/.stamp .venv/.jar ## set up what is missing and start Tributary; Ctrl-C stops it
-	@unset PYTHONDONTWRITEBYTECODE; exec $(BIN)/python manage.py run
+	@exec $(BIN)/python manage.py run
 
 test: .venv/.dev static/build/.stamp .venv/.jars debian ## run every test at continuous-integration size
 	@$(PYTEST) -m "not soak" -n 2 --durations=40 $(ARGS)
