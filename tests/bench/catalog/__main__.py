@@ -38,6 +38,7 @@ QUICK = works.Effort(
     rounds=1,
     per_writer=5,
     per_crowd=5,
+    crowd_reads=50,
     warm=400,
     histories=(1, 10, 50),
     sizes=(5, 20, 50),

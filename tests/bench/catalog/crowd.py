@@ -104,7 +104,7 @@ def _run_reads(
     for _ in range(effort.rounds):
         for contender in random.sample(contenders, len(contenders)):
             works = [make(contender) for _ in range(WRITERS)]
-            rates[contender.name].append(_run_at_once(works, effort.loads // 2))
+            rates[contender.name].append(_run_at_once(works, effort.crowd_reads))
     return Result(name, {name: statistics.median(rate) for name, rate in rates.items()}, unit="/s")
 
 

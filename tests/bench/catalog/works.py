@@ -42,6 +42,8 @@ class Effort:
     per_writer: int = 20
     """So many that what only the first of them does, such as making the branch, is not what is measured."""
     per_crowd: int = 30
+    crowd_reads: int = 1000
+    """Of each reader in a round: seconds of work, where a tenth of a second is decided by who was interrupted."""
     warm: int = 8000
     """Requests of each kind before a crowd is measured; a tenth of it commits."""
     histories: tuple[int, ...] = HISTORIES
