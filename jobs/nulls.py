@@ -1,6 +1,7 @@
 """Keeps NULLs that PyIceberg loses: it rebuilds a NULL list of structs, or map to structs, as an empty one.
 
 Reading would show `[]` for NULL; writing would store it, and no reader could tell any more (iceberg-python #3833).
+`tests/unit/test_private_names.py` fails when PyIceberg keeps them by itself: then this module goes.
 """
 
 from __future__ import annotations

