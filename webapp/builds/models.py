@@ -9,6 +9,7 @@ from django.db import models
 
 from webapp.builds.rules.states import BUILD_ENDS, JOB_ENDS, BuildState, JobState
 from webapp.core import clock, ids
+from webapp.core.moves import Moves
 
 if TYPE_CHECKING:
     from django_stubs_ext.db.models import TypedModelMeta
@@ -83,6 +84,14 @@ class PublishedInput(models.Model):
         return f"{self.path} on {self.branch}"
 
 
+class BuildRows(Moves["Build"]):
+    """Builds."""
+
+
+class JobRows(Moves["Job"]):
+    """Jobs."""
+
+
 class Build(models.Model):
     """One run over targets on one branch."""
 
@@ -135,6 +144,8 @@ class Build(models.Model):
     """When its doorbell last rang by the sweep, which rings again what waits too long."""
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True, db_index=True)
+
+    objects = BuildRows.as_manager()
 
     class Meta(TypedModelMeta):
         ordering: ClassVar = ["-id"]
@@ -214,6 +225,8 @@ class Job(models.Model):
     rung_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True, db_index=True)
     finished_at = models.DateTimeField(null=True)
+
+    objects = JobRows.as_manager()
 
     class Meta(TypedModelMeta):
         ordering: ClassVar = ["build", "number"]

@@ -19,7 +19,7 @@ from webapp.builds.queries.totals import JobTotals, read_totals
 from webapp.builds.rules import timeline
 from webapp.builds.rules.log_lines import LogLine
 from webapp.builds.rules.plan import join_words
-from webapp.builds.rules.states import BUILD_SENTENCES, JOB_SENTENCES, BuildState, JobState
+from webapp.builds.rules.states import BuildState, JobState
 from webapp.builds.rules.timeline import Span, Timeline
 from webapp.core import clock
 from webapp.core.choices import Picker, choose
@@ -219,7 +219,7 @@ def read_build_page(principal: Principal, build_id: int, *, job: str, page: int 
         build=build,
         title=build.title or f"Build of {join_words(build.targets[:3])}",
         kind=build.state,
-        sentence=BUILD_SENTENCES[BuildState(build.state)],
+        sentence=BuildState(build.state).sentence,
         repository=repository,
         folder=folder,
         is_over=build.is_over,
@@ -318,7 +318,7 @@ def _describe_job(job: Job, build: Build, folder: str) -> JobRow:
         number=job.number,
         kind=kind,
         word="Cancelling" if job.state == JobState.ABORT_PENDING else WORDS[kind],
-        sentence=job.why if job.skipped else JOB_SENTENCES[JobState(job.state)],
+        sentence=job.why if job.skipped else JobState(job.state).sentence,
         title=outputs[0].dataset.short if outputs else job.function,
         function=job.function,
         place=f"{job.file}:{job.line}" if job.function else job.file,

@@ -250,8 +250,8 @@ def _begin(build: Build, plan: BuildPlan, notes: list[str]) -> None:
     blocker = waiting.find_blocker(build=build, datasets={row.pk: path for path, row in datasets.items()})
     if blocker is not None:
         raise blocker
-    taken = Build.objects.filter(pk=build.pk, state=BuildState.RESOLVING, cancel_requested=False).update(
-        state=BuildState.RUNNING, started_at=clock.now(), reason="", plan=plan.to_json(), notes=notes
+    taken = Build.objects.filter(pk=build.pk, cancel_requested=False).move(
+        to=BuildState.RUNNING, started_at=clock.now(), reason="", plan=plan.to_json(), notes=notes
     )
     if not taken:
         return
@@ -366,17 +366,13 @@ def _create_inputs_and_outputs(plan: BuildPlan, jobs: Mapping[int, Job], opened:
 def end_build(*, build: Build, state: BuildState, reason: str, code: str = "") -> bool:
     """Bring a build to its end, once; close what it still holds open, which wakes the builds that are next for it."""
     with transaction.atomic():
-        ended = (
-            Build.objects.filter(pk=build.pk)
-            .exclude(state__in=BUILD_ENDS)
-            .update(
-                state=state,
-                reason=reason,
-                code=code,
-                finished_at=clock.now(),
-                # A build that took no worker leaves its user's next turn as it was.
-                turn=Case(When(has_begun=True, then=F("turn")), default=0),
-            )
+        ended = Build.objects.filter(pk=build.pk).move(
+            to=state,
+            reason=reason,
+            code=code,
+            finished_at=clock.now(),
+            # A build that took no worker leaves its user's next turn as it was.
+            turn=Case(When(has_begun=True, then=F("turn")), default=0),
         )
         if not ended:
             return False
@@ -414,7 +410,7 @@ def cancel_build(*, build: Build, by: Principal) -> Build:
         reason = f"Cancelled by {by.username}."
         for job in build.jobs.filter(state__in=[JobState.WAITING, JobState.RUN_PENDING]):
             end_job(job=job, state=JobState.ABORTED, reason=reason)
-        build.jobs.filter(state=JobState.RUNNING).update(state=JobState.ABORT_PENDING, reason=reason)
+        build.jobs.all().move(to=JobState.ABORT_PENDING, reason=reason)
         record_build_act(build, "cancel_build", by=by)
         build.refresh_from_db()
         if build.state == BuildState.RESOLVING:
@@ -475,10 +471,10 @@ def end_job(
 ) -> bool:
     """Bring a job that has no result to its end, once; nothing of it stays visible. The build is advanced by the caller."""
     with transaction.atomic():
-        rows = Job.objects.filter(pk=job.pk, state__in=states.states_before(state))
+        rows = Job.objects.filter(pk=job.pk)
         if attempt is not None:
             rows = rows.filter(attempt=attempt)
-        if not rows.update(state=state, reason=reason, error=error, finished_at=clock.now(), lease_until=None):
+        if not rows.move(to=state, reason=reason, error=error, finished_at=clock.now(), lease_until=None):
             return False
         job.refresh_from_db()
         abort_transactions(job=job, reason=reason)
@@ -512,10 +508,8 @@ def advance_build(*, build: Build) -> None:
         waiting = build.jobs.filter(state=JobState.WAITING)
         for job in waiting.prefetch_related("inputs__from_job"):
             if all(each.from_job is None or each.from_job.state == JobState.COMPLETED for each in job.inputs.all()):
-                moved = Job.objects.filter(pk=job.pk, state=JobState.WAITING).update(
-                    state=JobState.RUN_PENDING, rung_at=clock.now()
-                )
-                if moved:
+                row = Job.objects.filter(pk=job.pk)
+                if row.move(to=JobState.RUN_PENDING, was=JobState.WAITING, rung_at=clock.now()):
                     queue.ring_job(job)
         build.refresh_from_db()
         ended = states.summarise_build(_list_states(build), cancelled=build.cancel_requested)

@@ -111,8 +111,8 @@ def _claim(worker: str) -> tuple[Job, str] | None:
         with transaction.atomic():
             # Before the job, as everybody who ends or cancels locks them.
             builds.lock_build(build=candidate.build)
-            claimed = Job.objects.filter(pk=candidate.pk, state=JobState.RUN_PENDING).update(
-                state=JobState.RUNNING,
+            claimed = Job.objects.filter(pk=candidate.pk).move(
+                to=JobState.RUNNING,
                 attempt=F("attempt") + 1,
                 lease_until=clock.now() + LEASE,
                 worker=worker[:200],
@@ -540,10 +540,8 @@ class _Attempt:
     def _commit(self, result: JobResult, staged: Mapping[str, Pointer | None]) -> bool:
         with transaction.atomic():
             builds.lock_build(build=self.build)
-            moved = Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt, state=JobState.RUNNING).update(
-                state=JobState.COMPLETED, finished_at=clock.now(), lease_until=None, reason=""
-            )
-            if not moved:
+            held = Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt)
+            if not held.move(to=JobState.COMPLETED, finished_at=clock.now(), lease_until=None, reason=""):
                 return False
             self._commit_outputs(result, staged)
             self.job.refresh_from_db()
@@ -612,14 +610,15 @@ class _Attempt:
 
     def _put_back(self, reason: str, *, lost: int) -> None:
         """Return the job to the queue: what it needs is not there now, the sweep rings again."""
-        held = Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt, state=JobState.RUNNING)
+        held = Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt)
 
         def move() -> int:
             with transaction.atomic():
                 # A cancellation sees the job either running or waiting, never in between.
                 builds.lock_build(build=self.build)
-                return held.update(
-                    state=JobState.RUN_PENDING,
+                return held.move(
+                    to=JobState.RUN_PENDING,
+                    was=JobState.RUNNING,
                     reason=reason,
                     lease_until=None,
                     rung_at=clock.now(),

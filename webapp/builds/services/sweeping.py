@@ -96,9 +96,10 @@ def _take_over(job: Job) -> int:
         note = "failed"
     else:
         ended = bool(
-            Job.objects.filter(pk=job.pk, state=JobState.RUNNING, attempt=job.attempt).update(
+            Job.objects.filter(pk=job.pk, attempt=job.attempt).move(
                 # The next attempt has another number, so a worker that only seemed dead can no longer finish.
-                state=JobState.RUN_PENDING,
+                to=JobState.RUN_PENDING,
+                was=JobState.RUNNING,
                 lease_until=None,
                 rung_at=clock.now(),
                 lost=F("lost") + 1,

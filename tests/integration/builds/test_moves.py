@@ -1,0 +1,77 @@
+"""The state of a build or job changes in one way, by a step that its table has."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from webapp.accounts.models import User
+from webapp.builds.models import Build, Job
+from webapp.builds.rules.states import BuildState, JobState
+from webapp.core import clock
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def build(db: None) -> Build:
+    return Build.objects.create(
+        branch="master", chain=["master"], targets=["/a/b"], by=User.objects.create(username="ada")
+    )
+
+
+@pytest.mark.parametrize("before", JobState)
+@pytest.mark.parametrize("after", JobState)
+def test_a_job_takes_the_steps_of_its_table_and_no_others(build: Build, before: JobState, after: JobState) -> None:
+    job = Job.objects.create(build=build, number=1, state=before, lease_until=clock.now())
+    moved = Job.objects.filter(pk=job.pk).move(to=after, reason="moved")
+    job.refresh_from_db()
+    is_step = after in JobState.transitions()[before]
+    assert moved == is_step
+    assert (job.state, job.reason) == ((after, "moved") if is_step else (before, ""))
+
+
+@pytest.mark.parametrize("before", BuildState)
+@pytest.mark.parametrize("after", BuildState)
+def test_a_build_takes_the_steps_of_its_table_and_no_others(
+    build: Build, before: BuildState, after: BuildState
+) -> None:
+    Build.objects.update(state=before)
+    assert Build.objects.filter(pk=build.pk).move(to=after) == (after in BuildState.transitions()[before])
+
+
+def test_a_step_may_be_of_one_state_only(build: Build) -> None:
+    for number, state in enumerate((JobState.WAITING, JobState.RUNNING)):
+        Job.objects.create(build=build, number=number, state=state, lease_until=clock.now())
+    assert build.jobs.all().move(to=JobState.RUN_PENDING, was=JobState.WAITING) == 1
+    assert list(build.jobs.values_list("state", flat=True)) == [JobState.RUN_PENDING, JobState.RUNNING]
+    with pytest.raises(ValueError, match="Nothing that is FAILED becomes RUN_PENDING"):
+        build.jobs.all().move(to=JobState.RUN_PENDING, was=JobState.FAILED)
+
+
+def test_nothing_else_writes_the_state() -> None:
+    writers = [
+        f"{path.name}:{node.lineno}"
+        for path in Path(settings.BASE_DIR, "webapp", "builds").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if _is_update_of_state(node) or _is_assignment_to_state(node)
+    ]
+    assert writers == []
+
+
+def _is_update_of_state(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "update"
+        and any(keyword.arg == "state" for keyword in node.keywords)
+    )
+
+
+def _is_assignment_to_state(node: ast.AST) -> bool:
+    return isinstance(node, ast.Assign) and any(
+        isinstance(target, ast.Attribute) and target.attr == "state" for target in node.targets
+    )

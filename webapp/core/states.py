@@ -1,0 +1,35 @@
+"""What the states of a noun are: each with the sentence that explains it, and which may follow which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from enum import StrEnum
+from typing import Self
+
+
+class State(StrEnum):
+    """One state of a noun. An enum of them says in `transitions` what may follow each; a state that nothing follows is an end."""
+
+    sentence: str
+
+    def __new__(cls, value: str, sentence: str = "") -> Self:
+        state = str.__new__(cls, value)
+        state._value_ = value
+        state.sentence = sentence
+        return state
+
+    @classmethod
+    def transitions(cls) -> Mapping[Self, AbstractSet[Self]]:
+        """Return for each state those that may follow it."""
+        raise NotImplementedError
+
+    @classmethod
+    def ends(cls) -> frozenset[Self]:
+        """Return the states that nothing follows."""
+        return frozenset(state for state, following in cls.transitions().items() if not following)
+
+    @property
+    def earlier(self) -> frozenset[Self]:
+        """The states from which one step leads to this one."""
+        return frozenset(state for state, following in self.transitions().items() if self in following)
