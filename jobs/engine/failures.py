@@ -11,6 +11,11 @@ _TRANSPORT = re.compile(
 _JAVA = "\n\nJVM stacktrace"
 
 
+def is_out_of_memory_beside_spark(error: BaseException) -> bool:
+    """Whether a Python function that Spark called met the limit of its process; Spark passes its traceback on as text."""
+    return type(error).__module__.startswith("pyspark") and "MemoryError" in str(error)
+
+
 def describe(error: BaseException) -> str:
     """Return the first paragraph of a message, of Spark's the first line, and of a call's what the server said."""
     text = str(error).strip().split(_JAVA)[0]

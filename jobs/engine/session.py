@@ -89,6 +89,11 @@ def connect(remote: str, *, job_id: str, session_id: str | None) -> SparkSession
     return session
 
 
+def find_python_memory(session: SparkSession) -> str:
+    """Return what each process may map that runs Python functions, in the words of the server's option."""
+    return session.conf.get("spark.executor.pyspark.memory", "memory") or "memory"
+
+
 def interrupt_session(session: SparkSession) -> None:
     """End the queries that run."""
     _unless_gone(session.interruptAll)

@@ -6,7 +6,7 @@ the folders of one job. They are writable as long as that connection lasts: a ca
 Code that ran on the server may have left something behind that waits for the next: a thread, a class, a process. So it works
 for one group in its life. When another one asks, nobody else is let in any more, and when the last has gone this process ends
 with RENEWED: the keeper ends the server, and whoever supervises it starts another, which is kept for that group for a while.
-The time of a file beside the socket says when that was last so.
+The time of a file beside the socket says when that was last so, and the file why.
 
 It makes room, too, whatever still runs on it, when a caller asks for that, or when the file that it was given the name of appears:
 then something on the server was to end and did not.
@@ -134,8 +134,8 @@ class Opener:
         self._renew_when = renew_when
         self._mount = mount
         self._unmount = unmount
+        self._path = path
         self._turns = Turns(Path(f"{path}.next"))
-        self._renewed = Path(f"{path}.renewed")
         self._selector = selectors.DefaultSelector()
         self._listener = _listen(path)
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
@@ -153,12 +153,8 @@ class Opener:
                 self._renew("something on it was to end and runs on")
 
     def _renew(self, why: str = "") -> NoReturn:
-        """End, and with it the server; say why where that is no matter of course."""
-        with suppress(OSError):
-            self._renewed.touch()
-        if why:
-            sys.stderr.write(f"the server ends and starts anew: {why}\n")
-            sys.stderr.flush()
+        """End, and with it the server."""
+        note_renewal(self._path, why)
         os._exit(RENEWED)
 
     def _accept(self) -> None:
@@ -220,6 +216,15 @@ class Opener:
             os.close(descriptor)
         if caller.is_served:
             self._turns.end()
+
+
+def note_renewal(path: str, why: str) -> None:
+    """Note beside the socket that the server ends to start anew, and why where that is no matter of course."""
+    with suppress(OSError):
+        Path(f"{path}.renewed").write_text(why)
+    if why:
+        sys.stderr.write(f"the server ends and starts anew: {why}\n")
+        sys.stderr.flush()
 
 
 def _listen(path: str) -> socket.socket:

@@ -6,10 +6,12 @@ import importlib
 import inspect
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
 from jobs.engine import tables
+from jobs.engine.failures import is_out_of_memory_beside_spark
 from jobs.entrypoints.usercode import (
     allow_functions_before_session,
     describe_job_error,
@@ -73,6 +75,8 @@ def run(manifest: JobManifest, connections: Connections) -> JobResult:
         return JobResult("failed", error=JobError(message, placed.file, placed.line, placed.traceback, "MemoryError"))
     except BaseException as error:
         failure = describe_job_error(error, root)
+        if is_out_of_memory_beside_spark(error):
+            failure = replace(failure, message=connections.explain_python_memory(), code="MemoryError")
         place = f"{failure.file}:{failure.line} " if failure.file else ""
         say(f"Error: {place}{failure.message}")
         for line in failure.traceback.splitlines():

@@ -27,10 +27,11 @@ confined process only; SIGKILL ends all of it.
 
 As a program: `python -m jobs.entrypoints.sandbox [--readonly P]... [--writable P]... [--fresh P]... [--openable P] [--opener SOCKET] [--renew-when FILE]
 [--uid N] [--gid N]
-[--memory BYTES] [--nproc N] [--nofile N] [--tmp-bytes N] [--port N]... [--host NAME:N]... [--serve N]... [--env NAME[=VALUE]]... [--input FILE] [--mode auto|full|user|off] [--cwd P]
+[--memory BYTES] [--total-memory BYTES] [--nproc N] [--nofile N] [--tmp-bytes N] [--port N]... [--host NAME:N]... [--serve N]... [--env NAME[=VALUE]]... [--input FILE] [--mode auto|full|user|off] [--cwd P]
 -- program argument...` executes a program inside; environment variables are only those given by `--env`,
 by name alone with the value that this program has. A secret comes by `--input`: what that file holds is the program's
-standard input, as a file in memory that its user may open again at /proc/self/fd/0. SIGTERM is passed on. `--print-mode` prints the mode of this machine and ends.
+standard input, as a file in memory that its user may open again at /proc/self/fd/0. SIGTERM is passed on. What is lent
+by an opener and holds more than its total memory ends as if it made room: it is to be started anew. `--print-mode` prints the mode of this machine and ends.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NoReturn
 
-from jobs.entrypoints.cgroups import Group, Groups
+from jobs.entrypoints.cgroups import Group, Groups, find_groups
 from jobs.entrypoints.disk_quota import DiskQuota
 from jobs.entrypoints.folders import remove_folder
 from jobs.entrypoints.keeper import (
@@ -66,8 +67,8 @@ from jobs.entrypoints.keeper import (
     relay,
     write_hosts,
 )
-from jobs.entrypoints.memory_limit import MemoryLimit
-from jobs.entrypoints.opener import Opener
+from jobs.entrypoints.memory_limit import EXCEEDED, MemoryLimit
+from jobs.entrypoints.opener import RENEWED, Opener, note_renewal
 from jobs.entrypoints.seccomp import refuse_calls
 
 Mode = Literal["full", "user", "off"]
@@ -642,7 +643,13 @@ def main(arguments: list[str] | None = None) -> int:
         hosts=tuple(options.hosts),
         serves=tuple(options.serves),
     )
-    limits = Limits(memory_bytes=options.memory, nproc=options.nproc, nofile=options.nofile, fsize=None)
+    limits = Limits(
+        memory_bytes=options.memory,
+        nproc=options.nproc,
+        nofile=options.nofile,
+        fsize=None,
+        total_memory_bytes=options.total_memory,
+    )
 
     for path in options.fresh:
         _make_fresh(path)
@@ -653,11 +660,19 @@ def main(arguments: list[str] | None = None) -> int:
         os.chdir(options.cwd)
         os.execvpe(program[0], program, environment)  # noqa: S606 - the point of this program
 
+    # without a sandbox what is confined sees the groups, and may leave its own
+    groups = None if options.total_memory is None or mode == "off" else find_groups()
     parent = os.getpid()
     child = os.fork()
     if child == 0:
-        confine(execute, confinement, limits, mode=mode, parent=parent, seals=False)
-    return _stand_in_for(child)
+        confine(execute, confinement, limits, mode=mode, parent=parent, seals=False, groups=groups)
+    code = _stand_in_for(child)
+    if groups is not None:
+        groups.clear()
+    if code == EXCEEDED and options.opener:
+        note_renewal(options.opener, f"it held more than the {options.total_memory:,} bytes of memory that it may")
+        return RENEWED
+    return code
 
 
 def _make_fresh(path: str) -> None:
@@ -721,6 +736,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--uid", type=int)
     parser.add_argument("--gid", type=int)
     parser.add_argument("--memory", type=int)
+    parser.add_argument("--total-memory", type=int)
     parser.add_argument("--nproc", type=int)
     parser.add_argument("--nofile", type=int, default=65536)
     parser.add_argument("--tmp-bytes", type=int, default=4 * _GIB)

@@ -69,6 +69,16 @@ class Connections:
             self._spark = open_session(self.manifest, say, lambda done, total: self.report(done, total, "tasks"))
         return self._spark
 
+    def explain_python_memory(self) -> str:
+        """Say that a Python function beside Spark wanted more memory than it may have, and how much that is."""
+        from jobs.engine.session import find_python_memory
+
+        limit = find_python_memory(self.spark)
+        return (
+            f"out of memory: a Python function that Spark called wanted more than the {limit} that each process of "
+            "Python functions may map: let it take fewer rows at a time"
+        )
+
     def open_listing(self, plan: ChangelogPlan) -> Listing:
         """Begin a list of files for Spark to read, beside an output's metadata or in the folder that both see."""
         from jobs.engine.listing import Listing

@@ -1,10 +1,12 @@
 """Folders that the installation's own Spark server shares with one sandboxed process: lists of files, and a job's own in tables."""
 
 import json
+import select
 import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +24,8 @@ def is_renewing() -> bool:
     """Whether the server starts anew for another group."""
     if not settings.TRIBUTARY_SPARK_OPENER:
         return False
-    try:
-        ended = Path(f"{settings.TRIBUTARY_SPARK_OPENER}.renewed").stat().st_mtime
-    except OSError:
-        return False
-    return time.time() - ended < RENEWAL_SECONDS
+    noted_at = _find_noted_at()
+    return noted_at is not None and time.time() - noted_at / 1e9 < RENEWAL_SECONDS
 
 
 def find_spark_folder(name: str) -> Path | None:
@@ -51,8 +50,31 @@ def remove_spark_folder(folder: Path) -> None:
     remove_folder(folder)
 
 
+@dataclass(frozen=True)
+class Loan:
+    """The server while it is lent to one process."""
+
+    connection: socket.socket | None = None
+    """At its opener, which ends with it; None: the server is somebody else's."""
+    noted_at: int | None = None
+    """When the last server had noted its end, before this loan."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the server has ended since, with all that ran on it."""
+        # after its answer the opener sends nothing more: there is something to read at the end only
+        return self.connection is not None and bool(select.select([self.connection], [], [], 0)[0])
+
+    @property
+    def why_lost(self) -> str:
+        """Why it has ended, where it has said so."""
+        if _find_noted_at() in (None, self.noted_at):
+            return ""
+        return _find_note().read_text()
+
+
 @contextmanager
-def lent_spark(*, group: str, folders: Iterable[Path] = ()) -> Iterator[None]:
+def lent_spark(*, group: str, folders: Iterable[Path] = ()) -> Iterator[Loan]:
     """Have the server for a group alone meanwhile, and let it write folders of tables, which it may only read else.
 
     Where there is no such socket the server is somebody else's, and what it keeps apart too. See jobs/entrypoints/opener.py.
@@ -66,8 +88,9 @@ def lent_spark(*, group: str, folders: Iterable[Path] = ()) -> Iterator[None]:
 
     """
     if not settings.TRIBUTARY_SPARK_OPENER:
-        yield
+        yield Loan()
         return
+    noted_at = _find_noted_at()
     with _connected() as connection:
         answer = _ask(connection, {"group": group, "open": [str(folder) for folder in folders]})
         if "busy" in answer:
@@ -76,7 +99,7 @@ def lent_spark(*, group: str, folders: Iterable[Path] = ()) -> Iterator[None]:
         if "opened" not in answer:
             message = f"The Spark engine cannot be given the job's folders: {answer.get('error', 'no answer')}"
             raise Unavailable(message, code="spark_folders")
-        yield
+        yield Loan(connection, noted_at)
 
 
 def renew_spark(*, why: str) -> None:
@@ -112,6 +135,17 @@ def _ask(connection: socket.socket, request: Mapping[str, object]) -> dict[str, 
     except (OSError, ValueError) as error:
         raise _explain_absence() from error
     return answer
+
+
+def _find_note() -> Path:
+    """Return the file in which a server notes that it ends to start anew, and why."""
+    return Path(f"{settings.TRIBUTARY_SPARK_OPENER}.renewed")
+
+
+def _find_noted_at() -> int | None:
+    with suppress(OSError):
+        return _find_note().stat().st_mtime_ns
+    return None
 
 
 def _explain_absence() -> Unavailable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import sysconfig
 from dataclasses import dataclass
@@ -34,6 +35,9 @@ FAIR_POOLS = """<?xml version="1.0"?>
   <pool name="default"><schedulingMode>FAIR</schedulingMode><weight>1</weight><minShare>0</minShare></pool>
 </allocations>
 """
+_MIB = 1024**2
+_BESIDE_THE_HEAP = 1024 * _MIB
+"""What Java holds besides its heap: classes, code, buffers."""
 STUCK_SECONDS = 15
 """A task that was told to end, and has not after so long, ends with the server."""
 # Spark's own defaults, and what its task reaper says of such a task in a file of its own: in a server that is one process,
@@ -80,10 +84,13 @@ class SparkServer:
     warehouse: Path | None = None
     """The folder of tables, where they are not in an object store."""
     with_s3: bool = False
-    memory: str = "1g"
-    """The heap's size."""
+    heap_mib: int = 1024
     cores: int = 2
     """Tasks at a time."""
+    python_memory_mib: int = 4096
+    """Address space of each process that runs Python functions: Arrow alone maps one and a half GiB, and touches little."""
+    total_memory_bytes: int | None = None
+    """What it may hold with all that it starts; None: the heap and as many such processes as tasks, where there is room."""
     hosts: tuple[str, ...] | None = None
     """What it reaches, each as `name:port`, in a network of its own; None: the network of this machine."""
     archive: Path | None = None
@@ -138,6 +145,7 @@ class SparkServer:
         visible += [word for path in readonly for word in ("--readonly", str(path))]
         if self.warehouse is not None:
             visible += ["--openable", str(self.warehouse)]
+        visible += ["--total-memory", str(self.total_memory_bytes or self._usual_memory_bytes)]
         if self.archive is not None:
             visible += ["--readonly", str(self.archive.parent)]
         if self.hosts is not None:
@@ -179,13 +187,19 @@ class SparkServer:
         return self.own / "stuck-tasks.log"
 
     @property
+    def _usual_memory_bytes(self) -> int:
+        machine_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        wanted_bytes = self.heap_mib * _MIB + _BESIDE_THE_HEAP + self.cores * self.python_memory_mib * _MIB
+        return min(wanted_bytes, machine_bytes * 3 // 4)
+
+    @property
     def _jars(self) -> list[Path]:
         return [JAR_PATH, AWS_JAR_PATH] if self.with_s3 else [JAR_PATH]
 
     def _inner_command(self) -> list[str]:
         return [
             str(self.java),
-            f"-Xmx{self.memory}",
+            f"-Xmx{self.heap_mib}m",
             "-XX:+UseSerialGC",
             "-XX:+ExitOnOutOfMemoryError",
             f"-Djava.io.tmpdir={self.own}",
@@ -220,6 +234,8 @@ class SparkServer:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.ui.enabled": "false",
             "spark.log.level": "WARN",
+            "spark.executor.pyspark.memory": f"{self.python_memory_mib}m",
+            "spark.sql.planner.pythonExecution.memory": f"{self.python_memory_mib}m",
             "spark.task.reaper.enabled": "true",
             "spark.task.reaper.pollingInterval": "5s",
             "spark.task.reaper.threadDump": "false",

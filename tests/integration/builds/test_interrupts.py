@@ -19,8 +19,10 @@ from jobs.entrypoints.sandbox import detect_mode
 from tests.factories.builds import wait_until
 from tests.factories.fork_server import Server
 from webapp.builds.rules import profiles
+from webapp.builds.services import interrupts
 from webapp.builds.services.interrupts import end_session
 from webapp.core.probes import find_free_port
+from webapp.core.spark_folders import lent_spark, renew_spark
 from webapp.core.supervisor import RENEWED
 
 pytestmark = [
@@ -36,6 +38,7 @@ def home(tmp_path: Path, settings: Any, fork_server: Server, monkeypatch: pytest
     settings.TRIBUTARY_HOME = tmp_path
     fork_server.serve(tmp_path)
     monkeypatch.setattr(profiles, "INTERRUPT", replace(profiles.INTERRUPT, wall_s=3))
+    monkeypatch.setattr(interrupts, "BEAT_SECONDS", 0.5)
     return tmp_path
 
 
@@ -66,9 +69,11 @@ def spark(settings: Any) -> Iterator[subprocess.Popen[bytes]]:
 def test_a_session_that_does_not_end_in_time_ends_with_its_server(
     spark: subprocess.Popen[bytes], caplog: pytest.LogCaptureFixture
 ) -> None:
+    beats: list[str] = []
     with caplog.at_level(logging.ERROR):
-        assert end_session(owner="job-7", session_id=SESSION) is False
+        assert end_session(owner="job-7", session_id=SESSION, beat=lambda: beats.append("beat")) is False
     assert spark.wait(timeout=30) == RENEWED
+    assert len(beats) >= 2  # before it starts, and while it is waited for
     assert b"the session of job-7 did not end (no end within 3 s)" in (spark.stderr.read() if spark.stderr else b"")
     assert "Spark session of job-7 did not end (no end within 3 s)" in caplog.text
 
@@ -79,12 +84,29 @@ def test_a_session_on_a_server_elsewhere_that_does_not_end_is_told_of(
 ) -> None:
     settings.TRIBUTARY_SPARK_OPENER = ""
     with caplog.at_level(logging.ERROR):
-        assert end_session(owner="job-7", session_id=SESSION) is False
+        assert end_session(owner="job-7", session_id=SESSION, beat=lambda: None) is False
     assert "not this installation's own: whoever runs it has to end what runs on it" in caplog.text
 
 
 @pytest.mark.usefixtures("home")
 def test_a_server_that_is_gone_has_no_session_to_end(spark: subprocess.Popen[bytes], settings: Any) -> None:
     settings.SPARK_REMOTE = f"sc://127.0.0.1:{find_free_port()}/;token=none"
-    assert end_session(owner="job-7", session_id=SESSION) is True
+    assert end_session(owner="job-7", session_id=SESSION, beat=lambda: None) is True
     assert spark.poll() is None
+
+
+def test_who_has_a_server_on_loan_sees_that_it_ended_and_why(spark: subprocess.Popen[bytes]) -> None:
+    with lent_spark(group="shop") as loan:
+        assert not loan.is_lost
+        renew_spark(why="something on it did not end")
+        wait_until(lambda: loan.is_lost, seconds=30)
+        assert loan.why_lost == "something on it did not end"
+    assert spark.wait(timeout=30) == RENEWED
+
+
+def test_of_a_server_that_was_killed_no_older_reason_is_given(spark: subprocess.Popen[bytes], settings: Any) -> None:
+    Path(f"{settings.TRIBUTARY_SPARK_OPENER}.renewed").write_text("another one's")
+    with lent_spark(group="shop") as loan:
+        spark.kill()
+        wait_until(lambda: loan.is_lost, seconds=30)
+        assert loan.why_lost == ""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,12 +16,14 @@ from tests.factories.build_rows import World, a_jobspec, a_world
 from webapp.builds import services
 from webapp.builds.models import Build, Job
 from webapp.builds.rules.states import BuildState, JobState
-from webapp.builds.services import builds, sweeping
+from webapp.builds.runner.logs import LogWriter
+from webapp.builds.services import builds, interrupts, running, sweeping
 from webapp.catalog.models import Table
 from webapp.catalog.storage import metadata_files
 from webapp.catalog.storage.local_files import local_path
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, NotFound, PermissionDenied
+from webapp.core.spark_folders import Loan
 from webapp.datasets.models import DatasetBranch, Transaction
 from webapp.datasets.rules.transactions import OPEN
 from webapp.repositories import queries as repository_queries
@@ -175,6 +181,43 @@ def test_sweep_tries_a_lost_job_once_more_and_then_fails_it(world: World) -> Non
     build.refresh_from_db()
     assert (build.state, open_paths()) == ("FAILED", [])
     assert sweeping.take_over_lost_jobs() == 0
+
+
+def test_sweep_does_not_wait_for_the_end_of_a_lost_jobs_spark_session(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    django_capture_on_commit_callbacks: Callable[..., AbstractContextManager[list[Any]]],
+) -> None:
+    job = world.start("/shop/one").jobs.get()
+    begun, released = threading.Event(), threading.Event()
+
+    def end_session(**_: Any) -> bool:
+        begun.set()
+        return released.wait(60)
+
+    monkeypatch.setattr(interrupts, "end_session", end_session)
+    Job.objects.filter(pk=job.pk).update(
+        state=JobState.RUNNING, spark_session="s", lease_until=clock.now() - timedelta(seconds=1)
+    )
+    with django_capture_on_commit_callbacks(execute=True):
+        assert sweeping.take_over_lost_jobs() == 1
+    assert begun.wait(60)
+    (ending,) = [thread for thread in threading.enumerate() if thread.name == f"interrupt-{job.pk}"]
+    released.set()
+    ending.join()
+
+
+def test_a_job_under_which_spark_ended_is_tried_once_more_and_then_fails(world: World, tmp_path: Path) -> None:
+    job = world.start("/shop/one").jobs.get()
+    for lost, state in ((1, "RUN_PENDING"), (1, "FAILED")):
+        Job.objects.filter(pk=job.pk).update(state=JobState.RUNNING, lease_until=clock.now())
+        job.refresh_from_db()
+        log = LogWriter(tmp_path / "log")
+        running._Attempt(job=job, build=job.build, log=log, waited_for="", loan=Loan())._end_without_spark()
+        log.close()
+        job.refresh_from_db()
+        assert (job.state, job.lost) == (state, lost)
+        assert "The Spark engine ended, and what the job computed on it." in job.reason
 
 
 def test_sweep_ends_a_cancelled_job_whose_worker_died(world: World) -> None:

@@ -21,6 +21,7 @@ pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(detect_mode() == "off", reason="this machine has no sandbox"),
 ]
+MOST_BYTES = 256 * 1024**2
 SERVER = """
 import os, sys
 held = []
@@ -29,6 +30,8 @@ for line in sys.stdin:
     try:
         if act == "hold":
             held.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
+        elif act == "take":
+            held.append(bytearray(2**30))
         elif act == "put":
             os.close(os.open("put", os.O_CREAT | os.O_WRONLY, dir_fd=held[-1]))
         else:
@@ -62,6 +65,7 @@ class Server:
         self.socket.unlink(missing_ok=True)
         program = ["--mode", self.mode, "--openable", str(self.warehouse), "--opener", str(self.socket)]
         program += ["--fresh", str(self.scratch), "--renew-when", str(self.scratch / "stuck")]
+        program += ["--total-memory", str(MOST_BYTES)]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "jobs.entrypoints.sandbox", *program, "--", sys.executable, "-c", SERVER],
             stdin=subprocess.PIPE,
@@ -172,6 +176,21 @@ def test_a_server_on_which_something_does_not_end_ends_with_it_and_starts_anew(s
 
     server.start()
     assert not (server.scratch / "stuck").exists()
+    connection, answer = server.ask(server.own)
+    assert answer == {"opened": 1}
+    connection.close()
+
+
+def test_a_server_that_takes_more_memory_than_it_may_ends_and_starts_anew(server: Server) -> None:
+    connection, _ = server.ask(server.own)
+    assert server.do("take", server.own) == ""
+    assert server.process.wait(timeout=30) == RENEWED
+    assert connection.recv(1) == b""
+    note = server.socket.with_name(f"{server.socket.name}.renewed")
+    assert note.read_text() == f"it held more than the {MOST_BYTES:,} bytes of memory that it may"
+    connection.close()
+
+    server.start()
     connection, answer = server.ask(server.own)
     assert answer == {"opened": 1}
     connection.close()

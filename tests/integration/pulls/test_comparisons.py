@@ -260,7 +260,7 @@ def test_the_spark_session_of_a_process_that_nobody_watches_is_ended(
         raise OperationalError("the database is away") if is_begun else Unavailable("the job runner starts")
 
     ended: list[str] = []
-    monkeypatch.setattr(spark, "end_session", lambda *, owner, session_id: ended.append(session_id))
+    monkeypatch.setattr(spark, "end_session", lambda *, owner, session_id, beat: ended.append(session_id))
     monkeypatch.setattr(comparisons, "launch", (lambda *_, **_more: handle) if is_begun else fail)
     monkeypatch.setattr(comparisons, "_watch", fail)
 

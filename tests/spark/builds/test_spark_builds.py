@@ -48,6 +48,28 @@ def stubborn(ctx, source, output):
     loop = f"aggregate(sequence(0, 1000000 + id), 0L, (s, x) -> s + {inner})"
     output.write_dataframe(ctx.spark.range(0, 64, 1, 64).selectExpr(f"if(id < 8, 0, {loop}) as s"))
 """
+NEIGHBOURS = """from transforms.api import transform
+from transforms.tables import TableInput, TableOutput
+
+
+@transform.spark.using(source=TableInput("/shop/raw"), output=TableOutput("/shop/spark/bomb"))
+def bomb(ctx, source, output):
+    from pyspark.sql.functions import udf
+
+    @udf("long")
+    def explode(number):
+        return len(bytearray(20 * 2**30))
+
+    output.write_dataframe(source.dataframe().select(explode("a").alias("size")))
+
+
+@transform.spark.using(source=TableInput("/shop/raw"), output=TableOutput("/shop/spark/lasting"))
+def lasting(ctx, source, output):
+    folder = output.load().properties["write.data.path"]
+    while not folder.endswith("-2"):  # the second attempt's
+        print("counted", ctx.spark.range(1000).count())
+    output.write_dataframe(source.dataframe())
+"""
 ATTACK = """from transforms.api import transform
 from transforms.tables import TableInput, TableOutput
 
@@ -206,7 +228,7 @@ def spark_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         stack.call("DELETE", "/repositories/shop/protections/master", expect=204)
         for path in ("/shop/raw", "/shop/followed"):
             assert stack.upload(path, "a,b\n1,x\n2,y\n").status_code == 201
-        stack.commit({"pipelines/sums.py": SOURCE})
+        stack.commit({"pipelines/sums.py": SOURCE, "pipelines/neighbours.py": NEIGHBOURS})
         # The job waits until the server listens, and the first query on it is slow.
         warm = stack.build("/shop/spark/sums", seconds=240)
         assert warm["state"] == "COMPLETED", (warm, stack.log(warm["jobs"][0]["id"]))
@@ -310,8 +332,28 @@ def test_cancelled_spark_job_ends_and_its_query_too(spark_stack: Stack) -> None:
     assert again["state"] == "COMPLETED"
 
 
+def test_a_function_that_takes_all_memory_fails_by_itself(spark_stack: Stack) -> None:
+    neighbour = spark_stack.start_build("/shop/spark/lasting")
+    job = spark_stack.wait_for_job(neighbour["id"], "RUNNING")
+    wait_until(lambda: "counted" in spark_stack.log(job["id"]), seconds=120)
+    ends = _count_ends(spark_stack)
+    build = spark_stack.build("/shop/spark/bomb", seconds=120)
+    (failed,) = build["jobs"]
+    assert build["state"] == "FAILED", spark_stack.log(failed["id"])
+    assert "wanted more than the 4096m that each process of Python functions may map" in failed["reason"]
+    assert "pipelines/neighbours.py:" in failed["reason"]
+    assert _count_ends(spark_stack) == ends
+    counted = spark_stack.log(job["id"]).count("counted")
+    wait_until(lambda: spark_stack.log(job["id"]).count("counted") > counted, seconds=60)
+    spark_stack.call("POST", f"/builds/{neighbour['id']}/cancel", expect=202)
+    assert spark_stack.wait_for_build(neighbour["id"], seconds=60)["state"] == "ABORTED"
+
+
 def test_a_task_that_does_not_end_when_its_job_is_cancelled_ends_with_the_server(spark_stack: Stack) -> None:
     """Spark tells a task to end, which one that computes a single value of a single row does not see."""
+    neighbour = spark_stack.start_build("/shop/spark/lasting")
+    lasting = spark_stack.wait_for_job(neighbour["id"], "RUNNING")
+    wait_until(lambda: "counted" in spark_stack.log(lasting["id"]), seconds=120)
     started = spark_stack.start_build("/shop/spark/stubborn")
     job = spark_stack.wait_for_job(started["id"], "RUNNING")
     wait_until(lambda: re.search(r"progress [1-9]\d* of 64 tasks", spark_stack.log(job["id"])), seconds=120)
@@ -322,8 +364,11 @@ def test_a_task_that_does_not_end_when_its_job_is_cancelled_ends_with_the_server
     # by its reason: the server also starts anew, with none, where a job follows one of other people
     log = spark_stack.home / "spark.log"
     wait_until(lambda: "something on it was to end and runs on" in log.read_text(), seconds=60)
-    again = spark_stack.build("/shop/spark/sums", force=True, seconds=120)
-    assert again["state"] == "COMPLETED"
+    # what others computed there is computed again
+    build = spark_stack.wait_for_build(neighbour["id"], seconds=120)
+    log = spark_stack.log(lasting["id"])
+    assert (build["state"], build["jobs"][0]["attempt"]) == ("COMPLETED", 2), log
+    assert "put back: The Spark engine ended (something on it was to end and runs on)" in log
 
 
 def test_a_cancelled_row_diff_ends_what_spark_computes_for_it(spark_stack: Stack, tmp_path: Path) -> None:
@@ -414,3 +459,8 @@ def test_rows_that_are_too_many_for_the_process_are_compared_by_spark_and_the_pa
     assert "computed by Spark because about" in log.read_text()
     # what Spark was given to read is gone
     assert [path for path in spark_stack.home.glob("warehouse/**/metadata/*/*") if path.is_dir()] == []
+
+
+def _count_ends(stack: Stack) -> int:
+    """How often the server has said that it ends."""
+    return (stack.home / "spark.log").read_text().count("the server ends and starts anew")

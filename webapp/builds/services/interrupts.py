@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
+from collections.abc import Callable
 
 from django.conf import settings
 
@@ -10,7 +13,7 @@ from jobs.protocol import InterruptRequest, write_message
 from webapp.builds.models import Job
 from webapp.builds.rules import profiles
 from webapp.builds.runner import paths
-from webapp.builds.runner.launcher import Sandbox, launch
+from webapp.builds.runner.launcher import Handle, Sandbox, launch
 from webapp.builds.services import trees
 from webapp.core.errors import Unavailable
 from webapp.core.folders import remove_folder
@@ -21,15 +24,40 @@ from webapp.core.spark_folders import renew_spark
 logger = logging.getLogger(__name__)
 
 
-def interrupt_session(*, job: Job) -> bool:
+BEAT_SECONDS = 3.0
+"""So often the caller's lease is renewed meanwhile."""
+
+
+def interrupt_session(*, job: Job, beat: Callable[[], None]) -> bool:
     """Open the job's session under its own address, interrupt what runs in it and close it for good; see `end_session`."""
-    return not job.spark_session or end_session(owner=job.pk, session_id=job.spark_session)
+    return not job.spark_session or end_session(owner=job.pk, session_id=job.spark_session, beat=beat)
 
 
-def end_session(*, owner: str, session_id: str) -> bool:
+def interrupt_session_aside(*, job: Job) -> None:
+    """Do so in a thread of its own, for a caller on whom others wait and who holds no lease."""
+    if job.spark_session:
+        threading.Thread(
+            target=end_session,
+            kwargs={"owner": job.pk, "session_id": job.spark_session, "beat": _keep_nothing},
+            name=f"interrupt-{job.pk}",
+            daemon=True,
+        ).start()
+
+
+def _keep_nothing() -> None:
+    return
+
+
+def end_session(*, owner: str, session_id: str, beat: Callable[[], None]) -> bool:
     """Interrupt what runs in a session whose process is gone, and close it for good.
 
     A session that does not end in time ends with its server, which starts anew. Return whether it ended by itself.
+
+    Args:
+        owner: whose session it is.
+        session_id: its name.
+        beat: renews the caller's lease; this takes longer than one lasts.
+
     """
     if not settings.SPARK_REMOTE:
         return True
@@ -37,7 +65,7 @@ def end_session(*, owner: str, session_id: str) -> bool:
         logger.warning("No Spark server listens: the session of %s ended with it", owner)
         return True
     try:
-        outcome = _interrupt(owner, session_id)
+        outcome = _interrupt(owner, session_id, beat)
     except Unavailable as error:
         trouble = error.detail
     else:
@@ -52,7 +80,7 @@ def end_session(*, owner: str, session_id: str) -> bool:
     return False
 
 
-def _interrupt(owner: str, session_id: str) -> int | None:
+def _interrupt(owner: str, session_id: str, beat: Callable[[], None]) -> int | None:
     """Return the exit code of what closes a session; None where it did not end in time.
 
     Raises:
@@ -65,6 +93,7 @@ def _interrupt(owner: str, session_id: str) -> int | None:
     request = InterruptRequest(spark_remote=settings.SPARK_REMOTE, job_id=owner, spark_session_id=session_id)
     write_message(manifest, request)
     manifest.chmod(0o644)
+    beat()
     try:
         handle = launch(
             "interrupt",
@@ -74,7 +103,7 @@ def _interrupt(owner: str, session_id: str) -> int | None:
             log_path=folder / "log",
         )
         try:
-            outcome = handle.wait(profiles.INTERRUPT.wall_s)
+            outcome = _wait(handle, beat)
             if outcome is None:
                 handle.stop()
             return outcome
@@ -82,3 +111,12 @@ def _interrupt(owner: str, session_id: str) -> int | None:
             handle.close()
     finally:
         remove_folder(folder)
+
+
+def _wait(handle: Handle, beat: Callable[[], None]) -> int | None:
+    deadline = time.monotonic() + profiles.INTERRUPT.wall_s
+    outcome = None
+    while outcome is None and (left := deadline - time.monotonic()) > 0:
+        outcome = handle.wait(min(BEAT_SECONDS, left))
+        beat()
+    return outcome

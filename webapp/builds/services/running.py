@@ -43,7 +43,7 @@ from webapp.core.fork_server import LOST
 from webapp.core.object_store import is_object_location
 from webapp.core.queries import does_spark_listen
 from webapp.core.room import describe_size, wait_for_room
-from webapp.core.spark_folders import find_spark_folder, lent_spark, open_spark_folder, remove_spark_folder
+from webapp.core.spark_folders import Loan, find_spark_folder, lent_spark, open_spark_folder, remove_spark_folder
 from webapp.datasets import services as dataset_services
 from webapp.datasets.models import Transaction
 from webapp.repositories import queries as repositories
@@ -58,7 +58,9 @@ LOOK_SECONDS = 0.5
 PAUSE = timedelta(seconds=8)
 """So long a job that was put back is not tried again; a little shorter than the sweep waits before it rings for it."""
 MAX_LOST = 1
-"""So many times a job whose worker or runner died under it is tried once more."""
+"""So many times a job whose worker, runner or Spark server died under it is tried once more."""
+SPARK_LOST = -2
+"""Stands for the exit code of a job that failed because the Spark server had ended under it."""
 MAX_BUSY = 20
 """So many attempts a job has at a catalog that is busy; its own code may raise the same error for ever."""
 CATALOG_BUSY = "ServiceUnavailableError"
@@ -137,6 +139,7 @@ class _Attempt:
     """Why it was put back before; the log says it once."""
     opened: ExitStack = field(default_factory=ExitStack)
     """What the Spark server may write as long as this lasts."""
+    loan: Loan = field(default_factory=Loan)
 
     def run(self) -> None:
         place = Place(paths.work_folder(self.job.pk, self.job.attempt))
@@ -188,6 +191,9 @@ class _Attempt:
         if outcome == LOST and self.job.lost < MAX_LOST:
             self._put_back("The job runner died, and the job with it. It is tried once more.", lost=1)
             return
+        if outcome == SPARK_LOST:
+            self._end_without_spark()
+            return
         if outcome == OVER_QUOTA:
             self._fail(_explain_quota(allowance.disk_bytes, self.job.size), code="disk_quota", exit_code=outcome)
             return
@@ -199,6 +205,15 @@ class _Attempt:
             self._fail(_explain_quota(allowance.disk_bytes, self.job.size), code="disk_quota", exit_code=OVER_QUOTA)
             return
         self._finish(manifests.read_result(place=place, code=outcome), outcome, place)
+
+    def _end_without_spark(self) -> None:
+        """Put back, once, what failed because the Spark server has ended: for its own fault, or for what others did there."""
+        why = f" ({self.loan.why_lost})" if self.loan.why_lost else ""
+        reason = f"The Spark engine ended{why}, and what the job computed on it."
+        if self.job.lost < MAX_LOST:
+            self._put_back(f"{reason} The job is tried once more.", lost=1)
+        else:
+            self._fail(f"{reason} It was not the first time.", code="spark_lost")
 
     def _allow(self) -> Allowance:
         """What the job may use; no more of the disk than its repository may."""
@@ -294,7 +309,7 @@ class _Attempt:
         with_spark = self.job.profile == "spark"
         if with_spark:
             group = find_group(repository=self.job.repository, branch=self.build.branch)
-            self.opened.enter_context(lent_spark(group=group, folders=own))
+            self.loan = self.opened.enter_context(lent_spark(group=group, folders=own))
             for folder in self._spark_folders():
                 open_spark_folder(folder)
         return launch(
@@ -431,17 +446,19 @@ class _Attempt:
             if state == JobState.ABORT_PENDING:
                 self._say("cancelled: ending the process")
                 handle.stop()
-                self._interrupt_spark()
+                self._interrupt_spark(handle)
                 self._abort()
                 return None
             if now - started > allowance.wall_s:
                 handle.stop()
-                self._interrupt_spark()
+                self._interrupt_spark(handle)
                 message = f"The job took longer than the {allowance.wall_s} seconds that its size allows and was ended."
                 self._fail(message, code="timeout")
                 return None
+        if self.loan.is_lost:
+            return code if code in {0, OVER_MEMORY, OVER_QUOTA} else SPARK_LOST
         if code != 0:
-            self._interrupt_spark()
+            self._interrupt_spark(handle)
         return code
 
     def _look(self, handle: Handle) -> str:
@@ -460,12 +477,17 @@ class _Attempt:
             handle.stop()
             raise Fenced(f"Job {self.job.pk} was taken away.")
 
-    def _interrupt_spark(self) -> None:
+    def _interrupt_spark(self, handle: Handle) -> None:
         """Tell the server to drop the session: a killed client leaves its query running there."""
         if not self.job.spark_session:
             return
         self._say("interrupting the Spark session")
-        if not interrupts.interrupt_session(job=self.job):
+
+        def beat() -> None:
+            with suppress(*BUSY):
+                self._beat(handle)
+
+        if not interrupts.interrupt_session(job=self.job, beat=beat):
             self._say("the Spark session did not end: the Spark server was told to end and to start anew")
 
     def _read_progress(self, place: Place) -> None:

@@ -116,7 +116,7 @@ def _take_over(job: Job) -> int:
 
 
 def _note(job: Job, reason: str, end: str) -> None:
-    interrupts.interrupt_session(job=job)
+    interrupts.interrupt_session_aside(job=job)
     log = LogWriter(paths.log_path(job.pk))
     log.write(reason, is_runner=True)
     if end:

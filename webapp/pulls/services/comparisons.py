@@ -8,7 +8,7 @@ import os
 import stat
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from webapp.accounts.services import record_audit
 from webapp.builds.runner.launcher import OVER_MEMORY, OVER_QUOTA, Handle, Sandbox, launch
 from webapp.catalog import queries as catalog
 from webapp.core import clock, doorbell
+from webapp.core.databases import BUSY
 from webapp.core.errors import Unavailable
 from webapp.core.folders import remove_folder
 from webapp.core.fork_server import LOST, SETUP_FAILED
@@ -266,9 +267,11 @@ def _run(comparison: Comparison, held: Any) -> None:
             lending = spark.Lending(work.spark, lent)
             code = _watch(handle, folder, held, lending, time_limit_s=work.time_limit_s)
             is_killed = code not in ENDED
+            if code and lending.loan.is_lost:
+                code = LOST
     finally:
         if work.spark is not None:
-            spark.withdraw_spark(work.spark, is_killed=is_killed)
+            spark.withdraw_spark(work.spark, is_killed=is_killed, beat=lambda: _keep_lease(held))
         if work.spark is not None or not work.table_folder:
             manifest.unlink(missing_ok=True)  # the artifact is kept for long; keys and tokens are not
     _finish(folder / ANSWER, code, held, folder)
@@ -313,6 +316,11 @@ def _watch(handle: Handle, folder: Path, held: Any, lending: spark.Lending, *, t
             return None
 
 
+def _keep_lease(held: Any) -> None:
+    with suppress(*BUSY):  # it lasts for a while
+        held.update(lease_until=clock.now() + LEASE)
+
+
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(read_regular(path, at_most=MAX_MESSAGE_BYTES))
@@ -332,7 +340,7 @@ def _finish(answer: Path, code: int | None, held: Any, folder: Path) -> None:
         return
     now = clock.now()
     if code == LOST and held.filter(attempt__lt=TRIES).update(state=states.QUEUED, created_at=now - RING_AGAIN):
-        return  # the job runner died, not the comparison: the sweep rings for it again
+        return  # the job runner or Spark died, not the comparison: the sweep rings for it again
     if code == OVER_QUOTA:
         message = f"The comparison wrote more than {LIMITS['disk_bytes']:,} bytes and was ended."
         held.update(state=states.FAILED, code="disk_limit", error=message, finished_at=now)

@@ -6,7 +6,7 @@ import os
 import time
 import uuid
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,11 @@ from jobs.protocol import SparkAccess
 from webapp.builds.services.interrupts import end_session
 from webapp.core.errors import Unavailable
 from webapp.core.queries import check_spark, look_at_spark
-from webapp.core.spark_folders import find_spark_folder, lent_spark, remove_spark_folder
+from webapp.core.spark_folders import Loan, find_spark_folder, lent_spark, remove_spark_folder
 from webapp.pulls.queries.artifacts import artifact_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from webapp.pulls.models import Comparison
 
@@ -66,6 +66,7 @@ class Lending:
     lent: ExitStack
     """Gives it back."""
     asked_at: float | None = None
+    loan: Loan = field(default_factory=Loan)
     is_lent: bool = False
     is_answered: bool = False
 
@@ -84,7 +85,7 @@ class Lending:
         """Return why Spark cannot be used now."""
         if not self.is_lent:
             try:
-                self.lent.enter_context(lent_spark(group=GROUP))
+                self.loan = self.lent.enter_context(lent_spark(group=GROUP))
             except Unavailable as error:
                 return error.detail
             self.is_lent = True
@@ -101,8 +102,8 @@ def _answer(path: Path, text: str) -> None:
     partial.replace(path)
 
 
-def withdraw_spark(access: SparkAccess, *, is_killed: bool) -> None:
+def withdraw_spark(access: SparkAccess, *, is_killed: bool, beat: Callable[[], None]) -> None:
     """Remove the folder; of a process that could not say goodbye, end the session with what runs in it."""
     remove_spark_folder(Path(access.folder))
     if is_killed:
-        end_session(owner=access.owner, session_id=access.session_id)
+        end_session(owner=access.owner, session_id=access.session_id, beat=beat)
