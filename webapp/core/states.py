@@ -25,6 +25,11 @@ class State(StrEnum):
         raise NotImplementedError
 
     @classmethod
+    def choices(cls) -> list[tuple[str, str]]:
+        """Return what a column may hold, with its sentence."""
+        return [(state.value, state.sentence) for state in cls]
+
+    @classmethod
     def ends(cls) -> frozenset[Self]:
         """Return the states that nothing follows."""
         return frozenset(state for state, following in cls.transitions().items() if not following)

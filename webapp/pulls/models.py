@@ -8,7 +8,9 @@ from django.conf import settings
 from django.db import models
 
 from webapp.core import clock
+from webapp.core.moves import Moves
 from webapp.pulls.rules import states
+from webapp.pulls.rules.states import MergeState
 
 if TYPE_CHECKING:
     from django_stubs_ext.db.models import TypedModelMeta
@@ -218,6 +220,10 @@ class TimelineEvent(models.Model):
         return f"{self.pull_id}: {self.kind}"
 
 
+class MergeRows(Moves["Merge"]):
+    """Merges."""
+
+
 class Merge(models.Model):
     """One merge as an operation that survives a crash: prepared, landed in Git, then rebuilding master.
 
@@ -231,7 +237,7 @@ class Merge(models.Model):
     bypass = models.BooleanField(default=False)
     bypassed = models.JSONField(default=list)
     """The blocking reasons that were passed over."""
-    state = models.CharField(max_length=10, choices=states.MERGE_CHOICES, default=states.PREPARED)
+    state = models.CharField(max_length=10, choices=MergeState.choices(), default=MergeState.PREPARED)
     source_sha = models.CharField(max_length=40)
     target = models.CharField(max_length=200)
     """The branch that it was asked for; the pull request may name another one by the time that it is taken on."""
@@ -248,6 +254,8 @@ class Merge(models.Model):
     created_at = models.DateTimeField(default=clock.now)
     landed_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
+
+    objects = MergeRows.as_manager()
 
     def __str__(self) -> str:
         return f"{self.pull_id}: {self.state}"

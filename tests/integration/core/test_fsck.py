@@ -43,6 +43,7 @@ from webapp.git.values import Person
 from webapp.pulls.models import Comparison, Merge, PullRequest
 from webapp.pulls.queries.artifacts import artifact_folder
 from webapp.pulls.rules import states
+from webapp.pulls.rules.states import MergeState
 from webapp.repositories import services as repositories
 from webapp.repositories.models import BranchDeletion, BranchRecord, Publication, Repository
 
@@ -385,7 +386,7 @@ def merge(repository: Repository) -> Merge:
         pull=pull,
         method="merge",
         rebuild="modified",
-        state=states.DONE,
+        state=MergeState.DONE,
         source_sha=source,
         target="master",
         target_sha=target,
@@ -409,11 +410,11 @@ def test_a_merge_that_the_target_lost_is_named(merge: Merge) -> None:
 
 @pytest.mark.damage("merge_stuck")
 def test_a_merge_that_stopped_half_way_goes_on(merge: Merge) -> None:
-    Merge.objects.update(state=states.LANDED, created_at=clock.now() - timedelta(minutes=5))
+    Merge.objects.update(state=MergeState.LANDED, created_at=clock.now() - timedelta(minutes=5))
     assert find("merges") == [("merge_stuck", "shopcode#1")]
     assert repair("merges")["clean"]
     merge.refresh_from_db()
-    assert merge.state == states.DONE
+    assert merge.state == MergeState.DONE
 
 
 @pytest.mark.damage("diff_missing")

@@ -20,6 +20,7 @@ from webapp.git import locks
 from webapp.pulls.models import Comparison, Merge, PullDataset, PullRequest
 from webapp.pulls.queries.conversation import read_conversation
 from webapp.pulls.rules import approvals, states
+from webapp.pulls.rules.states import MergeState
 from webapp.pulls.serializers import shape_pull_detail
 from webapp.pulls.services import build_pull, merging, pulls
 from webapp.repositories.models import Protection, Repository
@@ -103,7 +104,7 @@ def test_a_cut_merge_that_was_rejected_meanwhile_does_not_land(
     merging.sweep_merges()
     pull.refresh_from_db()
     assert (heads(pull), pull.state) == (before, states.OPEN)
-    assert Merge.objects.get(pull=pull).state == states.ABANDONED
+    assert Merge.objects.get(pull=pull).state == MergeState.ABANDONED
 
 
 @pytest.mark.parametrize("point", ["_land", "_record_landed", "_start_build"])
@@ -120,7 +121,7 @@ def test_a_cut_merge_is_taken_on_once(pull: PullRequest, point: str) -> None:
     done = Merge.objects.get(pull=pull)
     pull.refresh_from_db()
     assert pull.state == states.MERGED
-    assert done.state == states.BUILDING
+    assert done.state == MergeState.BUILDING
     assert heads(pull) == done.merge_commit
     (build,) = Build.objects.filter(trigger="merge")
     assert done.build == build
@@ -159,7 +160,7 @@ def test_a_cut_before_the_build_row_is_kept_leaves_no_half(pull: PullRequest, mo
         patch.setattr(merging.builds, "start_build", raise_crash)
         with pytest.raises(Crash):
             merge(pull)
-    assert Merge.objects.get(pull=pull).state == states.LANDED
+    assert Merge.objects.get(pull=pull).state == MergeState.LANDED
     let_time_pass()
     merging.sweep_merges()
     assert Build.objects.filter(trigger="merge").count() == 1
@@ -176,7 +177,7 @@ def test_a_merge_that_meets_a_lock_waits_for_it_and_lands_by_itself(
     with pytest.raises(Unavailable, match=r"refs/heads/master\.lock") as refused:
         merge(pull)
     assert (refused.value.code, heads(pull)) == ("repository_locked", before)
-    assert Merge.objects.get(pull=pull).state == states.PREPARED
+    assert Merge.objects.get(pull=pull).state == MergeState.PREPARED
     writer.release()
     let_time_pass()
     merging.sweep_merges()
@@ -199,9 +200,9 @@ def test_a_merge_whose_target_moved_is_given_up(pull: PullRequest) -> None:
     merging.sweep_merges()
     pull.refresh_from_db()
     assert pull.state == states.OPEN
-    assert Merge.objects.get(pull=pull).state == states.ABANDONED
+    assert Merge.objects.get(pull=pull).state == MergeState.ABANDONED
     assert not Build.objects.filter(trigger="merge").exists()
-    assert merge(pull).state == states.BUILDING
+    assert merge(pull).state == MergeState.BUILDING
 
 
 def test_two_merges_at_once_are_one(pull: PullRequest) -> None:
@@ -259,17 +260,17 @@ def test_a_merge_follows_the_retries_of_its_rebuild(pull: PullRequest) -> None:
     rebuild = merge(pull).build
     assert rebuild is not None
     end_build(build=rebuild, state=BuildState.FAILED, reason="The disk was full.")
-    assert shape_pull_detail(pull)["merge"]["state"] == states.DONE
+    assert shape_pull_detail(pull)["merge"]["state"] == MergeState.DONE
     first, second = (retry_build(build=rebuild, by=by, is_trusted=True) for _ in range(2))
     shown = shape_pull_detail(pull)["merge"]
-    assert (shown["state"], shown["build"]["id"]) == (states.BUILDING, second.pk)
+    assert (shown["state"], shown["build"]["id"]) == (MergeState.BUILDING, second.pk)
 
     # The last one decides, whichever ends first.
     end_build(build=first, state=BuildState.COMPLETED, reason="")
-    assert shape_pull_detail(pull)["merge"]["state"] == states.BUILDING
+    assert shape_pull_detail(pull)["merge"]["state"] == MergeState.BUILDING
     end_build(build=second, state=BuildState.COMPLETED, reason="")
     shown = shape_pull_detail(pull)["merge"]
-    assert (shown["state"], shown["build"]) == (states.DONE, {"id": second.pk, "state": "COMPLETED"})
+    assert (shown["state"], shown["build"]) == (MergeState.DONE, {"id": second.pk, "state": "COMPLETED"})
     assert list(shown["outcome"]) == ["/shop/a"]
     box = read_conversation(by, "shop", pull.number).merge
     assert (box.state, box.title) == ("merged", "Merged")

@@ -17,6 +17,7 @@ from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.head import Loaded, PullHead, load, read_head
 from webapp.pulls.queries.lines import BUILD_KINDS
 from webapp.pulls.rules import approvals, states
+from webapp.pulls.rules.states import MergeState
 from webapp.repositories.queries import publications_of_commits
 
 if TYPE_CHECKING:
@@ -543,7 +544,7 @@ _TITLES: dict[str, tuple[str, str, str]] = {
 
 def _describe_merge(loaded: Loaded, head: PullHead) -> MergeBox:
     pull = loaded.pull
-    merge = Merge.objects.filter(pull=pull).exclude(state=states.ABANDONED).select_related("build").first()
+    merge = Merge.objects.filter(pull=pull).exclude(state=MergeState.ABANDONED).select_related("build").first()
     made: dict[str, Any] = {
         "post_url": reverse("pull-merge", args=[pull.repository.name, pull.number]),
         "head": pull.head_sha,
@@ -668,12 +669,12 @@ def _list_met(loaded: Loaded) -> list[str]:
 def _describe_done(loaded: Loaded, merge: Merge, made: dict[str, Any]) -> MergeBox:
     who = merge.merged_by.username
     commit = merge.merge_commit[:SHORT]
-    if merge.state in (states.PREPARED, states.LANDED):
+    if merge.state in (MergeState.PREPARED, MergeState.LANDED):
         return MergeBox(
             "merging", "Merging", f"{who} merged the code as {commit}; the rebuild starts at once.", **made, moving=True
         )
     build = merge.build
-    if merge.state == states.BUILDING and build:
+    if merge.state == MergeState.BUILDING and build:
         done = build.jobs.filter(state__in=("COMPLETED", "FAILED", "ABORTED")).count()
         total = build.jobs.count()
         text = f"The code is on {loaded.pull.target} as {commit}. Build {build.pk} rebuilds the data: {done} of {total} jobs settled."

@@ -1,5 +1,13 @@
 """States and kinds of pull requests, each with the sentence that pages show."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from functools import cache
+
+from webapp.core.states import State
+
 OPEN, MERGED, CLOSED = "open", "merged", "closed"
 PULL_CHOICES = [
     (OPEN, "Open: waits for builds, reviews and the merge"),
@@ -50,14 +58,29 @@ MERGE_METHOD, SQUASH = "merge", "squash"
 METHOD_CHOICES = [(MERGE_METHOD, "Merge commit"), (SQUASH, "Squash into one commit")]
 REBUILD_CHOICES = [(MODIFIED, "What was modified"), (AFFECTED, "Also what is downstream")]
 
-PREPARED, LANDED, BUILDING, DONE, ABANDONED = "prepared", "landed", "building", "done", "abandoned"
-MERGE_CHOICES = [
-    (PREPARED, "The merge commit exists, the target branch has not moved"),
-    (LANDED, "The target branch has the merge commit, the build is not there yet"),
-    (BUILDING, "The target branch's datasets are being rebuilt"),
-    (DONE, "The rebuild has ended"),
-    (ABANDONED, "The target branch moved before the merge landed; nothing was changed"),
-]
+
+class MergeState(State):
+    """Where a merge stands."""
+
+    PREPARED = "prepared", "The merge commit exists, the target branch has not moved"
+    LANDED = "landed", "The target branch has the merge commit, the build is not there yet"
+    BUILDING = "building", "The target branch's datasets are being rebuilt"
+    DONE = "done", "The rebuild has ended"
+    ABANDONED = "abandoned", "The target branch moved before the merge landed; nothing was changed"
+
+    @classmethod
+    @cache
+    def transitions(cls) -> Mapping[MergeState, AbstractSet[MergeState]]:
+        """Return for each state those that may follow it."""
+        return {
+            cls.PREPARED: {cls.LANDED, cls.ABANDONED},
+            cls.LANDED: {cls.BUILDING, cls.DONE},
+            # The build, or an earlier try of it, is tried again: the last one decides.
+            cls.BUILDING: {cls.DONE, cls.BUILDING},
+            cls.DONE: {cls.BUILDING},
+            cls.ABANDONED: set(),
+        }
+
 
 EVENT_CHOICES = [
     ("opened", "opened this pull request"),

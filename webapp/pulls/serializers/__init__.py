@@ -11,6 +11,7 @@ from webapp.pulls.queries import named
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.ends import list_changes
 from webapp.pulls.rules import states
+from webapp.pulls.rules.states import MergeState
 
 if TYPE_CHECKING:
     from webapp.datasets.models import Transaction
@@ -43,7 +44,7 @@ def shape_pull(pull: PullRequest) -> dict[str, Any]:
 def shape_pull_detail(pull: PullRequest) -> dict[str, Any]:
     """Return a pull request with everything that decides its merge."""
     blockers = queries.list_blockers(pull)
-    merge = Merge.objects.filter(pull=pull).exclude(state=states.ABANDONED).first()
+    merge = Merge.objects.filter(pull=pull).exclude(state=MergeState.ABANDONED).first()
     ineligible = queries.explain_reviewers(pull)
     return {
         **shape_pull(pull),

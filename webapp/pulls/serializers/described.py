@@ -8,6 +8,7 @@ from rest_framework import serializers
 
 from webapp.builds.serializers import BUILD_STATES, BuildSerializer
 from webapp.pulls.rules import states
+from webapp.pulls.rules.states import MergeState
 
 Fields = dict[str, serializers.Field[Any, Any, Any, Any]]
 
@@ -149,7 +150,7 @@ class MergeSerializer(serializers.Serializer[Any]):
     """A merge with its rebuild and what became of it."""
 
     merge_commit = serializers.CharField()
-    state = serializers.ChoiceField(choices=words(states.MERGE_CHOICES))
+    state = serializers.ChoiceField(choices=words(MergeState.choices()))
     method = serializers.ChoiceField(choices=words(states.METHOD_CHOICES))
     rebuild = serializers.ChoiceField(choices=words(states.REBUILD_CHOICES))
     targets = serializers.ListField(child=serializers.CharField())

@@ -12,6 +12,7 @@ from webapp.git.errors import GitError
 from webapp.pulls.models import Comparison, Merge
 from webapp.pulls.queries.artifacts import artifact_folder
 from webapp.pulls.rules import states
+from webapp.pulls.rules.states import MergeState
 from webapp.pulls.services.comparisons import rerun_comparison
 from webapp.pulls.services.merging import resume_merge
 
@@ -26,10 +27,10 @@ RESTORE = "Bring the repository back from a backup, or merge the pull request's 
 
 def check_merges() -> Iterator[Finding | Note]:
     """Find merges that stopped half way, and landed ones whose tree is not that of an independent merge."""
-    merges = Merge.objects.exclude(state=states.ABANDONED).select_related("pull__repository").order_by("pk")
+    merges = Merge.objects.exclude(state=MergeState.ABANDONED).select_related("pull__repository").order_by("pk")
     for merge in merges:
         about = f"{merge.pull.repository.name}#{merge.pull.number}"
-        if merge.state in (states.PREPARED, states.LANDED) and merge.created_at < clock.now() - LATE:
+        if merge.state in (MergeState.PREPARED, MergeState.LANDED) and merge.created_at < clock.now() - LATE:
             yield Finding(
                 code="merge_stuck",
                 object=about,
@@ -51,7 +52,7 @@ def _find_problem(merge: Merge, git: GitRepository) -> str:
     """Compare a merge with what `git merge-tree` makes of its two commits now."""
     if not git.has_commit(merge.merge_commit):
         return f"Git does not have its merge commit {merge.merge_commit[:7]}."
-    if merge.state == states.PREPARED:
+    if merge.state == MergeState.PREPARED:
         return ""
     landed = git.get_commit(merge.merge_commit)
     expected = git.merge_state(source=merge.source_sha, target=merge.target_sha)

@@ -29,6 +29,7 @@ from webapp.pulls.models import Merge, PullRequest
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.dataset_rules import DatasetRules
+from webapp.pulls.rules.states import MergeState
 from webapp.pulls.services.comparisons import request_comparison
 from webapp.pulls.services.pulls import record_event, refresh_pull
 from webapp.repositories import services as repositories
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 RESUME_AFTER = timedelta(seconds=5)
-STAMP = Stamp(lambda: Merge.objects.filter(state__in=(states.PREPARED, states.LANDED)), "created_at")
+STAMP = Stamp(lambda: Merge.objects.filter(state__in=(MergeState.PREPARED, MergeState.LANDED)), "created_at")
 """What the sweep waits for."""
 
 
@@ -102,7 +103,7 @@ def _check_blockers(pull: PullRequest, by: Principal, *, bypass: bool) -> list[a
 def _prepare(
     pull: PullRequest, by: Principal, *, method: str, rebuild: str, bypassed: list[approvals.Blocker]
 ) -> Merge:
-    Merge.objects.filter(pull=pull, state=states.ABANDONED).delete()
+    Merge.objects.filter(pull=pull, state=MergeState.ABANDONED).delete()
     if existing := Merge.objects.filter(pull=pull).first():
         raise Conflict(f"The merge is under way already ({existing.state}).", code="merge_running")
     target_sha = _find_target_head(pull)
@@ -166,7 +167,7 @@ def _land(merge: Merge, by: Principal) -> None:
         )
     except Conflict:
         if not _is_landed(merge):
-            Merge.objects.filter(pk=merge.pk, state=states.PREPARED).update(state=states.ABANDONED)
+            Merge.objects.filter(pk=merge.pk).move(to=MergeState.ABANDONED)
             raise
     _record_landed(merge)
 
@@ -179,7 +180,7 @@ def _is_landed(merge: Merge) -> bool:
 def _record_landed(merge: Merge) -> None:
     now = clock.now()
     with transaction.atomic():
-        if not Merge.objects.filter(pk=merge.pk, state=states.PREPARED).update(state=states.LANDED, landed_at=now):
+        if not Merge.objects.filter(pk=merge.pk).move(to=MergeState.LANDED, landed_at=now):
             merge.refresh_from_db()
             return
         PullRequest.objects.filter(pk=merge.pull_id).update(
@@ -211,7 +212,10 @@ def _start_build(merge: Merge) -> Merge:
     """Start the build once; the row is claimed in the same atomic block in which the build is made."""
     principal = accounts.principal_for_user(merge.merged_by)
     with transaction.atomic():
-        if not Merge.objects.filter(pk=merge.pk, state=states.LANDED, build=None).update(state=states.BUILDING):
+        to = MergeState.BUILDING if merge.targets else MergeState.DONE
+        finished_at = None if merge.targets else clock.now()
+        landed = Merge.objects.filter(pk=merge.pk, build=None)
+        if not landed.move(to=to, was=MergeState.LANDED, finished_at=finished_at):
             merge.refresh_from_db()
             return merge
         if merge.targets:
@@ -225,8 +229,6 @@ def _start_build(merge: Merge) -> Merge:
                 is_trusted=True,
             )
             Merge.objects.filter(pk=merge.pk).update(build=merge.build)
-        else:
-            Merge.objects.filter(pk=merge.pk).update(state=states.DONE, finished_at=clock.now())
     merge.refresh_from_db()
     return merge
 
@@ -236,11 +238,11 @@ def resume_merge(*, merge_id: int) -> None:
     merge = Merge.objects.filter(pk=merge_id).select_related("pull__repository", "merged_by").first()
     if merge is None:
         return
-    if merge.state == states.PREPARED:
+    if merge.state == MergeState.PREPARED:
         if _is_landed(merge):
             _record_landed(merge)
         elif not _may_still_land(merge):
-            Merge.objects.filter(pk=merge.pk, state=states.PREPARED).update(state=states.ABANDONED)
+            Merge.objects.filter(pk=merge.pk).move(to=MergeState.ABANDONED)
             return
         else:
             try:
@@ -248,7 +250,7 @@ def resume_merge(*, merge_id: int) -> None:
             except AppError:
                 # The target moved first: nothing was merged, and the pull request is open as before.
                 return
-    if merge.state == states.LANDED:
+    if merge.state == MergeState.LANDED:
         _start_build(merge)
 
 
@@ -264,7 +266,7 @@ def _may_still_land(merge: Merge) -> bool:
 def sweep_merges() -> int:
     """Resume merges that a crash left between two steps; one of a damaged repository holds up no other."""
     due = Merge.objects.filter(
-        state__in=(states.PREPARED, states.LANDED), created_at__lt=clock.now() - RESUME_AFTER
+        state__in=(MergeState.PREPARED, MergeState.LANDED), created_at__lt=clock.now() - RESUME_AFTER
     ).values_list("pk", flat=True)
     for pk in due:
         try:
@@ -276,11 +278,13 @@ def sweep_merges() -> int:
 
 def note_build_finished(*, build: Build) -> None:
     """Close a merge whose rebuild has ended, and compare what it made with what was reviewed."""
-    merge = Merge.objects.filter(build=build, state=states.BUILDING).select_related("pull__repository").first()
+    merge = Merge.objects.filter(build=build, state=MergeState.BUILDING).select_related("pull__repository").first()
     if merge is None:
         return
     outcome = _compare_with_reviewed(merge) if build.state == "COMPLETED" else {}
-    Merge.objects.filter(pk=merge.pk).update(state=states.DONE, finished_at=clock.now(), outcome=outcome)
+    Merge.objects.filter(pk=merge.pk).move(
+        to=MergeState.DONE, was=MergeState.BUILDING, finished_at=clock.now(), outcome=outcome
+    )
     record_event(
         pull=merge.pull,
         kind="rebuilt",
@@ -291,8 +295,8 @@ def note_build_finished(*, build: Build) -> None:
 
 def follow_retry(*, build: Build, again: Build) -> None:
     """Let a merge whose rebuild, or an earlier try of it, is tried again wait for the new build: the last one decides."""
-    Merge.objects.filter(build__in=list_tries(build=build)).update(
-        build=again, state=states.BUILDING, finished_at=None, outcome={}
+    Merge.objects.filter(build__in=list_tries(build=build)).move(
+        to=MergeState.BUILDING, build=again, finished_at=None, outcome={}
     )
 
 
