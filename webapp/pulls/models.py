@@ -10,12 +10,16 @@ from django.db import models
 from webapp.core import clock
 from webapp.core.moves import Moves
 from webapp.pulls.rules import states
-from webapp.pulls.rules.states import MergeState
+from webapp.pulls.rules.states import MergeState, PullState
 
 if TYPE_CHECKING:
     from django_stubs_ext.db.models import TypedModelMeta
 else:
     TypedModelMeta = object
+
+
+class PullRows(Moves["PullRequest"]):
+    """Pull requests."""
 
 
 class PullRequest(models.Model):
@@ -28,7 +32,7 @@ class PullRequest(models.Model):
     body = models.TextField(blank=True)
     source = models.CharField(max_length=200)
     target = models.CharField(max_length=200)
-    state = models.CharField(max_length=10, choices=states.PULL_CHOICES, default=states.OPEN)
+    state = models.CharField(max_length=10, choices=PullState.choices(), default=PullState.OPEN)
     draft = models.BooleanField(default=False)
     author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     head_sha = models.CharField(max_length=40)
@@ -39,12 +43,14 @@ class PullRequest(models.Model):
     updated_at = models.DateTimeField(default=clock.now)
     closed_at = models.DateTimeField(null=True)
 
+    objects = PullRows.as_manager()
+
     class Meta(TypedModelMeta):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["repository", "number"], name="pull_number"),
             models.UniqueConstraint(
                 fields=["repository", "source", "target"],
-                condition=models.Q(state=states.OPEN),
+                condition=models.Q(state=PullState.OPEN),
                 name="pull_one_open_per_branches",
             ),
         ]

@@ -43,7 +43,7 @@ from webapp.git.values import Person
 from webapp.pulls.models import Comparison, Merge, PullRequest
 from webapp.pulls.queries.artifacts import artifact_folder
 from webapp.pulls.rules import states
-from webapp.pulls.rules.states import MergeState
+from webapp.pulls.rules.states import MergeState, PullState
 from webapp.repositories import services as repositories
 from webapp.repositories.models import BranchDeletion, BranchRecord, Publication, Repository
 
@@ -377,7 +377,7 @@ def merge(repository: Repository) -> Merge:
         title="a",
         source="feature",
         target="master",
-        state=states.MERGED,
+        state=PullState.MERGED,
         author_id=maker.user_id,
         head_sha=source,
         base_sha=target,

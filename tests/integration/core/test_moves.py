@@ -1,4 +1,4 @@
-"""The state of a build, job or merge changes in one way, by a step that its table has."""
+"""The state of a build, job, merge or pull request changes in one way, by a step that its table has."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from webapp.accounts.models import User
 from webapp.builds.models import Build, Job
 from webapp.builds.rules.states import BuildState, JobState
 from webapp.core import clock
+from webapp.core.states import State
+from webapp.pulls.rules.states import MergeState, PullState
 
 pytestmark = pytest.mark.integration
 
@@ -52,7 +54,20 @@ def test_a_step_may_be_of_one_state_only(build: Build) -> None:
         build.jobs.all().move(to=JobState.RUN_PENDING, was=JobState.FAILED)
 
 
-@pytest.mark.parametrize("code", ["builds", "pulls/services/merging.py"])
+@pytest.mark.parametrize("kind", [BuildState, JobState, MergeState, PullState])
+def test_every_state_has_a_sentence_and_says_what_follows(kind: type[State]) -> None:
+    assert set(kind.transitions()) == set(kind)
+    assert all(state.sentence for state in kind)
+
+
+@pytest.mark.parametrize("kind", [BuildState, JobState, MergeState, PullState])
+def test_earlier_states_are_the_table_read_backwards(kind: type[State]) -> None:
+    for before in kind:
+        for after in kind:
+            assert (before in after.earlier) == (after in kind.transitions()[before])
+
+
+@pytest.mark.parametrize("code", ["builds", "pulls/services/merging.py", "pulls/services/pulls.py"])
 def test_nothing_else_writes_the_state(code: str) -> None:
     place = Path(settings.BASE_DIR, "webapp", code)
     writers = [
@@ -70,8 +85,6 @@ def _is_update_of_state(node: ast.AST) -> bool:
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == "update"
         and any(keyword.arg == "state" for keyword in node.keywords)
-        # a pull request's is set beside its merge's
-        and not ast.unparse(node.func).startswith("PullRequest.")
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.factories import repositories as make
 from webapp.pulls.models import PullRequest
-from webapp.pulls.rules import states
+from webapp.pulls.rules.states import PullState
 from webapp.pulls.services import pulls
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def test_what_cannot_be_changed_is_refused_and_nothing_is(client: APIClient, bod
     status, problem = change(client, **{"body": "Because.", "title": "Other", **body})
     assert (status, list(problem["errors"])) == (422, [field])
     found = PullRequest.objects.get()
-    assert (found.state, found.title, found.body, found.target) == (states.OPEN, "Change", "", "master")
+    assert (found.state, found.title, found.body, found.target) == (PullState.OPEN, "Change", "", "master")
 
 
 def test_all_changes_at_once(client: APIClient) -> None:
@@ -80,7 +80,7 @@ def test_a_target_with_an_open_pull_request_is_refused(client: APIClient) -> Non
 
 
 def test_a_merged_pull_request_is_not_opened_again(client: APIClient) -> None:
-    PullRequest.objects.update(state=states.MERGED)
+    PullRequest.objects.update(state=PullState.MERGED)
     assert change(client, state="open")[0] == 409
     for address in ("close", "reopen"):
         assert client.post(f"{ADDRESS}/1/{address}").status_code == 409

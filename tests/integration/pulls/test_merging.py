@@ -20,7 +20,7 @@ from webapp.git import locks
 from webapp.pulls.models import Comparison, Merge, PullDataset, PullRequest
 from webapp.pulls.queries.conversation import read_conversation
 from webapp.pulls.rules import approvals, states
-from webapp.pulls.rules.states import MergeState
+from webapp.pulls.rules.states import MergeState, PullState
 from webapp.pulls.serializers import shape_pull_detail
 from webapp.pulls.services import build_pull, merging, pulls
 from webapp.repositories.models import Protection, Repository
@@ -103,7 +103,7 @@ def test_a_cut_merge_that_was_rejected_meanwhile_does_not_land(
     let_time_pass()
     merging.sweep_merges()
     pull.refresh_from_db()
-    assert (heads(pull), pull.state) == (before, states.OPEN)
+    assert (heads(pull), pull.state) == (before, PullState.OPEN)
     assert Merge.objects.get(pull=pull).state == MergeState.ABANDONED
 
 
@@ -120,7 +120,7 @@ def test_a_cut_merge_is_taken_on_once(pull: PullRequest, point: str) -> None:
     merging.sweep_merges()
     done = Merge.objects.get(pull=pull)
     pull.refresh_from_db()
-    assert pull.state == states.MERGED
+    assert pull.state == PullState.MERGED
     assert done.state == MergeState.BUILDING
     assert heads(pull) == done.merge_commit
     (build,) = Build.objects.filter(trigger="merge")
@@ -146,10 +146,10 @@ def test_a_cut_merge_is_never_taken_on_into_another_target(pull: PullRequest, po
     pull.refresh_from_db()
     assert pull.repository.git.get_head("release") == before
     if point == "_land":
-        assert (heads(pull), pull.state, pull.target) == (before, states.OPEN, "release")
+        assert (heads(pull), pull.state, pull.target) == (before, PullState.OPEN, "release")
         assert not Build.objects.filter(trigger="merge").exists()
     else:
-        assert (heads(pull), pull.state) == (Merge.objects.get(pull=pull).merge_commit, states.MERGED)
+        assert (heads(pull), pull.state) == (Merge.objects.get(pull=pull).merge_commit, PullState.MERGED)
         assert pull.target == "master"
         assert Build.objects.get(trigger="merge").branch == "master"
 
@@ -182,7 +182,7 @@ def test_a_merge_that_meets_a_lock_waits_for_it_and_lands_by_itself(
     let_time_pass()
     merging.sweep_merges()
     pull.refresh_from_db()
-    assert pull.state == states.MERGED
+    assert pull.state == PullState.MERGED
     assert heads(pull) == Merge.objects.get(pull=pull).merge_commit
 
 
@@ -199,7 +199,7 @@ def test_a_merge_whose_target_moved_is_given_up(pull: PullRequest) -> None:
     let_time_pass()
     merging.sweep_merges()
     pull.refresh_from_db()
-    assert pull.state == states.OPEN
+    assert pull.state == PullState.OPEN
     assert Merge.objects.get(pull=pull).state == MergeState.ABANDONED
     assert not Build.objects.filter(trigger="merge").exists()
     assert merge(pull).state == MergeState.BUILDING

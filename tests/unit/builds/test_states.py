@@ -4,25 +4,11 @@ import pytest
 
 from webapp.builds.rules import states
 from webapp.builds.rules.states import BuildState, JobState
-from webapp.core.states import State
-
-
-@pytest.mark.parametrize("kind", [BuildState, JobState])
-def test_every_state_has_a_sentence_and_says_what_follows(kind: type[State]) -> None:
-    assert set(kind.transitions()) == set(kind)
-    assert all(state.sentence.endswith(".") for state in kind)
 
 
 def test_ends_lead_nowhere() -> None:
     assert {BuildState.COMPLETED, BuildState.FAILED, BuildState.ABORTED} == states.BUILD_ENDS
     assert {JobState.COMPLETED, JobState.FAILED, JobState.ABORTED} == states.JOB_ENDS
-
-
-@pytest.mark.parametrize("kind", [BuildState, JobState])
-def test_earlier_states_are_the_table_read_backwards(kind: type[State]) -> None:
-    for before in kind:
-        for after in kind:
-            assert (before in after.earlier) == (after in kind.transitions()[before])
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,11 @@ import pytest
 
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.approvals import DatasetFact, MergeFacts, ProtectionFact, ReviewFact, Seen
+from webapp.pulls.rules.states import PullState
 
 SEEN = Seen(head="a" * 40, target="master", rules="r1", transactions={"/x/a": "t1"})
 READY = MergeFacts(
-    state=states.OPEN,
+    state=PullState.OPEN,
     draft=False,
     author="ines",
     source="feature",
@@ -57,7 +58,7 @@ def test_blockers_none_when_everything_is_met() -> None:
         ({"reviews": [*READY.reviews, ReviewFact("olek", states.REJECT)]}, "rejected"),
         ({"protection": ProtectionFact(groups={"stewards": frozenset({"olek"})})}, "group_approval_missing"),
         ({"protection": ProtectionFact(paths={"*.py": frozenset({"olek"})})}, "path_approval_missing"),
-        ({"state": states.MERGED}, "not_open"),
+        ({"state": PullState.MERGED}, "not_open"),
     ],
 )
 def test_blockers_name_each_reason(change: dict[str, object], code: str) -> None:

@@ -17,7 +17,7 @@ from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.head import Loaded, PullHead, load, read_head
 from webapp.pulls.queries.lines import BUILD_KINDS
 from webapp.pulls.rules import approvals, states
-from webapp.pulls.rules.states import MergeState
+from webapp.pulls.rules.states import MergeState, PullState
 from webapp.repositories.queries import publications_of_commits
 
 if TYPE_CHECKING:
@@ -549,12 +549,12 @@ def _describe_merge(loaded: Loaded, head: PullHead) -> MergeBox:
         "post_url": reverse("pull-merge", args=[pull.repository.name, pull.number]),
         "head": pull.head_sha,
     }
-    if pull.state == states.OPEN:
+    if pull.state == PullState.OPEN:
         made["compared"] = _describe_compared(loaded, head)
     if merge is not None:
         return _describe_done(loaded, merge, {**made, "effect": Effect(0, 0, pull.target)})
     made["effect"] = _describe_effect(loaded)
-    if pull.state == states.CLOSED:
+    if pull.state == PullState.CLOSED:
         return MergeBox(
             "closed", "Closed without a merge", "The branch and its data are untouched. It may be opened again.", **made
         )

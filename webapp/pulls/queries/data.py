@@ -23,6 +23,7 @@ from webapp.pulls.queries.rows import Marks, Place, RowsView, read_first_rows, r
 from webapp.pulls.queries.sides import list_drift
 from webapp.pulls.rules import states
 from webapp.pulls.rules.dataset_rules import rules_from_json
+from webapp.pulls.rules.states import PullState
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
@@ -275,7 +276,7 @@ def _list_choices(loaded: Loaded, row: PullDataset, shown: named.Shown) -> list[
 
 
 def _write_name(loaded: Loaded, name: str) -> str:
-    return named.write_name(name, target=loaded.pull.target, is_open=loaded.pull.state == states.OPEN)
+    return named.write_name(name, target=loaded.pull.target, is_open=loaded.pull.state == PullState.OPEN)
 
 
 def _data_url(loaded: Loaded, row: PullDataset, name: str = "") -> str:

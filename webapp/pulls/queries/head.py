@@ -15,6 +15,7 @@ from webapp.pulls.queries import counts
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.lines import BUILD_KINDS
 from webapp.pulls.rules import approvals, states
+from webapp.pulls.rules.states import PullState
 from webapp.repositories.queries.pages import ref_url
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class PullHead:
     @property
     def is_open(self) -> bool:
         """Whether it may still change."""
-        return self.state == states.OPEN
+        return self.state == PullState.OPEN
 
     @property
     def word(self) -> str:
@@ -166,7 +167,7 @@ def read_head(principal: Principal, loaded: Loaded) -> PullHead:
         may_approve=not approve_note,
         approve_note=approve_note,
         edit_url=reverse("pull-edit", args=[name, pull.number]),
-        merged_by=pull.merge.merged_by.username if pull.state == states.MERGED else "",
+        merged_by=pull.merge.merged_by.username if pull.state == PullState.MERGED else "",
     )
 
 
@@ -201,7 +202,7 @@ def _count_schemas(loaded: Loaded) -> int:
 
 def _list_verdict(loaded: Loaded, diff: counts.DiffSum) -> list[VerdictItem]:
     items = [_judge_build(loaded), _judge_reviews(loaded), _judge_rows(loaded, diff), _judge_schemas(loaded, diff)]
-    if loaded.pull.state == states.MERGED:
+    if loaded.pull.state == PullState.MERGED:
         commit = loaded.pull.merge.merge_commit[:7]
         items.append(
             VerdictItem(

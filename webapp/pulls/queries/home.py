@@ -20,7 +20,7 @@ from webapp.datasets.models import Dataset, Transaction
 from webapp.pulls.models import Comment, PullRequest, TimelineEvent
 from webapp.pulls.queries import lines, waiting
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.rules import states
+from webapp.pulls.rules.states import PullState
 from webapp.repositories import queries as repositories
 from webapp.repositories.models import Repository
 
@@ -201,7 +201,7 @@ def _list_repositories(principal: Principal) -> list[RepositoryLine]:
     newest = list(repositories.list_repositories(principal).order_by("-created_at")[:REPOSITORIES])
     datasets = _count_datasets([repository.name for repository in newest])
     pulls = dict(
-        PullRequest.objects.filter(repository__in=newest, state=states.OPEN)
+        PullRequest.objects.filter(repository__in=newest, state=PullState.OPEN)
         .order_by()
         .values_list("repository")
         .annotate(number=Count("pk"))

@@ -15,6 +15,7 @@ from webapp.pulls.queries import counts
 from webapp.pulls.queries.approvers import list_ineligible
 from webapp.pulls.queries.pulls import find_base
 from webapp.pulls.rules import approvals, states
+from webapp.pulls.rules.states import PullState
 from webapp.repositories.models import Protection
 
 if TYPE_CHECKING:
@@ -51,18 +52,18 @@ class PullLine:
     @property
     def icon(self) -> str:
         """The octicon of its state."""
-        if self.state == states.MERGED:
+        if self.state == PullState.MERGED:
             return "git-merge"
-        if self.state == states.CLOSED:
+        if self.state == PullState.CLOSED:
             return "git-pull-request-closed"
         return "git-pull-request-draft" if self.draft else "git-pull-request"
 
     @property
     def tone(self) -> str:
         """The colour class of that icon."""
-        if self.state == states.MERGED:
+        if self.state == PullState.MERGED:
             return "donec"
-        if self.state == states.CLOSED:
+        if self.state == PullState.CLOSED:
             return "badc"
         return "" if self.draft else "okc"
 

@@ -20,8 +20,8 @@ from webapp.pulls.queries import lines, waiting
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.code import FILES, FileView, Folder, group_files, view_file
 from webapp.pulls.queries.conversation import frame
-from webapp.pulls.rules import states
 from webapp.pulls.rules.datasets import classify_datasets
+from webapp.pulls.rules.states import PullState
 from webapp.repositories import queries as repositories
 
 if TYPE_CHECKING:
@@ -101,12 +101,12 @@ def read_list(principal: Principal, *, repository: str, parameters: Mapping[str,
     review = "me" if parameters.get("review") == "me" else ""
     if review:
         pulls = pulls.filter(pk__in=waiting.list_reviews(principal).order_by().values("pk"))
-    state = str(parameters.get("state", states.OPEN))
-    state = state if state in (states.OPEN, states.MERGED, states.CLOSED) else states.OPEN
+    state = str(parameters.get("state", PullState.OPEN))
+    state = state if state in (PullState.OPEN, PullState.MERGED, PullState.CLOSED) else PullState.OPEN
     numbers = dict(pulls.order_by().values_list("state").annotate(number=Count("pk")))
     tabs = [
         StateTab(word, value, numbers.get(value, 0))
-        for word, value in (("Open", states.OPEN), ("Merged", states.MERGED), ("Closed", states.CLOSED))
+        for word, value in (("Open", PullState.OPEN), ("Merged", PullState.MERGED), ("Closed", PullState.CLOSED))
     ]
     chosen = pulls.filter(state=state).order_by("-updated_at", "-pk")
     number = read_count(str(parameters.get("page", ""))) or 1
@@ -176,7 +176,7 @@ def read_new(principal: Principal, *, repository: str, parameters: Mapping[str, 
         made = _compare(found, source, target)
         if not made["commits"]:
             problem = f"{target} already has every commit of {source}: there is nothing to merge."
-    existing = PullRequest.objects.filter(repository=found, source=source, target=target, state=states.OPEN).first()
+    existing = PullRequest.objects.filter(repository=found, source=source, target=target, state=PullState.OPEN).first()
     commits = made["commits"]
     return NewPage(
         **frame(repository),
@@ -212,7 +212,7 @@ def _list_recent(repository: Repository, target: str) -> list[RecentBranch]:
     newest = repositories.BranchList(repository)[:LOOKED_AT]
     ahead = [branch for branch in newest if branch.name != target and branch.ahead][:RECENT]
     opened = PullRequest.objects.filter(
-        repository=repository, target=target, state=states.OPEN, source__in=[branch.name for branch in ahead]
+        repository=repository, target=target, state=PullState.OPEN, source__in=[branch.name for branch in ahead]
     )
     by_source = {pull.source: pull for pull in opened}
     commits = repositories.name_authors(branch.commit for branch in ahead)

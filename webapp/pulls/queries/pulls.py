@@ -21,6 +21,7 @@ from webapp.pulls.queries.approvers import list_ineligible
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.dataset_rules import CombinedRules, DatasetRules, combine_rules, read_dataset_rules
 from webapp.pulls.rules.datasets import find_downstream
+from webapp.pulls.rules.states import PullState
 from webapp.repositories import queries as repositories
 from webapp.repositories.rules import checks
 
@@ -103,7 +104,7 @@ def list_pulls(principal: Principal, *, repository: Repository | None = None, st
         names = permissions.visible_repositories(principal)
         if names is not None:
             pulls = pulls.filter(repository__name__in=names)
-    return pulls.filter(state=state) if state in (states.OPEN, states.MERGED, states.CLOSED) else pulls
+    return pulls.filter(state=state) if state in (PullState.OPEN, PullState.MERGED, PullState.CLOSED) else pulls
 
 
 def find_head(repository: Repository, branch: str) -> str | None:
@@ -326,7 +327,7 @@ def list_changes(pull: PullRequest, *, ignore_whitespace: bool = False) -> Chang
 
 def find_base(pull: PullRequest) -> str:
     """The commit to compare with: the target's, or what the target was before the merge."""
-    merge = getattr(pull, "merge", None) if pull.state == states.MERGED else None
+    merge = getattr(pull, "merge", None) if pull.state == PullState.MERGED else None
     return merge.target_sha if merge else pull.base_sha
 
 
@@ -408,7 +409,7 @@ def list_failed_checks(pull: PullRequest) -> dict[str, str]:
 
 def is_stale(pull: PullRequest) -> bool:
     """Whether the target has moved: it has commits, or data of these datasets, that the branch did not start from."""
-    if pull.state != states.OPEN:
+    if pull.state != PullState.OPEN:
         return False
     if NamedComparison.objects.filter(row__pull=pull, name=states.TARGET_SINCE).exists():
         return True

@@ -9,7 +9,7 @@ from webapp.builds.models import Build
 from webapp.datasets import queries as datasets
 from webapp.pulls.models import PullRequest
 from webapp.pulls.queries import waiting
-from webapp.pulls.rules import states
+from webapp.pulls.rules.states import PullState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,12 +26,12 @@ def count_repository(name: str) -> Mapping[str, int]:
     """Count datasets, open pull requests and unfinished builds of a repository, into which the page let the reader."""
     return {
         "datasets": datasets.list_datasets_in(list_folders(repository=name)).count(),
-        "pulls": PullRequest.objects.filter(repository__name=name, state=states.OPEN).count(),
+        "pulls": PullRequest.objects.filter(repository__name=name, state=PullState.OPEN).count(),
         "builds": Build.objects.filter(repository__name=name, state__in=["RESOLVING", "RUNNING"]).count(),
     }
 
 
 def find_open_pull(repository: str, branch: str) -> int | None:
     """Return the number of the newest open pull request of a branch, into which the page let the reader."""
-    found = PullRequest.objects.filter(repository__name=repository, source=branch, state=states.OPEN)
+    found = PullRequest.objects.filter(repository__name=repository, source=branch, state=PullState.OPEN)
     return found.order_by("-number").values_list("number", flat=True).first()

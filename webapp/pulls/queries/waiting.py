@@ -13,6 +13,7 @@ from webapp.builds.models import Build
 from webapp.core import clock
 from webapp.pulls.models import PullRequest, Review
 from webapp.pulls.rules import states
+from webapp.pulls.rules.states import PullState
 from webapp.repositories import queries as repositories
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def list_visible(principal: Principal) -> QuerySet[PullRequest]:
 
 def list_reviews(principal: Principal) -> QuerySet[PullRequest]:
     """Return open pull requests of others on which the reader may, and did not yet, give a verdict that stands."""
-    pulls = list_visible(principal).filter(state=states.OPEN, draft=False).exclude(author_id=principal.user_id)
+    pulls = list_visible(principal).filter(state=PullState.OPEN, draft=False).exclude(author_id=principal.user_id)
     if not principal.is_admin:
         writable = RepositoryRole.objects.filter(user_id=principal.user_id).exclude(role=Role.READER)
         pulls = pulls.filter(repository__name__in=writable.values("repository"))
@@ -62,4 +63,4 @@ def count_at_most(rows: QuerySet[Any]) -> int:
 
 def list_own(principal: Principal) -> QuerySet[PullRequest]:
     """Return the reader's own open pull requests, newest first."""
-    return list_visible(principal).filter(author_id=principal.user_id, state=states.OPEN).order_by("-updated_at")
+    return list_visible(principal).filter(author_id=principal.user_id, state=PullState.OPEN).order_by("-updated_at")

@@ -14,6 +14,7 @@ from typing import Any
 
 from webapp.core.words import counted
 from webapp.pulls.rules import states
+from webapp.pulls.rules.states import PullState
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ def list_approving(facts: MergeFacts) -> set[str]:
 
 def list_blockers(facts: MergeFacts) -> list[Blocker]:
     """Every reason why the pull request may not be merged now, in the order a reader would mend them."""
-    if facts.state != states.OPEN:
+    if facts.state != PullState.OPEN:
         return [Blocker("not_open", f"The pull request is {facts.state}.")]
     return [*_list_git_blockers(facts), *_list_build_blockers(facts), *_list_review_blockers(facts)]
 

@@ -8,12 +8,21 @@ from functools import cache
 
 from webapp.core.states import State
 
-OPEN, MERGED, CLOSED = "open", "merged", "closed"
-PULL_CHOICES = [
-    (OPEN, "Open: waits for builds, reviews and the merge"),
-    (MERGED, "Merged: its code is on the target branch, its datasets are rebuilt there"),
-    (CLOSED, "Closed without a merge; it may be opened again"),
-]
+
+class PullState(State):
+    """Where a pull request stands."""
+
+    OPEN = "open", "Open: waits for builds, reviews and the merge"
+    MERGED = "merged", "Merged: its code is on the target branch, its datasets are rebuilt there"
+    CLOSED = "closed", "Closed without a merge; it may be opened again"
+
+    @classmethod
+    @cache
+    def transitions(cls) -> Mapping[PullState, AbstractSet[PullState]]:
+        """Return for each state those that may follow it."""
+        # Who closes it while its merge lands comes too late.
+        return {cls.OPEN: {cls.MERGED, cls.CLOSED}, cls.CLOSED: {cls.OPEN, cls.MERGED}, cls.MERGED: set()}
+
 
 QUEUED, RUNNING, READY, FAILED = "queued", "running", "ready", "failed"
 COMPARISON_CHOICES = [

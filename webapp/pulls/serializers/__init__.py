@@ -11,7 +11,7 @@ from webapp.pulls.queries import named
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.ends import list_changes
 from webapp.pulls.rules import states
-from webapp.pulls.rules.states import MergeState
+from webapp.pulls.rules.states import MergeState, PullState
 
 if TYPE_CHECKING:
     from webapp.datasets.models import Transaction
@@ -49,7 +49,7 @@ def shape_pull_detail(pull: PullRequest) -> dict[str, Any]:
     return {
         **shape_pull(pull),
         "mergeable": not blockers,
-        "blocked_by": [one.as_json() for one in blockers] if pull.state == states.OPEN else [],
+        "blocked_by": [one.as_json() for one in blockers] if pull.state == PullState.OPEN else [],
         "stale": queries.is_stale(pull),
         "reviews": [shape_review(review, ineligible=ineligible) for review in pull.reviews.select_related("reviewer")],
         "merge": shape_merge(merge) if merge else None,

@@ -8,11 +8,11 @@ from rest_framework import serializers
 
 from webapp.builds.serializers import BUILD_STATES, BuildSerializer
 from webapp.pulls.rules import states
-from webapp.pulls.rules.states import MergeState
+from webapp.pulls.rules.states import MergeState, PullState
 
 Fields = dict[str, serializers.Field[Any, Any, Any, Any]]
 
-PULL_STATES = [states.OPEN, states.MERGED, states.CLOSED]
+PULL_STATES = [PullState.OPEN, PullState.MERGED, PullState.CLOSED]
 ROW_CHANGES = ["inserted", "deleted", "updated"]
 ROW_STATES = [states.NOT_COMPARED, states.RUNNING, states.READY, states.FAILED]
 SCHEMA_STATUSES = [states.UNCHANGED, states.CHANGED, states.BREAKING, states.NOT_COMPARED]
@@ -44,7 +44,7 @@ class PullChangeSerializer(serializers.Serializer[Any]):
     body = serializers.CharField(required=False, allow_blank=True)
     draft = serializers.BooleanField(required=False)
     target = serializers.CharField(required=False)
-    state = serializers.ChoiceField(required=False, choices=[states.OPEN, states.CLOSED])
+    state = serializers.ChoiceField(required=False, choices=[PullState.OPEN, PullState.CLOSED])
 
 
 class NewCommentSerializer(serializers.Serializer[Any]):

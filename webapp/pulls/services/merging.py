@@ -29,7 +29,7 @@ from webapp.pulls.models import Merge, PullRequest
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.dataset_rules import DatasetRules
-from webapp.pulls.rules.states import MergeState
+from webapp.pulls.rules.states import MergeState, PullState
 from webapp.pulls.services.comparisons import request_comparison
 from webapp.pulls.services.pulls import record_event, refresh_pull
 from webapp.repositories import services as repositories
@@ -183,8 +183,8 @@ def _record_landed(merge: Merge) -> None:
         if not Merge.objects.filter(pk=merge.pk).move(to=MergeState.LANDED, landed_at=now):
             merge.refresh_from_db()
             return
-        PullRequest.objects.filter(pk=merge.pull_id).update(
-            state=states.MERGED, target=merge.target, closed_at=now, updated_at=now
+        PullRequest.objects.filter(pk=merge.pull_id).move(
+            to=PullState.MERGED, target=merge.target, closed_at=now, updated_at=now
         )
         record_audit(
             by=accounts.principal_for_user(merge.merged_by),

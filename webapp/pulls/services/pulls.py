@@ -21,6 +21,7 @@ from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.dataset_rules import CombinedRules, DatasetRules
 from webapp.pulls.rules.datasets import classify_datasets
 from webapp.pulls.rules.landing import Branches, explain_landing
+from webapp.pulls.rules.states import PullState
 from webapp.pulls.services import comparisons
 from webapp.pulls.services.remarks import announce_pull, check_body, record_pull_act
 from webapp.repositories import queries as repositories
@@ -148,7 +149,7 @@ def _insert_pull(*, repository: Repository, **fields: Any) -> PullRequest:
                 return PullRequest.objects.create(repository=repository, number=last + 1, **fields)
         except IntegrityError:
             existing = PullRequest.objects.filter(
-                repository=repository, source=fields["source"], target=fields["target"], state=states.OPEN
+                repository=repository, source=fields["source"], target=fields["target"], state=PullState.OPEN
             ).first()
             if existing:
                 raise Conflict(
@@ -178,9 +179,9 @@ def update_pull(*, pull: PullRequest, by: Principal, changes: Mapping[str, Any])
 
 
 def _apply_changes(pull: PullRequest, by: Principal, changes: Mapping[str, Any]) -> None:
-    if changes.get("state") == states.CLOSED and pull.state == states.OPEN:
+    if changes.get("state") == PullState.CLOSED and pull.state == PullState.OPEN:
         close_pull(pull=pull, by=by)
-    elif changes.get("state") == states.OPEN and pull.state == states.CLOSED:
+    elif changes.get("state") == PullState.OPEN and pull.state == PullState.CLOSED:
         reopen_pull(pull=pull, by=by)
     if "title" in changes and changes["title"] != pull.title:
         old, pull.title = pull.title, _check_title(changes["title"])
@@ -207,17 +208,17 @@ def _check_changes(pull: PullRequest, changes: Mapping[str, Any]) -> None:
         _check_title(changes["title"])
     check_body(changes.get("body", ""))
     wanted = changes.get("state", pull.state)
-    if wanted not in (states.OPEN, states.CLOSED) and wanted != pull.state:
+    if wanted not in (PullState.OPEN, PullState.CLOSED) and wanted != pull.state:
         message = f"state is open or closed, not {wanted!r}; merging has an address of its own."
         raise InvalidInput(message, errors={"state": [message]})
-    if pull.state == states.MERGED and wanted != pull.state:
+    if pull.state == PullState.MERGED and wanted != pull.state:
         raise Conflict("The pull request is merged: it can be neither closed nor opened again.", code="not_open")
-    if changes.get("target", pull.target) != pull.target and wanted == states.OPEN:
+    if changes.get("target", pull.target) != pull.target and wanted == PullState.OPEN:
         _find_heads(pull.repository, pull.source, changes["target"])
 
 
 def _change_target(pull: PullRequest, target: str, by: Principal) -> None:
-    if pull.state != states.OPEN:
+    if pull.state != PullState.OPEN:
         raise Conflict(f"The pull request is {pull.state}; its target stays {pull.target}.", code="not_open")
     _head, base = _find_heads(pull.repository, pull.source, target)
     record_event(pull=pull, kind="retargeted", actor=by.username, data={"before": pull.target, "after": target})
@@ -235,9 +236,7 @@ def close_pull(*, pull: PullRequest, by: Principal) -> None:
     _check_may_edit(pull, by)
     now = clock.now()
     with transaction.atomic():
-        if not PullRequest.objects.filter(pk=pull.pk, state=states.OPEN).update(
-            state=states.CLOSED, closed_at=now, updated_at=now
-        ):
+        if not PullRequest.objects.filter(pk=pull.pk).move(to=PullState.CLOSED, closed_at=now, updated_at=now):
             raise Conflict(f"The pull request is {_fresh_state(pull)}, not open.", code="not_open")
         pull.refresh_from_db()
         record_event(pull=pull, kind="closed", actor=by.username)
@@ -247,13 +246,13 @@ def close_pull(*, pull: PullRequest, by: Principal) -> None:
 def reopen_pull(*, pull: PullRequest, by: Principal) -> None:
     """Open a closed pull request again, if its branch is still there."""
     _check_may_edit(pull, by)
-    if pull.state == states.MERGED:
+    if pull.state == PullState.MERGED:
         raise Conflict("The pull request is merged, not closed.", code="not_closed")
     _find_heads(pull.repository, pull.source, pull.target)
     try:
         with transaction.atomic():
-            changed = PullRequest.objects.filter(pk=pull.pk, state=states.CLOSED).update(
-                state=states.OPEN, closed_at=None, updated_at=clock.now()
+            changed = PullRequest.objects.filter(pk=pull.pk).move(
+                to=PullState.OPEN, closed_at=None, updated_at=clock.now()
             )
             if not changed:
                 raise Conflict(f"The pull request is {_fresh_state(pull)}, not closed.", code="not_closed")
@@ -295,7 +294,7 @@ def add_review(
             raise PermissionDenied("Nobody approves their own pull request.", code="own_pull")
         check_repository(by, pull.repository.name, "write")
     refresh_pull(pull=pull)
-    if pull.state != states.OPEN:
+    if pull.state != PullState.OPEN:
         raise Conflict(f"The pull request is {pull.state}; it takes no more reviews.", code="not_open")
     queries.check_head(pull, expected_head)
     seen = queries.describe_seen(pull=pull).as_json()
@@ -319,7 +318,7 @@ def record_event(
 
 def announce_branch_moved(*, repository: Repository, branch: str) -> None:
     """Look again at every open pull request from or into a branch, soon."""
-    pulls = PullRequest.objects.filter(repository=repository, state=states.OPEN)
+    pulls = PullRequest.objects.filter(repository=repository, state=PullState.OPEN)
     for pk in (pulls.filter(source=branch) | pulls.filter(target=branch)).values_list("pk", flat=True):
         ring_refresh(pull_id=pk)
 
@@ -332,7 +331,7 @@ def ring_refresh(*, pull_id: int) -> None:
 def refresh_pull(*, pull: PullRequest) -> None:
     """Bring heads, datasets, diffs and approvals of an open pull request up to date. Safe to repeat."""
     pull.refresh_from_db()
-    if pull.state != states.OPEN:
+    if pull.state != PullState.OPEN:
         return
     _follow_heads(pull)
     _follow_datasets(pull)

@@ -15,8 +15,8 @@ from webapp.pulls.models import PullRequest, SpecRecord
 from webapp.pulls.queries.blames import blame_url
 from webapp.pulls.queries.ends import Changed, list_changes
 from webapp.pulls.queries.ends import read_rules as read_dataset_rules
-from webapp.pulls.rules import states
 from webapp.pulls.rules.sides import read_review_branch
+from webapp.pulls.rules.states import PullState
 from webapp.pulls.services import merging, pulls
 from webapp.repositories.models import PUBLISHED, Publication, Repository
 from webapp.repositories.rules import webhooks
@@ -26,7 +26,7 @@ _SHOWING = Prepared(
     lambda branch, dataset: (
         PullRequest.objects.filter(
             Q(source=branch) | Q(target=branch, datasets__dataset=dataset),
-            state=states.OPEN,
+            state=PullState.OPEN,
         )
         .order_by("pk")
         .values_list("pk")
@@ -45,7 +45,7 @@ def follow_commit(*, repository: Repository, branch: str, **_: Any) -> None:
 
 def follow_deleted_branch(*, repository: Repository, branch: str, by: Any, **_: Any) -> None:
     """Note on open pull requests that their source is gone; they stay open, and say so."""
-    for pull in PullRequest.objects.filter(repository=repository, source=branch, state=states.OPEN):
+    for pull in PullRequest.objects.filter(repository=repository, source=branch, state=PullState.OPEN):
         pulls.record_event(pull=pull, kind="source_deleted", actor=by.username if by else "", data={"branch": branch})
 
 
@@ -83,7 +83,7 @@ def follow_build(*, build: Build, **_: Any) -> None:
         "reason": build.reason,
     }
     announce_event(repository=build.repository, event=webhooks.BUILD, payload={"build": told})
-    for pull in PullRequest.objects.filter(repository=build.repository_id, source=build.branch, state=states.OPEN):
+    for pull in PullRequest.objects.filter(repository=build.repository_id, source=build.branch, state=PullState.OPEN):
         pulls.record_build(pull=pull, build=build)
         pulls.ring_refresh(pull_id=pull.pk)
 

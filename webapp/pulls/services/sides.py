@@ -17,6 +17,7 @@ from webapp.pulls.queries import pulls as queries
 from webapp.pulls.rules import states
 from webapp.pulls.rules.datasets import find_upstream
 from webapp.pulls.rules.sides import BASE, HEAD, REVIEW_PREFIX, SIDES, read_review_branch, review_branch
+from webapp.pulls.rules.states import PullState
 from webapp.pulls.services.pulls import refresh_pull
 from webapp.repositories.models import Repository
 
@@ -46,7 +47,7 @@ def build_pull(
     """
     if not sides or set(sides) - set(SIDES):
         raise InvalidInput("Choose among the sides head and base.", errors={"sides": ["head, base or both."]})
-    if pull.state != states.OPEN:
+    if pull.state != PullState.OPEN:
         raise Conflict(f"The pull request is {pull.state}; there is nothing to build.", code="not_open")
     check_repository(by, pull.repository.name, "write")
     refresh_pull(pull=pull)
@@ -149,4 +150,4 @@ def sweep_reviews() -> int:
 
 def _is_open(branch: str) -> bool:
     repository, number = read_review_branch(branch) or ("", 0)
-    return PullRequest.objects.filter(repository__name=repository, number=number, state=states.OPEN).exists()
+    return PullRequest.objects.filter(repository__name=repository, number=number, state=PullState.OPEN).exists()
