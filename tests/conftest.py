@@ -86,6 +86,19 @@ def _answers_as_described() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _quick_passwords() -> Iterator[None]:
+    """Passwords are hashed as ever, in one round: a million of them for each person of each test is most of its time.
+
+    Installations that tests start in processes of their own keep the million.
+    """
+    from django.contrib.auth.hashers import PBKDF2PasswordHasher
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PBKDF2PasswordHasher, "iterations", 1)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _clock_without_past(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test that sets the clock back makes the tests after it no more cautious."""

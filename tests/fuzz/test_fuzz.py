@@ -9,7 +9,6 @@ import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,8 +25,7 @@ SOAK = 100_000
 
 
 @pytest.fixture
-def world(readers: Path, db: None, settings: Any) -> World:
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+def world(readers: Path, db: None) -> World:
     return make_world()
 
 

@@ -66,8 +66,7 @@ PLAIN = (
 
 
 @pytest.fixture
-def world(readers: Path, settings: Any) -> World:
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+def world(readers: Path) -> World:
     return make_world()
 
 

@@ -58,8 +58,7 @@ def list_names(commit: str) -> list[str]:
 
 
 @pytest.fixture
-def world(readers: Path, settings: Any) -> World:
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+def world(readers: Path) -> World:
     made = make_world()
     repository = Repository.objects.get(name="shop")
     maker = principal_for_user(made.users["maintainer"])

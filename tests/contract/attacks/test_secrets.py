@@ -27,8 +27,7 @@ MEMBERS = ("password", "current_password", "current", "repeated", "secret", "web
 
 
 @pytest.fixture
-def world(readers: Path, settings: Any) -> World:
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+def world(readers: Path) -> World:
     return make_world()
 
 

@@ -6,7 +6,6 @@ Forms come from the table of addresses: whatever takes POST has a case here, so 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.contrib.messages import get_messages
@@ -20,8 +19,7 @@ pytestmark = [pytest.mark.contract, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.fixture
-def world(readers: Path, settings: Any) -> World:
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+def world(readers: Path) -> World:
     return make_world()
 
 

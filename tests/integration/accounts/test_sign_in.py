@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.conf import settings as django_settings
-from django.contrib.auth.hashers import MD5PasswordHasher
 from django.test import Client
 
 from tests.factories.catalog import Catalog
@@ -38,11 +37,6 @@ class _Clock:
 
     def __call__(self) -> datetime:
         return self.at
-
-
-@pytest.fixture(autouse=True)
-def _quick_hashes(settings: Any) -> None:
-    settings.PASSWORD_HASHERS = [f"{MD5PasswordHasher.__module__}.{MD5PasswordHasher.__name__}"]
 
 
 @pytest.fixture
