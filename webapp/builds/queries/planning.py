@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -110,18 +110,29 @@ def load_specs_above(
 
     With them the paths whose makers were looked up, and the rows that say who makes them: what a plan depends on.
     """
+    return _load_specs(paths, chain, lambda spec: spec.paths)
+
+
+def load_makers(paths: Collection[str], chain: Collection[str]) -> tuple[Spec, ...]:
+    """Return the JobSpecs that make these datasets, and those that make another of their outputs."""
+    return _load_specs(paths, chain, lambda spec: spec.output_paths)[0]
+
+
+def _load_specs(
+    paths: Collection[str], chain: Collection[str], follow: Callable[[Spec], Iterable[str]]
+) -> tuple[tuple[Spec, ...], frozenset[str], frozenset[tuple[Any, ...]]]:
     specs: dict[int, Spec] = {}
     makers: set[tuple[Any, ...]] = set()
     reached: set[str] = set()
-    wanted = set(paths)
-    while wanted:
-        reached |= wanted
-        found = _list_makers(wanted, chain)
+    following = set(paths)
+    while following:
+        reached |= following
+        found = _list_makers(following, chain)
         makers |= found
         new = {spec for _path, _branch, spec in found} - specs.keys()
         rows = PublishedSpec.objects.filter(pk__in=new).select_related("repository")
         specs.update({row.pk: read_spec(row) for row in rows})
-        wanted = {path for pk in new if pk in specs for path in specs[pk].paths} - reached
+        following = {path for pk in new if pk in specs for path in follow(specs[pk])} - reached
     return tuple(specs[pk] for pk in sorted(specs)), frozenset(reached), frozenset(makers)
 
 
@@ -151,10 +162,14 @@ def list_below(
     return list(below)
 
 
+def rank_branches(chain: Sequence[str]) -> Case:
+    """Return the place of a row's branch in a chain, for queries: what an earlier branch makes counts."""
+    return Case(*(When(branch=branch, then=place) for place, branch in enumerate(chain)), output_field=IntegerField())
+
+
 def _list_readers(paths: Collection[str], chain: Sequence[str]) -> QuerySet[PublishedOutput]:
     """Return the outputs of JobSpecs that read some of these datasets, but those that an earlier branch makes."""
-    rank = Case(*(When(branch=branch, then=place) for place, branch in enumerate(chain)), output_field=IntegerField())
-    outputs = PublishedOutput.objects.filter(branch__in=chain).alias(rank=rank)
+    outputs = PublishedOutput.objects.filter(branch__in=chain).alias(rank=rank_branches(chain))
     earlier = outputs.filter(path=OuterRef("path"), rank__lt=OuterRef("rank"))
     return outputs.filter(~Exists(earlier), spec__inputs__path__in=paths, spec__inputs__branch__in=chain)
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from django.db.models import Exists, OuterRef, Subquery
+
 from webapp.accounts import permissions as accounts
 from webapp.builds.models import PublishedOutput, PublishedSpec
 from webapp.builds.queries import chains, planning
@@ -18,6 +20,8 @@ from webapp.datasets.models import Dataset
 from webapp.repositories.models import Repository
 
 if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
     from webapp.accounts.rules.principals import Principal
 
 
@@ -69,24 +73,33 @@ class SeenSpec(NamedTuple):
     """Its function and outputs, to search in."""
 
 
-def list_seen(*, repository: Repository, branch: str) -> list[SeenSpec]:
-    """Return the JobSpecs that a build on a branch would use: its own, then those of the chain for other outputs."""
+def list_jobspecs(*, repository: Repository, branch: str) -> QuerySet[PublishedSpec]:
+    """Return the JobSpecs that a build on a branch would use, by their first output.
+
+    Its own come first, then those of the chain that make something else, too. What of them is taken is loaded.
+    """
     chain = chains.default_chain(repository=repository, branch=branch)
-    outputs: dict[tuple[str, int, str], list[str]] = {}
-    rows = PublishedOutput.objects.filter(spec__repository=repository, branch__in=chain)
+    outputs = PublishedOutput.objects.filter(spec__repository=repository, branch__in=chain).alias(
+        rank=planning.rank_branches(chain)
+    )
+    earlier = outputs.filter(path=OuterRef("path"), rank__lt=OuterRef("rank"))
+    own = outputs.filter(~Exists(earlier), spec=OuterRef("pk"))
+    first = PublishedOutput.objects.filter(spec=OuterRef("pk")).order_by("path").values("path")[:1]
+    specs = PublishedSpec.objects.filter(Exists(own), repository=repository, branch__in=chain)
+    return specs.select_related("repository").order_by(Subquery(first), "pk")
+
+
+def list_seen(*, repository: Repository, branch: str) -> list[SeenSpec]:
+    """Return the names of all JobSpecs that a build on a branch would use."""
+    used = list_jobspecs(repository=repository, branch=branch).order_by().values("pk")
+    outputs: dict[tuple[int, str, str], list[str]] = {}
+    rows = PublishedOutput.objects.filter(spec__in=used)
     for path, found_on, pk, function in rows.values_list("path", "branch", "spec_id", "spec__function"):
-        outputs.setdefault((found_on, pk, function), []).append(path)
-    taken: set[str] = set()
-    seen: list[SeenSpec] = []
-    for name in chain:
-        own = {spec: paths for spec, paths in outputs.items() if spec[0] == name}
-        seen += [
-            SeenSpec(tuple(sorted(paths)), pk, name, " ".join((function, *paths)).lower())
-            for (_branch, pk, function), paths in own.items()
-            if not taken.issuperset(paths)
-        ]
-        taken |= {path for paths in own.values() for path in paths}
-    return sorted(seen)
+        outputs.setdefault((pk, found_on, function), []).append(path)
+    return sorted(
+        SeenSpec(tuple(sorted(paths)), pk, found_on, " ".join((function, *paths)).lower())
+        for (pk, found_on, function), paths in outputs.items()
+    )
 
 
 def search_seen(seen: Iterable[SeenSpec], q: str) -> list[SeenSpec]:
@@ -100,11 +113,6 @@ def load_seen(seen: Iterable[SeenSpec]) -> list[PublishedSpec]:
     ids = [spec.id for spec in seen]
     rows = PublishedSpec.objects.select_related("repository").in_bulk(ids)
     return [rows[pk] for pk in ids if pk in rows]
-
-
-def list_jobspecs(*, repository: Repository, branch: str) -> list[PublishedSpec]:
-    """Return all JobSpecs that a build on a branch would use, by their first output."""
-    return load_seen(list_seen(repository=repository, branch=branch))
 
 
 def read_lineage(principal: Principal, *, dataset: Dataset, branch: str) -> Lineage:
@@ -126,10 +134,10 @@ def read_lineage(principal: Principal, *, dataset: Dataset, branch: str) -> Line
 
 
 def read_freshness(*, dataset: Dataset, branch: str) -> LineageNode:
-    """Return whether a dataset is fresh on a branch, from what is above it alone; its page let the reader in."""
+    """Return whether a dataset is fresh on a branch, from its own JobSpec alone; its page let the reader in."""
     repository = chains.find_repository(paths=[dataset.path], branch=branch)
     chain = chains.default_chain(repository=repository, branch=branch)
-    specs, _made, _rows = planning.load_specs_above({dataset.path}, chain)
+    specs = planning.load_makers({dataset.path}, chain)
     maker = lineage.find_makers(specs=specs, chain=chain).get(dataset.path)
     return _describe(dataset.path, 0, maker, dataset.pk, _judge(specs, chain, [maker] if maker else []))
 
@@ -142,7 +150,7 @@ def _filter_visible(principal: Principal, paths: Iterable[str]) -> set[str]:
 def judge(*, branch_specs: Sequence[PublishedSpec], chain: tuple[str, ...]) -> dict[str, Verdict]:
     """Return for each output of these JobSpecs whether it is fresh."""
     makers = [planning.read_spec(row) for row in branch_specs]
-    specs, _made, _rows = planning.load_specs_above({output.path for spec in makers for output in spec.outputs}, chain)
+    specs = planning.load_makers({path for spec in makers for path in spec.output_paths}, chain)
     return _judge(specs, chain, makers)
 
 

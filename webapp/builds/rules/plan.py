@@ -81,38 +81,36 @@ def list_involved_paths(*, specs: Iterable[Spec], request: Request) -> frozenset
 
 def make_plan(*, specs: Iterable[Spec], request: Request, datasets: Mapping[str, DatasetState]) -> BuildPlan:
     """Decide jobs, inputs, outputs and freshness, or refuse with a code and the names involved."""
-    return _make_plan(SpecBook(specs, request.chain), request, datasets)
-
-
-def plan_alone(
-    *, specs: Iterable[Spec], chain: tuple[str, ...], makers: Iterable[Spec], datasets: Mapping[str, DatasetState]
-) -> dict[int, PlannedJob | AppError]:
-    """Plan each of these JobSpecs as if nothing else were built: its job or why there is none, by the JobSpec's id."""
-    book = SpecBook(specs, chain)
-    alone: dict[int, PlannedJob | AppError] = {}
-    for spec in makers:
-        try:
-            plan = _make_plan(book, Request(chain=chain, targets=(spec.outputs[0].path,)), datasets)
-        except AppError as error:
-            alone[spec.id] = error
-        else:
-            alone[spec.id] = plan.jobs[0]
-    return alone
-
-
-def _make_plan(book: SpecBook, request: Request, datasets: Mapping[str, DatasetState]) -> BuildPlan:
+    book = SpecBook(specs, request.chain)
     selected = _select(book, request)
     _check_no_cycle(book, request.targets)
-    _check_declared_branches(selected, request.branch)
-    for path in sorted({path for spec in selected for path in spec.paths}):
-        state = datasets.get(path, DatasetState(path))
-        fallback.check_chain(path=path, chain=request.chain, parents=state.parents)
+    _check_branches(selected, request, datasets)
     planner = _Planner(request=request, datasets=datasets, book=book)
     return BuildPlan(
         chain=request.chain,
         targets=request.targets,
         jobs=tuple(planner.plan_job(number, spec) for number, spec in enumerate(_order(selected), start=1)),
     )
+
+
+def plan_alone(
+    *, specs: Iterable[Spec], chain: tuple[str, ...], makers: Iterable[Spec], datasets: Mapping[str, DatasetState]
+) -> dict[int, PlannedJob | AppError]:
+    """Plan each of these JobSpecs as if nothing else were built: its job or why there is none, by the JobSpec's id.
+
+    A loop of definitions above it is no matter of one job: the plan of a build refuses it.
+    """
+    book = SpecBook(specs, chain)
+    alone: dict[int, PlannedJob | AppError] = {}
+    for spec in makers:
+        request = Request(chain=chain, targets=(spec.outputs[0].path,))
+        try:
+            selected = _select(book, request)
+            _check_branches(selected, request, datasets)
+            alone[spec.id] = _Planner(request=request, datasets=datasets, book=book).plan_job(1, selected[0])
+        except AppError as error:
+            alone[spec.id] = error
+    return alone
 
 
 def _select(book: SpecBook, request: Request) -> tuple[Spec, ...]:
@@ -169,6 +167,13 @@ def _walk_up(book: SpecBook, start: Spec, done: set[int]) -> None:
             raise InvalidInput(message, code="cycle", names=names[:-1])
         trail.append(spec)
         pending.append(iter(spec.inputs))
+
+
+def _check_branches(selected: Sequence[Spec], request: Request, datasets: Mapping[str, DatasetState]) -> None:
+    _check_declared_branches(selected, request.branch)
+    for path in sorted({path for spec in selected for path in spec.paths}):
+        state = datasets.get(path, DatasetState(path))
+        fallback.check_chain(path=path, chain=request.chain, parents=state.parents)
 
 
 def _check_declared_branches(specs: Iterable[Spec], branch: str) -> None:

@@ -48,7 +48,12 @@ class Spec:
     @property
     def paths(self) -> tuple[str, ...]:
         """Every dataset that it reads or makes."""
-        return (*(each.path for each in self.inputs), *(each.path for each in self.outputs))
+        return (*(each.path for each in self.inputs), *self.output_paths)
+
+    @property
+    def output_paths(self) -> tuple[str, ...]:
+        """Every dataset that it makes."""
+        return tuple(each.path for each in self.outputs)
 
     @property
     def place(self) -> str:
