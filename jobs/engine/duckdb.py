@@ -106,7 +106,6 @@ class Embedded(Changes):
             "version": artifact.VERSION,
             "mode": mode,
             "key": [pair.name for pair in self.key_pairs] if mode == "identifier" else None,
-            "asked_key": list(self.request.key or ()) or None,
             "key_trouble": trouble,
             "inserted": inserted,
             "deleted": deleted,

@@ -14,7 +14,7 @@ from webapp.catalog.rules import lens
 from webapp.catalog.rules.access import Access
 from webapp.catalog.rules.branch_properties import MASTER, PREFIX, TrackedIds
 from webapp.catalog.rules.errors import NoSuchTable, Refused
-from webapp.catalog.rules.metadata import Metadata, snapshot_of
+from webapp.catalog.rules.metadata import Metadata
 from webapp.catalog.rules.partition_names import show_partition_names
 from webapp.catalog.rules.pointers import BranchState, Pointer
 from webapp.catalog.rules.refs import SEPARATOR, Levels, TableRef, is_internal, table_ref
@@ -107,13 +107,6 @@ def load_view(*, table: str, branch: str, chain: Iterable[str] = ()) -> TableVie
 def branch_pointer(*, table: str, branch: str) -> Pointer | None:
     """Where a branch itself points; None when it has neither a ref nor tracked ids on this table."""
     return lens.pointer(get_metadata(table=table), branch)
-
-
-def snapshot_summary(*, table: str, snapshot_id: int) -> dict[str, str]:
-    """The summary of a snapshot: total-records, total-data-files, total-files-size, added-…; empty when it is gone."""
-    snapshot = snapshot_of(get_metadata(table=table), snapshot_id)
-    summary: dict[str, str] = (snapshot or {}).get("summary") or {}
-    return dict(summary)
 
 
 def get_metadata(*, table: str) -> Metadata:

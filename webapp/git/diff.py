@@ -149,9 +149,11 @@ class FileDiff:
         return sum(len(hunk.lines) for hunk in self.hunks)
 
     @property
-    def mode_changed(self) -> bool:
-        """Say whether a file became executable, a link, or the reverse."""
-        return bool(self.old_mode and self.new_mode and self.old_mode != self.new_mode)
+    def modes(self) -> tuple[str, str] | None:
+        """Git's modes before and after of a file that became executable, a link, or the reverse; in octal."""
+        if not self.old_mode or not self.new_mode or self.old_mode == self.new_mode:
+            return None
+        return f"{self.old_mode:o}", f"{self.new_mode:o}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -314,10 +314,6 @@ def test_two_million_rows_page_alike_at_every_depth(tmp_path: Path) -> None:
         assert page.rows[0].after["t"].startswith(f"{count - 1 - start:07} ")
 
 
-def test_shown_columns_are_key_and_what_differs(folder: Path) -> None:
-    assert [c.name for c in rows.read_page(folder, limit=10).shown_columns] == ["id", "amount"]
-
-
 def test_removed_and_damaged_artifacts(folder: Path) -> None:
     (folder / "rows.parquet").write_bytes(b"PAR1 broken")
     with pytest.raises(Conflict, match="damaged"):
@@ -442,7 +438,6 @@ def test_statistics_for_pages_and_the_api(folder: Path) -> None:
     amount = found.changed[0]
     assert amount.kind == "number"
     assert sum(bucket.before for bucket in amount.buckets) == 50
-    assert max(max(b.before_percent, b.after_percent) for b in amount.buckets) == 100
     moment = next(column for column in found.columns if column.name == "at")
     assert moment.kind == "time"
     assert moment.buckets[0].label.startswith("2020-01-01")

@@ -153,7 +153,7 @@ def test_new_and_removed_datasets() -> None:
     added = diff_schemas(None, schema(column(1, "a")))
     assert (added.is_new, added.status) == (True, "changed")
     removed = diff_schemas(schema(column(1, "a")), None)
-    assert (removed.is_removed, removed.status) == (True, "breaking")
+    assert (removed.is_new, removed.status) == (False, "breaking")
     assert diff_schemas(None, None).status == "unchanged"
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pygit2
 import pytest
+from django.template.loader import render_to_string
+from pygit2.enums import FileMode
 
 from webapp.git.diff import Span, colour_lines, decorate, limit_lines
 from webapp.git.repository import GitRepository
@@ -74,6 +78,23 @@ def test_diff_of_binary_new_and_deleted_files(repo: GitRepository) -> None:
     assert (files["b.txt"].status, files["b.txt"].deletions) == ("deleted", 50)
     assert files["n"].status == "added"
     assert files["n"].hunks[0].lines[0].no_newline
+
+
+def test_a_file_that_only_became_executable_shows_its_modes(repo: GitRepository) -> None:
+    base = repo.get_head("master")
+    raw = pygit2.Repository(str(repo.path))
+    tree = raw[base].peel(pygit2.Tree)
+    builder = raw.TreeBuilder(tree)
+    builder.insert("a.py", tree["a.py"].id, FileMode.BLOB_EXECUTABLE)
+    person = pygit2.Signature(ME.name, ME.email)
+    head = raw.create_commit(None, person, person, "m", builder.write(), [base])
+    (file,) = repo.diff(base, str(head))
+    assert (file.path, file.hunks, file.modes) == ("a.py", (), ("100644", "100755"))
+    page = render_to_string("components/code_diff.html", {"file": file, "id": "f"})
+    assert "mode 100644 → 100755" in page
+    assert "mode 100644" not in render_to_string(
+        "components/code_diff.html", {"file": replace(file, new_mode=0o100644), "id": "f"}
+    )
 
 
 def test_diff_may_ignore_whitespace(repo: GitRepository) -> None:

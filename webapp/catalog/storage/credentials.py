@@ -31,11 +31,6 @@ _kept: dict[tuple[str, Access, str], Keys] = {}
 _lock = threading.Lock()
 
 
-def can_give_keys() -> bool:
-    """Whether this installation has a way to let jobs and clients reach the store."""
-    return bool(settings.TRIBUTARY_S3_ROLE) or settings.TRIBUTARY_S3_SHARE_KEYS
-
-
 def give_keys(*, location: str, access: Access, who: str) -> Keys | None:
     """Keys to the files of one table; None where this installation gives out none.
 

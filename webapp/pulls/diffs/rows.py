@@ -93,13 +93,6 @@ class RowPage:
     def last(self) -> int:
         return self.first + len(self.rows) - 1 if self.rows else 0
 
-    @property
-    def shown_columns(self) -> tuple[Column, ...]:
-        """Key columns, and those in which a row of this page differs: what "only changed columns" leaves."""
-        differing = {cell.column.index for row in self.rows for cell in row.cells if cell.state == "changed"}
-        one_sided = {column.index for column in self.columns if column.state in {"added", "removed"}}
-        return tuple(c for c in self.columns if c.is_key or c.index in differing or c.index in one_sided)
-
     def as_json(self) -> dict[str, Any]:
         """The shape of the REST API, without `state`."""
         return {

@@ -120,7 +120,6 @@ class SchemaDiff:
     sort_order: LayoutDiff
     is_new: bool = False
     """The dataset exists only on the new side."""
-    is_removed: bool = False
 
     @property
     def changed(self) -> tuple[ColumnDiff, ...]:
@@ -203,7 +202,6 @@ def diff_schemas(
         partition_spec=LayoutDiff(_spec_text(before_spec, before), _spec_text(after_spec, after)),
         sort_order=LayoutDiff(_order_text(before_order, before), _order_text(after_order, after)),
         is_new=before is None and after is not None,
-        is_removed=after is None and before is not None,
     )
 
 

@@ -27,7 +27,6 @@ class SideStatistics:
 
     rows: int
     nulls: int
-    null_share: float | None
     distinct: int
     distinct_exact: bool
     min: Any
@@ -46,9 +45,6 @@ class Bucket:
     label: str
     before: int
     after: int
-    before_percent: float
-    """Of the tallest bar, for drawing."""
-    after_percent: float
 
 
 @dataclass(frozen=True)
@@ -149,7 +145,6 @@ def _side(raw: Mapping[str, Any] | None) -> SideStatistics | None:
     return SideStatistics(
         rows=raw["rows"],
         nulls=raw["nulls"],
-        null_share=raw["null_share"],
         distinct=raw["distinct"],
         distinct_exact=raw["distinct_exact"],
         min=raw["min"],
@@ -170,11 +165,7 @@ def _histogram(raw: Mapping[str, Any], bins: Mapping[str, Any]) -> tuple[Bucket,
 
 
 def _buckets(entries: list[tuple[Any, int, int]]) -> tuple[Bucket, ...]:
-    tallest = max((max(before, after) for _, before, after in entries), default=0) or 1
-    return tuple(
-        Bucket(str(label), before, after, round(100 * before / tallest, 1), round(100 * after / tallest, 1))
-        for label, before, after in entries
-    )
+    return tuple(Bucket(str(label), before, after) for label, before, after in entries)
 
 
 def _number(value: float) -> str:

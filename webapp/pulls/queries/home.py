@@ -116,7 +116,6 @@ class HomePage:
     running: list[RunningBuild]
     running_count: int
     repositories: list[RepositoryLine]
-    may_create: bool
 
     @property
     def waiting(self) -> int:
@@ -141,7 +140,6 @@ def read_home(principal: Principal) -> HomePage:
         running=_describe_running(list(running[:RUNNING])),
         running_count=running.count(),
         repositories=_list_repositories(principal),
-        may_create=True,
     )
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
     from webapp.datasets.models import Transaction
     from webapp.git.diff import Changes
-    from webapp.git.values import CommitInfo, MergeState
+    from webapp.git.values import CommitInfo
     from webapp.repositories.models import Protection, Repository
 
 PIPELINE_FILE = "pipeline.toml"
@@ -132,11 +132,6 @@ def list_own_commits(pull: PullRequest) -> list[CommitInfo]:
 def count_ahead(repository: Repository, *, sha: str, base: str) -> int:
     """How many commits one commit has that the other has not."""
     return repository.git.ahead_behind(sha, base)[0]
-
-
-def get_merge_state(pull: PullRequest) -> MergeState:
-    """Whether the two heads merge cleanly, by Git's own merge."""
-    return repositories.merge_state(pull.repository, pull.head_sha, pull.base_sha)
 
 
 def read_specs(*, pull: PullRequest) -> PullSpecs:

@@ -158,7 +158,6 @@ class RowsView:
     key_columns: list[str]
     mode: str
     trouble: Mapping[str, Any] | None
-    asked_key: str
     is_complete: bool
     stored: int
     warnings: list[str]
@@ -274,7 +273,6 @@ class _RowsBuilder:
             key_columns=list(page.key),
             mode=page.mode,
             trouble=summary.get("key_trouble"),
-            asked_key=", ".join(summary.get("asked_key") or ()),
             is_complete=bool(summary.get("is_complete", True)),
             stored=int(summary.get("stored_rows", 0)),
             warnings=[str(one) for one in summary.get("warnings", ())],

@@ -88,7 +88,6 @@ class Frame:
     can_commit: bool
     can_maintain: bool
     protected: bool
-    base_url: str
     tree_url: str
     find_url: str
     branches: tuple[BranchOption, ...]
@@ -367,7 +366,6 @@ def frame(principal: Principal, name: str, ref: str = "", *, tab: str = "files",
         can_commit=ref in heads and permissions.can_move_branch(principal, repository, ref),
         can_maintain=permissions.can_maintain(principal, repository),
         protected=ref.lower() in protected,
-        base_url=f"/r/{repository.name}",
         tree_url=ref_url(repository, "tree", ref),
         find_url=ref_url(repository, "find", ref),
         branches=options,
