@@ -99,6 +99,24 @@ def _quick_passwords() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _static_files_once() -> Iterator[None]:
+    """Every new client of a test has middleware of its own, and WhiteNoise would look through all files for each."""
+    from whitenoise import WhiteNoise
+
+    look_through, files = WhiteNoise.update_files_dictionary, {}
+
+    def share(self: WhiteNoise, root: str, prefix: str) -> None:
+        if (root, prefix) not in files:
+            look_through(self, root, prefix)
+            files[root, prefix] = dict(self.files)
+        self.files |= files[root, prefix]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WhiteNoise, "update_files_dictionary", share)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _clock_without_past(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test that sets the clock back makes the tests after it no more cautious."""
