@@ -61,6 +61,19 @@ def test_popovers_stay_inside_of_the_window(path: str, width: int, open_page: Ca
         page.keyboard.press("Escape")
 
 
+def test_the_header_of_a_narrow_window_takes_two_rows(open_page: Callable[..., Page]) -> None:
+    page = open_page("/", viewport={"width": NARROW, "height": 850})
+    parts = [measure(part) for part in page.locator(".top > :visible").all()]
+    first = min(parts, key=lambda part: part["y"])
+    below = [part["y"] for part in parts if part["y"] >= first["y"] + first["height"]]
+    assert len(below) == 1, "only the links stand in a row of their own"
+    assert max(part["x"] + part["width"] for part in parts) <= NARROW
+    links = [measure(link) for link in page.get_by_role("navigation", name="Global").get_by_role("link").all()]
+    assert len({link["y"] for link in links}) == 1
+    assert min(link["height"] for link in links) >= 24
+    assert measure(page.get_by_role("searchbox", name="Search"))["width"] >= 120
+
+
 @pytest.mark.parametrize("height", [1000, 300])
 @pytest.mark.parametrize("path", ["/login", "/r/nyc/branches"])
 def test_the_footer_ends_the_window_or_what_is_longer(path: str, height: int, open_page: Callable[..., Page]) -> None:

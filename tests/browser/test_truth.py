@@ -96,9 +96,17 @@ def test_a_comment_of_another_appears_and_nothing_typed_is_lost(
     expect(page.get_by_role("textbox", name="Add a comment")).to_be_focused()
 
 
-def test_a_message_is_news_once(open_page: Callable[..., Page]) -> None:
+@pytest.fixture
+def page_of_olek(open_page: Callable[..., Page]) -> Page:
+    """Return a page whose clock goes on only where the test says so."""
     page = open_page("/settings", who="olek")
-    page.clock.install()
+    page.clock.install(time=0)
+    page.clock.pause_at(1_000)
+    return page
+
+
+def test_a_message_is_news_once(page_of_olek: Page) -> None:
+    page = page_of_olek
     page.get_by_role("button", name="Save").click()
     news = page.locator("[data-news]")
     expect(news).to_have_text(re.compile(r"\s*Saved\.\s*"))
@@ -107,10 +115,23 @@ def test_a_message_is_news_once(open_page: Callable[..., Page]) -> None:
     expect(news).to_have_count(0)
     page.get_by_role("button", name="Save").click()
     expect(news).to_be_visible()
-    page.clock.run_for(9_000)
+    page.clock.run_for(5_000)
     news.hover()
     page.clock.run_for(5_000)
     expect(news).to_be_visible()
     page.mouse.move(0, 0)
-    page.clock.run_for(11_000)
+    page.clock.run_for(7_000)
+    expect(news).to_have_count(0)
+
+
+def test_a_message_can_be_read_even_where_its_matter_settles_at_once(page_of_olek: Page) -> None:
+    page = page_of_olek
+    page.get_by_role("button", name="Save").click()
+    news = page.locator("[data-news]")
+    expect(news).to_be_visible()
+    page.clock.run_for(500)
+    page.evaluate("() => { document.body.dispatchEvent(new CustomEvent('settled')); }")
+    page.clock.run_for(1_500)
+    expect(news).to_be_visible()
+    page.clock.run_for(2_000)
     expect(news).to_have_count(0)
