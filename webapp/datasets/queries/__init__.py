@@ -184,10 +184,7 @@ def standing_of(branch: DatasetBranch) -> rules.Standing:
     latest = branch.transaction
     if latest is None:
         return rules.EMPTY
-    committed = committed_of(branch)
-    return rules.Standing(
-        transaction=latest.pk, state=latest.state, last_committed=None if committed is None else committed.pk
-    )
+    return rules.Standing(transaction=latest.pk, state=latest.state)
 
 
 def latest_committed(dataset: Dataset, branch: str) -> Transaction | None:

@@ -1,4 +1,4 @@
-"""Parents of dataset branches: re-parenting, ancestors, and whether a fallback chain fits them."""
+"""Parents of dataset branches: ancestors, how they are drawn, and whether a fallback chain fits them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,6 @@ def list_ancestors(parents: Parents, branch: str) -> tuple[str, ...]:
         ancestors.append(parent)
         parent = parents.get(parent)
     return tuple(ancestors)
-
-
-def reparent(parents: Parents, deleted: str) -> dict[str, str | None]:
-    """Return the ancestry without the branch: its children hang off its parent, or become roots where it was one."""
-    heir = parents[deleted]
-    return {name: heir if parent == deleted else parent for name, parent in parents.items() if name != deleted}
 
 
 def first_existing(chain: Iterable[str], existing: Iterable[str]) -> str | None:

@@ -41,11 +41,9 @@ class Standing:
     transaction: str | None
     """The latest transaction, None on an empty branch."""
     state: str | None
-    last_committed: str | None
-    """What readers see: the latest one, or the one an open one stands on."""
 
 
-EMPTY = Standing(transaction=None, state=None, last_committed=None)
+EMPTY = Standing(transaction=None, state=None)
 
 
 def check_transition(*, transaction: str, state: str, to: str) -> None:
