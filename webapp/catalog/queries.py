@@ -52,7 +52,6 @@ class TableRow:
 class TableView:
     """A table as one branch sees it, worked out on first need."""
 
-    resolved_branch: str
     show: Callable[[], Metadata]
     file: MetadataFile | None = None
     """What it is a view of; a table that is only staged has none."""
@@ -212,7 +211,7 @@ def view_table(ref: TableRef, row: TableRow, *, by: Principal | None) -> TableVi
     pinned = _pinned(ref, by)
     if pinned is None:
         return view_of(file, ref, by=by)
-    return TableView(ref.branch or MASTER, partial(_show_pinned, file, pinned), file, own_key(ref, by=by))
+    return TableView(partial(_show_pinned, file, pinned), file, own_key(ref, by=by))
 
 
 def view_of(file: MetadataFile, ref: TableRef, *, by: Principal | None) -> TableView:
@@ -371,16 +370,15 @@ def _plain_view(file: MetadataFile) -> TableView:
     # Without branches nothing is to be worked out, and the file need not even be parsed.
     shown = show_partition_names(file.metadata) if PREFIX.encode() in file.raw else None
     if shown is None or shown is file.metadata:
-        return TableView(MASTER, lambda: file.metadata, file)
-    return TableView(MASTER, lambda: shown, file, MASTER)
+        return TableView(lambda: file.metadata, file)
+    return TableView(lambda: shown, file, MASTER)
 
 
 def _branch_view(file: MetadataFile, branch: str, chain: Sequence[str]) -> TableView:
     found = lens.resolve(file.metadata, branch, chain)
-    resolved = branch if found is None else found[0]
-    fell_back = found is None or resolved != branch
+    fell_back = found is None or found[0] != branch
     key = f"{_branch_key(branch)} by {tuple(chain)}" if fell_back else _branch_key(branch)
-    return TableView(resolved, partial(_show_branch, file, branch, chain), file, key)
+    return TableView(partial(_show_branch, file, branch, chain), file, key)
 
 
 def _branch_key(branch: str) -> str:

@@ -18,10 +18,8 @@ def a_column(*counts: tuple[int, int]) -> ColumnStatistics:
     """Make a column with so many rows before and after in each bin."""
     rows = sum(after for _, after in counts)
     quantiles = {"p5": -9, "p25": -5, "p50": -2, "p75": 11, "p95": 88}
-    side = SideStatistics(rows, 0, 0.0, 500, True, -43, 1301, 12.6, None, quantiles, True)
-    buckets = tuple(
-        Bucket(f"{n * 56} – {n * 56 + 56}", before, after, 0, 0) for n, (before, after) in enumerate(counts)
-    )
+    side = SideStatistics(rows, 0, 500, True, -43, 1301, 12.6, quantiles, True)
+    buckets = tuple(Bucket(f"{n * 56} – {n * 56 + 56}", before, after) for n, (before, after) in enumerate(counts))
     return ColumnStatistics(A_COLUMN, side, side, "number", buckets)
 
 
@@ -34,7 +32,6 @@ A_COLUMN = Column(
     after_type="double",
     is_key=False,
     is_ignored=False,
-    is_compared=True,
     is_unreadable=False,
 )
 

@@ -6,7 +6,6 @@ from datetime import datetime
 
 LEFT = 190.0
 WIDTH = 1024.0
-RIGHT = 1350.0
 ROW = 28
 TOP = 32
 LABEL_GAP = 8

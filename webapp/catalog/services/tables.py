@@ -90,7 +90,7 @@ def _create_once(ref: TableRef, request: CreateRequest, *, by: Principal | None,
     after = commits.create_on_branch(base, commit, now_ms=now_ms())
     if request.stage:
         staged = commits.staged(lens.get(after, ref.branch))
-        return TableView(ref.branch, lambda: staged)
+        return TableView(lambda: staged)
     move = Move(ref, row, base, write_next(row, base, after), frozenset({ref.branch}))
     swap([move], by=by, inside=inside)
     return load_table(ref, by=by)
@@ -109,7 +109,7 @@ def _create_new(ref: TableRef, request: CreateRequest, *, by: Principal | None, 
     metadata = commits.create(commit, uuid=str(uuid4()), location=location, version=request.version, now_ms=now_ms())
     if request.stage:
         metadata_files.make_table_folders(location)
-        return TableView(ref.branch or MASTER, lambda: metadata)
+        return TableView(lambda: metadata)
     return _insert(ref, metadata, by=by, inside=inside)
 
 

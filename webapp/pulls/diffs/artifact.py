@@ -33,7 +33,6 @@ class Column:
     after_type: str | None
     is_key: bool
     is_ignored: bool
-    is_compared: bool
     is_unreadable: bool
     """Its type cannot be read; its cells are empty and the page says why."""
     before_path: tuple[str, ...] = ()
@@ -174,7 +173,6 @@ def _column(raw: Mapping[str, Any], summary: Mapping[str, Any]) -> Column:
         after_type=after.get("type"),
         is_key=raw["name"] in (summary.get("key") or ()),
         is_ignored=raw["ignored"],
-        is_compared=raw["compared"],
         is_unreadable=raw["unreadable"],
         before_path=(before["name"],) if before else (),
         after_path=(after["name"],) if after else (),
@@ -194,7 +192,6 @@ def _inner(raw: Mapping[str, Any]) -> Column:
         after_type=after.get("type"),
         is_key=True,
         is_ignored=False,
-        is_compared=True,
         is_unreadable=False,
         before_path=tuple(before.get("path", ())),
         after_path=tuple(after.get("path", ())),

@@ -32,8 +32,6 @@ class SideStatistics:
     min: Any
     max: Any
     mean: Any
-    not_finite: int | None
-    """NaN and infinite values; None where the column is not a float."""
     quantiles: dict[str, Any]
     quantiles_exact: bool
 
@@ -150,7 +148,6 @@ def _side(raw: Mapping[str, Any] | None) -> SideStatistics | None:
         min=raw["min"],
         max=raw["max"],
         mean=raw["mean"],
-        not_finite=raw.get("not_finite"),
         quantiles=quantiles,
         quantiles_exact=raw.get("quantiles_exact", True),
     )

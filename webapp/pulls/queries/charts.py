@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 420, 150
 LEFT, TOP, BOTTOM = 46, 8, 20
 SHOWN = 12
-LABEL = 22
 LABEL_HEIGHT = 12
 """Labels of lines nearer to each other would lie on one another."""
 LOWEST_SEEN = 0.02
