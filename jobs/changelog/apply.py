@@ -8,7 +8,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.table import Table
 from pyiceberg.types import NestedField, StructType
 
@@ -47,8 +46,7 @@ def apply_changelog(
     data = changes.select(list_data(changes.column_names))
     found = resolve_log_keys(keys, list_paths(data.schema, _arrow_parts))
     kept = check_columns(changes.column_names, found, table, from_empty=from_empty)
-    possible_keys = read if _looks_read(changes) else ()
-    check_keys(found, read_marks(changes.schema), columns=data.column_names, read=possible_keys)
+    check_keys(found, read_marks(changes.schema), columns=data.column_names, read=read)
     _check_names(table, data.column_names)
     stored = check_types(data.schema, table, kept)
     with _refusing():
@@ -61,14 +59,6 @@ def apply_changelog(
         if not kept:
             return _write_first(connection, table, stored, from_empty=from_empty, job_id=job_id)
         return _merge(connection, table, stored, found, job_id=job_id)
-
-
-def _looks_read(changes: pa.Table) -> bool:
-    """Whether changes were hardly made by hand: they are numbered, or tell updates, for which an INSERT would do."""
-    if ORDINAL in changes.column_names:
-        return True
-    updates = pc.starts_with(changes[TYPE].cast(pa.string()), "UPDATE_")
-    return bool(pc.any(updates).as_py())
 
 
 @contextmanager

@@ -65,11 +65,11 @@ def other_keys(keys: Sequence[str], original: Sequence[str]) -> Exception:
 
 
 def keys_of_none_read(keys: Sequence[str], read: Sequence[Sequence[str]]) -> Exception:
-    """Changes that look like a changelog that the job has read are applied by other keys than those of any."""
+    """Changes that may come from a changelog that the job has read are applied by other keys than those of any."""
     names = " or ".join(dict.fromkeys(repr(list(columns)) for columns in read))
     return cannot_apply(
         f"the changelog that this job has read was made with identifier columns {names}, not {list(keys)!r}: give the "
-        "same to both; changes of your own have no _change_ordinal, and say INSERT in place of UPDATE_AFTER"
+        "same to both; to make changes by other keys of it, read the changelog without keys"
     )
 
 

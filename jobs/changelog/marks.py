@@ -1,8 +1,8 @@
 """With which keys a changelog was made: it says so itself, in the metadata of its columns.
 
 Arrow and Spark keep the metadata of a column whatever happens to the others, and when it gets another name; polars and
-pandas know none, and who makes a changelog by hand gives none. Changes that say nothing, and look like one that was
-read, have the keys of one of those that the job has read and whose key columns they still have; others have any.
+pandas know none, and who makes a changelog by hand gives none. Nothing in the rows tells the two apart, so changes that
+say nothing have the keys of one of those that the job has read and whose key columns they still have; others have any.
 """
 
 from __future__ import annotations

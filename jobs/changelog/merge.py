@@ -14,7 +14,7 @@ from jobs.changelog import errors
 from jobs.changelog.apply import TYPES, check_columns, check_types, list_data, resolve_log_keys, widen_schema
 from jobs.changelog.keys import names_of
 from jobs.changelog.marks import check_keys
-from jobs.changelog.plan import ORDINAL, TYPE
+from jobs.changelog.plan import TYPE
 from jobs.changelog.spark import read_frame_marks
 from jobs.engine import tables
 from jobs.engine.paths import list_paths
@@ -62,7 +62,7 @@ def merge_changelog(
     data = list_data(changes.columns)
     found = resolve_log_keys(keys, list_paths((changes.schema[column] for column in data), _spark_parts))
     kept = check_columns(changes.columns, found, table, from_empty=from_empty)
-    check_keys(found, read_frame_marks(changes), columns=data, read=read if ORDINAL in changes.columns else ())
+    check_keys(found, read_frame_marks(changes), columns=data, read=read)
     stored = check_types(to_arrow_schema(StructType([changes.schema[column] for column in data])), table, kept)
     columns = [F.col(quote(column)).alias(column) for column in data]
     kept_by_spark = changes.select(*columns, F.col(TYPE).cast("string").alias(_CHANGE)).localCheckpoint()

@@ -105,9 +105,9 @@ class IcebergOutput:
         apply. Columns that it lacks keep their values. On a first or full build the destination is emptied first.
 
         The keys are those that the changelog was made with. Spark and Arrow data remember them, and others are refused.
-        For frames of other libraries the job remembers: changes that have `_change_ordinal` or an UPDATE, and the key
-        columns of a changelog that the job has read by its keys, take the keys of one of those. Changes of one's own,
-        by any key, need neither: INSERT does what UPDATE_AFTER does.
+        Frames of other libraries, and changes made by hand, do not, and nothing in their rows tells which is which. So
+        changes that have the key columns of a changelog that the job has read by keys take the keys of one of those.
+        To make changes by other keys, read the changelog without keys: net changes may be turned into those of any key.
         """
         is_spark = type(changes).__module__.startswith("pyspark.")
         if is_spark and self._connections.manifest.executor == "embedded":

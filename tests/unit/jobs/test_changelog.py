@@ -334,6 +334,10 @@ FRAMES = {
 }
 
 
+BY_HAND = "pl.DataFrame({'id': ['b'], 'value': ['old'], '_change_type': ['INSERT']})"
+"""Without numbers and updates: applied by value it takes the place of row `a`, by id it comes beside it."""
+
+
 class AppliedFrames:
     """A job that reads the change of row `a`, from `old` to `new`, by its id, and applies a frame made of it."""
 
@@ -368,11 +372,19 @@ def test_frames_without_metadata_take_the_keys_of_what_the_job_read(tmp_path: Pa
     assert applied.told(frame, ["id"]) == [{"id": "a", "value": "new"}]
 
 
+def test_a_frame_of_new_rows_alone_never_takes_the_place_of_others(tmp_path: Path) -> None:
+    """Neither numbers nor updates tell it from changes made by hand, so it may have come from the changelog."""
+    applied = AppliedFrames(tmp_path)
+    assert "made with identifier columns ['id'], not ['value']" in applied.told(BY_HAND, ["value"])
+    rows = applied.told(BY_HAND, ["id"])
+    assert sorted(rows, key=str) == [{"id": "a", "value": "old"}, {"id": "b", "value": "old"}]
+
+
 @pytest.mark.parametrize(
     ("frame", "keys", "read"),
     [
-        # made by hand: nothing says that these rows are a changelog's
-        ("pl.DataFrame({'id': ['b'], 'value': ['old'], '_change_type': ['INSERT']})", ["value"], ""),
+        # made by hand, of net changes, which have no keys
+        (BY_HAND, ["value"], "log = given.changelog_arrow()"),
         # of other columns than the keys of what was read
         (f"{FRAMES['polars']}.drop('id')", ["value"], ""),
         # it may as well come from the net changes, or from the changelog by value
