@@ -195,13 +195,15 @@ def test_output_is_committed_together_or_not_at_all(stack: Stack) -> None:
         HEAD
         + "from transforms.api import Check\nfrom transforms import expectations as E\n"
         + '@transform.using(i0=TableInput("/shop/raw"), one=TableOutput("/shop/pair/one"),\n'
-        + '    two=TableOutput("/shop/pair/two", checks=[Check(E.primary_key("a"), "one row an a", on_error="FAIL")]))\n'
+        + '    two=TableOutput("/shop/pair/two", checks=[Check(E.primary_key("a"), "one row an a", on_error="FAIL"),\n'
+        + '        Check(E.row_count(min=1), "some rows")]))\n'
         + "def pair(i0, one, two):\n    t = i0.arrow()\n    one.write_table(t)\n    two.write_table(pa.concat_tables([t, t]))\n"
     )
     stack.commit({"pipelines/pair.py": source})
     build = stack.build("/shop/pair/one")
     assert build["state"] == "FAILED"
     assert "one row an a" in build["jobs"][0]["reason"]
+    assert stack.log(build["jobs"][0]["id"]).count("some rows") == 1
     assert stack.rows("/shop/pair/one") == []
     assert stack.open_transactions() == []
 

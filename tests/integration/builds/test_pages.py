@@ -130,6 +130,7 @@ def test_build_that_could_not_be_planned_says_why(world: World, browser_of: Call
     page = read_page(browser_of(world.maker.user_id).get(f"/builds/{build.pk}"))
     assert "This build could not be planned." in page
     assert "No JobSpec makes /shop/nothing" in page
+    assert "Commit a transform with it as output, or load a file into it." in page
 
 
 def test_reader_sees_the_build_and_why_he_cannot_cancel(

@@ -120,7 +120,8 @@ def test_unknown_target_names_target_and_chain() -> None:
     error = refuse([], "/n/nothing", chain=CHAIN)
     assert (error.code, error.detail) == (
         "unknown_target",
-        "No JobSpec makes /n/nothing on any branch of the chain feature → master.",
+        "No JobSpec makes /n/nothing on any branch of the chain feature → master. Commit a transform with it as output, "
+        "or load a file into it.",
     )
 
 

@@ -443,6 +443,9 @@ def test_statistics_for_pages_and_the_api(folder: Path) -> None:
     assert moment.buckets[0].label.startswith("2020-01-01")
     assert moment.before is not None
     assert moment.before.quantiles["p50"].startswith("2020-01-")
+    stored = next(one for one in found.as_json()["columns"] if one["name"] == "at")["before"]
+    assert "T" in stored["min"]
+    assert moment.before.min == stored["min"].replace("T", " ").removesuffix("+00:00").removesuffix(":00")
     body = found.as_json()
     assert body["columns"][2]["match_rate"] == 0.5
     json.dumps(body, allow_nan=False)

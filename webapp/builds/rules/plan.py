@@ -121,7 +121,10 @@ def _select(book: SpecBook, request: Request) -> tuple[Spec, ...]:
     for target in request.targets:
         spec = book.find_whole(target)
         if spec is None:
-            message = f"No JobSpec makes {target} on any branch of the chain {' → '.join(request.chain)}."
+            message = (
+                f"No JobSpec makes {target} on any branch of the chain {' → '.join(request.chain)}. Commit a transform "
+                "with it as output, or load a file into it."
+            )
             raise InvalidInput(message, code="unknown_target", names=[target])
         chosen[spec.id] = spec
     waiting = list(chosen.values()) if request.upstream else []

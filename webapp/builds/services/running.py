@@ -499,9 +499,6 @@ class _Attempt:
     # --- end --------------------------------------------------------------------------------------
 
     def _finish(self, result: JobResult, code: int, place: Place) -> None:
-        for check in result.checks:
-            verdict = "holds" if check.passed else "failed"
-            self._say(f'expectation "{check.name}" on {check.dataset} {verdict}. {check.message}'.rstrip())
         if result.status == "ok":
             self._complete(result, place, staged=self._check_staged(place))
             return

@@ -138,15 +138,17 @@ def _side(raw: Mapping[str, Any] | None) -> SideStatistics | None:
     if raw is None:
         return None
     quantiles = raw.get("quantiles") or {}
+    least, most = raw["min"], raw["max"]
     if raw.get("quantiles_unit") == "us":
+        least, most = _moment(least), _moment(most)
         quantiles = {name: value if value is None else _time(int(value)) for name, value in quantiles.items()}
     return SideStatistics(
         rows=raw["rows"],
         nulls=raw["nulls"],
         distinct=raw["distinct"],
         distinct_exact=raw["distinct_exact"],
-        min=raw["min"],
-        max=raw["max"],
+        min=least,
+        max=most,
         mean=raw["mean"],
         quantiles=quantiles,
         quantiles_exact=raw.get("quantiles_exact", True),
@@ -175,5 +177,18 @@ def _time(microseconds: int) -> str:
         moment = _EPOCH + timedelta(microseconds=microseconds)
     except OverflowError:
         return f"{microseconds} µs"
-    text = moment.replace(tzinfo=None).isoformat(sep=" ", timespec="minutes")
-    return text.removesuffix(" 00:00")
+    return _write(moment, "minutes")
+
+
+def _moment(value: Any) -> Any:
+    """A value of a time column as its quantiles are written, but exactly; what is beyond Python's years as it is."""
+    try:
+        moment = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return value
+    is_whole = not (moment.second or moment.microsecond)
+    return _write(moment.astimezone(UTC) if moment.tzinfo else moment, "minutes" if is_whole else "auto")
+
+
+def _write(moment: datetime, precision: str) -> str:
+    return moment.replace(tzinfo=None).isoformat(sep=" ", timespec=precision).removesuffix(" 00:00")
