@@ -67,6 +67,27 @@ def test_pyiceberg_makes_it_on_two_branches(
     assert other.scan().to_arrow().to_pylist() == [{column: 5, "k": 6}]
 
 
+@pytest.mark.parametrize("transform", [IdentityTransform(), BucketTransform(4)], ids=str)
+@pytest.mark.parametrize("home", [None, "b"])
+def test_pyiceberg_alone_gives_another_branch_columns_of_the_names_of_partition_fields(
+    server: Server, namespace: str, transform: Transform[int, int], home: str | None
+) -> None:
+    """The table that a branch made is there, empty, on all others; PyIceberg refuses a column of a name that it is shown."""
+    spec = PartitionSpec(PartitionField(source_id=1, field_id=1000, transform=transform, name="part"))
+    schema = Schema(NestedField(1, "part" if transform == IdentityTransform() else "k", LongType()))
+    made = server.pyiceberg("feature/a").create_table(f"{namespace}.n", schema, partition_spec=spec)
+    made.append(pa.table({schema.fields[0].name: [1]}))
+    other = server.pyiceberg(home).load_table(f"{namespace}.n")
+    for column in ("part", "later"):
+        with other.update_schema() as update:
+            update.add_column(column, LongType())
+        other.append(pa.table({name: [5] for name in other.schema().column_names}))
+    assert other.scan().to_arrow().sort_by("later").to_pylist()[0] == {"part": 5, "later": 5}
+    read = server.pyiceberg("feature/a").load_table(f"{namespace}.n")
+    assert read.scan().to_arrow().to_pylist() == [{schema.fields[0].name: 1}]
+    assert [item.name for item in read.spec().fields] == ["part"]
+
+
 @pytest.mark.parametrize("owner", ["a", "main_"])
 def test_a_column_takes_the_name_of_another_branchs_partition_field(
     server: Server, sql: Sql, namespace: str, owner: str

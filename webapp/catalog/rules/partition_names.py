@@ -65,13 +65,21 @@ def _by_nearness(view: Metadata) -> Iterator[tuple[dict[str, Any], bool]]:
     """The partition fields of all specs, the branch's own first, and whether they can be its own.
 
     A spec that is younger than the branch's was made by another branch, unless this one has gone back to an older spec.
+    So was one that is older than the spec that master began with, where a branch made the table.
     """
-    default = view["default-spec-id"]
+    default, first = view["default-spec-id"], _first_spec_of_master(view)
     older = sorted((spec for spec in view["partition-specs"] if spec["spec-id"] <= default), key=_number, reverse=True)
     younger = sorted((spec for spec in view["partition-specs"] if spec["spec-id"] > default), key=_number)
     for spec in (*older, *younger):
         for item in spec["fields"]:
-            yield item, spec["spec-id"] <= default
+            yield item, spec["spec-id"] <= default and (default < first or spec["spec-id"] >= first)
+
+
+def _first_spec_of_master(view: Metadata) -> int:
+    """The spec that master began with: where a branch made the table, one without fields, beside a schema without any."""
+    is_made_on_branch = any(not schema["fields"] for schema in view["schemas"])
+    blank = (spec["spec-id"] for spec in view["partition-specs"] if not spec["fields"])
+    return next(blank, 0) if is_made_on_branch else 0
 
 
 def _number(spec: Spec) -> int:
