@@ -61,20 +61,21 @@ class StoredRows:
         for batch in self._database.sql(sql, params=list(parameters)).to_arrow_reader(_NUMBERS_AT_ONCE):
             yield batch.column("n").to_numpy().astype("u4", copy=False).tobytes()
 
-    def count_common(self, path: Path, other: Path, *, keys: int) -> int | None:
-        """Return how many lines of a file have a key that another file has, too; None where that takes too much memory."""
-        rows = self._join_common("count(*)", _source(path), other, keys)
+    def count_common(self, path: Path, others: Sequence[Path], *, keys: int) -> int | None:
+        """Return how many lines of a file have a key that all others have, too; None where that takes too much memory."""
+        rows = self._join_common("count(*)", _source(path), others, keys)
         return None if rows is None else int(rows[0][0])
 
-    def find_common(self, path: Path, other: Path, *, keys: int, numbers: Sequence[int]) -> list[int]:
-        """Return which of these lines of a file, by their numbers, have a key that another file has, too."""
+    def find_common(self, path: Path, others: Sequence[Path], *, keys: int, numbers: Sequence[int]) -> list[int]:
+        """Return which of these lines of a file, by their numbers, have a key that all others have, too."""
         chosen = f"(SELECT * FROM {_source(path)} WHERE n IN ({', '.join(map(str, numbers))}))"
-        return [row[0] for row in self._join_common("n", chosen, other, keys) or ()]
+        return [row[0] for row in self._join_common("n", chosen, others, keys) or ()]
 
-    def _join_common(self, what: str, lines: str, other: Path, keys: int) -> list[Any] | None:
+    def _join_common(self, what: str, lines: str, others: Sequence[Path], keys: int) -> list[Any] | None:
         match = " AND ".join(f"a.k{place} IS NOT DISTINCT FROM b.k{place}" for place in range(keys))
+        joins = " ".join(f"SEMI JOIN {_source(other)} b ON ({match})" for other in others)
         try:
-            self._database.execute(f"SELECT {what} FROM {lines} a SEMI JOIN {_source(other)} b ON ({match})")
+            self._database.execute(f"SELECT {what} FROM {lines} a {joins}")
             return list(self._database.fetchall())
         except duckdb.OutOfMemoryException:
             return None

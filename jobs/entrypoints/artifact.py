@@ -7,8 +7,8 @@ Questions name a file by ``folder``, which it is shown, and ``name`` below that:
 ``{"types"}``; ``{"ask": "lines", "columns", "first", "last"}`` or ``"numbers"`` in the place of the last two, and ``{"ask":
 "slice", "start", "limit"}`` → ``{"lines"}``; ``{"ask": "numbers", "where", "parameters", "order"}`` and ``{"ask": "export",
 ...}`` with the fields of RowExport → ``{"is_last"}`` and bytes, the next of which ``{"ask": "more"}`` brings; ``{"ask":
-"count_common", "other", "keys"}`` → ``{"count"}`` and ``{"ask": "find_common", "other", "keys", "numbers"}`` → ``{"numbers"}``,
-where ``other`` is a folder and a name. Or ``{"failure", "message"}`` with a ReadFailure.
+"count_common", "others", "keys"}`` → ``{"count"}`` and ``{"ask": "find_common", "others", "keys", "numbers"}`` →
+``{"numbers"}``, where each of ``others`` is a folder and a name. Or ``{"failure", "message"}`` with a ReadFailure.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ class Reader(Answering):
             return {"lines": self._rows.select(path, columns=wanted["columns"], where=_one_of(wanted))}
         if ask == "slice":
             return {"lines": read_slice(path, wanted["start"], wanted["limit"])}
-        other = _find(*wanted["other"])
+        others = [_find(*other) for other in wanted["others"]]
         if ask == "count_common":
-            return {"count": self._rows.count_common(path, other, keys=wanted["keys"])}
-        return {"numbers": self._rows.find_common(path, other, keys=wanted["keys"], numbers=wanted["numbers"])}
+            return {"count": self._rows.count_common(path, others, keys=wanted["keys"])}
+        return {"numbers": self._rows.find_common(path, others, keys=wanted["keys"], numbers=wanted["numbers"])}
 
 
 def _split(parts: Iterator[bytes]) -> Iterator[bytes]:

@@ -111,6 +111,8 @@ class PullDataset(models.Model):
     comparison = models.ForeignKey(Comparison, null=True, on_delete=models.SET_NULL, related_name="+")
     reason = models.CharField(max_length=400, blank=True)
     """Why it is not compared, where it is not."""
+    base_note = models.TextField(blank=True)
+    """What else than the branch's own work *this branch* shows, and why; empty where it shows nothing else."""
     lands_reason = models.TextField(blank=True)
     """Why merging does not bring its rows to the target; empty where it does, by rebuilding them."""
     rule_changes = models.JSONField(default=list)

@@ -226,6 +226,85 @@ def test_a_branch_that_takes_the_targets_commits_stands_on_their_rows(stack: Sta
     ask("ines", "POST", f"{at}/close", expect=200)
 
 
+def test_rows_of_taken_commits_that_nothing_compares_are_not_blamed_on_the_branch(stack: Stack, ask: Call) -> None:
+    """Master's only rebuild of the commits that a branch has taken reads newer data than the branch has."""
+    branch, pulls, counted = "feature/weigh", "/repositories/shop/pulls", "/shop/weighed"
+    assert stack.upload("/shop/weights", "id,value\n1,10\n2,20\n3,30\n", mode="snapshot").status_code == 201
+    imports = PRICING.replace("factor", "mass").replace("pipelines.notes", "pipelines.labels")
+    weighed = make_transform("weighed", inputs=["/shop/weights"], output=counted, body=PRICED_BODY)
+    pipeline = PIPELINE + f'\n[datasets."{counted}"]\nkey = ["id"]\n'
+    parts = {"pipelines/mass.py": "FACTOR = 2\n", "pipelines/labels.py": "NOTES = []\n"}
+    stack.commit({"pipeline.toml": pipeline, "pipelines/weighed.py": HEAD + imports + weighed, **parts})
+    assert stack.build(counted)["state"] == "COMPLETED"
+    ask("ines", "POST", "/repositories/shop/branches", json={"name": branch, "start_point": "master"}, expect=201)
+    stack.commit({"pipelines/mass.py": "FACTOR = 3\n"}, branch=branch)
+    assert stack.build(counted, branch=branch)["state"] == "COMPLETED"
+    pull = ask("ines", "POST", pulls, json={"title": "Weigh", "source": branch}, expect=201)
+    at, page = f"{pulls}/{pull['number']}", f"/r/shop/pulls/{pull['number']}/data?dataset={counted}"
+
+    def shown(*, until: Callable[[dict[str, Any]], bool], name: str = "") -> dict[str, Any]:
+        row: dict[str, Any] = {}
+
+        def is_there() -> bool:
+            rows = ask("mira", "GET", f"{at}/datasets{name}", expect=200)["results"]
+            row.clear()
+            row.update(next(one for one in rows if one["path"] == counted))
+            return is_ready(row) and is_ready(row["since"]) and until(row)
+
+        wait_until(is_there, seconds=40)
+        return row
+
+    began = shown(until=lambda row: row["since"] is None)
+    assert "compared_note" not in began
+    assert "the branch's own work" not in stack.fragment(page)
+
+    # The branch takes a column of master's, and builds it before master does.
+    stack.commit({"pipelines/labels.py": 'NOTES = ["note"]\n'})
+    taking = ask("ines", "POST", pulls, json={"title": "Take", "source": "master", "target": branch}, expect=201)
+    order = {"method": "merge", "bypass": True}
+    stack.call("POST", f"{pulls}/{taking['number']}/merge", json=order, expect=202)
+    taken = shown(until=lambda row: row["to"] != began["to"] and row["current"])
+    assert (taken["compared"], taken["from"], taken["schema_status"]) == ("base", began["from"], "changed")
+    assert "were made by other code of master than feature/weigh contains" in taken["compared_note"]
+    assert "master has no rows that this code made of the same data" in taken["compared_note"]
+
+    # Master reads newer rows and rows that it has changed: there is still nothing to stand on.
+    text = "id,value\n1,10\n2,21\n3,31\n4,40\n"
+    assert stack.upload("/shop/weights", text, mode="snapshot").status_code == 201
+    assert stack.build(counted)["state"] == "COMPLETED"
+    moved = shown(until=lambda row: row["since"] is not None)
+    assert (moved["from"], moved["compared_note"]) == (began["from"], taken["compared_note"])
+    fragment = stack.fragment(page)
+    assert "Not all of this is the branch's own work." in fragment
+    assert "part of that may be shown here, too" in fragment
+    assert "no part of what is shown here" not in fragment
+    assert fragment.count("Build master's code on the branch's inputs") == 1
+    assert "Not all of this is the branch's own work." in stack.fragment(f"/r/shop/pulls/{pull['number']}/schema")
+
+    assert build_sides(stack, ask, at, "base") == [review_branch("shop", pull["number"])]
+    told = shown(until=lambda row: row["compared"] == "inputs")
+    assert (counts(told), told["schema_status"], told.get("compared_note")) == ((0, 0, 3), "unchanged", None)
+    assert "the branch's own work" not in stack.fragment(page)
+    note = shown(until=lambda row: True, name="?compared=base")["compared_note"]
+    assert "has no rows that this code made" not in note
+
+    # Rows that both changed are counted and marked: neither row 1, which the branch alone changed, nor master's row 4.
+    sentences = {
+        "inputs": "master also changed <b>2</b> of these rows",
+        "base": "master also changed <b>2</b> of these rows",
+        "master": "Both changed <b>2</b> of these rows",
+        "since": "This branch also changed <b>2</b> of these rows",
+    }
+    for name, sentence in sentences.items():
+        lines = ask("mira", "GET", f"{at}/datasets/{told['id']}/rows?compared={name}", expect=200)["rows"]
+        assert {line["key"]["id"] for line in lines if line["both"]} == {2, 3}, name
+        assert shown(until=lambda row: True, name=f"?compared={name}")["since"]["both"] == 2
+        fragment = stack.fragment(f"{page}&compared={name}")
+        assert sentence in fragment
+        assert fragment.count("⇄</span>") == 2
+    ask("ines", "POST", f"{at}/close", expect=200)
+
+
 @pytest.mark.django_db
 def test_base_sides_of_what_is_no_longer_open_are_removed(home: Path, admin: User, monkeypatch: Any) -> None:
     monkeypatch.setattr("webapp.core.doorbell.ring", lambda *_args, **_kwargs: None)

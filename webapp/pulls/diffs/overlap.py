@@ -1,4 +1,4 @@
-"""Rows that two stored diffs have in common: what the target has changed, too, since a branch left it."""
+"""Rows that stored diffs have in common: what the target has changed, too, since a branch left it."""
 
 from __future__ import annotations
 
@@ -10,46 +10,51 @@ from webapp.pulls.diffs import reader
 from webapp.pulls.diffs.artifact import Artifact, open_artifact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
 
-def count_common(folder: Path, other: Path) -> int | None:
-    """Return how many rows of one diff are in the other, by key; None where nobody can tell."""
+def count_common(folder: Path, others: Sequence[Path]) -> int | None:
+    """Return how many rows of one diff are in all others, by key; None where nobody can tell."""
     try:
-        pair = _open_pair(folder, other)
-        if pair is None:
+        artifacts = _open_all(folder, others)
+        if artifacts is None:
             return None
-        stamps = tuple(artifact.rows_stamp for artifact in pair)
-        return _count(pair[0].rows, pair[1].rows, len(pair[0].key_columns), stamps)
+        files = tuple((artifact.rows, artifact.rows_stamp) for artifact in artifacts)
+        return _count(files, len(artifacts[0].key_columns))
     except AppError:
         return None
 
 
-def find_common(folder: Path, other: Path, numbers: Iterable[int]) -> set[int]:
-    """Return which of these rows of one diff, by their numbers, are in the other."""
+def find_common(folder: Path, others: Sequence[Path], numbers: Iterable[int]) -> set[int]:
+    """Return which of these rows of one diff, by their numbers, are in all others."""
     wanted = sorted(set(numbers))
     try:
-        pair = _open_pair(folder, other) if wanted else None
-        if pair is None:
+        artifacts = _open_all(folder, others) if wanted else None
+        if artifacts is None:
             return set()
-        return reader.find_common(pair[0].rows, pair[1].rows, keys=len(pair[0].key_columns), numbers=wanted)
+        shown, *rest = artifacts
+        rows = [artifact.rows for artifact in rest]
+        return reader.find_common(shown.rows, rows, keys=len(shown.key_columns), numbers=wanted)
     except AppError:
         return set()
 
 
-def _open_pair(folder: Path, other: Path) -> tuple[Artifact, Artifact] | None:
-    """Open both; None where rows have no key, keys differ in kind, or not all rows are stored."""
-    pair = open_artifact(folder), open_artifact(other)
-    are_whole = all(artifact.summary.get("is_complete", True) for artifact in pair)
+def _open_all(folder: Path, others: Sequence[Path]) -> list[Artifact] | None:
+    """Open all; None where rows have no key, keys differ in kind, or not all rows are stored."""
+    artifacts = [open_artifact(one) for one in (folder, *others)]
+    are_whole = all(artifact.summary.get("is_complete", True) for artifact in artifacts)
     kinds = [
         [(column.name, artifact.types.get(f"k{place}")) for place, column in enumerate(artifact.key_columns)]
-        for artifact in pair
+        for artifact in artifacts
         if artifact.mode == "identifier"
     ]
-    return pair if are_whole and len(kinds) == len(pair) and kinds[0] == kinds[1] and kinds[0] else None
+    are_alike = len(kinds) == len(artifacts) and bool(kinds[0]) and all(kind == kinds[0] for kind in kinds)
+    return artifacts if are_whole and are_alike else None
 
 
 @lru_cache(maxsize=512)
-def _count(rows: Path, other: Path, keys: int, _stamps: tuple[int, ...]) -> int | None:
-    return reader.count_common(rows, other, keys=keys)
+def _count(files: tuple[tuple[Path, int], ...], keys: int) -> int | None:
+    """Count once; the files are named with their stamps, so that what is written anew is counted anew."""
+    (shown, _), *rest = files
+    return reader.count_common(shown, [path for path, _ in rest], keys=keys)

@@ -99,17 +99,17 @@ def _go_on(begun: bytes, parts: Generator[bytes]) -> Iterator[bytes]:
         yield from parts
 
 
-def count_common(path: Path, other: Path, *, keys: int) -> int | None:
-    """Return how many lines of a file have a key that another file has, too; None where that takes too much memory."""
+def count_common(path: Path, others: Sequence[Path], *, keys: int) -> int | None:
+    """Return how many lines of a file have a key that all others have, too; None where that takes too much memory."""
     with naming_damage():
-        count = _ask_both(path, other, ask="count_common", keys=keys)["count"]
+        count = _ask_all(path, others, ask="count_common", keys=keys)["count"]
         return None if count is None else int(count)
 
 
-def find_common(path: Path, other: Path, *, keys: int, numbers: Sequence[int]) -> set[int]:
-    """Return which of these lines of a file, by their numbers, have a key that another file has, too."""
+def find_common(path: Path, others: Sequence[Path], *, keys: int, numbers: Sequence[int]) -> set[int]:
+    """Return which of these lines of a file, by their numbers, have a key that all others have, too."""
     with naming_damage():
-        return set(map(int, _ask_both(path, other, ask="find_common", keys=keys, numbers=numbers)["numbers"]))
+        return set(map(int, _ask_all(path, others, ask="find_common", keys=keys, numbers=numbers)["numbers"]))
 
 
 def _ask(path: Path, **question: Any) -> dict[str, Any]:
@@ -117,10 +117,12 @@ def _ask(path: Path, **question: Any) -> dict[str, Any]:
     return pool.ask(shown, **question, **file)
 
 
-def _ask_both(path: Path, other: Path, **question: Any) -> dict[str, Any]:
+def _ask_all(path: Path, others: Sequence[Path], **question: Any) -> dict[str, Any]:
     shown, file = _locate(path)
-    others, second = _locate(other)
-    return pool.ask((*shown, *others), other=[second["folder"], second["name"]], **question, **file)
+    located = [_locate(other) for other in others]
+    folders = dict.fromkeys([*shown, *(folder for folders, _ in located for folder in folders)])
+    named = [[second["folder"], second["name"]] for _, second in located]
+    return pool.ask(tuple(folders), others=named, **question, **file)
 
 
 def _locate(path: Path) -> tuple[tuple[str, ...], dict[str, str]]:

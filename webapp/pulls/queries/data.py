@@ -104,6 +104,8 @@ class DatasetView:
     after_branch: str
     compared: str
     compared_word: str
+    compared_note: str
+    """What else than the branch's own work the comparison shows."""
     choices: list[NamedChoice]
     since: SinceView | None
     current: bool
@@ -158,6 +160,8 @@ class SchemaView:
     data_url: str
     change: str
     compared_word: str
+    compared_note: str
+    """What else than the branch's own work the comparison shows."""
     diff: SchemaDiff | None
     shown: list[ColumnDiff]
     same: list[ColumnDiff]
@@ -239,6 +243,7 @@ def _view_schema(loaded: Loaded, row: PullDataset, compared: str) -> SchemaView:
         data_url=f"{loaded.url}/data?dataset={row.path}",
         change=CHANGE_WORDS.get(row.change, row.change),
         compared_word=_write_name(loaded, shown.name),
+        compared_note=shown.note,
         diff=diff,
         shown=[one for one in columns if one.changes],
         same=[one for one in columns if not one.changes],
@@ -377,7 +382,7 @@ def _view_dataset(
         branch=after_branch,
         marks=Marks(
             lambda numbers: named.find_both(row, shown, numbers),
-            f"{pull.source if is_since else pull.target} has changed this row, too",
+            _BOTH_NOTES[shown.name].format(source=pull.source, target=pull.target),
         ),
     )
     rows = read_rows(folder, parameters=parameters, place=place) if folder and show == "rows" else None
@@ -403,6 +408,7 @@ def _view_dataset(
         after_branch=after_branch,
         compared=shown.name,
         compared_word=_write_name(loaded, shown.name),
+        compared_note=shown.note,
         choices=_list_choices(loaded, row, shown),
         since=_describe_since(loaded, row, shown),
         current=row.current,
@@ -430,6 +436,12 @@ def _view_dataset(
     )
 
 
+_BOTH_NOTES = {
+    states.THIS_BRANCH: "{target} has changed this row, too",
+    states.CODE_EFFECT: "{target} has changed this row, too",
+    states.TARGET_NOW: "{source} and {target} have both changed this row",
+    states.TARGET_SINCE: "{source} has changed this row, too",
+}
 _BEFORE_NOTES = {
     states.THIS_BRANCH: "where the branch left it",
     states.CODE_EFFECT: "its code on the branch's inputs",

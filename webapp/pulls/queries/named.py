@@ -31,6 +31,8 @@ class Shown:
     comparison: Comparison | None
     reason: str
     """Why there is none, where there is none."""
+    note: str = ""
+    """What else than the branch's own work it shows."""
 
     @property
     def schema_status(self) -> str:
@@ -61,12 +63,13 @@ def find_shown(row: PullDataset, name: str = "") -> Shown:
     if name not in NAMES:
         message = f"compared is one of {', '.join(NAMES)}, not {name!r}."
         raise BadRequest(message, errors={"compared": [message]})
+    note = row.base_note if name == states.THIS_BRANCH else ""
     if name == row.compared:
-        return Shown(name, row.before, row.after, row.comparison, row.reason)
+        return Shown(name, row.before, row.after, row.comparison, row.reason, note)
     named = _find(row, name)
     if named is None:
         return Shown(name, None, row.after, None, row.reason or _explain_absence(row, name))
-    return Shown(name, named.before, named.after, named.comparison, "")
+    return Shown(name, named.before, named.after, named.comparison, "", note)
 
 
 def _find(row: PullDataset, name: str) -> NamedComparison | None:
@@ -94,25 +97,28 @@ def find_since(row: PullDataset) -> Shown | None:
     return since if since.comparison is not None else None
 
 
-def find_other(row: PullDataset, shown: Shown) -> Shown | None:
-    """Return the comparison whose rows are looked for among the shown ones, so that those which both changed are marked."""
-    return find_shown(row) if shown.name == states.TARGET_SINCE else find_since(row)
-
-
 def count_both(row: PullDataset, shown: Shown) -> int | None:
-    """Return how many of the shown rows the other side has changed, too; None where nobody can tell, such as without a key."""
-    other = find_other(row, shown)
-    if other is None or shown.folder is None or other.folder is None:
-        return None
-    return overlap.count_common(shown.folder, other.folder)
+    """Return how many of the shown rows both sides have changed; None where nobody can tell, such as without a key."""
+    others = _list_others(row, shown)
+    return overlap.count_common(shown.folder, others) if shown.folder and others else None
 
 
 def find_both(row: PullDataset, shown: Shown, numbers: Iterable[int]) -> set[int]:
-    """Return which of the shown rows, by their numbers, the other side has changed, too."""
-    other = find_other(row, shown)
-    if other is None or shown.folder is None or other.folder is None:
-        return set()
-    return overlap.find_common(shown.folder, other.folder, numbers)
+    """Return which of the shown rows, by their numbers, both sides have changed."""
+    others = _list_others(row, shown)
+    return overlap.find_common(shown.folder, others, numbers) if shown.folder and others else set()
+
+
+def _list_others(row: PullDataset, shown: Shown) -> list[Path]:
+    """Return the stored rows in all of which a shown row is that both sides have changed; none before they are stored.
+
+    Against the target's newest data the changes of both sides are mixed, so each of the two has to have the row.
+    """
+    own, since = find_shown(row), find_since(row)
+    compared: dict[str, list[Shown | None]] = {states.TARGET_SINCE: [own], states.TARGET_NOW: [own, since]}
+    others = compared.get(shown.name, [since])
+    folders = [other.folder for other in others if other is not None and other.folder is not None]
+    return folders if len(folders) == len(others) else []
 
 
 def write_name(name: str, *, target: str, is_open: bool = True) -> str:

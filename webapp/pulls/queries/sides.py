@@ -10,7 +10,7 @@ from webapp.builds import queries as builds
 from webapp.datasets import queries as datasets
 from webapp.pulls.queries.starts import find_start
 from webapp.pulls.rules import states
-from webapp.pulls.rules.sides import find_difference, review_branch
+from webapp.pulls.rules.sides import Difference, find_difference, review_branch
 
 if TYPE_CHECKING:
     from webapp.datasets.models import Dataset, Transaction
@@ -41,6 +41,8 @@ class Ends:
     """What the base's code makes of the head side's inputs; None where nothing has built it."""
     target: Transaction | None
     """The target's newest."""
+    is_of_other_code: bool = False
+    """Whether what the branch stands on was made by other code of the target than the branch contains."""
 
     @property
     def compared(self) -> str:
@@ -96,7 +98,23 @@ def find_ends(
     review = datasets.latest_committed(dataset, review_branch(pull.repository.name, pull.number))
     candidates = [candidate for candidate in (review, start, target) if candidate is not None]
     code = next((one for one in candidates if _is_code_alone(one, after, dataset.path, base_digests, ours)), None)
-    return Ends(after, start, code, target)
+    is_of_other_code = start is not None and _is_of_other_code(start, after, dataset.path, base_digests, ours)
+    return Ends(after, start, code, target, is_of_other_code)
+
+
+def explain_base(ends: Ends, *, source: str, target: str) -> str:
+    """Return what else than the branch's own work *this branch* shows; empty where it shows nothing else."""
+    if not ends.is_of_other_code:
+        return ""
+    mixed = (
+        f"The rows of {target} that {source} stands on were made by other code of {target} than {source} contains: "
+        f"what differs by that code is shown here beside what {source} changes."
+    )
+    absent = (
+        f" {target} has no rows that this code made of the same data. Build {target}'s code on the inputs of {source} "
+        f"to see the effect of {source} alone."
+    )
+    return mixed if ends.code is not None else mixed + absent
 
 
 def _is_code_alone(
@@ -106,15 +124,29 @@ def _is_code_alone(
     if before == after:
         return False
     difference = find_difference(before.pk, after.pk, inputs_of=builds.list_read, ours=ours)
-    if difference.drift:
-        return False
+    return not difference.drift and all(
+        digest and digest == base_digests.get(output) for output, digest in _list_code(before, path, difference)
+    )
+
+
+def _is_of_other_code(
+    start: Transaction, after: Transaction, path: str, base_digests: Mapping[str, str], ours: Collection[str]
+) -> bool:
+    """Whether a transaction, or one of `ours` above it, was made by other code than the base's; what was loaded was not."""
+    difference = find_difference(start.pk, after.pk, inputs_of=builds.list_read, ours=ours)
+    return any(
+        digest and output in base_digests and digest != base_digests[output]
+        for output, digest in _list_code(start, path, difference)
+    )
+
+
+def _list_code(before: Transaction, path: str, difference: Difference) -> list[tuple[str, str]]:
+    """Return by which code the base side was made: outputs with digests, through the whole graph."""
     transactions_of = {**difference.base, path: {*difference.base.get(path, ()), before.pk}}
     described = builds.describe_transactions({pk for transactions in transactions_of.values() for pk in transactions})
-    return all(
-        described[pk].digest and described[pk].digest == base_digests.get(output)
-        for output, transactions in transactions_of.items()
-        for pk in transactions
-    )
+    return [
+        (output, described[pk].digest or "") for output, transactions in transactions_of.items() for pk in transactions
+    ]
 
 
 def list_drift(before: Transaction, after: Transaction, *, ours: Collection[str]) -> list[str]:

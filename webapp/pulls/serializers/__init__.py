@@ -83,6 +83,7 @@ def shape_dataset(row: PullDataset, *, name: str = "") -> dict[str, Any]:
         "change": row.change,
         "current": row.current,
         "compared": shown.name,
+        **({"compared_note": shown.note} if shown.note else {}),
         **_shape_shown(shown),
         "since": {**_shape_shown(since), "both": named.count_both(row, shown)} if since else None,
         "rule_changes": row.rule_changes,

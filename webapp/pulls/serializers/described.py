@@ -241,7 +241,7 @@ class TargetSinceSerializer(ShownComparisonSerializer):
 
     both = serializers.IntegerField(
         allow_null=True,
-        help_text="rows of the other comparison that the target changed, too; null where nobody can tell",
+        help_text="rows of the shown comparison that both sides changed; null where nobody can tell",
     )
 
 
@@ -258,6 +258,9 @@ class PullDatasetSerializer(ComparedSerializer, ShownComparisonSerializer):
     path = serializers.CharField()
     lands = serializers.BooleanField(help_text="whether merging brings it to the target, by rebuilding it there")
     lands_reason = serializers.CharField(required=False, help_text="why not, such as: it was loaded on the source")
+    compared_note = serializers.CharField(
+        required=False, help_text="what else than the branch's own work the comparison shows, and why"
+    )
     change = serializers.ChoiceField(choices=words(states.CHANGE_CHOICES))
     current = serializers.BooleanField(help_text="the branch's data was made by the branch's published code")
     rule_changes = serializers.ListField(
@@ -333,7 +336,7 @@ class PullDiffRowSerializer(DiffRowSerializer):
 
     both = serializers.BooleanField(
         required=False,
-        help_text="the target has changed it, too, since the branch left it; for `since`: the branch has",
+        help_text="both have changed it, the branch and, since the branch left it, the target",
     )
 
 

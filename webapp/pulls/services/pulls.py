@@ -16,7 +16,7 @@ from webapp.core.errors import Conflict, InvalidInput, PermissionDenied
 from webapp.datasets import queries as datasets
 from webapp.pulls.models import PullDataset, PullRequest, Review, TimelineEvent
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.queries.sides import Course, find_ends
+from webapp.pulls.queries.sides import Course, explain_base, find_ends
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.dataset_rules import CombinedRules, DatasetRules
 from webapp.pulls.rules.datasets import classify_datasets
@@ -415,7 +415,14 @@ def _follow_dataset(
         base_digests=specs.base_digests,
         ours=specs.made_paths.intersection(ours),
     )
-    fields = {**described, "dataset": dataset, "compared": ends.compared, "before": ends.before, "after": after}
+    fields = {
+        **described,
+        "dataset": dataset,
+        "compared": ends.compared,
+        "before": ends.before,
+        "after": after,
+        "base_note": explain_base(ends, source=pull.source, target=pull.target),
+    }
     # Together, or readers would see the counts of one comparison beside the ends of another.
     with transaction.atomic():
         row, _created = PullDataset.objects.update_or_create(pull=pull, path=path, defaults=fields)
