@@ -205,6 +205,28 @@ def test_a_body_without_a_length_arrives_whole(server: LiveServer, token: str) -
     assert answer.json()["name"] == "chunked"
 
 
+@pytest.mark.parametrize("is_chunked", [False, True])
+@pytest.mark.parametrize("columns", [10, 1_000, 10_000])
+def test_a_table_of_many_columns_arrives_whole_at_the_catalog(
+    server: LiveServer, token: str, columns: int, is_chunked: bool
+) -> None:
+    names = [f"a_rather_long_name_{number}" for number in range(columns)]
+    fields = [
+        {"id": number, "name": name, "type": "long", "required": False} for number, name in enumerate(names, start=1)
+    ]
+    schema = {"type": "struct", "schema-id": 0, "fields": fields}
+    body = json.dumps({"name": f"wide_{columns}_{is_chunked}", "schema": schema}).encode()
+    server.run(DATASET.replace("/nyc/uploaded", f"/nyc/beside_{columns}_{is_chunked}"))
+    answer = requests.post(
+        f"http://127.0.0.1:{server.port}/iceberg/v1/namespaces/nyc/tables",
+        data=iter([body[:100], body[100:]]) if is_chunked else body,
+        headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+        timeout=60,
+    )
+    assert answer.status_code == 200, answer.text
+    assert [field["name"] for field in answer.json()["metadata"]["schemas"][0]["fields"]] == names
+
+
 OTHER = """
 from tests.factories import repositories as make
 result = make.a_token(make.a_person("olek"))

@@ -96,7 +96,8 @@ async def _read(request: CatalogRequest, incoming: Incoming) -> bytes:
         incoming.check_size()
     body = bytearray()
     try:
-        piece = head
+        # Of a body that is announced as long nothing is read before it is known who sends it.
+        piece = head or await incoming.read()
         while piece:
             bodies.memory.take(len(piece))
             body += piece
