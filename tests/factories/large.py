@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 Query = tuple[str, Any]
 """SQL and its parameters."""
+FILE = "pipelines/part_0/step_0.py"
+"""The first of those that the large pull request changes."""
+LISTED = 2
+"""So few that every list of the REST API has a page of them."""
 BATCH = 5_000
 MINUTE = timedelta(minutes=1)
 
@@ -124,6 +128,10 @@ class Large:
             "repositories": "/repositories",
             "files": f"/r/{name}/",
             "find a file": f"/r/{name}/find/{self.pull.source}",
+            "a file": f"/r/{name}/blob/{self.pull.source}/{FILE}",
+            "edit a file": f"/r/{name}/edit/{self.pull.source}/{FILE}",
+            "new file": f"/r/{name}/new/{self.pull.source}/pipelines",
+            "new repository": "/repositories/new",
             "commits": f"/r/{name}/commits/{self.pull.source}",
             "a commit": f"/r/{name}/commit/{self.pull.head_sha}",
             "two refs": f"/r/{name}/compare?base=master&head={self.pull.source}",
@@ -137,6 +145,11 @@ class Large:
             "its transactions": f"{dataset}?tab=history",
             "its branches": f"{dataset}?tab=branches",
             "its catalog": f"{dataset}?tab=catalog",
+            "its lineage": f"{dataset}?tab=lineage",
+            "its comparisons": f"{dataset}?tab=compare",
+            "new dataset": "/datasets/new",
+            "my settings": "/settings",
+            "my tokens": "/settings/tokens",
             "upload": "/upload",
             "builds": "/builds",
             "builds of a repository": f"/r/{name}/builds",
@@ -167,6 +180,7 @@ class Large:
             "comparison of a dataset": f"/datasets/{self.dataset.pk}/compare",
             "branches of a dataset": f"/d{self.dataset.path}?fragment=branches&find=change",
             "branches to compare": f"/d{self.dataset.path}?fragment=options&find=change",
+            "name of a new branch": f"/r/{name}/branches/check?name=change-new",
             "branches of a picker": f"/r/{name}/branches/options?view=tree&find=change",
             "branches of a select": f"/r/{name}/branches/options?view=select&find=change",
             "branches to build on": f"{new_build}&fragment=branches&find=change",
@@ -176,12 +190,46 @@ class Large:
             "builds beside files": f"/r/{name}/builds?fragment=sidebar",
             "JobSpecs beside files": f"/r/{name}/jobspecs?fragment=sidebar",
             "merge box": f"{pull}/merge-box",
+            "news of a pull request": f"{pull}/news",
+            "server beside home": "/home/server",
         }
 
     @property
     def admin_pages(self) -> dict[str, str]:
         """Return name → address of pages that admins alone may see."""
-        return {"audit log": "/settings/audit", "users": "/settings/users"}
+        return {
+            "audit log": "/settings/audit",
+            "users": "/settings/users",
+            "a user": f"/settings/users/{self.reader.username}",
+        }
+
+    @property
+    def lists(self) -> dict[str, str]:
+        """Return name → address of the lists of the REST API, and of what has lists inside."""
+        api = "/api/v1"
+        repository, dataset = f"{api}/repositories/{self.repository.name}", f"{api}/datasets/{self.dataset.pk}"
+        pull = f"{repository}/pulls/{self.pull.number}"
+        lists = {
+            "repositories": f"{api}/repositories",
+            "branches": f"{repository}/branches",
+            "commits": f"{repository}/commits?branch={self.pull.source}",
+            "JobSpecs": f"{repository}/jobspecs",
+            "members": f"{repository}/members",
+            "datasets": f"{api}/datasets",
+            "branches of a dataset": f"{dataset}/branches",
+            "transactions": f"{dataset}/transactions",
+            "builds": f"{api}/builds",
+            "pull requests": f"{repository}/pulls",
+            "commits of a pull request": f"{pull}/commits",
+            "its files": f"{pull}/files",
+            "its datasets": f"{pull}/datasets",
+            "its timeline": f"{pull}/timeline",
+            "its comments": f"{pull}/comments",
+        }
+        return {
+            f"REST: {name}": f"{address}{'&' if '?' in address else '?'}limit={LISTED}"
+            for name, address in lists.items()
+        }
 
 
 def seed(size: Size, *, prefix: str = "large") -> Large:
@@ -376,9 +424,10 @@ def _seed_specs(size: Size, repositories: list[Repository]) -> None:
                 profile="light",
                 digest=f"d{place}",
                 spec={
-                    "inputs": [{"name": "before", "path": before}],
-                    "outputs": [{"name": "after", "path": path}],
+                    "inputs": [{"name": "before", "path": before, "branch": None}],
+                    "outputs": [{"name": "after", "path": path, "checks": []}],
                     "size": "small",
+                    "incremental": False,
                     "description": "One of many",
                 },
             )
@@ -505,11 +554,12 @@ class Cost:
 
 
 def measure_all(seeded: Large, *, repeat: int = 1) -> dict[str, Cost]:
-    """Return name → cost of all pages of the reader and of the admin, and of what pages ask for by themselves."""
+    """Return name → cost of all pages of the reader and of the admin, of what pages ask for by themselves, and of REST."""
     asked = {"HX-Request": "true"}
     kinds = (
         (seeded.reader, seeded.pages, {}),
         (seeded.reader, seeded.parts, asked),
+        (seeded.reader, seeded.lists, {}),
         (seeded.admin, seeded.admin_pages, {}),
     )
     costs = {}
