@@ -65,16 +65,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
-    """PostgreSQL drops no database that is in use, and threads of servers under test keep their connections."""
-    yield
-    from django.db import connection
+    """A database that is emptied quickly after each test that commits.
 
-    if connection.vendor == "postgresql":
-        with django_db_blocker.unblock(), connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            )
+    PostgreSQL drops none that is in use, and threads of servers under test keep their connections.
+    """
+    from django.db import connection
+    from django.db.models.signals import post_migrate
+
+    from tests.factories.postgres import list_deletions
+
+    # Permissions of Django's, which nobody asks for: each time a database was emptied they were made for all models.
+    assert post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
+    if connection.vendor != "postgresql":
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(connection.ops), "sql_flush", list_deletions)
+        yield
+    with django_db_blocker.unblock(), connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
 
 
 @pytest.fixture(scope="session", autouse=True)
