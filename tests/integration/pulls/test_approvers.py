@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import random
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 
 from tests.factories import repositories as make
 from webapp.accounts.models import User
 from webapp.accounts.rules.principals import Principal
 from webapp.accounts.services import grant_role
 from webapp.core.errors import AppError, Conflict, PermissionDenied
+from webapp.git.errors import HeadMoved
 from webapp.git.values import Change, Person, RefUpdate
 from webapp.pulls import serializers, services
 from webapp.pulls.errors import MergeBlocked
@@ -107,9 +113,9 @@ def desk(home: Path) -> Desk:
     return a_desk()
 
 
-def a_desk(name: str = "shop") -> Desk:
+def a_desk(name: str = "shop", *, ending: str = "") -> Desk:
     repository = make.a_repository(name)
-    people = {who: make.a_member(repository, "writer", who) for who in PEOPLE}
+    people = {who: make.a_member(repository, "writer", f"{who}{ending}") for who in PEOPLE}
     sha = make.a_commit(repository, {"notes.md": "x\n"}, branch=_branch(repository), by=people["ines"]).sha
     pull = services.open_pull(repository=repository, title="Fix", source="fix", target="master", by=people["ines"])
     desk = Desk(repository, people, pull, {sha: {"ines"}})
@@ -238,3 +244,109 @@ def walk(seed: int, *, acts: int) -> None:
             independent = {name for name, head in approved.items() if head == desk.pull.head_sha} - sides
             assert independent, log
             return
+
+
+def test_an_approval_of_something_else_is_none_of_what_is_merged(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody approves between the look at the heads and the look at the approvals: of a newer head, for another target."""
+    merging = "webapp.pulls.services.merging.refresh_pull"
+
+    def push_and_approve(*, pull: PullRequest) -> None:
+        services.refresh_pull(pull=pull)
+        desk.push("mira", named="mira")
+        desk.approve("wanda")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(merging, push_and_approve)
+        with pytest.raises(MergeBlocked):
+            services.merge_pull(pull=load_pull(desk), by=desk.people["ines"])
+
+    def retarget_and_approve(*, pull: PullRequest) -> None:
+        services.refresh_pull(pull=pull)
+        services.update_pull(pull=load_pull(desk), by=desk.people["ines"], changes={"target": "other"})
+        services.add_review(pull=load_pull(desk), verdict="approve", by=desk.people["wanda"])
+
+    make.a_branch(desk.repository, "other")
+    with monkeypatch.context() as patch:
+        patch.setattr(merging, retarget_and_approve)
+        with pytest.raises(MergeBlocked):
+            services.merge_pull(pull=load_pull(desk), by=desk.people["ines"])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_race_of_acts_lands_a_tree_that_nobody_else_has_approved(home: Path) -> None:
+    for seed in range(8):
+        race(seed)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.django_db(transaction=True)
+def test_no_race_of_a_thousand_lands_a_tree_that_nobody_else_has_approved(home: Path) -> None:
+    outcomes = [race(seed) for seed in range(1000, 2000)]
+    print(f"{sum(outcomes)} of {len(outcomes)} races landed something")
+    assert {*outcomes} == {True, False}
+
+
+def race(seed: int) -> bool:
+    """Push, edit, approve, move the target and merge at the same moment; return whether something landed."""
+    dice = random.Random(seed)
+    desk = a_desk(f"race{seed}", ending=str(seed))
+    make.a_branch(desk.repository, "other")
+    if dice.random() < 0.5:
+        desk.approve("wanda")
+    start = desk.repository.git.get_head("master")
+
+    def target() -> None:
+        services.update_pull(
+            pull=desk.pull, by=desk.people["ines"], changes={"target": dice.choice(("other", "master"))}
+        )
+
+    acts: dict[str, Callable[[], object]] = {
+        "push by mira": lambda: desk.push("mira", named="nobody"),
+        "edit by mira": lambda: desk.edit("mira"),
+        "approval by wanda": lambda: desk.approve("wanda"),
+        "approval by mira": lambda: desk.approve("mira"),
+        "target": target,
+        "merge by ines": lambda: services.merge_pull(pull=load_pull(desk), by=desk.people["ines"]),
+        "merge by mira": lambda: services.merge_pull(pull=load_pull(desk), by=desk.people["mira"]),
+    }
+    chosen = [*dice.sample([*acts][:5], 3), "merge by ines", "merge by mira"]
+    begin = threading.Barrier(len(chosen))
+    pauses = {name: dice.random() * 0.05 for name in chosen}
+
+    def act(name: str) -> None:
+        begin.wait()
+        time.sleep(pauses[name])
+        try:
+            with suppress(AppError, MergeBlocked, HeadMoved):
+                acts[name]()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(chosen)) as pool:
+        list(pool.map(act, chosen))
+    return check_landed(desk, start, f"seed {seed}: {chosen}")
+
+
+def load_pull(desk: Desk) -> PullRequest:
+    return PullRequest.objects.get(pk=desk.pull.pk)
+
+
+def check_landed(desk: Desk, start: str, about: str) -> bool:
+    """Whatever master has got is a merge of a head that somebody approved who brought none of it."""
+    git = desk.repository.git
+    head = git.get_head("master")
+    if head == start:
+        return False
+    first, merged = git.get_commit(head).parents
+    assert first == start, about
+    brought = {commit.sha for commit in repositories.list_commits(desk.repository, merged, not_in=start, limit=None)}
+    sides = {"ines"}.union(*(desk.brought[sha] for sha in brought))
+    names = {person.username: who for who, person in desk.people.items()}
+    approving = {
+        names[review.reviewer.username]
+        for review in desk.pull.reviews.select_related("reviewer")
+        if review.verdict == "approve" and review.seen["head"] == merged and review.seen["target"] == "master"
+    }
+    assert approving - sides, about
+    return True

@@ -16,7 +16,16 @@ from webapp.builds import queries as builds
 from webapp.builds.models import Build
 from webapp.core.errors import Conflict, NotFound
 from webapp.datasets import queries as datasets
-from webapp.pulls.models import Comment, Comparison, Merge, NamedComparison, PullDataset, PullRequest, SpecRecord
+from webapp.pulls.models import (
+    Comment,
+    Comparison,
+    Merge,
+    NamedComparison,
+    PullDataset,
+    PullRequest,
+    Review,
+    SpecRecord,
+)
 from webapp.pulls.queries.approvers import list_ineligible
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.dataset_rules import CombinedRules, DatasetRules, combine_rules, read_dataset_rules
@@ -248,7 +257,8 @@ def collect_facts(pull: PullRequest) -> approvals.MergeFacts:
     build = find_latest_build(pull)
     rows = list(pull.datasets.all())
     reviews = list(pull.reviews.select_related("reviewer"))
-    approvers = {review.reviewer for review in reviews if review.verdict == states.APPROVE and not review.voided_at}
+    void = _list_void(reviews, now=describe_seen(pull=pull))
+    approvers = {review.reviewer for review in reviews if review.verdict == states.APPROVE and review.pk not in void}
     return approvals.MergeFacts(
         state=pull.state,
         draft=pull.draft,
@@ -264,13 +274,28 @@ def collect_facts(pull: PullRequest) -> approvals.MergeFacts:
         build_state=build.state if build and list_rebuilt(rows) else "",
         build_id=build.pk if build else None,
         datasets=[approvals.DatasetFact(row.path, row.change, row.current) for row in rows],
-        reviews=[
-            approvals.ReviewFact(one.reviewer.username, one.verdict, one.voided_at is not None) for one in reviews
-        ],
+        reviews=[approvals.ReviewFact(one.reviewer.username, one.verdict, one.pk in void) for one in reviews],
         ineligible=list_ineligible(pull, reviewers=approvers, base=find_base(pull)),
         protection=_describe_protection(pull, rows),
         failed_checks=list_failed_checks(pull),
     )
+
+
+def _list_void(reviews: Iterable[Review], *, now: approvals.Seen) -> set[int]:
+    """The verdicts that do not count for what the pull request shows here.
+
+    Somebody who approves at this moment may have seen a newer head or another target, which nobody has noted on the
+    others yet: such an approval is not one of what is about to be merged.
+    """
+    return {
+        review.pk
+        for review in reviews
+        if review.voided_at is not None
+        or (
+            review.verdict == states.APPROVE
+            and approvals.find_void_reason(seen=approvals.Seen.from_json(review.seen), now=now)
+        )
+    }
 
 
 def explain_reviewers(pull: PullRequest) -> dict[str, str]:
