@@ -1,4 +1,4 @@
-"""Kills a process at its N-th system call that writes: strace waits for that call and delivers SIGKILL instead of it."""
+"""What strace does to processes that run: kills one at its N-th system call that writes, or writes down what they start and open."""
 
 from __future__ import annotations
 
@@ -17,11 +17,24 @@ WRITES = "fsync,fdatasync,pwrite64,write,rename,renameat,renameat2,link,linkat,u
 @contextlib.contextmanager
 def killing_at(pids: Sequence[int], number: int, *, calls: str = WRITES) -> Iterator[None]:
     """Within the block each of the processes is killed when a thread of it comes to its N-th such call."""
+    inject = f"inject={calls}:signal=SIGKILL:when={number}"
+    with _attached(pids, "-o", "/dev/null", "-e", f"trace={calls}", "-e", inject):
+        yield
+
+
+@contextlib.contextmanager
+def noting(pids: Sequence[int], path: Path, *, calls: str) -> Iterator[None]:
+    """Within the block such calls of the processes, and of all that they start, are written into a file, a line each."""
+    with _attached(pids, "-o", str(path), "-s", "4096", "-e", f"trace={calls}"):
+        yield
+
+
+@contextlib.contextmanager
+def _attached(pids: Sequence[int], *options: str) -> Iterator[None]:
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "strace"
-        inject = f"inject={calls}:signal=SIGKILL:when={number}"
         attached = [word for pid in pids for word in ("-p", str(pid))]
-        command = ["strace", "-f", *attached, "-o", "/dev/null", "-e", f"trace={calls}", "-e", inject]
+        command = ["strace", "-f", *attached, *options]
         with output.open("wb") as log:
             tracer = subprocess.Popen(command, stdout=log, stderr=log)
         try:

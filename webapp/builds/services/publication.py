@@ -54,12 +54,14 @@ def request_or_drop(*, publication: Publication) -> None:
 
 
 def publish(*, repository: Repository, branch: str, sha: str) -> None:
-    """Publish one commit on one branch. Does nothing when the branch has moved on: its new head has its own turn."""
+    """Publish one commit on one branch, where that is pending.
+
+    Does nothing when the branch has moved on: its new head has its own turn.
+    """
     if find_head_sha(repository=repository, branch=branch) != sha:
         return
     repository_services.check_copy(repository=repository)
-    publication = Publication.objects.filter(repository=repository, branch=branch, sha=sha).first()
-    if publication is not None and publication.finished_at is not None:
+    if not Publication.objects.filter(repository=repository, branch=branch, sha=sha, finished_at=None).exists():
         return
     result = import_commit(repository=repository, sha=sha)
     errors = list(result.errors) or check_result(repository=repository, result=result)
