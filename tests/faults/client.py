@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -25,6 +26,8 @@ class Client:
     token: str
     barrier: Barrier = field(default_factory=Barrier)
     """What every request has to pass."""
+    answers: Counter[int] = field(default_factory=Counter)
+    """How often each status came; 0 where no answer did."""
 
     def get(self, path: str) -> Any:
         """Read; the JSON of a 200."""
@@ -49,8 +52,10 @@ class Client:
             try:
                 answer = requests.request(method, f"{self.api}{path}", timeout=30, **more)
             except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as error:
+                self.answers[0] += 1
                 seen = str(error)
             else:
+                self.answers[answer.status_code] += 1
                 if answer.status_code not in NOT_FINAL and b"idempotency_running" not in answer.content:
                     return answer
                 seen = f"{answer.status_code} {answer.text[:500]}"

@@ -18,13 +18,14 @@ import requests
 
 from tests.factories.builds import PASSWORD, ROOT
 from tests.factories.disks import small_disk
-from tests.factories.postgres import Postgres, ask_database, find_programs, running_postgres
-from tests.factories.supervised import SupervisedStack, find_process, list_descendants, supervised_stack
+from tests.factories.postgres import Postgres, find_programs, running_postgres
+from tests.factories.supervised import SupervisedStack, find_process, supervised_stack
 from tests.faults.barrier import Barrier
 from tests.faults.client import Client
 from tests.faults.faults import Fault, build_clock, list_faults
 from tests.faults.load import Load
 from tests.faults.pace import OwnTime, wait_at_own_pace
+from tests.faults.states import list_unfinished, note_usage
 from tests.faults.usage import Usage
 
 pytestmark = pytest.mark.integration
@@ -165,7 +166,7 @@ def settle(run: Run) -> None:
             load.check_writers()
             load.check()
             check_consistency(stack)
-            note_usage(run)
+            note_usage(stack, run.usage)
     except AssertionError as error:
         details = [load.operator.get(f"/builds/{build}") for build in list(load.builds)[-10:]]
         raise AssertionError(f"{error}; readiness {stack.readiness()}; unfinished builds {unended(details)}") from error
@@ -193,30 +194,8 @@ def is_whole(stack: SupervisedStack) -> bool:
     return set(states.values()) == {"ok"}
 
 
-def list_unfinished(stack: SupervisedStack, builds: list[int] | None = None) -> list[str]:
-    """Return what has not ended: builds, of these or any, and merges; without a choice of builds row diffs, too."""
-    chosen = "" if builds is None else f" AND id IN ({','.join(map(str, builds)) or '0'})"
-    merging = "'prepared', 'landed', 'building'" if builds is None else "'prepared', 'landed'"
-    questions = [
-        f"SELECT id FROM builds_build WHERE state IN ('RESOLVING', 'RUNNING'){chosen}",
-        f"SELECT id FROM pulls_merge WHERE state IN ({merging})",
-        *([] if builds is not None else ["SELECT id FROM pulls_comparison WHERE state IN ('queued', 'running')"]),
-    ]
-    return [f"{question[15:30]}: {row}" for question in questions for row in ask_database(stack.home, question)]
-
-
 def check_consistency(stack: SupervisedStack) -> None:
     """Ask the product's own check of everything."""
     command = [sys.executable, "manage.py", "fsck"]
     result = subprocess.run(command, cwd=ROOT, env=stack.environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
-
-
-def note_usage(run: Run) -> None:
-    """Sample every part; of web the processes that answer, too. Jobs come and go, and nobody works now."""
-    supervisor = run.stack.parts["supervisor"].pid
-    run.usage.note("supervisor", [supervisor])
-    for part, state in run.stack.status().items():
-        if pid := state["pid"]:
-            below = [process.pid for process in list_descendants(pid)] if part == "web" else []
-            run.usage.note(part, [pid, *below])

@@ -14,9 +14,16 @@ WARM_UP = 0.2
 """The part of all samples that is not looked at: caches fill, libraries are imported."""
 FEWEST = 9
 """Fewer samples than this say nothing."""
-GROWTH = 1.3
-SLACK_MIB, SLACK_DESCRIPTORS = 40, 20
-"""What the medians may differ by beyond that growth: a pool that opened one more connection is no leak."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How far the medians of first and last third may be apart."""
+
+    growth: float = 1.3
+    mib: float = 40
+    descriptors: int = 20
+    """Beyond that growth: a pool that opened one more connection is no leak."""
 
 
 @dataclass(frozen=True)
@@ -25,23 +32,34 @@ class Sample:
 
     mib: float
     descriptors: int
+    connections: int
+    """Of the descriptors those that are sockets."""
 
 
 def measure(pids: Iterable[int]) -> Sample:
     """Sum up what processes use that may end at any moment."""
-    mib, descriptors = 0.0, 0
+    mib, targets = 0.0, list[str]()
     for pid in pids:
         with suppress(OSError):
             pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
             mib += pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
-            descriptors += len(os.listdir(f"/proc/{pid}/fd"))
-    return Sample(mib, descriptors)
+            for descriptor in os.listdir(f"/proc/{pid}/fd"):
+                targets += _read_target(f"/proc/{pid}/fd/{descriptor}")
+    return Sample(mib, len(targets), sum(target.startswith("socket:") for target in targets))
+
+
+def _read_target(link: str) -> list[str]:
+    """What a descriptor stands for; nothing where it was closed meanwhile."""
+    with suppress(OSError):
+        return [os.readlink(link)]
+    return []
 
 
 @dataclass
 class Usage:
     """The samples of every part."""
 
+    limits: Limits = field(default_factory=Limits)
     samples: dict[str, list[Sample]] = field(default_factory=lambda: defaultdict(list))
 
     def note(self, part: str, pids: Iterable[int]) -> None:
@@ -50,27 +68,32 @@ class Usage:
 
     def check(self) -> None:
         """Fail where the last third of a part's samples lies above the first third by more than chance explains."""
-        leaks = [leak for part, samples in sorted(self.samples.items()) for leak in find_leaks(part, samples)]
+        leaks = [
+            leak for part, samples in sorted(self.samples.items()) for leak in find_leaks(part, samples, self.limits)
+        ]
         assert not leaks, "; ".join(leaks)
 
     def summary(self) -> str:
         """The medians of first and last third, for the log."""
         return "; ".join(
-            f"{part}: {early.mib:.0f} to {late.mib:.0f} MiB, {early.descriptors} to {late.descriptors} descriptors"
+            f"{part}: {early.mib:.0f} to {late.mib:.0f} MiB, {early.descriptors} to {late.descriptors} descriptors, "
+            f"{early.connections} to {late.connections} connections"
             for part, samples in sorted(self.samples.items())
             for early, late in [compare_thirds(samples)]
         )
 
 
-def find_leaks(part: str, samples: Sequence[Sample]) -> list[str]:
+def find_leaks(part: str, samples: Sequence[Sample], limits: Limits) -> list[str]:
     """Say what grew; nothing where there are too few samples."""
     if len(samples) < FEWEST:
         return []
     early, late = compare_thirds(samples)
     leaks = []
-    if late.mib > early.mib * GROWTH + SLACK_MIB:
+    if late.mib > early.mib * limits.growth + limits.mib:
         leaks.append(f"{part} grew from {early.mib:.0f} to {late.mib:.0f} MiB")
-    if late.descriptors > early.descriptors * GROWTH + SLACK_DESCRIPTORS:
+    if late.connections > early.connections * limits.growth + limits.descriptors:
+        leaks.append(f"{part} grew from {early.connections} to {late.connections} connections")
+    if late.descriptors > early.descriptors * limits.growth + limits.descriptors:
         leaks.append(f"{part} grew from {early.descriptors} to {late.descriptors} descriptors")
     return leaks
 
@@ -86,4 +109,5 @@ def _median(samples: Sequence[Sample]) -> Sample:
     return Sample(
         statistics.median(sample.mib for sample in samples),
         int(statistics.median(sample.descriptors for sample in samples)),
+        int(statistics.median(sample.connections for sample in samples)),
     )
