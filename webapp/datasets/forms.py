@@ -29,10 +29,11 @@ class NewBranchForm(forms.Form):
 
     def read_start(self) -> dict[str, str]:
         """Return the parent or the transaction that the branch starts from."""
-        kind, _, value = self.cleaned_data["start"].partition(":")
-        if not value:
-            return {}
-        return {"transaction": value} if kind == "transaction" else {"parent": value}
+        start = self.cleaned_data["start"]
+        kind, _, value = start.partition(":")  # no name of a branch has a colon
+        if kind == "transaction" and value:
+            return {"transaction": value}
+        return {"parent": start} if start else {}
 
 
 class DeleteBranchForm(forms.Form):

@@ -219,6 +219,7 @@ def _show(
         only=request.GET.get("own") == "1",
         aborted=request.GET.get("aborted", "1") != "0",
         host=request.build_absolute_uri("/").rstrip("/"),
+        start=form["start"].value() or "" if form else "",
     )
     if request.GET.get("fragment") in {"branches", "options"}:
         return _show_branches(request, principal, asked, path=f"/{path.strip('/')}")

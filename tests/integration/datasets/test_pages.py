@@ -179,7 +179,7 @@ def test_snippets_name_branch_and_host(signed: Client, dataset: Dataset) -> None
 
 
 def test_make_and_delete_a_branch(signed: Client, dataset: Dataset) -> None:
-    made = signed.post(f"/datasets/{dataset.pk}/branches", {"name": "feature/a", "start": "branch:master"})
+    made = signed.post(f"/datasets/{dataset.pk}/branches", {"name": "feature/a", "start": "master"})
 
     assert made.status_code == 302
     assert queries.list_parents(dataset) == {"master": None, "feature/a": "master"}
@@ -189,6 +189,32 @@ def test_make_and_delete_a_branch(signed: Client, dataset: Dataset) -> None:
     gone = signed.post(f"/datasets/{dataset.pk}/branches/delete", {"name": "feature/a"}, follow=True)
     assert "Branch feature/a is deleted" in text(gone)
     assert queries.list_parents(dataset) == {"master": None}
+
+
+def test_a_new_branch_may_start_from_any_of_many_and_the_form_lists_few(
+    signed: Client, dataset: Dataset, user: User
+) -> None:
+    others = [DatasetBranch(dataset=dataset, name=f"b/{n:03}", name_lower=f"b/{n:03}") for n in range(300)]
+    DatasetBranch.objects.bulk_create(others)
+    make.write(make.a_client(user), dataset, rows=3, total=3)
+    first = dataset.transactions.get(branch_name="master")
+
+    form = text(signed.get("/d/shop/orders?tab=branches")).partition('id="branch-start"')[2]
+    offered, _, finder = form.partition("</select>")
+    assert offered.count("<option") < 80
+    assert "251 more: type a part of the name" in offered
+    assert f'value="transaction:{first.pk}"' in offered
+    assert 'hx-get="?fragment=options"' in finder
+    found = text(signed.get("/d/shop/orders?fragment=options&find=b/299", headers={"HX-Request": "true"}))
+    assert ">b/299</option>" in found
+
+    refused = text(signed.post(f"/datasets/{dataset.pk}/branches", {"name": "master", "start": "b/299"}))
+    assert "<option selected>b/299</option>" in refused
+    assert signed.post(f"/datasets/{dataset.pk}/branches", {"name": "x", "start": "b/299"}).status_code == 302
+    at_first = {"name": "y", "start": f"transaction:{first.pk}"}
+    assert signed.post(f"/datasets/{dataset.pk}/branches", at_first).status_code == 302
+    assert queries.list_parents(dataset)["x"] == "b/299"
+    assert queries.list_parents(dataset)["y"] == "master"
 
 
 def test_refused_branches_say_why(signed: Client, dataset: Dataset) -> None:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 PAGE_SIZE = 50
 MOST_DELETED = 50
 """Deleted branches on the page; the REST API has all of them."""
+MOST_STARTS = 20
+"""Transactions that the form of a new branch offers."""
 _BRANCHES = Count("branches", filter=~Q(branches__name__startswith=queries.INTERNAL_PREFIX))
 TABS = (
     ("preview", "Preview", "table", "g d"),
@@ -165,7 +167,7 @@ class DatasetPage:
     protected: history.Protection | None = None
     history: history.History | None = None
     aborted: bool = True
-    starts: Sequence[tuple[str, str]] = ()
+    starts: Starts | None = None
     deleted: Sequence[DeletedBranch] = ()
     """Branches that can be brought back."""
     table: TablePanel | None = None
@@ -232,6 +234,15 @@ def _make_rows(datasets: Sequence[Any]) -> list[DatasetRow]:
 
 
 @dataclass(frozen=True)
+class Starts:
+    """What a new branch may start from."""
+
+    branches: Choices
+    transactions: Sequence[tuple[str, str]]
+    """The newest, as the form sends them and as they are called."""
+
+
+@dataclass(frozen=True)
 class Asked:
     """What the address of a dataset's page asks for."""
 
@@ -246,6 +257,8 @@ class Asked:
     """Whether the graph of snapshots shows this branch alone."""
     aborted: bool = True
     host: str = ""
+    start: str = ""
+    """What the form of a new branch says that it starts from."""
 
 
 def read_dataset_page(principal: Principal, *, path: str, asked: Asked) -> DatasetPage:
@@ -338,7 +351,7 @@ def _read_panel(dataset: Dataset, branch: str, asked: Asked, schema: SchemaView)
             "protected": history.list_protected_ids(dataset),
             "history": history.read_history(dataset, branch=branch, aborted=asked.aborted, page=asked.page),
             "aborted": asked.aborted,
-            "starts": list_starts(dataset),
+            "starts": read_starts(dataset, chosen=asked.start),
         }
     if asked.tab == "catalog":
         return {
@@ -472,15 +485,13 @@ def _read_facts(dataset: Dataset, branch: str, schema: SchemaView) -> Facts:
     )
 
 
-def list_starts(dataset: Dataset) -> list[tuple[str, str]]:
-    """Return what a new branch may start from: the branches, then the newest transactions."""
-    branches = [(f"branch:{name}", f"branch {name}") for name in history.list_names(dataset)]
-    recent = queries.list_transactions(dataset, aborted=False)[:20]
-    return [
-        *branches,
-        *((f"transaction:{row.pk}", f"transaction {row.pk[:7]} on {row.branch_name}") for row in recent),
-        ("", "nothing: a root without rows"),
-    ]
+def read_starts(dataset: Dataset, *, chosen: str = "") -> Starts:
+    """Return what a new branch may start from; what is chosen now is listed in any case."""
+    recent = queries.list_transactions(dataset, aborted=False)[:MOST_STARTS]
+    return Starts(
+        branches=choose(history.list_names(dataset), current=chosen),
+        transactions=[(f"transaction:{row.pk}", f"{row.pk[:7]} on {row.branch_name}") for row in recent],
+    )
 
 
 def _can_write(principal: Principal, dataset: Dataset, branch: str | None) -> bool:
