@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MANY_COLUMNS = 8
 """With more columns than this, only the changed ones are shown at first."""
+COLUMNS_PER_PAGE = 50
+"""Beside the key; the cells of more make a page of megabytes."""
 FLOAT_DIGITS = 7
 DELTA_LENGTH = 8
 SIGNS = {"inserted": ("ins", "+", "added"), "deleted": ("rm", "−", "removed"), "updated": ("up", "~", "changed")}
@@ -147,6 +149,10 @@ class RowsView:
     hidden: int
     only_changed: bool
     toggle_url: str
+    columns_text: str
+    """Which columns are drawn; empty where all are."""
+    columns_before_url: str
+    columns_after_url: str
     sizes: list[Size]
     previous_url: str
     next_url: str
@@ -209,6 +215,7 @@ class _Asked:
     sort: str = ""
     cursor: str = ""
     limit: int = stored.DEFAULT_LIMIT
+    columns_page: int = 0
 
     @classmethod
     def parse(cls, parameters: Mapping[str, Any]) -> _Asked:
@@ -221,6 +228,7 @@ class _Asked:
             sort=str(parameters.get("sort", "")),
             cursor=str(parameters.get("cursor", "")),
             limit=limit if limit in stored.LIMITS else stored.DEFAULT_LIMIT,
+            columns_page=read_count(str(parameters.get("columns_page", ""))) or 0,
         )
 
     @property
@@ -247,7 +255,9 @@ class _RowsBuilder:
     def build(self) -> RowsView:
         """Put table, filters and addresses together."""
         page, asked = self.page, self.asked
-        shown = self._shown_columns()
+        fitting = self._list_columns()
+        place = self._choose_columns(fitting)
+        shown = [*(one for one in fitting if one.is_key), *fitting[place]]
         marks = self.place.marks
         marked = dict.fromkeys(marks.find(row.n for row in page.rows), marks.text) if marks else {}
         summary = page.summary
@@ -259,9 +269,12 @@ class _RowsBuilder:
             shares=self._shares(),
             choices=self._choices(),
             columns=self._column_choices(),
-            hidden=len(page.columns) - len(shown),
+            hidden=len(page.columns) - len(fitting),
             only_changed=self._only_changed,
-            toggle_url=self._url(columns="all" if self._only_changed else "changed", cursor=asked.cursor),
+            toggle_url=self._url(
+                columns="all" if self._only_changed else "changed", columns_page="", cursor=asked.cursor
+            ),
+            **self._describe_columns(fitting, place),
             sizes=[Size(value, self._url(limit=value), current=value == asked.limit) for value in stored.LIMITS],
             previous_url=self._url(cursor=page.previous) if page.previous else "",
             next_url=self._url(cursor=page.next) if page.next else "",
@@ -291,11 +304,32 @@ class _RowsBuilder:
             return self.columns_wish == "changed"
         return len(self.page.columns) > MANY_COLUMNS
 
-    def _shown_columns(self) -> list[Column]:
+    def _list_columns(self) -> list[Column]:
+        """The columns that the reader asked for, those of the key first."""
         columns = [one for one in self.page.columns if not self._only_changed or self._is_telling(one)]
         # Where only the key is left, the rows themselves are the news: then every column tells something.
         columns = columns if len(columns) > len(self.page.key) else list(self.page.columns)
         return sorted(columns, key=lambda one: not one.is_key)
+
+    def _choose_columns(self, columns: list[Column]) -> slice:
+        """Which of these columns are drawn beside the key: a page of them."""
+        key = sum(one.is_key for one in columns)
+        last = max(len(columns) - key - 1, 0) // COLUMNS_PER_PAGE
+        start = key + min(self.asked.columns_page, last) * COLUMNS_PER_PAGE
+        return slice(start, min(start + COLUMNS_PER_PAGE, len(columns)))
+
+    def _describe_columns(self, columns: list[Column], drawn: slice) -> dict[str, str]:
+        """Say which columns are drawn, and where the others are."""
+        key = sum(one.is_key for one in columns)
+        page = (drawn.start - key) // COLUMNS_PER_PAGE
+        is_whole = drawn.stop - drawn.start == len(columns) - key
+        text = f"Columns {drawn.start - key + 1:,}–{drawn.stop - key:,} of {len(columns) - key:,} beside the key"
+        cursor = self.asked.cursor
+        return {
+            "columns_text": "" if is_whole else text,
+            "columns_before_url": self._url(columns_page=page - 1 or "", cursor=cursor) if page else "",
+            "columns_after_url": (self._url(columns_page=page + 1, cursor=cursor) if drawn.stop < len(columns) else ""),
+        }
 
     def _is_telling(self, column: Column) -> bool:
         """Whether any row of the whole diff differs in it, so that columns stay while the reader pages."""
@@ -311,6 +345,7 @@ class _RowsBuilder:
             "sort": asked.sort,
             "limit": asked.limit if asked.limit != stored.DEFAULT_LIMIT else "",
             "columns": self.columns_wish,
+            "columns_page": asked.columns_page or "",
             **changes,
         }
         kept = {name: value for name, value in values.items() if value not in ("", None)}
