@@ -118,14 +118,14 @@ def cast_batches(batches: Iterable[pa.RecordBatch], types: Mapping[str, str]) ->
         yield pa.RecordBatch.from_arrays(columns, schema=type_schema(batch.schema, types))
 
 
-def _may_become(kind: pa.DataType, wanted: pa.DataType) -> bool:
+def _may_become(kind: pa.DataType, target: pa.DataType) -> bool:
     """Whether values of one type mean something in the other: a number is no time, and a list nothing else."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if pa.types.is_null(kind) or kind == wanted or _is_text(kind):
+    if pa.types.is_null(kind) or kind == target or _is_text(kind):
         return True
-    if _is_text(wanted):
+    if _is_text(target):
         return not pa.types.is_nested(kind)
-    return (_is_number(kind) and _is_number(wanted)) or (_is_time(kind) and _is_time(wanted))
+    return (_is_number(kind) and _is_number(target)) or (_is_time(kind) and _is_time(target))
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -156,11 +156,11 @@ def _cast(column: pa.Array, name: str, word: str, before: int) -> pa.Array:
     raise _misfit(before + place + 1, column[place].as_py(), name, word)
 
 
-def _try_cast(column: pa.Array, wanted: pa.DataType) -> pa.Array | None:
+def _try_cast(column: pa.Array, target: pa.DataType) -> pa.Array | None:
     """Return the values of another type; None where one of them would lose something."""
     try:
-        cast = column.cast(wanted)
-        if _is_text(wanted) or _is_text(column.type) or pa.types.is_dictionary(column.type):
+        cast = column.cast(target)
+        if _is_text(target) or _is_text(column.type) or pa.types.is_dictionary(column.type):
             return cast
         back = cast.cast(column.type, safe=False)
     except pa.ArrowInvalid:

@@ -106,8 +106,8 @@ class Source:
 # --- CSV ------------------------------------------------------------------------------------------
 
 
-def read_csv(path: Path, known: Schema, form: CsvFormat = CsvFormat()) -> Source:
-    """Open a CSV file; `known` are the columns of a table that it is appended to."""
+def read_csv(path: Path, table_schema: Schema, form: CsvFormat = CsvFormat()) -> Source:
+    """Open a CSV file; `table_schema` is that of the table that it is appended to."""
     _check_not_empty(path)
     separator, names = _read_header(path, form)
     connection = _connect()
@@ -123,7 +123,7 @@ def read_csv(path: Path, known: Schema, form: CsvFormat = CsvFormat()) -> Source
             check_texts(connection, source, texts, form.types)
     except duckdb.Error as error:
         raise explain(error) from None
-    kinds = _suit(connection, source, names=names, kinds=kinds, missing=missing, known=known)
+    kinds = _suit(connection, source, names=names, kinds=kinds, missing=missing, table_schema=table_schema)
     cast = ", ".join(
         _cast(name, BY_ICEBERG[form.types[name]], _MISSING) if name in form.types else _cast(name, kind, missing)
         for name, kind in zip(names, kinds, strict=True)
@@ -271,25 +271,25 @@ def _suit(
     names: Sequence[str],
     kinds: Sequence[str],
     missing: Sequence[str],
-    known: Schema,
+    table_schema: Schema,
 ) -> list[str]:
     """Prefer the types of the table that is appended to, where every value fits them."""
-    table = {field.name: BY_ICEBERG.get(str(field.field_type)) for field in known.fields}
+    table = {field.name: BY_ICEBERG.get(str(field.field_type)) for field in table_schema.fields}
     suited = []
     for name, kind in zip(names, kinds, strict=True):
-        wanted = table.get(name)
-        if wanted is None or wanted == kind:
+        target = table.get(name)
+        if target is None or target == kind:
             suited.append(kind)
             continue
         value = _value(name, missing)
-        misfit = f"TRY_CAST({value} AS {wanted}) IS NULL"
-        if wanted in {"INTEGER", "BIGINT"}:  # casting would round
-            misfit = f"CAST(TRY_CAST({value} AS {wanted}) AS VARCHAR) IS DISTINCT FROM {value}"
+        misfit = f"TRY_CAST({value} AS {target}) IS NULL"
+        if target in {"INTEGER", "BIGINT"}:  # casting would round
+            misfit = f"CAST(TRY_CAST({value} AS {target}) AS VARCHAR) IS DISTINCT FROM {value}"
         query = f"SELECT count(*) FROM {source} WHERE {value} IS NOT NULL AND {misfit}"
         misfits = connection.execute(query).fetchall()[0]
         # a text column takes anything; a date is not read from '5', nor a number from 'true'
-        fits = misfits[0] == 0 and (wanted == "VARCHAR" or kind == "VARCHAR" or {wanted, kind} <= _NUMBERS)
-        suited.append(wanted if fits else kind)
+        fits = misfits[0] == 0 and (target == "VARCHAR" or kind == "VARCHAR" or {target, kind} <= _NUMBERS)
+        suited.append(target if fits else kind)
     return suited
 
 
@@ -344,7 +344,7 @@ def _undecodable_line(path: Path) -> int:
 # --- JSON lines -----------------------------------------------------------------------------------
 
 
-def read_json_lines(path: Path, known: Schema, types: Mapping[str, str] | None = None) -> Source:
+def read_json_lines(path: Path, table_schema: Schema, types: Mapping[str, str] | None = None) -> Source:
     """Open a file with one JSON object on each line; `types` are those that somebody chose, by column."""
     _check_not_empty(path)
     _check_first_object(path)
@@ -358,7 +358,7 @@ def read_json_lines(path: Path, known: Schema, types: Mapping[str, str] | None =
     except duckdb.Error as error:
         raise _json_error(path, error) from None
     _check_width(len(described))
-    table = {field.name: BY_ICEBERG.get(str(field.field_type)) for field in known.fields}
+    table = {field.name: BY_ICEBERG.get(str(field.field_type)) for field in table_schema.fields}
     kinds = {name: kind for name, kind, *_ in described}
     words = types or {}
     cast = ", ".join(
@@ -389,7 +389,9 @@ def _choose_json(
         words,
     )
     for name in words:
-        counts = [connection.execute(f"SELECT count({_name(name)}) FROM {each}").fetchall() for each in (source, raw)]
+        counts = [
+            connection.execute(f"SELECT count({_name(name)}) FROM {relation}").fetchall() for relation in (source, raw)
+        ]
         if counts[0] != counts[1]:
             message = (
                 f"column {name!r} has a key that differs from another one only in case: leave its type to the file"
@@ -503,9 +505,9 @@ def _json_error(path: Path, error: duckdb.Error) -> FileError:
 # --- Parquet --------------------------------------------------------------------------------------
 
 
-def read_parquet(path: Path, known: Schema, types: Mapping[str, str] | None = None) -> Source:
+def read_parquet(path: Path, table_schema: Schema, types: Mapping[str, str] | None = None) -> Source:
     """Open a Parquet file; `types` are those that somebody chose, by column."""
-    _ = known
+    _ = table_schema
     _check_not_empty(path)
     try:
         file = pq.ParquetFile(path)

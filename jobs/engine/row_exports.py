@@ -25,7 +25,7 @@ _LACKING = {"before": "inserted", "after": "deleted"}
 """The change whose rows an end does not have."""
 
 
-def export_rows(path: Path, wanted: RowExport) -> Iterator[bytes]:
+def export_rows(path: Path, export: RowExport) -> Iterator[bytes]:
     """Walk the whole diff as CSV or Parquet, a chunk at a time.
 
     CSV: NULL is an empty field, an empty text is quoted. Spreadsheets run a text that begins like a formula, so such texts
@@ -33,7 +33,7 @@ def export_rows(path: Path, wanted: RowExport) -> Iterator[bytes]:
 
     Parquet: `change`, `copies`, `changed` (names), and `before` and `after` as structs.
     """
-    return _csv_chunks(path, wanted.values) if wanted.format == "csv" else _parquet_chunks(path, wanted)
+    return _csv_chunks(path, export.values) if export.format == "csv" else _parquet_chunks(path, export)
 
 
 def _csv_chunks(path: Path, values: Sequence[ExportedValue]) -> Iterator[bytes]:
@@ -76,12 +76,12 @@ def _csv_quote(text: str) -> str:
     return text
 
 
-def _parquet_chunks(path: Path, wanted: RowExport) -> Iterator[bytes]:
+def _parquet_chunks(path: Path, export: RowExport) -> Iterator[bytes]:
     sent = _Sent()
-    schema = _friendly(wanted, pa.RecordBatch.from_pylist([], schema=pq.read_schema(path))).schema
+    schema = _friendly(export, pa.RecordBatch.from_pylist([], schema=pq.read_schema(path))).schema
     with pq.ParquetWriter(sent, schema, compression="zstd") as writer:
         for batch in read_batches(path, EXPORT_BATCH * 10):
-            writer.write_table(_friendly(wanted, batch))
+            writer.write_table(_friendly(export, batch))
             yield sent.take()
     yield sent.take()
 
@@ -111,15 +111,15 @@ class _Sent(io.RawIOBase):
         return b"".join(parts)
 
 
-def _friendly(wanted: RowExport, batch: pa.RecordBatch) -> pa.Table:
+def _friendly(export: RowExport, batch: pa.RecordBatch) -> pa.Table:
     change = batch.column("change")
     outputs: dict[str, Any] = {
         "change": change,
         "copies": batch.column("copies"),
-        "changed": _name_changed(dict(wanted.columns), batch.column("changed")),
+        "changed": _name_changed(dict(export.columns), batch.column("changed")),
     }
     for side, lacking in _LACKING.items():
-        values = [value for value in wanted.values if value.side == side]
+        values = [value for value in export.values if value.side == side]
         if values:
             arrays = [_extract(batch, value.path) for value in values]
             fields = [pa.field(value.name, array.type) for value, array in zip(values, arrays, strict=True)]

@@ -139,7 +139,7 @@ class _Scope:
     def _repeated(self, before: Mapping[str, Any]) -> dict[str, Any]:
         """What is known of the end before, and so of the one after, by the names there."""
         names = {f"b{index}" for index in self.same}
-        return {f"a{name[1:]}": known for name, known in before.items() if name.partition("_")[0] in names}
+        return {f"a{name[1:]}": measure for name, measure in before.items() if name.partition("_")[0] in names}
 
     def _basics(self, side: str) -> dict[str, Any]:
         """What every column has, under the names `<alias>_nulls` and so on."""

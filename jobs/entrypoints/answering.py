@@ -36,7 +36,7 @@ class Answering(ABC):
         self.files = files
 
     @abstractmethod
-    def work_out(self, ask: str, wanted: dict[str, Any]) -> Answer:
+    def work_out(self, ask: str, details: dict[str, Any]) -> Answer:
         """Answer one question; whatever libraries raise over the files comes through."""
 
     def answer(self) -> None:

@@ -45,35 +45,35 @@ class Reader(Answering):
         self._rows = StoredRows()
         self._parts: Iterator[bytes] = iter(())
 
-    def work_out(self, ask: str, wanted: dict[str, Any]) -> Answer:
+    def work_out(self, ask: str, details: dict[str, Any]) -> Answer:
         """Look into the files."""
         if ask == "more":
             return self._next_part()
-        path = _find(wanted.pop("folder"), wanted.pop("name"))
+        path = _find(details.pop("folder"), details.pop("name"))
         if ask == "numbers":
-            self._parts = _split(self._rows.list_numbers(path, **wanted))
+            self._parts = _split(self._rows.list_numbers(path, **details))
             return self._next_part()
         if ask == "export":
-            values = tuple(ExportedValue(**value) for value in wanted["values"])
-            self._parts = _split(export_rows(path, RowExport(wanted["format"], values, wanted["columns"])))
+            values = tuple(ExportedValue(**value) for value in details["values"])
+            self._parts = _split(export_rows(path, RowExport(details["format"], values, details["columns"])))
             return self._next_part()
-        return Answer(self._look(ask, path, wanted))
+        return Answer(self._look(ask, path, details))
 
     def _next_part(self) -> Answer:
         part = next(self._parts, None)
         return Answer({"is_last": part is None}, part or b"")
 
-    def _look(self, ask: str, path: Path, wanted: dict[str, Any]) -> dict[str, Any]:
+    def _look(self, ask: str, path: Path, details: dict[str, Any]) -> dict[str, Any]:
         if ask == "describe":
-            return {"types": self._rows.describe(path, wanted["values"])}
+            return {"types": self._rows.describe(path, details["values"])}
         if ask == "lines":
-            return {"lines": self._rows.select(path, columns=wanted["columns"], where=_one_of(wanted))}
+            return {"lines": self._rows.select(path, columns=details["columns"], where=_one_of(details))}
         if ask == "slice":
-            return {"lines": read_slice(path, wanted["start"], wanted["limit"])}
-        others = [_find(*other) for other in wanted["others"]]
+            return {"lines": read_slice(path, details["start"], details["limit"])}
+        others = [_find(*other) for other in details["others"]]
         if ask == "count_common":
-            return {"count": self._rows.count_common(path, others, keys=wanted["keys"])}
-        return {"numbers": self._rows.find_common(path, others, keys=wanted["keys"], numbers=wanted["numbers"])}
+            return {"count": self._rows.count_common(path, others, keys=details["keys"])}
+        return {"numbers": self._rows.find_common(path, others, keys=details["keys"], numbers=details["numbers"])}
 
 
 def _split(parts: Iterator[bytes]) -> Iterator[bytes]:
@@ -92,8 +92,8 @@ def _find(folder: str, name: str) -> Path:
     return Path(folder, name)
 
 
-def _one_of(wanted: dict[str, Any]) -> str:
+def _one_of(details: dict[str, Any]) -> str:
     """The condition on the numbers of lines."""
-    if "numbers" in wanted:
-        return f"n IN ({', '.join(map(str, wanted['numbers']))})"
-    return f"n BETWEEN {wanted['first']} AND {wanted['last']}"
+    if "numbers" in details:
+        return f"n IN ({', '.join(map(str, details['numbers']))})"
+    return f"n BETWEEN {details['first']} AND {details['last']}"

@@ -45,35 +45,35 @@ class Reader(Answering):
         super().__init__(files)
         self._entries: Iterator[Any] = iter(())
 
-    def work_out(self, ask: str, wanted: dict[str, Any]) -> Answer:
+    def work_out(self, ask: str, details: dict[str, Any]) -> Answer:
         """Look into what is asked for."""
-        return Answer(self._look(ask, wanted))
+        return Answer(self._look(ask, details))
 
-    def _look(self, ask: str, wanted: dict[str, Any]) -> dict[str, Any]:
+    def _look(self, ask: str, details: dict[str, Any]) -> dict[str, Any]:
         if ask == "rows":
-            rows, total, scanned = read_rows(RowsRequest(**wanted), self.files)
+            rows, total, scanned = read_rows(RowsRequest(**details), self.files)
             return {"rows": rows, "total": total, "scanned": scanned}
         if ask == "sample":
-            return self._sample(SampleRequest(**wanted))
+            return self._sample(SampleRequest(**details))
         if ask == "list":
-            records = read_manifest_list(wanted["location"], self.files)
+            records = read_manifest_list(details["location"], self.files)
             return {"records": [pack(record) for record in records], "is_last": True}
         if ask == "entries":
-            self._entries = read_live_entries(wanted["location"], self.files)
+            self._entries = read_live_entries(details["location"], self.files)
         records = list(islice(self._entries, MOST_ENTRIES))
         return {"records": [pack(record) for record in records], "is_last": len(records) < MOST_ENTRIES}
 
-    def _sample(self, wanted: SampleRequest) -> dict[str, Any]:
+    def _sample(self, request: SampleRequest) -> dict[str, Any]:
         """What is wrong with the file is an answer, too: it is the sender's to mend."""
-        descriptor = self.files.ask(open=wanted.location).descriptor
+        descriptor = self.files.ask(open=request.location).descriptor
         path = Path(f"/proc/self/fd/{descriptor}")
         try:
-            if wanted.format == "csv":
-                sample = sample_csv(path, CsvFormat(wanted.delimiter, wanted.has_header), shown=wanted.shown)
-            elif wanted.format == "jsonl":
-                sample = sample_json_lines(path, shown=wanted.shown)
+            if request.format == "csv":
+                sample = sample_csv(path, CsvFormat(request.delimiter, request.has_header), shown=request.shown)
+            elif request.format == "jsonl":
+                sample = sample_json_lines(path, shown=request.shown)
             else:
-                sample = sample_parquet(path, shown=wanted.shown)
+                sample = sample_parquet(path, shown=request.shown)
         except FileError as error:
             return {"problem": str(error)}
         return asdict(sample)

@@ -333,10 +333,10 @@ def _seed_datasets(size: Size, repositories: list[Repository], *, by: User) -> l
         .select_related("transaction")
         .order_by("dataset_id")
     )
-    each = size.transactions // size.datasets
-    _write_transactions(masters, each=each, by=by)
+    count = size.transactions // size.datasets
+    _write_transactions(masters, count=count, by=by)
     for branch in masters:
-        branch.transaction_id = _transaction_id(branch, each)
+        branch.transaction_id = _transaction_id(branch, count)
     DatasetBranch.objects.bulk_update(masters, ["transaction"], batch_size=500)
     others = [f"change-{number}" for number in range(size.branches)]
     _write(DatasetBranch(dataset=first, name=name, name_lower=name, parent=masters[0]) for name in others)
@@ -347,7 +347,7 @@ def _transaction_id(branch: DatasetBranch, number: int) -> str:
     return f"{branch.dataset_id:07d}{number:05d}"
 
 
-def _write_transactions(branches: list[DatasetBranch], *, each: int, by: User) -> None:
+def _write_transactions(branches: list[DatasetBranch], *, count: int, by: User) -> None:
     """Write so many transactions of each branch; those that stand on a client's show what it wrote.
 
     There are a million of them: each round of one of each branch is written from the values of its first.
@@ -357,8 +357,8 @@ def _write_transactions(branches: list[DatasetBranch], *, each: int, by: User) -
     columns = ", ".join(connection.ops.quote_name(field.column) for field in fields)
     sql = f"INSERT INTO {Transaction._meta.db_table} ({columns}) VALUES ({', '.join(['%s'] * len(fields))})"
     own = {field.attname: place for place, field in enumerate(fields)}
-    for number in range(1, each + 1):
-        at = now - (each - number) * MINUTE
+    for number in range(1, count + 1):
+        at = now - (count - number) * MINUTE
         sample = Transaction(
             branch_name="master",
             number=number,
@@ -555,10 +555,10 @@ class Cost:
 
 def measure_all(seeded: Large, *, repeat: int = 1) -> dict[str, Cost]:
     """Return name → cost of all pages of the reader and of the admin, of what pages ask for by themselves, and of REST."""
-    asked = {"HX-Request": "true"}
+    htmx = {"HX-Request": "true"}
     kinds = (
         (seeded.reader, seeded.pages, {}),
-        (seeded.reader, seeded.parts, asked),
+        (seeded.reader, seeded.parts, htmx),
         (seeded.reader, seeded.lists, {}),
         (seeded.admin, seeded.admin_pages, {}),
     )

@@ -22,9 +22,9 @@ class Route:
     """Its variables that take any text."""
 
 
-def list_routes(found: Any = None, prefix: str = "") -> Iterator[Route]:
+def list_routes(resolver: Any = None, prefix: str = "") -> Iterator[Route]:
     """Every address that Django answers, pages and endpoints alike."""
-    for pattern in (found or get_resolver()).url_patterns:
+    for pattern in (resolver or get_resolver()).url_patterns:
         address = prefix + str(pattern.pattern)
         if isinstance(pattern, URLResolver):
             yield from list_routes(pattern, address)

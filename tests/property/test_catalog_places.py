@@ -28,8 +28,8 @@ def write(table: Metadata, branch: str | None, step: Step) -> Metadata:
     if kind == "append":
         return make.append(table, branch)
     if kind == "column":
-        known = name in {column["name"] for column in fields}
-        return table if known else make.change(table, *make.add_column(view, name), branch=branch)
+        is_known = name in {column["name"] for column in fields}
+        return table if is_known else make.change(table, *make.add_column(view, name), branch=branch)
     source = fields[-1]["id"]
     if kind == "spec":
         spec = {"fields": [{"name": f"{name}_by", "source-id": source, "transform": "identity"}]}

@@ -153,7 +153,7 @@ class NeverStale(RuleBasedStateMachine):
     @rule(door=doors, table=tables, name=tables)
     def rename(self, door: int, table: str, name: str) -> None:
         """A table, where the other name is free."""
-        source, destination = ({"namespace": [self.folder], "name": each} for each in (table, name))
+        source, destination = ({"namespace": [self.folder], "name": table_name} for table_name in (table, name))
         self.post(door, "tables/rename", {"source": source, "destination": destination})
 
     @rule(door=doors, table=tables)
@@ -242,10 +242,10 @@ def test_what_is_repeated_is_what_would_be_answered_now(world: World) -> None:
 
 
 def test_readers_beside_a_writer_see_what_was_acknowledged_and_each_read_is_counted(world: World) -> None:
-    known = {"Authorization": f"Bearer {world.admin}"}
+    bearer = {"Authorization": f"Bearer {world.admin}"}
     writer = world.doors[0]
-    writer.ask("POST", "/iceberg/v1/namespaces", {"namespace": ["busy"]}, **known)
-    answer = writer.ask("POST", "/iceberg/v1/namespaces/busy/tables", {"name": "t", "schema": schema()}, **known)
+    writer.ask("POST", "/iceberg/v1/namespaces", {"namespace": ["busy"]}, **bearer)
+    answer = writer.ask("POST", "/iceberg/v1/namespaces/busy/tables", {"name": "t", "schema": schema()}, **bearer)
     assert answer[0] == 200
     token = world.enter("olek")
     world.clerk.do(
@@ -276,7 +276,7 @@ def test_readers_beside_a_writer_see_what_was_acknowledged_and_each_read_is_coun
         reader.start()
     for turn in range(1, COMMITS + 1):
         change = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"turn": str(turn)}}]}
-        assert world.doors[turn % 2].ask("POST", path, change, **known)[0] == 200
+        assert world.doors[turn % 2].ask("POST", path, change, **bearer)[0] == 200
         acknowledged = turn
         time.sleep(0.02)  # without a pause nothing is ever the same twice
     is_over.set()

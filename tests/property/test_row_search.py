@@ -181,8 +181,8 @@ def test_what_is_written_is_understood_as_it_was_meant(terms: list[Any], data: s
     text = terms[0][0]
     for written, _ in terms[1:]:
         text += data.draw(st.sampled_from([" ", ",", ", ", "\t, ", " and ", " AND "])) + written
-    known = {name for _, (name, _, _) in terms if name is not None}
-    assert [meant(term) for term in parse_search(f" {text} ", columns=known)] == [term for _, term in terms]
+    columns = {name for _, (name, _, _) in terms if name is not None}
+    assert [meant(term) for term in parse_search(f" {text} ", columns=columns)] == [term for _, term in terms]
 
 
 @settings(max_examples=300)

@@ -49,7 +49,7 @@ class PublishedSpec(models.Model):
     @property
     def declared_inputs(self) -> frozenset[str]:
         """The datasets that it reads."""
-        return frozenset(each["path"] for each in self.spec["inputs"])
+        return frozenset(entry["path"] for entry in self.spec["inputs"])
 
 
 class PublishedOutput(models.Model):

@@ -42,7 +42,7 @@ def check_plan(principal: Principal, plan: BuildPlan) -> None:
 
 def check_plan_inputs(principal: Principal, plan: BuildPlan) -> None:
     """Refuse whoever may not read every input of a plan."""
-    reads = {names.folder_of(each.path): each for job in plan.jobs for each in job.inputs}
+    reads = {names.folder_of(choice.path): choice for job in plan.jobs for choice in job.inputs}
     for read in reads.values():
         accounts.check_dataset(principal, read.path, "read", read.branch)
 

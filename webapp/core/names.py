@@ -41,7 +41,7 @@ def check_branch_name(name: str) -> str:
     return name
 
 
-def check_spelling(name: str, known: Iterable[str]) -> None:
+def check_spelling(name: str, spellings: Iterable[str]) -> None:
     """Refuse a second spelling of a branch that is there: names are unique without case.
 
     Readers of it would be shown what another branch falls back to, and its first write could never be taken.
@@ -50,7 +50,7 @@ def check_spelling(name: str, known: Iterable[str]) -> None:
         BadRequest: for readers and writers alike; clients do not send it again.
 
     """
-    other = next((other for other in known if other != name and other.lower() == name.lower()), None)
+    other = next((other for other in spellings if other != name and other.lower() == name.lower()), None)
     if other is not None:
         message = f"There is a branch {other}, and names are unique without case: write {other}, not {name}."
         raise BadRequest(message, code="branch_spelling", errors={"branch": [message]})

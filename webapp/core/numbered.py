@@ -20,9 +20,9 @@ class NumberedPage:
     """Of the items on all pages."""
 
     @classmethod
-    def choose(cls, asked: int, *, size: int, total: int) -> NumberedPage:
+    def choose(cls, number: int, *, size: int, total: int) -> NumberedPage:
         """Return the page that is asked for, or the last one that there is."""
-        return cls(min(asked, max(1, -(-total // size))), size, total)
+        return cls(min(number, max(1, -(-total // size))), size, total)
 
     @property
     def start(self) -> int:

@@ -126,7 +126,7 @@ def walk(location: str) -> Iterator[Found]:
 
 def measure_objects(location: str) -> int:
     """Add up the bytes of every object below a location."""
-    return sum(found.size for found in walk(location))
+    return sum(file.size for file in walk(location))
 
 
 def check(location: str) -> None:

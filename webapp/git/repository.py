@@ -483,9 +483,9 @@ class GitRepository:
         committer: Person | None = None,
     ) -> str:
         """Make a commit of changed files that no branch points to yet; return its hash."""
-        wanted = list(changes)
-        _check_size(wanted, message)
-        tree = self._apply(parent, wanted)
+        files = list(changes)
+        _check_size(files, message)
+        tree = self._apply(parent, files)
         if tree == str(self._commit(parent).tree.id):
             msg = "The changes leave every file as it is."
             raise NothingChanged(msg)

@@ -116,7 +116,7 @@ def test_no_link_changes_anything(world: World) -> None:
             answer = client.get(address + query, headers={**headers, "X-HTTP-Method-Override": "DELETE"})
             if answer.streaming:
                 b"".join(answer)  # type: ignore[call-overload]
-        written = {table for each in queries for table in WRITE.findall(each["sql"])}
+        written = {table for statement in queries for table in WRITE.findall(statement["sql"])}
         changed += [(address, table) for table in written - KEPT]
     assert changed == []
     after = digest_rows(), list_refs()

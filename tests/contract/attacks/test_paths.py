@@ -107,7 +107,7 @@ def attack(world: World, canaries: Canaries, *, shares: int) -> int:
     world.values |= {"namespace": "shop", "table": "raw", "view": "v", "plan": "p"}
     spellings = list_spellings(canaries.paths)
     assert len(spellings) == 200
-    told, sent = [], 0
+    leaks, sent = [], 0
     for number, (address, name) in enumerate(list_places(world)):
         is_api = address.startswith(("/api/", "/iceberg"))
         headers = world.bearer("admin", "") if is_api else {}
@@ -122,8 +122,8 @@ def attack(world: World, canaries: Canaries, *, shares: int) -> int:
                 sent += 1
                 # Nothing reads rows here: previews are a 503.
                 if answer.status_code in (500, 502) or canaries.is_told(content, str(answer.headers)):
-                    told.append((method, url, answer.status_code))
-    assert told == []
+                    leaks.append((method, url, answer.status_code))
+    assert leaks == []
     return sent
 
 

@@ -59,13 +59,13 @@ def list_names(commit: str) -> list[str]:
 
 @pytest.fixture
 def world(readers: Path) -> World:
-    made = make_world()
+    world = make_world()
     repository = Repository.objects.get(name="shop")
-    maker = principal_for_user(made.users["maintainer"])
+    maker = principal_for_user(world.users["maintainer"])
     repositories.a_branch(repository, "release", start="master", by=maker)
     set_protection(repository=repository, branch="release", by=maker)
-    made.values["protected"] = get_head(repository, "master")
-    return made
+    world.values["protected"] = get_head(repository, "master")
+    return world
 
 
 def _dataset(world: World) -> Dataset:
@@ -219,9 +219,9 @@ def check(world: World, *, shares: int) -> None:
     assert describe_protected(world) == before
     send_pushes(world, names)
     assert describe_protected(world) == before
-    made = [ref.removeprefix("refs/heads/") for ref in list_refs()["shop"] if ref.startswith("refs/heads/")]
-    made += DatasetBranch.objects.values_list("name", flat=True)
-    assert {name for name in made if is_like_protected(name)} == set(PROTECTED)
+    branches = [ref.removeprefix("refs/heads/") for ref in list_refs()["shop"] if ref.startswith("refs/heads/")]
+    branches += DatasetBranch.objects.values_list("name", flat=True)
+    assert {name for name in branches if is_like_protected(name)} == set(PROTECTED)
 
 
 def test_no_name_is_taken_for_a_protected_branch(world: World) -> None:

@@ -69,7 +69,7 @@ def send_forms(world: World) -> None:
 
 def send_bodies(world: World) -> list[str]:
     """Each operation with canaries for what is secret; returns the secrets that were told once."""
-    told = []
+    tokens = []
     basic = {"Authorization": "Basic " + base64.b64encode(f"mira:{PASSWORD}".encode()).decode()}
     for method, path in list_operations():
         base = BODIES.get(f"{method} {path}", {})
@@ -86,8 +86,8 @@ def send_bodies(world: World) -> list[str]:
                 )
                 assert answer.status_code < 500, (method, path)
                 if path.endswith("/tokens") and answer.status_code == 201:
-                    told.append(answer.json()["token"])
-    return told
+                    tokens.append(answer.json()["token"])
+    return tokens
 
 
 def list_kept(home: Path) -> Iterator[tuple[str, str]]:
@@ -102,14 +102,14 @@ def list_kept(home: Path) -> Iterator[tuple[str, str]]:
 def test_no_secret_is_kept_or_shown(world: World, home: Path, caplog: Any) -> None:
     with caplog.at_level(logging.DEBUG, logger="webapp"), caplog.at_level(logging.INFO, logger="django"):
         send_forms(world)
-        told = send_bodies(world)
+        tokens = send_bodies(world)
         client = Client(raise_request_exception=False)
         client.force_login(world.users["admin"])
         shown = [(answer.address, answer.text) for answer in crawl(client, world)]
         shown += [(answer.address, answer.text) for answer in ask_everything(world, "admin")]
-    assert told, "no token was made by name and password"
+    assert tokens, "no token was made by name and password"
     session = client.cookies[configured.SESSION_COOKIE_NAME].value
-    never = [PASSWORD, HOOK, *told, *world.secrets.values(), configured.SECRET_KEY]
+    never = [PASSWORD, HOOK, *tokens, *world.secrets.values(), configured.SECRET_KEY]
     texts = [*shown, *list_kept(home), ("the log", caplog.text)]
     assert find_secrets(never, texts) == []
     assert [where for where, text in [*shown, ("the log", caplog.text)] if session in text] == []

@@ -27,10 +27,10 @@ CHAIN = ("feature", "develop", "master")
 @pytest.fixture
 def world(home: Path) -> World:
     """Return a repository with the branches of the chain."""
-    made = a_world()
+    world = a_world()
     for branch in ("develop", "feature"):
-        made.branch(branch)
-    return made
+        world.branch(branch)
+    return world
 
 
 def _draw_specs(random: Random) -> list[JobSpec]:
@@ -50,7 +50,9 @@ def _list_below_of_all(path: str) -> set[str]:
     """Return what all JobSpecs of the chain together say."""
     makers = lineage.find_makers(specs=map(planning.read_spec, PublishedSpec.objects.all()), chain=CHAIN)
     below: set[str] = set()
-    while new := {output for output, spec in makers.items() if {path, *below} & {each.path for each in spec.inputs}} - {
+    while new := {
+        output for output, spec in makers.items() if {path, *below} & {entry.path for entry in spec.inputs}
+    } - {
         path,
         *below,
     }:

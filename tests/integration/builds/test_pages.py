@@ -242,10 +242,10 @@ def test_new_build_lists_the_first_of_many_datasets_and_finds_the_others(
     assert listed == ["/shop/z/last", *(f"/shop/many/{n:02}" for n in range(50))]
     assert "20 more: type a part of the name" in page
     address = "/builds/new?repository=shop&chosen=1&target=/shop/z/last&target=/shop/many/07"
-    found = read_page(browser.get(f"{address}&fragment=targets&q=MANY/6", headers={"HX-Request": "true"}))
-    assert "<html" not in found
-    assert list_ticked(found) == ["/shop/many/07", "/shop/z/last"]
-    listed = re.findall(r'data-item="(/shop/[^"]+)"', found)
+    part = read_page(browser.get(f"{address}&fragment=targets&q=MANY/6", headers={"HX-Request": "true"}))
+    assert "<html" not in part
+    assert list_ticked(part) == ["/shop/many/07", "/shop/z/last"]
+    listed = re.findall(r'data-item="(/shop/[^"]+)"', part)
     assert listed == ["/shop/many/07", "/shop/z/last", *(f"/shop/many/{n}" for n in range(60, 70))]
     whole = read_page(browser.get(f"{address}&q=nothing"))
     assert list_ticked(whole) == ["/shop/many/07", "/shop/z/last"]
@@ -254,13 +254,13 @@ def test_new_build_lists_the_first_of_many_datasets_and_finds_the_others(
 
 def test_new_build_makes_the_plan_alone_when_a_tick_changes(world: World, browser_of: Callable[[int], Client]) -> None:
     browser = browser_of(world.maker.user_id)
-    asked = {"HX-Request": "true"}
-    plan = read_page(browser.get("/builds/new?repository=shop&chosen=1&target=/shop/one", headers=asked))
+    htmx = {"HX-Request": "true"}
+    plan = read_page(browser.get("/builds/new?repository=shop&chosen=1&target=/shop/one", headers=htmx))
     assert "1 of 1 job runs" in plan
     assert 'type="checkbox"' not in plan
-    none = read_page(browser.get("/builds/new?repository=shop&chosen=1", headers=asked))
+    none = read_page(browser.get("/builds/new?repository=shop&chosen=1", headers=htmx))
     assert "Choose what to build" in none
-    restored = {**asked, "HX-History-Restore-Request": "true"}
+    restored = {**htmx, "HX-History-Restore-Request": "true"}
     assert "<html" in read_page(browser.get("/builds/new?repository=shop&chosen=1", headers=restored))
 
 
@@ -278,8 +278,8 @@ def test_pickers_of_builds_find_branches_that_they_do_not_list(
         shown = read_page(browser.get(page))
         assert "11 more: type a part of the name" in shown
         url = html.unescape(re.findall(r'data-finds="[^"]+" hx-get="([^"]+)"', shown)[0])
-        found = read_page(browser.get(f"{url}&find=59", headers={"HX-Request": "true"}))
-        assert [html.unescape(each) for each in re.findall(r'<a href="([^"]+)"', found)] == [address]
+        part = read_page(browser.get(f"{url}&find=59", headers={"HX-Request": "true"}))
+        assert [html.unescape(link) for link in re.findall(r'<a href="([^"]+)"', part)] == [address]
 
 
 def test_new_build_shows_a_reader_the_plan_and_why_it_is_not_his_to_start(
@@ -306,8 +306,8 @@ def test_new_build_says_where_everything_is_fresh(world: World, browser_of: Call
     world.publish(a_jobspec("one", inputs=["/shop/raw"], outputs=["/shop/one"]))
     browser = browser_of(world.maker.user_id)
     assert "Everything here is fresh" not in read_page(browser.get("/builds/new?repository=shop"))
-    made = world.start("/shop/one")
-    made.jobs.update(state=JobState.COMPLETED, finished_at=clock.now())
+    build = world.start("/shop/one")
+    build.jobs.update(state=JobState.COMPLETED, finished_at=clock.now())
     Transaction.objects.filter(state=OPEN).update(state=COMMITTED, closed_at=clock.now(), schema_id=0)
     page = read_page(browser.get("/builds/new?repository=shop"))
     assert "Everything here is fresh" in page

@@ -358,12 +358,12 @@ def test_what_a_build_waits_for_follows_later_writes(world: World, client: Clien
     written = clock.now() + timedelta(hours=3)
 
     def said(build: Build) -> str:
-        asked = client.get(f"/api/v1/builds/{build.pk}").json()["reason"]
+        reason = client.get(f"/api/v1/builds/{build.pk}").json()["reason"]
         listed = {row["id"]: row["reason"] for row in client.get("/api/v1/builds").json()["results"]}
-        assert listed[build.pk] == asked
-        assert read_progress(build.pk)["reason"] == asked
-        assert escape(asked) in client.get(f"/builds/{build.pk}").content.decode()
-        return str(asked)
+        assert listed[build.pk] == reason
+        assert read_progress(build.pk)["reason"] == reason
+        assert escape(reason) in client.get(f"/builds/{build.pk}").content.decode()
+        return str(reason)
 
     assert "not written yet" in said(second)
     seen = read_progress(second.pk)["version"]
@@ -378,7 +378,7 @@ def test_what_a_build_waits_for_follows_later_writes(world: World, client: Clien
     assert said(third) == "Nothing is in its way any more: it is planned next."
     assert said(second) == f"Cancelled by {world.maker.username}."
     several = [first, second, third, world.start("/shop/one")]
-    for asked in ([third], several):
+    for builds in ([third], several):
         with CaptureQueriesContext(connection) as costs:
-            queue.read_reasons(builds=asked)
+            queue.read_reasons(builds=builds)
         assert len(costs) == 2

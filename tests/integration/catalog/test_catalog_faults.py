@@ -317,7 +317,7 @@ def test_a_busy_database_changed_nothing(orders: Catalog, home: Path) -> None:
 def test_the_layers_above_can_object_and_their_rows_live_and_die_with_the_swap(
     orders: Catalog, alone: Any, home: Path
 ) -> None:
-    told: list[Any] = []
+    records: list[Any] = []
 
     def object_to(**asked: Any) -> None:
         if asked["branch"] == "b":
@@ -325,7 +325,7 @@ def test_the_layers_above_can_object_and_their_rows_live_and_die_with_the_swap(
 
     def record(**what: Any) -> None:
         assert connection.in_atomic_block
-        told.append((what["branch"], what["shared"], what["before"], what["after"]))
+        records.append((what["branch"], what["shared"], what["before"], what["after"]))
 
     alone.commit_checking.connect(object_to, weak=False)
     alone.table_committed.connect(record, weak=False)
@@ -333,22 +333,22 @@ def test_the_layers_above_can_object_and_their_rows_live_and_die_with_the_swap(
     refused = orders.on("b").append(ORDERS)
     assert (refused.status, refused.error) == (409, ("CommitFailedException", "a transaction is open"))
     assert metadata_files_of(home) == before
-    assert told == []
+    assert records == []
     orders.append(ORDERS)
-    [(branch, shared, seen, made)] = told
+    [(branch, shared, seen, after)] = records
     assert (branch, shared) == ("master", ())
-    assert made.snapshot_id != seen.snapshot_id
+    assert after.snapshot_id != seen.snapshot_id
     orders.on("c").commit(ORDERS, {"action": "set-properties", "updates": {"a": "1"}})
-    assert told[1][:3] == ("c", ("properties",), None)
+    assert records[1][:3] == ("c", ("properties",), None)
     orders.commit(ORDERS, {"action": "set-properties", "updates": {"a": "2"}})
-    assert told[2][:2] == ("master", ("properties",))
-    assert told[2][2] == told[2][3]
+    assert records[2][:2] == ("master", ("properties",))
+    assert records[2][2] == records[2][3]
     orders.commit(ORDERS, {"action": "set-properties", "updates": {"a": "2"}})
-    assert len(told) == 3
+    assert len(records) == 3
     old = orders.load(ORDERS).metadata["snapshots"][0]["snapshot-id"]
     orders.commit(ORDERS, set_ref("main", old))
-    assert told[3][:2] == ("master", ())
-    assert told[3][3].snapshot_id == old
+    assert records[3][:2] == ("master", ())
+    assert records[3][3].snapshot_id == old
 
 
 # --- storage ----------------------------------------------------------------------------------------------------------

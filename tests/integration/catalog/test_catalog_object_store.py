@@ -95,25 +95,25 @@ def key_of(location: str) -> str:
 
 
 def test_keys_are_given_anew_each_time_and_by_no_event_loop(lake: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[bool] = []
+    delegations: list[bool] = []
     handle = asgi.handle
 
     def count(request: CatalogRequest) -> CatalogResponse:
-        asked.append(request.header("x-iceberg-access-delegation") is not None)
+        delegations.append(request.header("x-iceberg-access-delegation") is not None)
         return handle(request)
 
     monkeypatch.setattr(asgi, "handle", count)
     path = f"/iceberg/v1/{table_path('shop.orders')}".encode()
-    known = (b"authorization", f"Bearer {lake.token}".encode())
-    wanted = (b"x-iceberg-access-delegation", b"vended-credentials")
+    bearer = (b"authorization", f"Bearer {lake.token}".encode())
+    delegation = (b"x-iceberg-access-delegation", b"vended-credentials")
     for _ in range(3):
-        status, headers, _body = call(path, headers=[known, wanted])
+        status, headers, _body = call(path, headers=[bearer, delegation])
         assert status == 200
         tag = (b"if-none-match", headers[b"etag"])
-        assert call(path, headers=[known, wanted, tag])[0] == 304
-        assert call(path, headers=[known])[0] == 200
-    assert asked.count(True) == 6
-    assert asked.count(False) == (1 if connection.vendor == "sqlite" else 3)
+        assert call(path, headers=[bearer, delegation, tag])[0] == 304
+        assert call(path, headers=[bearer])[0] == 200
+    assert delegations.count(True) == 6
+    assert delegations.count(False) == (1 if connection.vendor == "sqlite" else 3)
 
 
 def test_keys_come_only_where_they_are_asked_for_and_name_the_store(lake: Catalog, object_store: ObjectStore) -> None:

@@ -33,9 +33,9 @@ LIST = b"/iceberg/v1/namespaces/shop/tables"
 class Door:
     """The ASGI application as the holder of one token calls it."""
 
-    def __init__(self, token: str, made: Counter[str]) -> None:
+    def __init__(self, token: str, counts: Counter[str]) -> None:
         self._token = token
-        self._made = made
+        self._counts = counts
 
     def ask(self, path: bytes, **headers: str) -> tuple[int, dict[bytes, bytes], bytes]:
         """Status, headers and body."""
@@ -44,13 +44,13 @@ class Door:
 
     def count_made(self, path: bytes, **headers: str) -> int:
         """How many of two more of the same requests take a thread; both have the same answer."""
-        before = self._made.total()
+        before = self._counts.total()
         assert self.ask(path, **headers) == self.ask(path, **headers)
-        return self._made.total() - before
+        return self._counts.total() - before
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+def counts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     """Counts what is answered by threads, by path."""
     counts: Counter[str] = Counter()
     handle = asgi.handle
@@ -74,9 +74,9 @@ def orders(catalog: Catalog) -> Catalog:
 
 
 @pytest.fixture
-def door(orders: Catalog, made: Counter[str]) -> Door:
+def door(orders: Catalog, counts: Counter[str]) -> Door:
     """The admin's."""
-    return Door(orders.token, made)
+    return Door(orders.token, counts)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_refusals_and_what_is_not_there_are_never_repeated(door: Door) -> None:
     for path, status in ((b"/iceberg/v1/namespaces/shop/tables/none", 404), (b"/iceberg/v1/nowhere", 404)):
         assert door.ask(path)[0] == status
         assert door.count_made(path) == 2
-    assert Door("nobodys", door._made).count_made(TABLE) == 2
+    assert Door("nobodys", door._counts).count_made(TABLE) == 2
 
 
 def test_every_time_is_in_the_audit_log(door: Door) -> None:
@@ -129,7 +129,7 @@ def test_every_time_is_in_the_audit_log(door: Door) -> None:
     for _ in range(5):
         assert door.ask(TABLE)[0] == 200
     door.ask(LIST)
-    assert door._made[TABLE.decode().removeprefix("/iceberg")] < 5
+    assert door._counts[TABLE.decode().removeprefix("/iceberg")] < 5
     flush_readings()
     rows = AuditEntry.objects.filter(verb="load_table").values_list("actor", "object", "count")
     assert sum(count for _actor, _object, count in rows) == 5
@@ -137,12 +137,12 @@ def test_every_time_is_in_the_audit_log(door: Door) -> None:
 
 
 def test_rights_and_tokens_end_at_once(
-    orders: Catalog, made: Counter[str], make_user: Callable[..., User], admin: User
+    orders: Catalog, counts: Counter[str], make_user: Callable[..., User], admin: User
 ) -> None:
     claim_folder(folder="shop", repository="shop")
     user = make_user("mira")
     grant_role(repository="shop", user=user, role="reader", by=None)
-    mira = Door(create_token(user=user, name="t")[1], made)
+    mira = Door(create_token(user=user, name="t")[1], counts)
 
     def fill() -> None:
         for path in (TABLE, LIST):
@@ -159,18 +159,18 @@ def test_rights_and_tokens_end_at_once(
     assert (mira.ask(TABLE)[0], mira.ask(LIST)[0]) == (401, 401)
     set_active(user=user, is_active=True, by=by)
     token, secret = create_token(user=user, name="again")
-    mira = Door(secret, made)
+    mira = Door(secret, counts)
     fill()
     revoke_token_of(token_id=token.pk, by=by)
     assert (mira.ask(TABLE)[0], mira.ask(LIST)[0]) == (401, 401)
 
 
 def test_a_token_ends_when_its_time_is_over_though_nothing_changes(
-    door: Door, made: Counter[str], admin: User, monkeypatch: pytest.MonkeyPatch
+    door: Door, counts: Counter[str], admin: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = clock.now()
     _token, secret = create_token(user=admin, name="short", expires_at=now + timedelta(seconds=30))
-    short = Door(secret, made)
+    short = Door(secret, counts)
     assert short.ask(LIST)[0] == 200
     assert short.count_made(LIST) == 0
     monkeypatch.setattr(clock, "now", lambda: now + timedelta(seconds=30))

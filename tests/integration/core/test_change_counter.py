@@ -75,7 +75,7 @@ def test_another_process_is_heard_before_its_commit_is_acknowledged(counter: Cha
     name = str(connection.settings_dict["NAME"])
     command = [sys.executable, "-c", WRITE, name, str(ROWS)]
     reader = sqlite3.connect(name, isolation_level=None)
-    known: dict[Any, str] = {}
+    values: dict[Any, str] = {}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -90,9 +90,9 @@ def test_another_process_is_heard_before_its_commit_is_acknowledged(counter: Cha
                 at = counter.read()
                 (value,) = reader.execute("SELECT repository FROM accounts_folder WHERE name = 'counted'").fetchone()
                 if counter.read() == at:
-                    assert known.setdefault(at, value) == value
+                    assert values.setdefault(at, value) == value
     reader.close()
-    assert len(known) > ROWS // 10
+    assert len(values) > ROWS // 10
 
 
 def test_another_connection_has_other_versions(counter: ChangeCounter, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,13 +93,13 @@ def test_rows_of_the_first_tables_come_through_every_migration(tmp_path: Path) -
     command = [sys.executable, "manage.py", "shell", "-v", "0", "-c", SCRIPT]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
-    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     migrations = [path for app in OURS for path in (ROOT / "webapp" / app / "migrations").glob("0*.py")]
-    assert len(told["steps"]) == len(migrations) - len(OURS)
-    assert told["broken"] == []
-    assert not told["missing"]
-    kept = {table for table in told["at_first"] if table.startswith(OURS)}
-    assert {table: told["now"][table] for table in kept} == {table: told["at_first"][table] for table in kept}
-    filled = {table for table in kept if told["at_first"][table]}
+    assert len(report["steps"]) == len(migrations) - len(OURS)
+    assert report["broken"] == []
+    assert not report["missing"]
+    kept = {table for table in report["at_first"] if table.startswith(OURS)}
+    assert {table: report["now"][table] for table in kept} == {table: report["at_first"][table] for table in kept}
+    filled = {table for table in kept if report["at_first"][table]}
     assert len(filled) > 20, sorted(kept - filled)
-    assert all(told["read"][table] == told["now"][table] for table in filled if table in told["read"])
+    assert all(report["read"][table] == report["now"][table] for table in filled if table in report["read"])

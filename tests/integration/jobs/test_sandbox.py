@@ -667,10 +667,10 @@ def test_without_groups_of_the_kernel_the_sum_over_the_processes_is_watched(hoar
 @pytest.fixture(params=["v1", "v2"])
 def groups(request: pytest.FixtureRequest, fork_server: Server) -> Groups:
     """Where the fork server makes the groups of its jobs."""
-    found = find_groups()
-    if found is None or found.version != request.param or fork_server.status()["memory"] != found.name:
+    groups = find_groups()
+    if groups is None or groups.version != request.param or fork_server.status()["memory"] != groups.name:
         pytest.skip(f"this machine has no memory groups of cgroup {request.param} in which groups can be made")
-    return found
+    return groups
 
 
 FLOOD = """

@@ -115,7 +115,7 @@ def test_pages_ask_no_more_where_there_is_more_and_lose_nothing(home: Path) -> N
     newest = client.get(pages["a pull request"]).content.decode()
     assert "Remark 0<" in newest
     assert "opened this pull request" in newest
-    asked = _walk(client, "/pulls?review=me", r"Change number (\d+)<")
+    titles = _walk(client, "/pulls?review=me", r"Change number (\d+)<")
     waiting = list_reviews(principal_for_user(medium.reader)).values_list("title", flat=True)
-    assert asked == [title.removeprefix("Change number ") for title in waiting]
-    assert len(asked) > home_page.REVIEWS
+    assert titles == [title.removeprefix("Change number ") for title in waiting]
+    assert len(titles) > home_page.REVIEWS

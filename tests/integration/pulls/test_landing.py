@@ -53,11 +53,11 @@ def test_what_does_not_land_is_said_before_the_merge(pull: PullRequest) -> None:
     assert {path: row["lands"] for path, row in rows.items()} == {"/shop/a": True, RAW: False}
     assert rows[RAW]["lands_reason"] == WHY
     box = read_conversation(make.maker_of(pull.repository), "shop", pull.number).merge
-    assert [(one.path, one.text) for one in box.not_landing] == [(RAW, WHY)]
-    assert (box.effect.datasets, box.effect.total) == (1, 1)
+    assert [(one.path, one.text) for one in box.subject.not_landing] == [(RAW, WHY)]
+    assert (box.subject.effect.datasets, box.subject.effect.total) == (1, 1)
     assert queries.list_rebuilt(pull.datasets.all()) == ["/shop/a"]
     new = read_new(make.maker_of(pull.repository), repository="shop", parameters={"source": "feature"})
-    assert new.datasets == {"/shop/a": states.MODIFIED, RAW: states.MODIFIED}
+    assert new.difference.datasets == {"/shop/a": states.MODIFIED, RAW: states.MODIFIED}
 
 
 def test_what_does_not_land_is_in_no_sum(pull: PullRequest) -> None:

@@ -24,11 +24,11 @@ pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 @pytest.fixture
 def pull(home: Any) -> PullRequest:
     """Return an open pull request with a comment."""
-    made = repositories.a_repository("shop")
-    repositories.a_branch(made, "feature")
-    repositories.a_commit(made, {"a.txt": "1"}, branch="feature", message="Count")
-    maker = repositories.maker_of(made)
-    opened = services.open_pull(repository=made, source="feature", target="master", title="T", by=maker)
+    repository = repositories.a_repository("shop")
+    repositories.a_branch(repository, "feature")
+    repositories.a_commit(repository, {"a.txt": "1"}, branch="feature", message="Count")
+    maker = repositories.maker_of(repository)
+    opened = services.open_pull(repository=repository, source="feature", target="master", title="T", by=maker)
     services.add_comment(pull=opened, body="the first", by=maker)
     return opened
 
@@ -36,22 +36,22 @@ def pull(home: Any) -> PullRequest:
 def test_the_page_is_told_only_what_is_new(pull: PullRequest) -> None:
     client, other = Client(), repositories.a_member(pull.repository, "writer", "ines")
     client.force_login(pull.author)
-    asked = find_news_url(client.get("/r/shop/pulls/1").content.decode())
+    url = find_news_url(client.get("/r/shop/pulls/1").content.decode())
     with CaptureQueriesContext(connection) as nothing:
-        quiet = client.get(asked)
+        quiet = client.get(url)
     assert (quiet.status_code, quiet.content) == (204, b"")
     assert len(nothing) < 12
     services.add_comment(pull=pull, body="the second", by=other)
-    told = client.get(asked)
-    page = told.content.decode()
+    answer = client.get(url)
+    page = answer.content.decode()
     assert "the second" in page
     assert "the first" not in page
     assert "ines" in page
-    assert "settled" in told["HX-Trigger-After-Settle"]
+    assert "settled" in answer["HX-Trigger-After-Settle"]
     assert client.get(find_news_url(page)).status_code == 204
     stranger = Client()
     stranger.force_login(User.objects.get(pk=repositories.a_person().user_id))
-    assert stranger.get(asked).status_code == 404
+    assert stranger.get(url).status_code == 404
 
 
 def test_an_older_page_of_the_timeline_asks_for_no_news(pull: PullRequest) -> None:
@@ -74,6 +74,6 @@ def test_the_merge_box_keeps_what_its_reader_has_chosen_and_seen(pull: PullReque
 
 
 def find_news_url(page: str) -> str:
-    found = re.search(r'id="timeline-news" hidden hx-get="([^"]+)"', page)
-    assert found is not None
-    return html.unescape(found[1])
+    match = re.search(r'id="timeline-news" hidden hx-get="([^"]+)"', page)
+    assert match is not None
+    return html.unescape(match[1])

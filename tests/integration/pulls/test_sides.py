@@ -46,9 +46,9 @@ def diffs_of(ask: Call, at: str, *, compared: str, name: str = "") -> dict[str, 
     rows: dict[str, dict[str, Any]] = {}
 
     def are_ready() -> bool:
-        asked = ask("mira", "GET", f"{at}/datasets{f'?compared={name}' if name else ''}", expect=200)["results"]
-        rows.update({row["path"]: row for row in asked})
-        sides = [row for row in asked if row["path"] in (SCALED, COPY)]
+        results = ask("mira", "GET", f"{at}/datasets{f'?compared={name}' if name else ''}", expect=200)["results"]
+        rows.update({row["path"]: row for row in results})
+        sides = [row for row in results if row["path"] in (SCALED, COPY)]
         return all(row["compared"] == compared and is_ready(row) and is_ready(row["since"]) for row in sides)
 
     wait_until(are_ready, seconds=40)

@@ -495,8 +495,8 @@ def test_publishing_is_said_once_and_asks_until_it_is_known(web: Client, reposit
     state = f"/r/nyc/commit/{sha}?fragment=state&amp;branch=feature%2Fx"
     assert state in _text(web.get("/r/nyc/commits/feature/x"))
     assert state in _text(web.get("/r/nyc/branches"))
-    asked = _text(web.get(state.replace("&amp;", "&")))
-    assert state in asked
+    part = _text(web.get(state.replace("&amp;", "&")))
+    assert state in part
     Publication.objects.filter(pk=publication.pk).update(status="published", jobspecs=3)
     answer = _text(web.get(state.replace("&amp;", "&")))
     assert "3 JobSpecs" in answer

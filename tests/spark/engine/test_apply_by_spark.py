@@ -132,8 +132,8 @@ def test_a_dataframe_remembers_the_keys_it_was_made_with(shared: Shared, tmp_pat
     with pytest.raises(Exception, match="the changelog that this job has read was made with identifier columns"):
         merge_changelog(shared.session, table, log, ["value"], name=name, from_empty=False, read=[[Key("id", ("id",))]])
     assert merge_changelog(shared.session, table, marked, ["id"], name=name, from_empty=False) == 1
-    found = shared.session.table(f"tributary.{name}").collect()
-    assert [tuple(row) for row in found] == [(1, "new")]
+    rows = shared.session.table(f"tributary.{name}").collect()
+    assert [tuple(row) for row in rows] == [(1, "new")]
 
 
 def changes(rows: dict[str, list[Any]], kinds: list[str]) -> pa.Table:

@@ -58,9 +58,9 @@ def test_an_answer_is_for_the_same_request_only() -> None:
         assert not is_known(answers, scope), count
         answers.keep(ask(answers, scope), make_answer(str(count).encode()))
     for count, scope in enumerate(scopes):
-        known = answers.find(ask(answers, scope))
-        assert known is not None
-        assert known.body == str(count).encode()
+        answer = answers.find(ask(answers, scope))
+        assert answer is not None
+        assert answer.body == str(count).encode()
 
 
 def test_only_what_is_read_is_kept_and_only_where_versions_are_told() -> None:

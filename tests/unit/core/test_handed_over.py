@@ -17,7 +17,7 @@ def test_the_key_that_was_made_first_stays(tmp_path: Path) -> None:
     assert len(key) > 50
     assert handed_over.read_or_make_key(path) == key
     assert path.stat().st_mode & 0o777 == 0o600
-    assert [each.name for each in tmp_path.iterdir()] == ["secret-key"]
+    assert [file.name for file in tmp_path.iterdir()] == ["secret-key"]
 
 
 def test_a_full_disk_leaves_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from webapp.core.numbered import NumberedPage
 
 
 @pytest.mark.parametrize(
-    ("asked", "total", "start", "end", "text", "previous", "following"),
+    ("number", "total", "start", "end", "text", "previous", "following"),
     [
         (1, 0, 0, 0, "", "", ""),
         (1, 30, 0, 30, "1–30 of 30", "", ""),
@@ -19,8 +19,8 @@ from webapp.core.numbered import NumberedPage
     ],
 )
 def test_a_page_is_one_that_there_is(
-    asked: int, total: int, start: int, end: int, text: str, previous: str, following: str
+    number: int, total: int, start: int, end: int, text: str, previous: str, following: str
 ) -> None:
-    page = NumberedPage.choose(asked, size=30, total=total)
+    page = NumberedPage.choose(number, size=30, total=total)
     assert (page.start, page.end, page.text) == (start, end, text)
     assert (page.link_previous("?page={}".format), page.link_next("?page={}".format)) == (previous, following)

@@ -96,14 +96,14 @@ def test_the_page_shows_the_key_in_front_and_links_to_the_rows_history(folder: P
 
 
 @pytest.mark.parametrize(
-    "asked", [{"q": "nosuch = 5"}, {"column": "nosuch"}, {"sort": "nosuch"}, {"change": "nosuch"}, {"cursor": "nosuch"}]
+    "query", [{"q": "nosuch = 5"}, {"column": "nosuch"}, {"sort": "nosuch"}, {"change": "nosuch"}, {"cursor": "nosuch"}]
 )
-def test_what_is_not_understood_shows_no_rows_and_stays_to_be_mended(folder: Path, asked: dict[str, str]) -> None:
+def test_what_is_not_understood_shows_no_rows_and_stays_to_be_mended(folder: Path, query: dict[str, str]) -> None:
     place = Place(url="/x", keeps={"dataset": "/d"}, csv_url="", parquet_url="", dataset_id=7, branch="master")
-    view = read_rows(folder, parameters={**asked, "limit": "25"}, place=place)
+    view = read_rows(folder, parameters={**query, "limit": "25"}, place=place)
     assert view.problem
     assert view.table.rows == []
-    assert view.q == asked.get("q", "")
+    assert view.q == query.get("q", "")
     assert view.all_url == "/x?dataset=/d&limit=25"
 
 

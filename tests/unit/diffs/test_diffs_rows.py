@@ -261,7 +261,7 @@ def test_a_page_before_one_that_began_elsewhere_ends_where_that_began(folder: Pa
 def test_lines_that_fit_are_found_once_for_all_pages(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lists = []
     write = reader.write_numbers
-    monkeypatch.setattr(reader, "write_numbers", lambda *args, **asked: (lists.append(asked), write(*args, **asked)))
+    monkeypatch.setattr(reader, "write_numbers", lambda *args, **query: (lists.append(query), write(*args, **query)))
     for _ in range(2):
         cursor = None
         for _ in range(4):

@@ -54,9 +54,9 @@ def test_rows_that_all_changed_are_the_table_and_not_read_again(
     with monkeypatch.context() as patch:
         whole = statistics.collect
         patch.setattr(statistics, "collect", lambda diff, summary: whole(diff, {**summary, "unchanged": 1}))
-        wanted = (tables.diff(tmp_path, *sides, **options)["folder"] / "statistics.json").read_text()
+        measured = (tables.diff(tmp_path, *sides, **options)["folder"] / "statistics.json").read_text()
     monkeypatch.setattr(statistics, "_load_table", None)
-    assert (tables.diff(tmp_path, *sides, **options)["folder"] / "statistics.json").read_text() == wanted
+    assert (tables.diff(tmp_path, *sides, **options)["folder"] / "statistics.json").read_text() == measured
 
 
 @pytest.mark.parametrize("is_only_updated", [True, False])
@@ -78,11 +78,11 @@ def test_what_both_ends_share_is_told_as_if_each_were_asked(
     after = [{**row, "zero": 0.0, "v": row["v"] * (1 + row["k"] % 2)} for row in before]
     others = [] if is_only_updated else [{"k": 99, "same": "new", "zero": 7.0, "v": 1, "day": day}]
     _, *sides = two_versions(tmp_path, schema, before, [*after[len(others) :], *others])
-    told = tables.diff(tmp_path, *sides, key=key)
+    shared = tables.diff(tmp_path, *sides, key=key)
     monkeypatch.setattr(Embedded, "unchanged_pairs", lambda *_: [])
-    wanted = tables.diff(tmp_path, *sides, key=key)
-    assert repr(told["rows"]) == repr(wanted["rows"])  # which tells two zeros apart
-    assert (told["folder"] / "statistics.json").read_text() == (wanted["folder"] / "statistics.json").read_text()
+    separate = tables.diff(tmp_path, *sides, key=key)
+    assert repr(shared["rows"]) == repr(separate["rows"])  # which tells two zeros apart
+    assert (shared["folder"] / "statistics.json").read_text() == (separate["folder"] / "statistics.json").read_text()
 
 
 def test_a_column_that_is_the_same_at_both_ends_is_measured_once(
@@ -91,16 +91,16 @@ def test_a_column_that_is_the_same_at_both_ends_is_measured_once(
     schema = keyed(field(2, "v", LongType()), field(3, "w", LongType()))
     before = [{"k": number, "v": number, "w": number} for number in range(9)]
     _, *sides = two_versions(tmp_path, schema, before, [{**row, "v": -1} for row in before])
-    asked = []
+    passes = []
     spread = HereMeasured.spread
 
     def note(rows: HereMeasured, side: str, bins: Any, scales: Any) -> Any:
-        asked.append((side, sorted(bins)))
+        passes.append((side, sorted(bins)))
         return spread(rows, side, bins, scales)
 
     monkeypatch.setattr(HereMeasured, "spread", note)
     folder = tables.diff(tmp_path, *sides, key=["k"])["folder"]
-    assert asked == [("b", ["b0", "b1", "b2"]), ("a", ["a1"])]
+    assert passes == [("b", ["b0", "b1", "b2"]), ("a", ["a1"])]
     key, _, same = load_statistics(folder, scope="table").columns
     assert (key.after, same.after) == (key.before, same.before)
 

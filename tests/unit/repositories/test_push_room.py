@@ -13,7 +13,7 @@ PIECE = b"x" * 1024 * 1024
 
 
 def test_a_push_that_finds_the_disk_full_in_its_middle_ends_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
+    sizes: list[int] = []
 
     async def receive() -> dict[str, object]:
         return {"type": "http.request", "body": PIECE, "more_body": True}
@@ -21,8 +21,8 @@ def test_a_push_that_finds_the_disk_full_in_its_middle_ends_there(monkeypatch: p
     incoming = Incoming(receive, method="POST", headers=[(b"transfer-encoding", b"chunked")])
 
     def check_room() -> None:
-        asked.append(incoming.received)
-        if len(asked) == 3:
+        sizes.append(incoming.received)
+        if len(sizes) == 3:
             message = "The disk is full."
             raise StorageFull(message)
 
@@ -34,4 +34,4 @@ def test_a_push_that_finds_the_disk_full_in_its_middle_ends_there(monkeypatch: p
     monkeypatch.setattr(git_http, "check_room", check_room)
     with pytest.raises(StorageFull):
         run_loop(push())
-    assert asked == [git_http.ROOM_EVERY * times for times in (1, 2, 3)]
+    assert sizes == [git_http.ROOM_EVERY * times for times in (1, 2, 3)]

@@ -196,9 +196,9 @@ def find_people(*, emails: Collection[str], names: Collection[str]) -> list[User
 def find_usernames(emails: Collection[str]) -> dict[str, str]:
     """Return the user names behind the addresses that commits are signed with, by address in lower case."""
     people = find_people(emails={email.strip().lower() for email in emails}, names=())
-    known = {user.email.lower(): user.username for user in people if user.email}
+    usernames = {user.email.lower(): user.username for user in people if user.email}
     # Nobody takes the commits of another by giving that one's local address as the own.
-    return known | {f"{user.username.lower()}@{COMMIT_HOST}": user.username for user in people}
+    return usernames | {f"{user.username.lower()}@{COMMIT_HOST}": user.username for user in people}
 
 
 def list_tokens(*, user_id: int) -> QuerySet[Token]:

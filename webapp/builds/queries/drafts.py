@@ -84,7 +84,7 @@ def find_draft_url(principal: Principal, job: Job) -> str:
         return ""
     token = sign_draft(file=file, name=job.file, file_format=upload["format"], by=principal)
     output = job.outputs.all()[0]
-    wanted = {
+    parameters = {
         "dataset": output.path,
         "branch": job.build.branch,
         "mode": upload["mode"],
@@ -92,7 +92,7 @@ def find_draft_url(principal: Principal, job: Job) -> str:
         "header": int(upload["has_header"]),
         **{f"type.{column}": kind for column, kind in upload["types"].items()},
     }
-    return f"{reverse('upload-check', args=[token])}?{urlencode(wanted)}"
+    return f"{reverse('upload-check', args=[token])}?{urlencode(parameters)}"
 
 
 def read_sample(draft: Draft, form: FileForm) -> Sample:

@@ -227,9 +227,11 @@ def _describe_plan(plan: BuildPlan) -> tuple[Mapping[str, Any], ...]:
     return tuple(
         {
             "job": job,
-            "inputs": [{"input": each, "dataset": pages.link_dataset(each.path, each.branch)} for each in job.inputs],
+            "inputs": [
+                {"input": choice, "dataset": pages.link_dataset(choice.path, choice.branch)} for choice in job.inputs
+            ],
             "outputs": [
-                {"output": each, "dataset": pages.link_dataset(each.path, each.branch)} for each in job.outputs
+                {"output": output, "dataset": pages.link_dataset(output.path, output.branch)} for output in job.outputs
             ],
         }
         for job in plan.jobs

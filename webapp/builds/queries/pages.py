@@ -268,8 +268,8 @@ def _may_open_pull(principal: Principal, build: Build) -> bool:
 
 def _choose_page(total: JobTotals, *, job: str, page: int | None) -> NumberedPage:
     """Return a page of jobs that there is; numbers count from 1 without a gap, in the order of the plan."""
-    wanted = read_count(job) or total.first_failed or 1
-    page = -(-wanted // JOBS_A_PAGE) if page is None else page
+    number = read_count(job) or total.first_failed or 1
+    page = -(-number // JOBS_A_PAGE) if page is None else page
     return NumberedPage.choose(page, size=JOBS_A_PAGE, total=len(total.states))
 
 

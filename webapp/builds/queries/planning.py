@@ -96,11 +96,11 @@ def make_plan(*, build: Build) -> BuildPlan:
 def make_versioned_plan(*, build: Build) -> tuple[BuildPlan, Version]:
     """Plan a build, and say what the plan was read from."""
     request = read_request(build)
-    specs, made, makers = load_specs_above(request.targets, request.chain)
+    specs, paths, makers = load_specs_above(request.targets, request.chain)
     involved = rules.list_involved_paths(specs=specs, request=request)
     branches = _list_branches(involved, request.chain)
     plan = rules.make_plan(specs=specs, request=request, datasets=_describe_datasets(branches))
-    return plan, Version(request.chain, made, makers, involved, branches)
+    return plan, Version(request.chain, paths, makers, involved, branches)
 
 
 def load_specs_above(
@@ -258,7 +258,7 @@ def describe_transactions(ids: Iterable[str]) -> dict[str, Committed]:
 
 def list_read(ids: Collection[str]) -> dict[str, Mapping[str, str]]:
     """Return for each transaction those that its job read, by the path of the input."""
-    return {pk: made.inputs for pk, made in describe_transactions(ids).items()}
+    return {pk: origin.inputs for pk, origin in describe_transactions(ids).items()}
 
 
 def _describe(transaction: Transaction, job: Job | None, read: Mapping[str, Mapping[str, str]]) -> Committed:

@@ -52,7 +52,7 @@ def read_reasons(*, builds: Collection[Build]) -> dict[int, str]:
         places.setdefault(build, []).append(_Place(*place))
     written = {place.dataset for stood in places.values() for place in stood}
     opened = Transaction.objects.filter(dataset__in=written, state=OPEN).select_related("dataset")
-    writers = {(each.dataset_id, each.branch_name): each for each in opened}
+    writers = {(writer.dataset_id, writer.branch_name): writer for writer in opened}
     return {build.pk: _explain_waiting(build, places.get(build.pk, ()), writers) for build in builds}
 
 

@@ -84,13 +84,13 @@ class CheckPage:
 def read_upload_page(principal: Principal, destination: Destination, *, problem: str = "") -> UploadPage:
     """Return the first step; a dataset that is named must be the reader's to see, or not be there yet."""
     path = destination.path
-    known = _find_visible(principal, path)
+    is_known = _find_visible(principal, path)
     return UploadPage(
         nav="datasets",
         path=path,
         branch=destination.branch,
-        paths=[dataset.path for dataset in datasets.list_datasets(principal)[:MOST_CHOICES]] if not known else (),
-        is_known=known,
+        paths=[dataset.path for dataset in datasets.list_datasets(principal)[:MOST_CHOICES]] if not is_known else (),
+        is_known=is_known,
         refusal=_find_refusal(principal, path),
         problem=problem,
     )
@@ -101,7 +101,7 @@ def read_check_page(
 ) -> CheckPage:
     """Return the second step, with the beginning of the file as it would be read."""
     path = destination.path
-    known = _find_visible(principal, path)
+    is_known = _find_visible(principal, path)
     sample = drafts.read_sample(draft, form)
     refusal = _find_refusal(principal, path, names.MASTER)
     branch = destination.branch or names.MASTER
@@ -109,9 +109,9 @@ def read_check_page(
         nav="datasets",
         draft=draft,
         path=path,
-        is_known=known,
+        is_known=is_known,
         branch=f"{principal.username}/upload" if refusal and branch == names.MASTER else branch,
-        branches=_list_branches(path, may_master=not refusal) if known else (),
+        branches=_list_branches(path, may_master=not refusal) if is_known else (),
         master_refusal=refusal,
         mode=destination.mode,
         columns=[

@@ -41,7 +41,7 @@ def check_publications() -> Iterator[Finding | Note]:
                     problem=f"Its code is commit {row.sha[:7]}, which Git does not have.",
                     way_out="Bring the repository back from a backup, or commit to the branch again.",
                 )
-            if {(each.path, each.branch) for each in row.inputs.all()} != {
+            if {(entry.path, entry.branch) for entry in row.inputs.all()} != {
                 (p, row.branch) for p in row.declared_inputs
             }:
                 yield Finding(

@@ -43,8 +43,8 @@ def send_file(request: HttpRequest) -> HttpResponse:
             raise
         page = read_upload_page(who(request), destination, problem=error.detail)
         return pages.render(request, "builds/upload.html", page, status=error.status)
-    wanted = urlencode({"dataset": destination.path, "branch": destination.branch})
-    address = f"{reverse('upload-check', args=[token])}?{wanted}"
+    query = urlencode({"dataset": destination.path, "branch": destination.branch})
+    address = f"{reverse('upload-check', args=[token])}?{query}"
     return HttpResponseClientRedirect(address) if request.htmx else redirect(address)  # type: ignore[attr-defined]
 
 

@@ -32,9 +32,9 @@ async def application(
 ) -> None:
     """Answer one request to `/iceberg/...`."""
     question = _repeats.ask(scope)
-    known = None if question is None else _repeats.find(question)
-    if known is not None:
-        await _send(send, known)
+    repeat = None if question is None else _repeats.find(question)
+    if repeat is not None:
+        await _send(send, repeat)
         return
     request = CatalogRequest(
         method=scope["method"],

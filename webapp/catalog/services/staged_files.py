@@ -48,7 +48,7 @@ def remove_job_objects(*, table: str, folder: str) -> None:
     """Remove what a job has put into an object store for a table, none of which may be published."""
     location = queries.get_metadata(table=table)["location"]
     if is_object_location(location):
-        delete([found.location for path in _list_own(location, folder) for found in walk(path)])
+        delete([file.location for path in _list_own(location, folder) for file in walk(path)])
 
 
 def _list_own(location: str, folder: str) -> list[str]:

@@ -228,8 +228,8 @@ def _settle(moves: Sequence[Move], error: DatabaseError) -> None:
         connection.close()
         with transaction.atomic():
             # Locked, because a server that lost its client may still be at the COMMIT: it then holds these rows.
-            found = Table.objects.select_for_update().filter(pk__in=[move.row.id for move in moves]).order_by("pk")
-            rows = dict(found.values_list("id", "metadata_location"))
+            tables = Table.objects.select_for_update().filter(pk__in=[move.row.id for move in moves]).order_by("pk")
+            rows = dict(tables.values_list("id", "metadata_location"))
             transaction.set_rollback(True)
         done = [_reaches(str(rows.get(move.row.id, "")), move.file.location) for move in moves]
     except (DatabaseError, AppError) as again:

@@ -27,14 +27,14 @@ class Proxies:
         What a trusted proxy says of address and scheme is kept: the last of each header's values, which is its own. What
         anybody else says of them is dropped.
         """
-        told = [header for header in scope["headers"] if header[0] in _TOLD]
-        if not told:
+        forwarded = [header for header in scope["headers"] if header[0] in _TOLD]
+        if not forwarded:
             return scope
         client = scope.get("client") or ("", 0)
         headers = [header for header in scope["headers"] if header[0] not in _TOLD]
         if self.trusts(client[0]):
-            client = (self._find_sender(told) or client[0], client[1])
-            headers += _own(told, b"x-forwarded-proto")
+            client = (self._find_sender(forwarded) or client[0], client[1])
+            headers += _own(forwarded, b"x-forwarded-proto")
         return {**scope, "headers": headers, "client": client}
 
     def trusts(self, address: str) -> bool:

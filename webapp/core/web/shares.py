@@ -16,9 +16,9 @@ UNTIL_SENT = "tributary.until_sent"
 class Share:
     """A number of places for each person; used by the event loop alone."""
 
-    def __init__(self, each: int, *, what: str) -> None:
+    def __init__(self, places: int, *, what: str) -> None:
         """Give each person so many; `what` names them in a refusal."""
-        self._each = each
+        self._places = places
         self._what = what
         self._taken: Counter[str] = Counter()
 
@@ -30,9 +30,9 @@ class Share:
             TooManyRequests: all of them are taken; nothing was done.
 
         """
-        if self._taken[person] >= self._each:
+        if self._taken[person] >= self._places:
             message = (
-                f"{self._each} {self._what} of {person} are under way on this server, as many as one person may have: "
+                f"{self._places} {self._what} of {person} are under way on this server, as many as one person may have: "
                 "nothing was done. Try again when one has ended."
             )
             raise TooManyRequests(message, code="too_many_at_once", retry_after=RETRY_S)

@@ -134,9 +134,9 @@ def list_transactions_made_on(
 
     With its newest one. A branch that only shares what it was made off has made nothing.
     """
-    wanted = Dataset.objects.filter(Q(path__in=list(folder_paths)) | path_in_folders(folders)).order_by()
+    datasets = Dataset.objects.filter(Q(path__in=list(folder_paths)) | path_in_folders(folders)).order_by()
     pointers = (
-        DatasetBranch.objects.filter(name=branch, dataset__in=wanted)
+        DatasetBranch.objects.filter(name=branch, dataset__in=datasets)
         .select_related("dataset", "transaction__parent")
         .order_by("dataset__path")
     )

@@ -250,15 +250,15 @@ def _kind_of_ref(name: str, stated: str) -> str:
 
 
 def _find_transactions(dataset: Dataset, snapshots: Iterable[int]) -> dict[int, Transaction]:
-    found = dataset.transactions.filter(state=rules.COMMITTED, snapshot_id__in=list(snapshots)).order_by("closed_at")
-    return {row.snapshot_id: row for row in found if row.snapshot_id is not None}
+    rows = dataset.transactions.filter(state=rules.COMMITTED, snapshot_id__in=list(snapshots)).order_by("closed_at")
+    return {row.snapshot_id: row for row in rows if row.snapshot_id is not None}
 
 
 def _list_branches(dataset: Dataset, metadata: Metadata, urls: Mapping[int, str], *, page: int) -> BranchPage:
     parents = queries.list_parents(dataset)
-    known = set(parents) | lens.branches_of(metadata)
-    internal = {name for name in known if name.startswith(queries.INTERNAL_PREFIX)}
-    names = [MASTER, *sorted(known - internal - {MASTER})]
+    branches = set(parents) | lens.branches_of(metadata)
+    internal = {name for name in branches if name.startswith(queries.INTERNAL_PREFIX)}
+    names = [MASTER, *sorted(branches - internal - {MASTER})]
     page = min(page, (len(names) - 1) // PAGE_SIZE)
     describe = _Words(metadata)
     return BranchPage(

@@ -84,10 +84,10 @@ def find_way(snapshots: Sequence[Snapshot], *, before: int | None, after: int | 
     done = list(takewhile(lambda snapshot: snapshot["snapshot-id"] != before, walk_back(snapshots, after)))
     if before is None or after == before or (done and done[-1].get("parent-snapshot-id") == before):
         return Way(head, done)
-    known = {snapshot["snapshot-id"] for snapshot in done}
-    undone = list(takewhile(lambda snapshot: snapshot["snapshot-id"] not in known, walk_back(snapshots, before)))
+    ids = {snapshot["snapshot-id"] for snapshot in done}
+    undone = list(takewhile(lambda snapshot: snapshot["snapshot-id"] not in ids, walk_back(snapshots, before)))
     common = undone[-1].get("parent-snapshot-id") if undone else None
-    if common not in known:
+    if common not in ids:
         return Way(head, done, is_replaced=True, lost=undone[0] if undone else None)
     own = takewhile(lambda snapshot: snapshot["snapshot-id"] != common, done)
     return Way(head, list(own), undone)

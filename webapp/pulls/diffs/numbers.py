@@ -27,21 +27,21 @@ KEPT = 16
 """Lists of one artifact; of a diff of five million rows they take 320 MB at most."""
 
 
-def numbers_of(artifact: Artifact, asked: Asked, *, start: int, limit: int) -> tuple[int, Sequence[int]]:
+def numbers_of(artifact: Artifact, query: Asked, *, start: int, limit: int) -> tuple[int, Sequence[int]]:
     """Return how many lines fit what was asked, and the numbers of those of one page."""
-    if not asked.conditions and asked.order is None:
+    if not query.conditions and query.order is None:
         total = artifact.stored_rows
         return total, range(min(start, total) + 1, min(start + limit, total) + 1)
-    path = artifact.folder / FOLDER / _name(artifact, asked)
+    path = artifact.folder / FOLDER / _name(artifact, query)
     try:
         return _read(path, start, limit)
     except FileNotFoundError:
-        _make(path, artifact, asked)
+        _make(path, artifact, query)
         return _read(path, start, limit)
 
 
-def _name(artifact: Artifact, asked: Asked) -> str:
-    text = json.dumps([asked.where, asked.parameters, asked.order, artifact.rows_stamp])
+def _name(artifact: Artifact, query: Asked) -> str:
+    text = json.dumps([query.where, query.parameters, query.order, artifact.rows_stamp])
     return hashlib.sha256(text.encode()).hexdigest()[:40]
 
 
@@ -54,16 +54,16 @@ def _read(path: Path, start: int, limit: int) -> tuple[int, Sequence[int]]:
     return total, list(numbers)
 
 
-def _make(path: Path, artifact: Artifact, asked: Asked) -> None:
+def _make(path: Path, artifact: Artifact, query: Asked) -> None:
     path.parent.mkdir(exist_ok=True)
     partial = path.with_name(f".{uuid.uuid4().hex}")
     try:
         with partial.open("wb") as file:
             reader.write_numbers(
                 artifact.rows,
-                where=asked.where,
-                parameters=asked.parameters,
-                order=asked.order or "n",
+                where=query.where,
+                parameters=query.parameters,
+                order=query.order or "n",
                 most=artifact.stored_rows,
                 target=file,
             )

@@ -28,14 +28,14 @@ def count_common(folder: Path, others: Sequence[Path]) -> int | None:
 
 def find_common(folder: Path, others: Sequence[Path], numbers: Iterable[int]) -> set[int]:
     """Return which of these rows of one diff, by their numbers, are in all others."""
-    wanted = sorted(set(numbers))
+    chosen = sorted(set(numbers))
     try:
-        artifacts = _open_all(folder, others) if wanted else None
+        artifacts = _open_all(folder, others) if chosen else None
         if artifacts is None:
             return set()
         shown, *rest = artifacts
         rows = [artifact.rows for artifact in rest]
-        return reader.find_common(shown.rows, rows, keys=len(shown.key_columns), numbers=wanted)
+        return reader.find_common(shown.rows, rows, keys=len(shown.key_columns), numbers=chosen)
     except AppError:
         return set()
 

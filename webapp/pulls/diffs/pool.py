@@ -54,9 +54,9 @@ class _Place:
     rests_since: float | None = None
     """None while it works."""
 
-    def is_for(self, wanted: _Place) -> bool:
+    def is_for(self, other: _Place) -> bool:
         """Whether it reads the same."""
-        return (self.shown, self.folders) == (wanted.shown, wanted.folders)
+        return (self.shown, self.folders) == (other.shown, other.folders)
 
     def has_rested(self, seconds: float, now: float) -> bool:
         """Whether it has had nothing to do for so long."""
@@ -123,33 +123,33 @@ class Pool:
     def _take(self, shown: Shown, *, is_download: bool) -> _Place:
         """Take a place for these folders, with a process where one rests."""
         folders = tuple((status.st_dev, status.st_ino) for status in map(os.stat, shown))
-        wanted = _Place(shown, folders, is_download, time.monotonic())
+        candidate = _Place(shown, folders, is_download, time.monotonic())
         with self._changed:
-            while (place := self._find(wanted)) is None:
-                if not self._changed.wait(wanted.taken + WAIT_S - time.monotonic()):
+            while (place := self._find(candidate)) is None:
+                if not self._changed.wait(candidate.taken + WAIT_S - time.monotonic()):
                     message = "Many rows are being read at this moment: try again in a few seconds."
                     raise Unavailable(message, code="readers_busy")
             place.rests_since = None
         return place
 
-    def _find(self, wanted: _Place) -> _Place | None:
+    def _find(self, candidate: _Place) -> _Place | None:
         """A place where there is one, for this question or by the end of what others no longer need."""
         now = time.monotonic()
         for place in [place for place in self._places if place.is_spent(now)]:
             self._remove(place)
-        crowd = [place for place in self._places if place.is_download == wanted.is_download]
-        if wanted.is_download:
+        crowd = [place for place in self._places if place.is_download == candidate.is_download]
+        if candidate.is_download:
             if len(crowd) >= MOST_DOWNLOADS and not self._end_one(crowd, rested=SLOW_S):
                 return None
         else:
-            own = [place for place in crowd if place.is_for(wanted)]
+            own = [place for place in crowd if place.is_for(candidate)]
             for place in own:
                 if place.rests_since is not None:
                     return place
             if len(own) >= MOST_EACH or (len(crowd) >= MOST and not self._end_one(crowd, rested=0)):
                 return None
-        self._places.append(wanted)
-        return wanted
+        self._places.append(candidate)
+        return candidate
 
     def _end_one(self, places: list[_Place], *, rested: float) -> bool:
         """End the process that has rested longest, if it has for so long."""

@@ -80,10 +80,10 @@ def write_numbers(
                 raise Damaged(message)
 
 
-def export(path: Path, wanted: RowExport) -> Iterator[bytes]:
+def export(path: Path, rows: RowExport) -> Iterator[bytes]:
     """Walk the whole diff as a file; what is wrong with it is raised now, or later ends it early."""
     shown, file = _locate(path)
-    parts = pool.walk(shown, is_download=True, ask="export", **asdict(wanted), **file)
+    parts = pool.walk(shown, is_download=True, ask="export", **asdict(rows), **file)
     begun = bytearray()
     with naming_damage():
         for part in parts:

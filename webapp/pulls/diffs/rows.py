@@ -141,8 +141,8 @@ def read_page(
 def read_no_rows(folder: str | Path) -> RowPage:
     """Read what a page says beside its rows."""
     artifact = open_artifact(folder)
-    asked = Asked.parse(artifact, change=(), column=None, q=None, sort=None)
-    return _page(artifact, asked, [], total=0, start=0, limit=DEFAULT_LIMIT)
+    query = Asked.parse(artifact, change=(), column=None, q=None, sort=None)
+    return _page(artifact, query, [], total=0, start=0, limit=DEFAULT_LIMIT)
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class _Position:
 
 
 def _page(
-    artifact: Artifact, asked: Asked, lines: list[dict[str, Any]], *, total: int, start: int, limit: int
+    artifact: Artifact, query: Asked, lines: list[dict[str, Any]], *, total: int, start: int, limit: int
 ) -> RowPage:
     following = _Position(start + len(lines))
     preceding = _Position(max(0, start - limit), min(limit, start))
@@ -184,8 +184,8 @@ def _page(
         rows=tuple(_row(artifact, line) for line in lines),
         total=total,
         first=start + 1 if lines else 0,
-        next=following.write(asked.digest) if lines and following.start < total else None,
-        previous=preceding.write(asked.digest) if lines and start > 0 else None,
+        next=following.write(query.digest) if lines and following.start < total else None,
+        previous=preceding.write(query.digest) if lines and start > 0 else None,
         summary=artifact.summary,
     )
 

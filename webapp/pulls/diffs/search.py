@@ -130,8 +130,8 @@ def _places(artifact: Artifact, column: Column) -> list[_StoredValue]:
 
 def _search(artifact: Artifact, q: str) -> Iterator[Condition]:
     """The conditions of a search, of which all hold."""
-    known = (*artifact.columns, *artifact.inside)
-    names = {name for column in known for name in (column.name, column.after_name, column.before_name) if name}
+    columns = (*artifact.columns, *artifact.inside)
+    names = {name for column in columns for name in (column.name, column.after_name, column.before_name) if name}
     for term in parse_search(q, columns=names):
         tests = [_compare(artifact, term, value) for value in term.values]
         yield _any_of([test for test in tests if test != NEVER])

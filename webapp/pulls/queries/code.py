@@ -194,8 +194,8 @@ def read_code(principal: Principal, repository: str, number: int, *, parameters:
 
 def _choose_page(paths: list[str], *, path: str, page: str) -> NumberedPage:
     """Return the page of a file that is asked for, else the one that is."""
-    asked = paths.index(path) // FILES + 1 if path in paths else read_count(page) or 1
-    return NumberedPage.choose(asked, size=FILES, total=len(paths))
+    number = paths.index(path) // FILES + 1 if path in paths else read_count(page) or 1
+    return NumberedPage.choose(number, size=FILES, total=len(paths))
 
 
 def view_file(repository: Repository, ref: str, file: FileDiff, *, may_edit: bool, whole: str, here: str) -> FileView:
@@ -228,14 +228,14 @@ def read_builds(principal: Principal, repository: str, number: int) -> BuildsPag
     if merge is not None and merge.build is not None:
         roles = {merge.build: "rebuild of the merge", **roles}
     reasons = builds.read_reasons(builds=roles)
-    found = [_describe_build(one, role, reasons[one.pk]) for one, role in roles.items()]
+    rows = [_describe_build(one, role, reasons[one.pk]) for one, role in roles.items()]
     return BuildsPage(
         **frame(repository),
         head=read_head(principal, loaded),
         tab="Builds",
-        builds=found,
+        builds=rows,
         build_url=reverse("pull-build", args=[repository, number]),
-        is_moving=any(one.build.state in ("RESOLVING", "RUNNING") for one in found),
+        is_moving=any(one.build.state in ("RESOLVING", "RUNNING") for one in rows),
     )
 
 

@@ -149,8 +149,8 @@ def read_compare(
         for row in list_transactions(dataset, aborted=False).filter(closed_at__isnull=False)[:OFFERED]
     ]
     branches = choose(list_names(dataset))
-    known = {*branches.names, *(pk for pk, _ in offered)}
-    offered += [(one, one) for one in dict.fromkeys((asked.start, asked.end)) if one and one not in known]
+    names = {*branches.names, *(pk for pk, _ in offered)}
+    offered += [(one, one) for one in dict.fromkeys((asked.start, asked.end)) if one and one not in names]
     return ComparePage(
         dataset=dataset,
         page_url=f"/d{dataset.path}",

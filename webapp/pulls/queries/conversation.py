@@ -147,24 +147,31 @@ class NotLanding:
 
 
 @dataclass(frozen=True)
+class MergeSubject:
+    """What is to be merged, or was."""
+
+    post_url: str
+    head: str
+    effect: Effect
+    not_landing: list[NotLanding]
+    compared: Compared | None
+
+
+@dataclass(frozen=True)
 class MergeBox:
     """The state of the merge."""
 
     state: str
     title: str
     text: str
-    post_url: str
-    head: str
-    effect: Effect
+    subject: MergeSubject
     blockers: list[ShownBlocker] = field(default_factory=list)
     met: list[str] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
-    not_landing: list[NotLanding] = field(default_factory=list)
     may_write: bool = False
     may_merge: bool = False
     may_bypass: bool = False
     foot: str = ""
-    compared: Compared | None = None
     moving: bool = False
     """Whether the page should keep asking."""
 
@@ -283,8 +290,8 @@ def read_news(principal: Principal, repository: str, number: int, *, after: int,
 
 
 def _find_news_url(pull: PullRequest, timeline: Timeline) -> str:
-    known = urlencode({"after": len(timeline.entries), "seen": timeline.seen})
-    return f"{reverse('pull-news', args=[pull.repository.name, pull.number])}?{known}"
+    query = urlencode({"after": len(timeline.entries), "seen": timeline.seen})
+    return f"{reverse('pull-news', args=[pull.repository.name, pull.number])}?{query}"
 
 
 # ---- timeline ------------------------------------------------------------------------------------------------------
@@ -341,8 +348,8 @@ def _describe_beginning(loaded: Loaded, known: list[str]) -> list[Entry]:
     if first:
         data: dict[str, Any] = {"commits": [{"sha": one.sha, "subject": one.subject} for one in first]}
         published = publications_of_commits(pull.repository, [one.sha for one in first], branch=pull.source)
-        made = {"id": "first-commits", "at": pull.created_at, "actor": pull.author.username}
-        pushed = _describe_push(pull, made, data, published)
+        entry = Entry("first-commits", pull.created_at, actor=pull.author.username)
+        pushed = _describe_push(pull, entry, data, published)
         entries.append(replace(pushed, text=f"opened it with {len(first)} commit{'s' if len(first) != 1 else ''}"))
     build = (
         Build.objects.filter(
@@ -362,7 +369,7 @@ def _describe_beginning(loaded: Loaded, known: list[str]) -> list[Entry]:
             "seconds": (build.finished_at - build.created_at).total_seconds(),
             "reason": build.reason,
         }
-        entries.append(_describe_build({"id": "first-build", "at": pull.created_at}, data, rebuilt=False))
+        entries.append(_describe_build(Entry("first-build", pull.created_at), data, rebuilt=False))
     return entries
 
 
@@ -439,36 +446,36 @@ _PLAIN: dict[str, tuple[str, str, str]] = {
 
 def _describe_event(pull: PullRequest, event: TimelineEvent, published: Any) -> Entry:
     data = event.data
-    made: dict[str, Any] = {"id": f"event-{event.pk}", "at": event.at, "actor": event.actor}
+    entry = Entry(f"event-{event.pk}", event.at, actor=event.actor)
     if event.kind in _PLAIN:
         icon, badge, text = _PLAIN[event.kind]
-        return Entry(**made, icon=icon, badge=badge, text=text)
+        return replace(entry, icon=icon, badge=badge, text=text)
     if event.kind == "pushed":
-        return _describe_push(pull, made, data, published)
+        return _describe_push(pull, entry, data, published)
     if event.kind in ("built", "rebuilt"):
-        return _describe_build(made, data, rebuilt=event.kind == "rebuilt")
+        return _describe_build(entry, data, rebuilt=event.kind == "rebuilt")
     if event.kind == "approval_void":
-        return Entry(
-            **made, icon="circle-slash", badge="void", text=f"The approval of {data.get('reviewer', 'somebody')} became void",
+        return replace(
+            entry, icon="circle-slash", badge="void", text=f"The approval of {data.get('reviewer', 'somebody')} became void",
             note=str(data.get("reason", "")),
         )  # fmt: skip
     if event.kind == "target_moved":
         text = f"{data.get('branch', pull.target)} moved from {str(data.get('before'))[:SHORT]} to {str(data.get('after'))[:SHORT]}"
-        return Entry(**made, icon="history", badge="warn", text=text)
+        return replace(entry, icon="history", badge="warn", text=text)
     if event.kind == "retitled":
-        return Entry(
-            **made, icon="pencil", text=f"changed the title from “{data.get('before')}” to “{data.get('after')}”"
+        return replace(
+            entry, icon="pencil", text=f"changed the title from “{data.get('before')}” to “{data.get('after')}”"
         )
     if event.kind == "retargeted":
-        return Entry(
-            **made, icon="git-branch", text=f"changed the target from {data.get('before')} to {data.get('after')}"
+        return replace(
+            entry, icon="git-branch", text=f"changed the target from {data.get('before')} to {data.get('after')}"
         )
     if event.kind == "merged":
-        return _describe_merged(pull, made, data)
-    return Entry(**made, text=event.get_kind_display())
+        return _describe_merged(pull, entry, data)
+    return replace(entry, text=event.get_kind_display())
 
 
-def _describe_push(pull: PullRequest, made: dict[str, Any], data: dict[str, Any], published: Any) -> Entry:
+def _describe_push(pull: PullRequest, entry: Entry, data: dict[str, Any], published: Any) -> Entry:
     count = int(data.get("count") or len(data.get("commits", ())))
     found = []
     for one in data.get("commits", ()):
@@ -476,7 +483,7 @@ def _describe_push(pull: PullRequest, made: dict[str, Any], data: dict[str, Any]
         url = reverse("repository-commit", args=[pull.repository.name, one["sha"]])
         found.append(CommitLine(one["sha"], one["subject"], url, state, note))
     text = f"pushed {count} commit{'s' if count != 1 else ''}"
-    return Entry(**made, icon="git-commit", text=text, commits=tuple(found))
+    return replace(entry, icon="git-commit", text=text, commits=tuple(found))
 
 
 def _describe_publication(publication: Publication | None, *, is_head: bool) -> tuple[str, str]:
@@ -490,7 +497,7 @@ def _describe_publication(publication: Publication | None, *, is_head: bool) -> 
     return "ok", f"{publication.jobspecs} JobSpec{'s' if publication.jobspecs != 1 else ''} published"
 
 
-def _describe_build(made: dict[str, Any], data: dict[str, Any], *, rebuilt: bool) -> Entry:
+def _describe_build(entry: Entry, data: dict[str, Any], *, rebuilt: bool) -> Entry:
     kind, word = BUILD_KINDS.get(str(data.get("state")), ("wait", str(data.get("state")).lower()))
     icon = {"ok": "check", "bad": "x"}.get(kind, "stop")
     badge = {"ok": "ok", "bad": "bad"}.get(kind, "void")
@@ -503,18 +510,17 @@ def _describe_build(made: dict[str, Any], data: dict[str, Any], *, rebuilt: bool
         else ""
     )
     build = data.get("build")
-    made = {**made, "actor": ""}
-    return Entry(
-        **made, icon=icon, badge=badge, url=reverse("build", args=[build]) if build else "", link=f"Build {build}",
+    return replace(
+        entry, actor="", icon=icon, badge=badge, url=reverse("build", args=[build]) if build else "", link=f"Build {build}",
         text=text, tail=tail, note=str(data.get("reason") or ""),
     )  # fmt: skip
 
 
-def _describe_merged(pull: PullRequest, made: dict[str, Any], data: dict[str, Any]) -> Entry:
+def _describe_merged(pull: PullRequest, entry: Entry, data: dict[str, Any]) -> Entry:
     bypassed = [one.get("message", "") for one in data.get("bypassed", ())]
     commit = str(data.get("commit", ""))
-    return Entry(
-        **made, icon="git-merge", badge="done", text=f"merged this into {data.get('target', pull.target)} as {commit[:SHORT]}",
+    return replace(
+        entry, icon="git-merge", badge="done", text=f"merged this into {data.get('target', pull.target)} as {commit[:SHORT]}",
         labels=(Mark("past the requirements", "bad"),) if bypassed else (),
         note=" ".join(bypassed),
     )  # fmt: skip
@@ -545,29 +551,29 @@ _TITLES: dict[str, tuple[str, str, str]] = {
 def _describe_merge(loaded: Loaded, head: PullHead) -> MergeBox:
     pull = loaded.pull
     merge = Merge.objects.filter(pull=pull).exclude(state=MergeState.ABANDONED).select_related("build").first()
-    made: dict[str, Any] = {
-        "post_url": reverse("pull-merge", args=[pull.repository.name, pull.number]),
-        "head": pull.head_sha,
-    }
-    if pull.state == PullState.OPEN:
-        made["compared"] = _describe_compared(loaded, head)
+    subject = MergeSubject(
+        post_url=reverse("pull-merge", args=[pull.repository.name, pull.number]),
+        head=pull.head_sha,
+        effect=Effect(0, 0, pull.target) if merge is not None else _describe_effect(loaded),
+        not_landing=[] if merge is not None or pull.state == PullState.CLOSED else _list_not_landing(loaded),
+        compared=_describe_compared(loaded, head) if pull.state == PullState.OPEN else None,
+    )
     if merge is not None:
-        return _describe_done(loaded, merge, {**made, "effect": Effect(0, 0, pull.target)})
-    made["effect"] = _describe_effect(loaded)
+        return _describe_done(loaded, merge, subject)
     if pull.state == PullState.CLOSED:
-        return MergeBox(
-            "closed", "Closed without a merge", "The branch and its data are untouched. It may be opened again.", **made
-        )
-    made["not_landing"] = [
-        NotLanding(row.path, _url_of(loaded, row), row.lands_reason) for row in loaded.rows if not row.lands
-    ]
+        text = "The branch and its data are untouched. It may be opened again."
+        return MergeBox("closed", "Closed without a merge", text, subject)
     if loaded.blockers:
-        return _describe_blocked(loaded, head, made)
+        return _describe_blocked(loaded, head, subject)
     text = f"Code, data and reviews are as the rules of {pull.target} ask for."
     return MergeBox(
-        "ready", "Ready to merge", text, **made, met=_list_met(loaded), may_write=head.may_write, may_merge=True,
+        "ready", "Ready to merge", text, subject, met=_list_met(loaded), may_write=head.may_write, may_merge=True,
         foot="" if head.may_write else "Merging needs the role writer.",
     )  # fmt: skip
+
+
+def _list_not_landing(loaded: Loaded) -> list[NotLanding]:
+    return [NotLanding(row.path, _url_of(loaded, row), row.lands_reason) for row in loaded.rows if not row.lands]
 
 
 def _describe_compared(loaded: Loaded, head: PullHead) -> Compared | None:
@@ -595,7 +601,7 @@ def _url_of(loaded: Loaded, row: PullDataset) -> str:
     return f"{loaded.url}/data?dataset={row.path}"
 
 
-def _describe_blocked(loaded: Loaded, head: PullHead, made: dict[str, Any]) -> MergeBox:
+def _describe_blocked(loaded: Loaded, head: PullHead, subject: MergeSubject) -> MergeBox:
     count = len(loaded.blockers)
     passable = all(one.code in approvals.BYPASSABLE for one in loaded.blockers)
     may_bypass = passable and head.may_maintain and loaded.facts.protection.allow_bypass
@@ -605,7 +611,7 @@ def _describe_blocked(loaded: Loaded, head: PullHead, made: dict[str, Any]) -> M
         "This is all of them. The box updates by itself."
         if count > 1
         else "It is the only one. The box updates by itself.",
-        **made,
+        subject,
         blockers=[_show_blocker(loaded, head, one) for one in loaded.blockers],
         met=_list_met(loaded),
         may_write=head.may_write,
@@ -666,12 +672,16 @@ def _list_met(loaded: Loaded) -> list[str]:
     return met
 
 
-def _describe_done(loaded: Loaded, merge: Merge, made: dict[str, Any]) -> MergeBox:
+def _describe_done(loaded: Loaded, merge: Merge, subject: MergeSubject) -> MergeBox:
     who = merge.merged_by.username
     commit = merge.merge_commit[:SHORT]
     if merge.state in (MergeState.PREPARED, MergeState.LANDED):
         return MergeBox(
-            "merging", "Merging", f"{who} merged the code as {commit}; the rebuild starts at once.", **made, moving=True
+            "merging",
+            "Merging",
+            f"{who} merged the code as {commit}; the rebuild starts at once.",
+            subject,
+            moving=True,
         )
     build = merge.build
     if merge.state == MergeState.BUILDING and build:
@@ -692,12 +702,12 @@ def _describe_done(loaded: Loaded, merge: Merge, made: dict[str, Any]) -> MergeB
             if one["state"] == "not_landed"
         ]
         return MergeBox(
-            "merging", "Merged, the rebuild is running", text, **made, outcomes=[outcome, *left], moving=True
+            "merging", "Merged, the rebuild is running", text, subject, outcomes=[outcome, *left], moving=True
         )
-    return _describe_ended(loaded, merge, made, who)
+    return _describe_ended(loaded, merge, subject, who)
 
 
-def _describe_ended(loaded: Loaded, merge: Merge, made: dict[str, Any], who: str) -> MergeBox:
+def _describe_ended(loaded: Loaded, merge: Merge, subject: MergeSubject, who: str) -> MergeBox:
     build = merge.build
     failed = build is not None and build.state != "COMPLETED"
     described = queries.describe_outcome(merge)
@@ -727,7 +737,7 @@ def _describe_ended(loaded: Loaded, merge: Merge, made: dict[str, Any], who: str
             else "; the rebuilt dataset is equal to what was reviewed"
         )
     moving = any(one["state"] == "comparing" for one in described.values())
-    return MergeBox("failed" if failed else "merged", title, f"{text}.", **made, outcomes=outcomes, moving=moving)
+    return MergeBox("failed" if failed else "merged", title, f"{text}.", subject, outcomes=outcomes, moving=moving)
 
 
 def _describe_outcome(path: str, one: dict[str, Any]) -> Outcome:

@@ -370,14 +370,14 @@ def _view_dataset(
     comparison, folder = shown.comparison, shown.folder
     show = "statistics" if parameters.get("show") == "statistics" else "rows"
     state = comparison.state if comparison else states.NOT_COMPARED
-    asked = {"compared": shown.name} if shown.name != row.compared else {}
+    query = {"compared": shown.name} if shown.name != row.compared else {}
     is_since = shown.name == states.TARGET_SINCE
     before_branch, after_branch = pull.target, pull.target if is_since else pull.source
     place = Place(
         url=f"{loaded.url}/data",
-        keeps={"dataset": row.path, **asked},
-        csv_url=_export_url("api-pull-rows-csv", row, asked),
-        parquet_url=_export_url("api-pull-rows-parquet", row, asked),
+        keeps={"dataset": row.path, **query},
+        csv_url=_export_url("api-pull-rows-csv", row, query),
+        parquet_url=_export_url("api-pull-rows-parquet", row, query),
         dataset_id=row.dataset_id,
         branch=after_branch,
         marks=Marks(
@@ -413,7 +413,7 @@ def _view_dataset(
         since=_describe_since(loaded, row, shown),
         current=row.current,
         schema=diff_artifact(comparison.schema) if comparison and comparison.schema else None,
-        schema_url=f"{loaded.url}/schema?{urlencode(asked)}#{row.path}" if asked else f"{loaded.url}/schema#{row.path}",
+        schema_url=f"{loaded.url}/schema?{urlencode(query)}#{row.path}" if query else f"{loaded.url}/schema#{row.path}",
         rules=rules_from_json(comparison.rules).describe() if comparison else [],
         lands_reason=row.lands_reason,
         rule_changes=row.rule_changes,
@@ -450,9 +450,9 @@ _BEFORE_NOTES = {
 }
 
 
-def _export_url(name: str, row: PullDataset, asked: Mapping[str, str]) -> str:
+def _export_url(name: str, row: PullDataset, query: Mapping[str, str]) -> str:
     url = reverse(name, args=[row.pull.repository.name, row.pull.number, row.dataset_id or 0])
-    return f"{url}?{urlencode(asked)}" if asked else url
+    return f"{url}?{urlencode(query)}" if query else url
 
 
 def _list_drift(loaded: Loaded, shown: named.Shown) -> list[str]:

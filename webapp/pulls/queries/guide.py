@@ -90,8 +90,8 @@ def _merge() -> Made:
             Made(severity="warn", icon="history", title="Not built with the code of the head", message="/nyc/delays/daily", fix="Build", fix_url="", fix_post="#", fields=()),
         ],
         met=["No conflict with master", "The code publishes"],
-        effect=Made(datasets=2, affected=1, total=3, target="master"),
-        may_write=True, may_merge=False, may_bypass=True, post_url="#", head="",
+        subject=Made(post_url="#", head="", effect=Made(datasets=2, affected=1, total=3, target="master")),
+        may_write=True, may_merge=False, may_bypass=True,
     )  # fmt: skip
 
 

@@ -110,9 +110,9 @@ def read_list(principal: Principal, *, repository: str, parameters: Mapping[str,
     ]
     chosen = pulls.filter(state=state).order_by("-updated_at", "-pk")
     number = read_count(str(parameters.get("page", ""))) or 1
-    made: dict[str, Any] = frame(repository) if repository else {"nav": "pulls"}
+    context: dict[str, Any] = frame(repository) if repository else {"nav": "pulls"}
     return ListPage(
-        **made,
+        **context,
         repository=repository,
         pulls=lines.describe_pulls(list(chosen[(number - 1) * SIZE : number * SIZE])),
         states=tabs,
@@ -135,6 +135,19 @@ class RecentBranch:
 
 
 @dataclass(frozen=True)
+class Difference:
+    """What a branch has and its target lacks."""
+
+    commits: list[CommitInfo] = field(default_factory=list)
+    files: list[FileView] = field(default_factory=list)
+    """The first of them."""
+    file_count: int = 0
+    datasets: dict[str, str] = field(default_factory=dict)
+    """Path → how it differs."""
+    conflicts: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class NewPage:
     """Context of the page that opens a pull request."""
 
@@ -150,14 +163,9 @@ class NewPage:
     problem: str
     existing: PullRequest | None
     existing_url: str
-    commits: list[CommitInfo]
-    files: list[FileView]
-    """The first of them."""
-    file_count: int
+    difference: Difference
     folders: list[Folder]
-    datasets: dict[str, str]
     build: Build | None
-    conflicts: list[str]
     suggested_title: str
     suggested_body: str
     may_open: bool
@@ -171,13 +179,12 @@ def read_new(principal: Principal, *, repository: str, parameters: Mapping[str, 
     target = str(parameters.get("target") or parameters.get("base") or found.default_branch)
     source = str(parameters.get("source") or parameters.get("head") or "")
     problem = _find_problem(branches, source, target)
-    made: dict[str, Any] = {"commits": [], "files": [], "file_count": 0, "datasets": {}, "conflicts": []}
+    difference = Difference()
     if not problem:
-        made = _compare(found, source, target)
-        if not made["commits"]:
+        difference = _compare(found, source, target)
+        if not difference.commits:
             problem = f"{target} already has every commit of {source}: there is nothing to merge."
     existing = PullRequest.objects.filter(repository=found, source=source, target=target, state=PullState.OPEN).first()
-    commits = made["commits"]
     return NewPage(
         **frame(repository),
         repository=found,
@@ -189,15 +196,15 @@ def read_new(principal: Principal, *, repository: str, parameters: Mapping[str, 
         problem=problem,
         existing=existing,
         existing_url=reverse("pull", args=[repository, existing.number]) if existing else "",
-        folders=group_files(made["files"]),
+        difference=difference,
+        folders=group_files(difference.files),
         build=Build.objects.filter(repository=found, branch=source, kind="run").order_by("-pk").first()
         if source
         else None,
-        suggested_title=_find_title(commits),
-        suggested_body=commits[0].body if len(commits) == 1 else "",
+        suggested_title=_find_title(difference.commits),
+        suggested_body=difference.commits[0].body if len(difference.commits) == 1 else "",
         may_open=can_repository(principal, repository, "write"),
         recent=_list_recent(found, target) if not source and target in branches else [],
-        **made,
     )
 
 
@@ -232,14 +239,14 @@ def _find_problem(branches: list[str], source: str, target: str) -> str:
     return "Choose two branches that differ." if source == target else ""
 
 
-def _compare(repository: Repository, source: str, target: str) -> dict[str, Any]:
+def _compare(repository: Repository, source: str, target: str) -> Difference:
     head, base = repositories.get_head(repository, source), repositories.get_head(repository, target)
     changed = [file.path for file in repositories.list_changes(repository, base, head).files]
     files = repositories.compare(repository, base, head, paths=changed[:FILES]) if changed else []
     here = reverse("pull-new", args=[repository.name])
     specs = {name: builds.describe_published(repository=repository, branch=name) for name in (source, target)}
-    known = {*specs[source], *specs[target], *(path for spec in specs[source].values() for path in spec["inputs"])}
-    own, loaded = queries.list_own(repository=repository, branches=[source], known=known)
+    paths = {*specs[source], *specs[target], *(path for spec in specs[source].values() for path in spec["inputs"])}
+    own, loaded = queries.list_own(repository=repository, branches=[source], paths=paths)
     changes = classify_datasets(
         head={path: one["digest"] for path, one in (specs[source] or specs[target]).items()},
         base={path: one["digest"] for path, one in specs[target].items()},
@@ -247,10 +254,10 @@ def _compare(repository: Repository, source: str, target: str) -> dict[str, Any]
         inputs={path: frozenset(one["inputs"]) for path, one in specs[source].items()},
         loaded=loaded,
     )
-    return {
-        "commits": repositories.name_authors(repositories.list_commits(repository, head, not_in=base, limit=100)),
-        "files": [view_file(repository, source, file, may_edit=False, whole="", here=here) for file in files],
-        "file_count": len(changed),
-        "datasets": changes if MASTER in (source, target) or changes else {},
-        "conflicts": list(repositories.merge_state(repository, head, base).conflicts),
-    }
+    return Difference(
+        commits=repositories.name_authors(repositories.list_commits(repository, head, not_in=base, limit=100)),
+        files=[view_file(repository, source, file, may_edit=False, whole="", here=here) for file in files],
+        file_count=len(changed),
+        datasets=changes if MASTER in (source, target) or changes else {},
+        conflicts=list(repositories.merge_state(repository, head, base).conflicts),
+    )

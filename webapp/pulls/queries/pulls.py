@@ -159,7 +159,7 @@ def read_specs(*, pull: PullRequest) -> PullSpecs:
 
 
 def list_own(
-    *, repository: Repository, branches: Sequence[str], known: Collection[str]
+    *, repository: Repository, branches: Sequence[str], paths: Collection[str]
 ) -> tuple[dict[str, Transaction], dict[str, str]]:
     """Path → the source's own newest transaction, and path → where and by whom it was loaded, if no transform made it.
 
@@ -168,18 +168,18 @@ def list_own(
     Args:
         repository: whose folders they are.
         branches: the source, then those between it and the target, which its readers fall back to.
-        known: paths that JobSpecs make or read.
+        paths: those that JobSpecs make or read.
 
     """
     folders = list_folders(repository=repository.name)
     own: dict[str, Transaction] = {}
     loaded: dict[str, str] = {}
     for place, branch in enumerate(branches):
-        newest = datasets.list_transactions_made_on(branch=branch, folder_paths=known, folders=folders)
+        newest = datasets.list_transactions_made_on(branch=branch, folder_paths=paths, folders=folders)
         heads = {path: head for path, head in newest.items() if path not in own}
         by_hand = builds.find_loaded(heads=heads)
         loaded |= {path: f"on {branch} by {user}" for path, user in by_hand.items()}
-        own |= {path: head for path, head in heads.items() if path in by_hand or (not place and path in known)}
+        own |= {path: head for path, head in heads.items() if path in by_hand or (not place and path in paths)}
     return own, loaded
 
 

@@ -33,5 +33,5 @@ def count_repository(name: str) -> Mapping[str, int]:
 
 def find_open_pull(repository: str, branch: str) -> int | None:
     """Return the number of the newest open pull request of a branch, into which the page let the reader."""
-    found = PullRequest.objects.filter(repository__name=repository, source=branch, state=PullState.OPEN)
-    return found.order_by("-number").values_list("number", flat=True).first()
+    pulls = PullRequest.objects.filter(repository__name=repository, source=branch, state=PullState.OPEN)
+    return pulls.order_by("-number").values_list("number", flat=True).first()

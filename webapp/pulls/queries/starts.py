@@ -68,18 +68,18 @@ def _find_span(pull: PullRequest, line: Sequence[Step]) -> _Span | None:
     whole = next((step.pk for step in line if step.type == SNAPSHOT), None)
     if whole is None or whole == line[-1].pk:
         return None
-    made = builds.describe_transactions([step.pk for step in line])
-    built = [made[step.pk].sha for step in line if made[step.pk].sha]
-    newest = _find_shared(pull, pull.base_sha, made[whole].sha)
+    origins = builds.describe_transactions([step.pk for step in line])
+    built = [origins[step.pk].sha for step in line if origins[step.pk].sha]
+    newest = _find_shared(pull, pull.base_sha, origins[whole].sha)
     first = _find_shared(pull, pull.base_sha, built[-1]) if built else None
     return None if newest is None or newest == first else _Span(first, newest, whole)
 
 
 def _find_taken(pull: PullRequest, span: _Span, newer: Sequence[str], ours: Collection[str]) -> str | None:
     """Return the newest of the target's transactions that was made with taken commits, of nothing newer than the rows."""
-    made = builds.describe_transactions(newer)
+    origins = builds.describe_transactions(newer)
     for pk in newer:
-        if _is_taken(pull, span, made[pk].sha) and is_underneath(
+        if _is_taken(pull, span, origins[pk].sha) and is_underneath(
             pk, span.rows, inputs_of=builds.list_read, ours=ours, leads_to=datasets.leads_to
         ):
             return pk

@@ -165,15 +165,15 @@ class _Parser:
         hint = f"; is it {folded[close[0]]}?" if close else ""
         refuse(word.place, f"there is no column {word.text!r}{hint}")
 
-    def _word(self, wanted: str) -> Word:
+    def _word(self, expected: str) -> Word:
         """A name, or a value that stands alone."""
-        return self._quoted() or self._plain(_MOMENT) or self._plain(_WORD) or self._refuse_sign(wanted)
+        return self._quoted() or self._plain(_MOMENT) or self._plain(_WORD) or self._refuse_sign(expected)
 
-    def _value(self, wanted: str) -> Word:
+    def _value(self, expected: str) -> Word:
         self._skip()
         word = self._quoted() or self._plain(_MOMENT) or self._plain(_WORD)
         if word is None:
-            self._refuse_sign(wanted)
+            self._refuse_sign(expected)
         if not word.is_quoted and (padding := self._match(_PADDING)):
             word = Word(word.text + padding, word.place)
         return word
@@ -192,10 +192,10 @@ class _Parser:
         text = self._match(pattern)
         return Word(text, start + 1) if text else None
 
-    def _refuse_sign(self, wanted: str) -> NoReturn:
+    def _refuse_sign(self, expected: str) -> NoReturn:
         if self._at == len(self._text):
-            self._refuse(f"{wanted} is missing")
-        self._refuse(f"{wanted} is missing before {self._text[self._at]!r}; a text with such signs stands in quotes")
+            self._refuse(f"{expected} is missing")
+        self._refuse(f"{expected} is missing before {self._text[self._at]!r}; a text with such signs stands in quotes")
 
     def _refuse(self, reason: str) -> NoReturn:
         refuse(self._at + 1, reason)

@@ -109,9 +109,9 @@ def request_comparison(
     *, dataset: Dataset, before: Transaction | None, after: Transaction | None, rules: DatasetRules
 ) -> Comparison:
     """Find or make the comparison of two transactions under the rules; a new one is queued."""
-    known = find_comparison(dataset=dataset, before=before, after=after, rules=rules)
-    if known is not None:
-        return known
+    comparison = find_comparison(dataset=dataset, before=before, after=after, rules=rules)
+    if comparison is not None:
+        return comparison
     body = rules.as_json()
     identity = identify(dataset, before, after, body)
     schema = describe_schema(dataset=dataset, before=before, after=after)

@@ -355,7 +355,7 @@ def _follow_heads(pull: PullRequest) -> None:
 def _follow_datasets(pull: PullRequest) -> None:
     specs = queries.read_specs(pull=pull)
     course = _find_course(pull)
-    own, loaded = queries.list_own(repository=pull.repository, branches=course.own, known=specs.known_paths)
+    own, loaded = queries.list_own(repository=pull.repository, branches=course.own, paths=specs.known_paths)
     changes = classify_datasets(
         head=specs.head_digests, base=specs.base_digests, built=set(own), inputs=specs.head_inputs, loaded=loaded
     )

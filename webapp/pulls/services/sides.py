@@ -82,8 +82,8 @@ def _list_base_targets(rows: Collection[PullDataset], specs: PullSpecs, changed:
     That is what lies above it and has a head side of its own.
     """
     above = find_upstream(changed, specs.base_inputs)
-    asked = {*changed, *(row.path for row in rows if row.path in above and row.after_id)}
-    return [row.path for row in rows if row.path in asked and row.path in specs.base_digests]
+    targets = {*changed, *(row.path for row in rows if row.path in above and row.after_id)}
+    return [row.path for row in rows if row.path in targets and row.path in specs.base_digests]
 
 
 def _build_head(pull: PullRequest, targets: list[str], by: Principal, pins: Mapping[str, str], *, force: bool) -> Build:

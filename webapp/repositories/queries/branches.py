@@ -120,9 +120,9 @@ def publications_of_commits(repository: Repository, shas: Iterable[str], *, bran
 
 def publications_of_masters(heads: Mapping[Repository, str]) -> dict[int, Publication]:
     """Return by repository what came of publishing these heads of the default branches."""
-    wanted = {(repository.pk, repository.default_branch, head) for repository, head in heads.items()}
+    keys = {(repository.pk, repository.default_branch, head) for repository, head in heads.items()}
     rows = Publication.objects.filter(repository__in=heads, sha__in=set(heads.values()))
-    return {row.repository_id: row for row in rows if (row.repository_id, row.branch, row.sha) in wanted}
+    return {row.repository_id: row for row in rows if (row.repository_id, row.branch, row.sha) in keys}
 
 
 def list_publications(repository: Repository, sha: str) -> list[Publication]:

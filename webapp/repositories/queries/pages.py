@@ -566,8 +566,8 @@ def diff_view(changes: Changes, choice: DiffChoice, read: Callable[..., list[Fil
     """
     paths = [file.path for file in changes.files]
     is_named = choice.unfolded in paths
-    wanted = paths.index(choice.unfolded) // DIFF_FILES_A_PAGE + 1 if is_named else choice.page
-    part = NumberedPage.choose(wanted, size=DIFF_FILES_A_PAGE, total=len(paths))
+    number = paths.index(choice.unfolded) // DIFF_FILES_A_PAGE + 1 if is_named else choice.page
+    part = NumberedPage.choose(number, size=DIFF_FILES_A_PAGE, total=len(paths))
     named = paths[part.start : part.end]
     left = DIFF_LINES_A_PAGE
     shown = []

@@ -132,9 +132,9 @@ def _look_at_changed() -> list[_Look]:
     settled: dict[Path, _Settled] = {}
     for repository in Repository.objects.order_by("pk"):
         path = repository.path
-        known = _memory.settled.get(path)
-        if known is not None and known.holds(repository.generation):
-            settled[path] = known
+        state = _memory.settled.get(path)
+        if state is not None and state.holds(repository.generation):
+            settled[path] = state
             continue
         fingerprint = read_fingerprint(path)
         look = _look_at(repository)

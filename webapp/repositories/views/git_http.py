@@ -75,10 +75,10 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if not has_begun:
             await _refuse(send, error)
     except (AppError, GitError, DatabaseError, OSError) as error:
-        known = _explain(error)
-        if not known.is_for_want_of_rights:  # those are noted with whose they are
-            note_turned_away(method=call.method, path=scope["path"], address=call.address, error=known)
-        await _refuse(send, known)
+        refusal = _explain(error)
+        if not refusal.is_for_want_of_rights:  # those are noted with whose they are
+            note_turned_away(method=call.method, path=scope["path"], address=call.address, error=refusal)
+        await _refuse(send, refusal)
         await incoming.drop()
 
 

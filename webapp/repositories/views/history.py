@@ -129,8 +129,8 @@ def list_options(request: HttpRequest, repo: str) -> HttpResponse:
     principal, q = signed_in(request), request.GET.get("find", "").strip()
     view = request.GET.get("view", "tree")
     if view == "select":
-        found = choose(queries.list_branch_names(queries.get_repository(principal, repo)), q=q)
-        return pages.render(request, "components/select_options.html", found)
+        choices = choose(queries.list_branch_names(queries.get_repository(principal, repo)), q=q)
+        return pages.render(request, "components/select_options.html", choices)
     if view not in PICKER_VIEWS:
         message = f"No picker of branches leads to {view!r}."
         raise NotFound(message)
