@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from django import template
+from django.template.loader import render_to_string
 from django.templatetags.static import static
 from django.utils import timezone
 from django.utils.html import escape, format_html, format_html_join
@@ -153,6 +154,19 @@ def dataset(path: str, url: str = "") -> SafeString:
 def label(text: object, kind: str = "") -> SafeString:
     """Show a short mark in a pill; kind: ok, bad, warn, acc or nothing."""
     return format_html('<span class="label{}">{}</span>', f" {kind}" if kind else "", text)
+
+
+@register.simple_block_tag
+def empty_state(content: SafeString, icon_name: str, title: str, url: str = "", link: str = "") -> SafeString:
+    """Show that nothing is here, and why, which the block says; a link leads to the next step."""
+    context = {
+        "icon_name": icon_name,
+        "title": title,
+        "text": SafeString(" ".join(content.split())),
+        "url": url,
+        "link": link,
+    }
+    return SafeString(render_to_string("components/empty_state.html", context))
 
 
 @register.simple_tag

@@ -36,13 +36,20 @@ def read_guide() -> dict[str, Any]:
             Made(name="Schema", url="#", icon="rows", count=0, hotkey=""),
             Made(name="Data", url="#", icon="table", count=4, hotkey=""),
         ],
-        "branches": [Made(name="master", url="#", note="5 JobSpecs"), Made(name="feature/late", url="#", note="#12")],
-        "log": [
-            Made(n=1, t="14:02:42.018", text="job 5 attempt 1, profile light", level=""),
-            Made(n=2, t="14:02:45.102", text="pipelines/weather.py:58 warning: 364 of 365 days", level="warning"),
-            Made(n=3, t="14:02:50.733", text='expectation "one row a day" failed: 4 rows', level="error"),
-            Made(n=4, t="14:02:50.741", text="\x1b[32mtransaction aborted\x1b[0m, readers saw nothing", level=""),
-        ],
+        "picker": Made(
+            branches=[Made(name="master", url="#", note="5 JobSpecs"), Made(name="feature/late", url="#", note="#12")]
+        ),
+        "log": Made(
+            lines=[
+                Made(n=1, t="14:02:42.018", text="job 5 attempt 1, profile light", level=""),
+                Made(n=2, t="14:02:45.102", text="pipelines/weather.py:58 warning: 364 of 365 days", level="warning"),
+                Made(n=3, t="14:02:50.733", text='expectation "one row a day" failed: 4 rows', level="error"),
+                Made(n=4, t="14:02:50.741", text="\x1b[32mtransaction aborted\x1b[0m, readers saw nothing", level=""),
+            ],
+            after=4,
+            status="4 lines, end",
+            download_url="#",
+        ),
         "nodes": _nodes(),
         "snippet": 'catalog.load_table("nyc.delays.daily").scan().to_arrow()',
         "markdown": "Flights **without** `dep_time` were dropped.\n\n- one\n- two\n\n| a | b |\n|---|---|\n| 1 | 2 |\n",
