@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from webapp.accounts import permissions as accounts
 from webapp.builds import permissions
-from webapp.builds.models import UPLOAD, Build, Job
+from webapp.builds.models import UPLOAD, Build, Job, PublishedSpec
 from webapp.builds.queries import builds as queries
 from webapp.builds.queries import chains, queue, specs
 from webapp.builds.queries.drafts import find_draft_url
@@ -628,19 +628,6 @@ def read_jobspecs_page(*, repository: Repository, branch: str, q: str, page: int
     head = chains.find_head_sha(repository=repository, branch=branch)
     chain = chains.default_chain(repository=repository, branch=branch)
     judged = specs.judge(branch_specs=published, chain=chain)
-    rows = tuple(
-        {
-            "spec": spec,
-            "size": spec.spec.get("size", "small"),
-            "description": spec.spec.get("description", ""),
-            **describe_verdict(judged[spec.spec["outputs"][0]["path"]]),
-            "is_own": spec.branch == branch,
-            "outputs": [link_dataset(each["path"], branch) for each in spec.spec["outputs"]],
-            "inputs": [link_dataset(each["path"], branch) for each in spec.spec["inputs"]],
-            "checks": sum(len(each.get("checks", ())) for each in spec.spec["outputs"]),
-        }
-        for spec in published
-    )
     return JobSpecsPage(
         nav="repositories",
         repo_bar={"name": repository.name, "tab": "files"},
@@ -648,7 +635,7 @@ def read_jobspecs_page(*, repository: Repository, branch: str, q: str, page: int
         branch=branch,
         branches=list_branch_links(repository, f"/r/{repository.name}/jobspecs", current=branch),
         chain=chain,
-        specs=rows,
+        specs=tuple(_describe_spec(row, judged, branch=branch) for row in published),
         q=q,
         total=part.total,
         own=sum(spec.branch == branch for spec in seen),
@@ -658,6 +645,21 @@ def read_jobspecs_page(*, repository: Repository, branch: str, q: str, page: int
         publication=repositories.get_publication(repository, branch, head) if head else None,
         head=head,
     )
+
+
+def _describe_spec(row: PublishedSpec, verdicts: Mapping[str, specs.Verdict], *, branch: str) -> dict[str, Any]:
+    """Return a published JobSpec as the list draws it."""
+    outputs, inputs = row.spec["outputs"], row.spec["inputs"]
+    return {
+        "spec": row,
+        "size": row.spec.get("size", "small"),
+        "description": row.spec.get("description", ""),
+        **describe_verdict(verdicts[outputs[0]["path"]]),
+        "is_own": row.branch == branch,
+        "outputs": [link_dataset(output["path"], branch) for output in outputs],
+        "inputs": [link_dataset(entry["path"], branch) for entry in inputs],
+        "checks": sum(len(output.get("checks", ())) for output in outputs),
+    }
 
 
 def list_branch_links(repository: Repository, url: str, /, *, current: str = "", q: str = "", **more: str) -> Picker:

@@ -371,20 +371,8 @@ def _view_dataset(
     show = "statistics" if parameters.get("show") == "statistics" else "rows"
     state = comparison.state if comparison else states.NOT_COMPARED
     query = {"compared": shown.name} if shown.name != row.compared else {}
-    is_since = shown.name == states.TARGET_SINCE
-    before_branch, after_branch = pull.target, pull.target if is_since else pull.source
-    place = Place(
-        url=f"{loaded.url}/data",
-        keeps={"dataset": row.path, **query},
-        csv_url=_export_url("api-pull-rows-csv", row, query),
-        parquet_url=_export_url("api-pull-rows-parquet", row, query),
-        dataset_id=row.dataset_id,
-        branch=after_branch,
-        marks=Marks(
-            lambda numbers: named.find_both(row, shown, numbers),
-            _BOTH_NOTES[shown.name].format(source=pull.source, target=pull.target),
-        ),
-    )
+    place = _place_rows(loaded, row, shown, query)
+    before_branch, after_branch = pull.target, place.branch
     rows = read_rows(folder, parameters=parameters, place=place) if folder and show == "rows" else None
     is_unmade = row.after_id is None
     return DatasetView(
@@ -433,6 +421,24 @@ def _view_dataset(
         has_code_effect=named.find_shown(row, states.CODE_EFFECT).comparison is not None,
         build_scope=states.AFFECTED if row.change == states.AFFECTED else states.MODIFIED,
         talk=place_row_talk(row, {line.n: line.key for line in rows.table.rows} if rows else {}, principal),
+    )
+
+
+def _place_rows(loaded: Loaded, row: PullDataset, shown: named.Shown, query: Mapping[str, str]) -> Place:
+    """Return where the rows of a comparison are shown, by what its address has beside the dataset."""
+    pull = loaded.pull
+    is_since = shown.name == states.TARGET_SINCE
+    return Place(
+        url=f"{loaded.url}/data",
+        keeps={"dataset": row.path, **query},
+        csv_url=_export_url("api-pull-rows-csv", row, query),
+        parquet_url=_export_url("api-pull-rows-parquet", row, query),
+        dataset_id=row.dataset_id,
+        branch=pull.target if is_since else pull.source,
+        marks=Marks(
+            lambda numbers: named.find_both(row, shown, numbers),
+            _BOTH_NOTES[shown.name].format(source=pull.source, target=pull.target),
+        ),
     )
 
 
