@@ -6,6 +6,7 @@ import datetime as dt
 from types import SimpleNamespace
 
 import pytest
+from django.template import Context, Template
 from django.test import RequestFactory
 
 from webapp.core.templatetags import markdown, ui
@@ -134,3 +135,8 @@ def test_markdown_is_cleaned_and_its_headings_fit_the_page() -> None:
     assert "<script" not in shown
     assert "javascript" not in shown.replace("[a](javascript:x)", "")
     assert 'class="mdtable"' in shown
+
+
+def test_an_empty_state_says_why_in_the_words_of_its_block() -> None:
+    template = Template('{% load ui %}{% empty_state "table" "No rows" %}\n  Where\n  {{ why }}.\n{% endempty_state %}')
+    assert "<p>Where a &lt; b.</p>" in template.render(Context({"why": "a < b"}))
