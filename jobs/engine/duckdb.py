@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 _LARGE_BYTES = 256 * 2**20
 """Compressed bytes to compare, from which on counts by row ids are there seconds before the compared ones."""
 _SORT_COLUMNS = 32
+_MIB_OF_A_COLUMN = 2
+"""Buffers of both images of a column, however few rows there are: beyond the first hundred they have memory of their own."""
+_FEW_COLUMNS = 100
+_MOST_MIB = 2048
 _FEW_VALUES = 500_000
 """Stored values that are written in some hundredths of a second."""
 
@@ -67,6 +71,7 @@ class Embedded(Changes):
             rows=self.plan.rows,
             executor="embedded",
         )
+        self._make_room_for_columns()
         check_decoded(self, with_rows=self.reduce is None)
         if self.plan.bytes >= _LARGE_BYTES:
             self.progress.enter("comparing", by_row_ids=count_versions(self))
@@ -86,6 +91,12 @@ class Embedded(Changes):
         summary["timings_s"] = self.progress.timings
         artifact.write_json(self.folder / artifact.SUMMARY, summary)
         return summary
+
+    def _make_room_for_columns(self) -> None:
+        usual = self.request.memory_bytes // 2**20
+        wide = min(usual + (len(self.plan.pairs) - _FEW_COLUMNS) * _MIB_OF_A_COLUMN, _MOST_MIB)
+        if wide > usual:
+            self.connection.execute(f"SET memory_limit = '{wide}MiB'")
 
     def _summary(self, mode: str, trouble: dict[str, Any] | None) -> dict[str, Any]:
         inserted, deleted, updated, distinct = self.one(
@@ -250,6 +261,11 @@ class Embedded(Changes):
         return ", ".join([*(f"{artifact.match_value(pair)} NULLS LAST" for pair in chosen), *rest])
 
 
+def _read_limit(connection: duckdb.DuckDBPyConnection) -> str:
+    row = connection.execute("SELECT current_setting('memory_limit')").fetchone()
+    return str(row[0]) if row else ""
+
+
 def run_diff(request: DiffRequest, *, on_connect: Any = None, reduce: Reduce | None = None) -> dict[str, Any]:
     """Make the artifact of one diff.
 
@@ -279,8 +295,7 @@ def run_diff(request: DiffRequest, *, on_connect: Any = None, reduce: Reduce | N
         if "max_temp_directory_size" in str(error) or "No space left" in str(error):
             raise DiskLimitError("There is no room left on the disk to compare these rows.") from error
         raise MemoryLimitError(
-            f"Comparing {progress.known.get('rows', 'these')} rows does not fit into "
-            f"{request.memory_bytes // 2**20} MiB of memory."
+            f"Comparing {progress.known.get('rows', 'these')} rows does not fit into {_read_limit(connection)} of memory."
         ) from error
     except duckdb.IOException as error:
         if "No space left" in str(error):

@@ -8,6 +8,7 @@ import os
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
@@ -290,6 +291,23 @@ def test_columns_that_differ_by_case_only(tmp_path: Path) -> None:
     before, after = [{"k": 1, "A": "x", "a": "y"}], [{"k": 1, "A": "x", "a": "z"}]
     _, *sides = two_versions(tmp_path, schema, before, after)
     assert tables.diff(tmp_path, *sides, key=["k"])["rows"][0]["changed"] == [2]
+
+
+def test_a_thousand_columns_have_room_in_which_to_be_compared(tmp_path: Path) -> None:
+    """Each column has buffers, however few rows there are."""
+    rows = pa.table(
+        {
+            "k": pa.array(range(300)),
+            **{f"c{place}": [f"{row} in {place}" for row in range(300)] for place in range(999)},
+        }
+    )
+    table = tables.make_table(tmp_path, rows.schema)
+    ends = []
+    for version in (rows, rows.set_column(500, "c499", [pa.array(["changed"] * 300)])):
+        table.overwrite(version)
+        ends.append(tables.snapshot_of(table))
+    result = tables.diff(tmp_path, *(tables.side(table, end) for end in ends), key=["k"])
+    assert (result["updated"], [column["name"] for column in result["columns"] if column["changed"]]) == (300, ["c499"])
 
 
 def test_a_struct_that_gained_a_field_compares_what_both_have(tmp_path: Path) -> None:
