@@ -11,6 +11,9 @@ from jobs.engine.errors import UnreadableTableError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+KEEP_NAN = "can_have_nan=true"
+"""Of `read_parquet`. Bounds in Parquet files leave NaN out, as Iceberg's own writers do: without it DuckDB takes them for all
+values, and answers `v = 0` with NaN where 0 is the only other value."""
 _DECIMAL = re.compile(r"^decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)$")
 _FIXED = re.compile(r"^fixed\[\s*(\d+)\s*\]$")
 

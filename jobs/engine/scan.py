@@ -18,7 +18,7 @@ from pyiceberg.io.fsspec import FsspecFileIO
 from pyroaring import BitMap64
 
 from jobs.engine.errors import UnreadableTableError
-from jobs.engine.fields import ListType, MapType, Primitive, StructType, duckdb_type, literal, quote
+from jobs.engine.fields import KEEP_NAN, ListType, MapType, Primitive, StructType, duckdb_type, literal, quote
 from jobs.engine.metadata import check_regular, local_path, open_io, read_bytes
 from jobs.engine.nested_lengths import add_nested_lengths
 from jobs.engine.nodes import Node, dedupe, element_of, has_repeated, identify, read_tree
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from jobs.engine.metadata import Entry, TableMetadata
     from jobs.engine.planner import LiveFile, ShiftedFile
 
-KEEP_NAN = "can_have_nan=true"
-"""Bounds in Parquet files leave NaN out, as Iceberg's own writers do: without it DuckDB takes them for all values, and
-answers `v = 0` with NaN where 0 is the only other value."""
 _GLOB = re.compile(r"([*?\[])")
 _ORIGINS = pa.schema({"file": pa.string(), "first_row_id": pa.int64(), "sequence": pa.int64()})
 _VECTOR_MAGIC = b"\xd1\xd3\x39\x64"

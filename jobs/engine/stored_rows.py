@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jobs.encoding import encode_row
-from jobs.engine.fields import literal, quote
+from jobs.engine.fields import KEEP_NAN, literal, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -136,4 +136,4 @@ def _nanoseconds(value: int | None, zone: str | None) -> str | None:
 def _source(path: Path) -> str:
     """A path as SQL, not taken for a pattern."""
     plain = re.sub(r"([*?\[])", r"[\1]", str(path))
-    return f"read_parquet({literal(plain)})"
+    return f"read_parquet({literal(plain)}, {KEEP_NAN})"

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from jobs.engine.fields import KEEP_NAN
 from webapp.core.errors import BadRequest
 from webapp.pulls.rules.row_search import Term, parse_search
 from webapp.pulls.rules.row_values import compare
@@ -109,7 +110,8 @@ def test_values_compare_as_their_types_do(type_: str, tmp_path: Path) -> None:
         sql, parameters = compare("v", type_, sign, write(value))
         with duckdb.connect() as connection:
             connection.execute("SET TimeZone = 'UTC'")
-            selected = connection.execute(f"SELECT n FROM '{path}' WHERE {sql} ORDER BY n", list(parameters)).fetchall()
+            source = f"read_parquet('{path}', {KEEP_NAN})"
+            selected = connection.execute(f"SELECT n FROM {source} WHERE {sql} ORDER BY n", list(parameters)).fetchall()
         meant = [n for n, row in enumerate(rows) if row is not None and SIGNS[sign](read(row), value)]
         assert [n for (n,) in selected] == meant
 
