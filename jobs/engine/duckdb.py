@@ -212,7 +212,7 @@ class Embedded(Changes):
         self.connection.execute(
             f"COPY (SELECT row_number() OVER () AS n, change, copies, CAST({changed} AS SMALLINT[]) AS changed{chosen} "
             f"FROM (SELECT change, copies{unpacked} FROM ({ordered}))) "
-            f"TO {literal(str(target))} (FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd, COMPRESSION_LEVEL 1, "
+            f"TO {literal(str(target))} (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, "
             f"ROW_GROUP_SIZE {artifact.ROW_GROUP})"
         )
         self.connection.execute("SET preserve_insertion_order = false")

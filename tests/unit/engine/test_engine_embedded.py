@@ -293,6 +293,16 @@ def test_columns_that_differ_by_case_only(tmp_path: Path) -> None:
     assert tables.diff(tmp_path, *sides, key=["k"])["rows"][0]["changed"] == [2]
 
 
+def test_the_widest_span_of_integers_is_stored_for_every_reader(tmp_path: Path) -> None:
+    """By deltas DuckDB writes what no other reader takes where one needs more bits than the type has."""
+    rows = [{"k": -(2**31), "v": 2**31 - 1}, {"k": 0, "v": -(2**31)}, {"k": 2**31 - 1, "v": 0}]
+    schema = Schema(field(1, "k", IntegerType()), field(2, "v", IntegerType()))
+    table = tables.make_table(tmp_path, schema)
+    table.append(tables.arrow_rows(table, rows))
+    result = tables.diff(tmp_path, None, tables.side(table, tables.snapshot_of(table)), key=["k"])
+    assert [{"k": row["a0"], "v": row["a1"]} for row in result["rows"]] == rows
+
+
 def test_a_thousand_columns_have_room_in_which_to_be_compared(tmp_path: Path) -> None:
     """Each column has buffers, however few rows there are."""
     rows = pa.table(
