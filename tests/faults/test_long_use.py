@@ -28,6 +28,7 @@ TEMPORARY = ("jobs", "uploads")
 """Folders of the home in which nothing lies while nothing runs."""
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_a_minute_of_use_leaves_nothing_behind(tmp_path: Path) -> None:
     use(tmp_path, seconds=40, samples=12, pause=0.2, limits=NO_LEAK_A_REQUEST)

@@ -12,12 +12,23 @@ document.addEventListener('click', (event) => {
     const picker = closer.closest('details.picker');
     if (picker) closePicker(picker);
   }
+  const summary = event.target.closest('details.picker:not([open]) > summary');
+  if (summary) {
+    event.preventDefault();
+    openPicker(summary.parentElement);
+  }
   if (event.target.matches('dialog')) event.target.close();
   if (event.target.closest('[data-dismiss]')) event.target.closest('.flash')?.remove();
   for (const picker of document.querySelectorAll('details.picker[open]')) {
     if (!picker.contains(event.target)) picker.open = false;
   }
 });
+
+/** At once, not when `toggle` tells: what is typed meanwhile would be shortcuts. */
+function openPicker(picker) {
+  picker.open = true;
+  picker.querySelector('[autofocus], input:not([type=hidden])')?.focus();
+}
 
 function closePicker(picker) {
   picker.open = false;
@@ -29,9 +40,3 @@ document.addEventListener('keydown', (event) => {
   const picker = event.target.closest?.('details.picker[open]');
   if (picker) closePicker(picker);
 });
-
-document.addEventListener('toggle', (event) => {
-  if (event.target.matches?.('details.picker') && event.target.open) {
-    event.target.querySelector('[autofocus], input:not([type=hidden])')?.focus();
-  }
-}, true);

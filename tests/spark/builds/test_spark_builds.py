@@ -294,7 +294,7 @@ def test_what_a_job_left_on_the_server_meets_no_job_of_other_people(spark_stack:
     stack.commit({"pipeline.toml": pipeline, "pipelines/sums.py": VICTIM}, repository="bank")
     stack.commit({"pipelines/lurks.py": LURKER})
     started = stack.start_build("/shop/spark/lurks")
-    attacker = stack.wait_for_job(started["id"], "RUNNING")
+    attacker = stack.wait_for_job(started["id"], "RUNNING", seconds=120)
     stack.wait(lambda: "lurks" in stack.log(attacker["id"]), seconds=120)
     build = stack.build("/bank/sums", seconds=400)
     log = stack.log(build["jobs"][0]["id"])
@@ -319,7 +319,7 @@ def test_a_file_that_somebody_on_the_server_keeps_open_is_not_published(spark_st
 
 def test_cancelled_spark_job_ends_and_its_query_too(spark_stack: Stack) -> None:
     started = spark_stack.start_build("/shop/spark/endless")
-    job = spark_stack.wait_for_job(started["id"], "RUNNING")
+    job = spark_stack.wait_for_job(started["id"], "RUNNING", seconds=120)
     # its tasks run: a query that is not there yet cannot be interrupted
     wait_until(lambda: "of 64 tasks" in spark_stack.log(job["id"]), seconds=120)
     began = time.monotonic()
@@ -334,7 +334,7 @@ def test_cancelled_spark_job_ends_and_its_query_too(spark_stack: Stack) -> None:
 
 def test_a_function_that_takes_all_memory_fails_by_itself(spark_stack: Stack) -> None:
     neighbour = spark_stack.start_build("/shop/spark/lasting")
-    job = spark_stack.wait_for_job(neighbour["id"], "RUNNING")
+    job = spark_stack.wait_for_job(neighbour["id"], "RUNNING", seconds=120)
     wait_until(lambda: "counted" in spark_stack.log(job["id"]), seconds=120)
     ends = _count_ends(spark_stack)
     build = spark_stack.build("/shop/spark/bomb", seconds=120)
@@ -352,10 +352,10 @@ def test_a_function_that_takes_all_memory_fails_by_itself(spark_stack: Stack) ->
 def test_a_task_that_does_not_end_when_its_job_is_cancelled_ends_with_the_server(spark_stack: Stack) -> None:
     """Spark tells a task to end, which one that computes a single value of a single row does not see."""
     neighbour = spark_stack.start_build("/shop/spark/lasting")
-    lasting = spark_stack.wait_for_job(neighbour["id"], "RUNNING")
+    lasting = spark_stack.wait_for_job(neighbour["id"], "RUNNING", seconds=120)
     wait_until(lambda: "counted" in spark_stack.log(lasting["id"]), seconds=120)
     started = spark_stack.start_build("/shop/spark/stubborn")
-    job = spark_stack.wait_for_job(started["id"], "RUNNING")
+    job = spark_stack.wait_for_job(started["id"], "RUNNING", seconds=120)
     wait_until(lambda: re.search(r"progress [1-9]\d* of 64 tasks", spark_stack.log(job["id"])), seconds=120)
     spark_stack.call("POST", f"/builds/{started['id']}/cancel", expect=202)
     build = spark_stack.wait_for_build(started["id"], seconds=60)
