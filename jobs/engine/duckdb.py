@@ -263,7 +263,7 @@ class Embedded(Changes):
 
 def _read_limit(connection: duckdb.DuckDBPyConnection) -> str:
     row = connection.execute("SELECT current_setting('memory_limit')").fetchone()
-    return str(row[0]) if row else ""
+    return str(row[0]).replace(".0 ", " ") if row else ""
 
 
 def run_diff(request: DiffRequest, *, on_connect: Any = None, reduce: Reduce | None = None) -> dict[str, Any]:

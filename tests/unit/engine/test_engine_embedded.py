@@ -303,23 +303,6 @@ def test_the_widest_span_of_integers_is_stored_for_every_reader(tmp_path: Path) 
     assert [{"k": row["a0"], "v": row["a1"]} for row in result["rows"]] == rows
 
 
-def test_a_thousand_columns_have_room_in_which_to_be_compared(tmp_path: Path) -> None:
-    """Each column has buffers, however few rows there are."""
-    rows = pa.table(
-        {
-            "k": pa.array(range(300)),
-            **{f"c{place}": [f"{row} in {place}" for row in range(300)] for place in range(999)},
-        }
-    )
-    table = tables.make_table(tmp_path, rows.schema)
-    ends = []
-    for version in (rows, rows.set_column(500, "c499", [pa.array(["changed"] * 300)])):
-        table.overwrite(version)
-        ends.append(tables.snapshot_of(table))
-    result = tables.diff(tmp_path, *(tables.side(table, end) for end in ends), key=["k"])
-    assert (result["updated"], [column["name"] for column in result["columns"] if column["changed"]]) == (300, ["c499"])
-
-
 def test_a_struct_that_gained_a_field_compares_what_both_have(tmp_path: Path) -> None:
     schema = keyed(field(2, "s", StructType(field(3, "x", IntegerType()))))
     table = tables.make_table(tmp_path, schema)
@@ -340,7 +323,6 @@ def test_a_struct_that_gained_a_field_compares_what_both_have(tmp_path: Path) ->
 
 
 def test_partition_values_stand_in_for_columns_that_files_lack(tmp_path: Path) -> None:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     table = tables.make_table(tmp_path, keyed(field(2, "p", StringType())), properties={"format-version": "2"})
@@ -356,7 +338,6 @@ def test_partition_values_stand_in_for_columns_that_files_lack(tmp_path: Path) -
 
 
 def test_files_without_field_ids_are_read_by_the_name_mapping(tmp_path: Path) -> None:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     table = tables.make_table(tmp_path, keyed(field(2, "v", StringType())))
