@@ -55,11 +55,19 @@ class StoredRows:
         lines = self._database.sql(f"SELECT {names} FROM {_source(path)} WHERE {where}")
         return [encode_row(row) for row in to_rows(lines.to_arrow_table())]
 
-    def list_numbers(self, path: Path, *, where: str, parameters: Sequence[Any], order: str) -> Iterator[bytes]:
-        """Walk the numbers of the lines that a condition keeps, in an order, four bytes each."""
-        sql = f"SELECT CAST(n AS UINTEGER) AS n FROM {_source(path)} WHERE {where} ORDER BY {order}"
+    def list_numbers(
+        self, path: Path, *, where: str, parameters: Sequence[Any], order: str, first: int | None
+    ) -> Iterator[bytes]:
+        """Walk the numbers of the lines that a condition keeps, in an order, four bytes each: the first ones, or all."""
+        kept = f"FROM {_source(path)} WHERE {where} ORDER BY {order}"
+        sql = f"SELECT CAST(n AS UINTEGER) AS n {kept}" + ("" if first is None else f" LIMIT {first:d}")
         for batch in self._database.sql(sql, params=list(parameters)).to_arrow_reader(_NUMBERS_AT_ONCE):
             yield batch.column("n").to_numpy().astype("u4", copy=False).tobytes()
+
+    def count(self, path: Path, *, where: str, parameters: Sequence[Any]) -> int:
+        """Return how many lines a condition keeps."""
+        self._database.execute(f"SELECT count(*) FROM {_source(path)} WHERE {where}", list(parameters))
+        return int(self._database.fetchall()[0][0])
 
     def count_common(self, path: Path, others: Sequence[Path], *, keys: int) -> int | None:
         """Return how many lines of a file have a key that all others have, too; None where that takes too much memory."""

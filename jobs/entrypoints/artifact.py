@@ -5,10 +5,11 @@ channel (jobs/channel.py) and stays for further questions about the same compari
 
 Questions name a file by ``folder``, which it is shown, and ``name`` below that: ``{"ask": "describe", "values"}`` →
 ``{"types"}``; ``{"ask": "lines", "columns", "first", "last"}`` or ``"numbers"`` in the place of the last two, and ``{"ask":
-"slice", "start", "limit"}`` → ``{"lines"}``; ``{"ask": "numbers", "where", "parameters", "order"}`` and ``{"ask": "export",
-...}`` with the fields of RowExport → ``{"is_last"}`` and bytes, the next of which ``{"ask": "more"}`` brings; ``{"ask":
-"count_common", "others", "keys"}`` → ``{"count"}`` and ``{"ask": "find_common", "others", "keys", "numbers"}`` →
-``{"numbers"}``, where each of ``others`` is a folder and a name. Or ``{"failure", "message"}`` with a ReadFailure.
+"slice", "start", "limit"}`` → ``{"lines"}``; ``{"ask": "numbers", "where", "parameters", "order", "first"}`` and
+``{"ask": "export", ...}`` with the fields of RowExport → ``{"is_last"}`` and bytes, the next of which ``{"ask": "more"}``
+brings; ``{"ask": "count", "where", "parameters"}`` and ``{"ask": "count_common", "others", "keys"}`` → ``{"count"}``;
+``{"ask": "find_common", "others", "keys", "numbers"}`` → ``{"numbers"}``, where each of ``others`` is a folder and a
+name. Or ``{"failure", "message"}`` with a ReadFailure.
 """
 
 from __future__ import annotations
@@ -70,6 +71,8 @@ class Reader(Answering):
             return {"lines": self._rows.select(path, columns=details["columns"], where=_one_of(details))}
         if ask == "slice":
             return {"lines": read_slice(path, details["start"], details["limit"])}
+        if ask == "count":
+            return {"count": self._rows.count(path, where=details["where"], parameters=details["parameters"])}
         others = [_find(*other) for other in details["others"]]
         if ask == "count_common":
             return {"count": self._rows.count_common(path, others, keys=details["keys"])}

@@ -95,7 +95,7 @@ def test_who_asks_first_may_be_waited_for_but_not_for_ever(
     monkeypatch.setattr(pools, "MOST_EACH", 1)
     slow, other, third = make_diff(), make_diff(), make_diff()
     shown, file = reader._locate(slow / "rows.parquet")
-    question = {"ask": "numbers", "where": "true", "parameters": (), "order": "n", **file}
+    question = {"ask": "numbers", "where": "true", "parameters": (), "order": "n", "first": None, **file}
     with closing(pool.walk(shown, is_download=False, **question)) as at_work:
         next(at_work)
         with pytest.raises(Unavailable, match="Many rows are being read"):

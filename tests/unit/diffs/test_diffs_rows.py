@@ -261,7 +261,7 @@ def test_a_page_before_one_that_began_elsewhere_ends_where_that_began(folder: Pa
 def test_lines_that_fit_are_found_once_for_all_pages(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lists = []
     write = reader.write_numbers
-    monkeypatch.setattr(reader, "write_numbers", lambda *args, **query: (lists.append(query), write(*args, **query)))
+    monkeypatch.setattr(reader, "write_numbers", lambda *args, **query: lists.append(query) or write(*args, **query))
     for _ in range(2):
         cursor = None
         for _ in range(4):
@@ -282,13 +282,27 @@ def test_only_the_newest_lists_are_kept_and_those_of_other_rows_are_not_read(fol
     assert ids(rows.read_page(folder, q="id = 0")) == [0]
 
 
+@pytest.mark.parametrize(("q", "total"), [("", 50), ("id != 3", 49), ("id < 4", 4), ("id < 1", 1), ("id < 0", 0)])
+def test_the_front_of_a_list_is_that_of_the_whole(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, q: str, total: int
+) -> None:
+    monkeypatch.setattr(numbers, "FRONT_LINES", 4)
+    front = rows.read_page(folder, sort="-name", q=q, limit=4)
+    assert {path.suffix for path in (folder / numbers.FOLDER).iterdir()} == {".front"}
+    whole = rows.read_page(folder, sort="-name", q=q, limit=50)
+    assert {path.suffix for path in (folder / numbers.FOLDER).iterdir()} == {".front", ".whole"}
+    assert front.total == whole.total == len(whole.rows) == total
+    assert ids(front) == ids(whole)[:4]
+    assert (front.next is None) == (total <= 4)
+
+
 @pytest.mark.slow
 def test_what_does_not_fit_into_memory_is_sorted_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     count, path = 600_000, tmp_path / "rows.parquet"
     text = f"printf('%06d', range * 7919 % {count}) || repeat('x', 150) || range"
     duckdb.execute(f"COPY (SELECT range + 1 AS n, {text} AS a1 FROM range({count})) TO '{path}' (ROW_GROUP_SIZE 8192)")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    listed = StoredRows(memory="96MiB").list_numbers(path, where="true", parameters=(), order="a1")
+    listed = StoredRows(memory="96MiB").list_numbers(path, where="true", parameters=(), order="a1", first=None)
     sorted_lines = array("I", next(listed))
     assert list(tmp_path.glob("spill-*/*"))
     sorted_lines.frombytes(b"".join(listed))

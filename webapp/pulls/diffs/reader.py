@@ -66,11 +66,14 @@ def read_slice(path: Path, start: int, limit: int) -> list[Line]:
 
 
 def write_numbers(
-    path: Path, *, where: str, parameters: Sequence[Any], order: str, most: int, target: BinaryIO
-) -> None:
-    """Write the numbers of the lines that a condition keeps, in an order, four bytes each; at most so many."""
+    path: Path, *, where: str, parameters: Sequence[Any], order: str, first: int | None, most: int, target: BinaryIO
+) -> int:
+    """Write the numbers of the lines that a condition keeps, in an order, four bytes each: the first ones, or all.
+
+    Return how many there were, which is `most` at most.
+    """
     shown, file = _locate(path)
-    question = {"ask": "numbers", "where": where, "parameters": parameters, "order": order}
+    question = {"ask": "numbers", "where": where, "parameters": parameters, "order": order, "first": first}
     written = 0
     with naming_damage(), closing(pool.walk(shown, is_download=False, **question, **file)) as parts:
         for part in parts:
@@ -78,6 +81,13 @@ def write_numbers(
             if written > most * NUMBER_BYTES:
                 message = "there are more lines than were stored"
                 raise Damaged(message)
+    return written // NUMBER_BYTES
+
+
+def count(path: Path, *, where: str, parameters: Sequence[Any]) -> int:
+    """Return how many lines a condition keeps."""
+    with naming_damage():
+        return int(_ask(path, ask="count", where=where, parameters=parameters)["count"])
 
 
 def export(path: Path, rows: RowExport) -> Iterator[bytes]:
