@@ -224,12 +224,15 @@ def _hunks(patch: pygit2.Patch) -> tuple[tuple[Hunk, ...], bool]:
     hunks: list[Hunk] = []
     total = 0
     for raw in patch.hunks:
-        lines = list(_lines(raw))
+        # A hunk of a million lines is not read to find that it is too long: it has as many as its longer side, at least.
+        if total + max(raw.old_lines, raw.new_lines) > MAX_FILE_LINES:
+            return tuple(hunks), True
+        lines = tuple(_lines(raw))
         total += len(lines)
         if total > MAX_FILE_LINES:
             return tuple(hunks), True
         heading = raw.header.rpartition("@@")[2].strip()
-        hunks.append(Hunk(raw.old_start, raw.old_lines, raw.new_start, raw.new_lines, heading, tuple(lines)))
+        hunks.append(Hunk(raw.old_start, raw.old_lines, raw.new_start, raw.new_lines, heading, lines))
     return tuple(hunks), False
 
 

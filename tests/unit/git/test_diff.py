@@ -10,6 +10,7 @@ import pytest
 from django.template.loader import render_to_string
 from pygit2.enums import FileMode
 
+from webapp.git import diff
 from webapp.git.diff import Span, colour_lines, decorate, limit_lines
 from webapp.git.repository import GitRepository
 from webapp.git.values import Change, Person
@@ -17,7 +18,7 @@ from webapp.git.values import Change, Person
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from webapp.git.diff import FileDiff
+    from webapp.git.diff import FileDiff, Line
 
 ME = Person(name="Ines", email="ines@example.org")
 
@@ -119,6 +120,19 @@ def test_limit_lines_keeps_the_first(repo: GitRepository) -> None:
     cut = limit_lines(file, limit=10)
     assert (cut.line_count, cut.truncated) == (10, True)
     assert limit_lines(file, limit=50) is file
+
+
+def test_lines_that_are_not_shown_are_not_read(repo: GitRepository, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Line] = []
+    lines_of = diff._lines
+    monkeypatch.setattr(diff, "_lines", lambda hunk: [read.append(line) or line for line in lines_of(hunk)])
+    long = b"".join(b"%d\n" % number for number in range(diff.MAX_FILE_LINES + 1))
+    file = _diff(repo, Change(path="long.txt", content=long))["long.txt"]
+    assert (file.additions, file.hunks, file.truncated) == (diff.MAX_FILE_LINES + 1, (), True)
+    assert not read
+    whole = long.replace(b"7\n", b"", 1)
+    file = _diff(repo, Change(path="long.txt", content=b""), Change(path="whole.txt", content=whole))["whole.txt"]
+    assert (file.line_count, file.truncated) == (diff.MAX_FILE_LINES, False)
 
 
 def test_colour_lines_are_the_text(repo: GitRepository) -> None:
