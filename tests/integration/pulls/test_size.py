@@ -116,6 +116,7 @@ def prepare(stack: Stack, folder: Path, size: Size) -> dict[str, str]:
         "all columns of wide": f"{at}/data?dataset={wide}&columns=all",
         "last columns of wide": f"{at}/data?dataset={wide}&columns=all&columns_page=1000",
         "statistics of wide": f"{at}/data?dataset={wide}&show=statistics",
+        "last statistics of wide": f"{at}/data?dataset={wide}&show=statistics&columns_page=1000",
         "files": f"/r/shop/tree/{BRANCH}/notes",
         "a file": f"/r/shop/blob/{BRANCH}/{FILE}",
         "two refs": f"/r/shop/compare?base=master&head={BRANCH}",

@@ -16,6 +16,7 @@ from jobs.engine.measured import HereMeasured
 from tests.factories import engine as tables
 from tests.unit.engine.test_engine_embedded import field, keyed, two_versions
 from webapp.pulls.diffs.statistics import load_statistics
+from webapp.pulls.queries import charts
 from webapp.pulls.queries.charts import read_statistics
 
 if TYPE_CHECKING:
@@ -122,5 +123,26 @@ def test_quantiles_of_a_sample_say_so(tmp_path: Path, monkeypatch: pytest.Monkey
     assert abs(key.after.quantiles["p50"] - 1000) < 200
     assert empty.after is not None
     assert empty.after.quantiles_exact
-    page = render_to_string("pulls/_statistics.html", {"statistics": read_statistics(folder, before="m", after="f")})
-    assert "≈" in page
+    found = read_statistics(folder, url="?show=statistics", parameters={}, before="m", after="f")
+    assert "≈" in render_to_string("pulls/_statistics.html", {"statistics": found})
+
+
+def test_columns_come_in_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(charts, "COLUMNS_PER_PAGE", 2)
+    columns = [field(number, f"v{number}", DoubleType()) for number in range(2, 6)]
+    _, *sides = two_versions(tmp_path, keyed(*columns), [{"k": 1}], [{"k": 1, "v3": 1.0}])
+    folder = tables.diff(tmp_path, *sides, key=["k"])["folder"]
+
+    def read(page: str) -> tuple[list[str], str, str, str]:
+        asked = {"scope": "changed", "columns_page": page}
+        found = read_statistics(folder, url="?show=statistics", parameters=asked, before="m", after="f")
+        assert found is not None
+        assert found.columns_text in render_to_string("pulls/_statistics.html", {"statistics": found})
+        return [one.name for one in found.columns], found.columns_text, found.previous_url, found.next_url
+
+    at = "?show=statistics&scope=changed&columns_page="
+    assert read("") == (["k", "v2"], "Columns 1–2 of 5", "", f"{at}1")
+    assert read("1") == (["v3", "v4"], "Columns 3–4 of 5", f"{at}0", f"{at}2")
+    assert read("2") == read("99") == (["v5"], "Columns 5–5 of 5", f"{at}1", "")
+    monkeypatch.undo()
+    assert read("") == (["k", "v2", "v3", "v4", "v5"], "", "", "")

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from webapp.core.errors import AppError
+from webapp.core.numbers import read_count
 from webapp.core.templatetags.ui import number
 from webapp.pulls.diffs.statistics import Bucket, ColumnStatistics, Scope, load_statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 WIDTH, HEIGHT = 420, 150
 LEFT, TOP, BOTTOM = 46, 8, 20
 SHOWN = 12
+COLUMNS_PER_PAGE = 100
 LABEL_HEIGHT = 12
 """Labels of lines nearer to each other would lie on one another."""
 LOWEST_SEEN = 0.02
@@ -89,6 +91,13 @@ class Statistics:
     """All columns in numbers, the changed ones as charts."""
 
     columns: tuple[ColumnStatistics, ...]
+    """Those of one page."""
+    url: str
+    """With a query."""
+    columns_text: str
+    """Which ones these are; empty where they are all."""
+    previous_url: str
+    next_url: str
     charts: list[Chart]
     left_out: int
     scope: str
@@ -103,16 +112,37 @@ class Statistics:
     after_name: str
 
 
-def read_statistics(folder: Path, *, before: str, after: str, scope: str = "") -> Statistics | None:
-    """Return the statistics of an artifact, over all rows or the changed ones; None when it has none."""
+def read_statistics(
+    folder: Path, *, url: str, parameters: Mapping[str, Any], before: str, after: str
+) -> Statistics | None:
+    """Return the statistics of an artifact; None when it has none.
+
+    Args:
+        folder: the artifact.
+        url: of these statistics, with a query.
+        parameters: which rows are measured (`scope`: table or changed), and which page of columns is shown.
+        before: the name of the older side.
+        after: that of the newer.
+
+    """
+    scope = str(parameters.get("scope", ""))
     wanted: Scope | None = "changed" if scope == "changed" else "table" if scope == "table" else None
     try:
         found = load_statistics(folder, scope=wanted)
     except AppError:
         return None
     changed = [one for one in found.changed if one.buckets] or [one for one in found.columns if one.buckets]
+    last = max(len(found.columns) - 1, 0) // COLUMNS_PER_PAGE
+    page = min(read_count(str(parameters.get("columns_page", ""))) or 0, last)
+    columns = found.columns[page * COLUMNS_PER_PAGE : (page + 1) * COLUMNS_PER_PAGE]
+    pages = f"{url}&scope={wanted}" if wanted else url
+    first = page * COLUMNS_PER_PAGE + 1
     return Statistics(
-        columns=found.columns,
+        columns=columns,
+        url=url,
+        columns_text=f"Columns {first:,}–{first + len(columns) - 1:,} of {len(found.columns):,}" if last else "",
+        previous_url=f"{pages}&columns_page={page - 1}" if page else "",
+        next_url=f"{pages}&columns_page={page + 1}" if page < last else "",
         charts=[draw(one, before=before, after=after) for one in changed[:SHOWN]],
         left_out=max(0, len(changed) - SHOWN),
         scope="all rows of both sides" if found.scope == "table" else "the changed rows only",
@@ -120,7 +150,7 @@ def read_statistics(folder: Path, *, before: str, after: str, scope: str = "") -
         table_is_measured=found.table_is_measured,
         has_estimates=any(
             side is not None and not (side.distinct_exact and side.quantiles_exact)
-            for one in found.columns
+            for one in columns
             for side in (one.before, one.after)
         ),
         rows_before=found.rows_before,

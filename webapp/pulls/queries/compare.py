@@ -174,6 +174,7 @@ def _view(found: Compared, asked: Asked, parameters: Mapping[str, Any], *, may_c
     folder = artifact_folder(comparison) if comparison is not None and state == states.READY else None
     schema = diff_artifact(comparison.schema) if comparison is not None else None
     columns = schema.columns if schema is not None else ()
+    url = _address(dataset, asked.address)
     between = ends.list_between(dataset, found.before.transaction, found.after.transaction)
     export = urlencode({name: value for name, value in asked.address.items() if name != "branch"})
     place = Place(
@@ -186,7 +187,7 @@ def _view(found: Compared, asked: Asked, parameters: Mapping[str, Any], *, may_c
     )
     return CompareView(
         path=dataset.path,
-        url=_address(dataset, asked.address),
+        url=url,
         before=found.before,
         after=found.after,
         state=state,
@@ -204,7 +205,11 @@ def _view(found: Compared, asked: Asked, parameters: Mapping[str, Any], *, may_c
         rows=read_rows(folder, parameters=parameters, place=place) if folder and show == "rows" else None,
         first_rows=read_first_rows(first_rows_folder(comparison), place=place),
         statistics=charts.read_statistics(
-            folder, before=found.before.name, after=found.after.name, scope=str(parameters.get("scope", ""))
+            folder,
+            url=f"{url}&show=statistics",
+            parameters=parameters,
+            before=found.before.name,
+            after=found.after.name,
         )
         if folder and show == "statistics"
         else None,

@@ -372,13 +372,14 @@ def _view_dataset(
     state = comparison.state if comparison else states.NOT_COMPARED
     query = {"compared": shown.name} if shown.name != row.compared else {}
     place = _place_rows(loaded, row, shown, query)
+    url = _data_url(loaded, row, shown.name)
     before_branch, after_branch = pull.target, place.branch
     rows = read_rows(folder, parameters=parameters, place=place) if folder and show == "rows" else None
     is_unmade = row.after_id is None
     return DatasetView(
         path=row.path,
         dataset_id=row.dataset_id,
-        url=_data_url(loaded, row, shown.name),
+        url=url,
         change=row.change,
         change_word=CHANGE_WORDS.get(row.change, row.change),
         state=state,
@@ -408,7 +409,11 @@ def _view_dataset(
         rows=rows,
         first_rows=read_first_rows(first_rows_folder(comparison), place=place),
         statistics=charts.read_statistics(
-            folder, before=before_branch, after=after_branch, scope=str(parameters.get("scope", ""))
+            folder,
+            url=f"{url}&show=statistics",
+            parameters=parameters,
+            before=before_branch,
+            after=after_branch,
         )
         if folder and show == "statistics"
         else None,
