@@ -31,9 +31,6 @@ from webapp.core.numbers import read_count
 
 ATTEMPTS = 50
 METADATA_LOG_KEPT = 100
-# Commits of one process to one table take turns: losing a race costs a synchronised file. Between processes the
-# compare-and-swap decides, here as there.
-_LOCKS = tuple(threading.RLock() for _ in range(64))
 _WRITING = threading.Lock()
 
 
@@ -60,11 +57,6 @@ class Move:
     file: MetadataFile
     branches: frozenset[str] = field(default_factory=frozenset)
     """The branches that this may move; each one that did is announced."""
-
-
-def lock_for(ref: TableRef) -> threading.RLock:
-    """The turn-taking of this process's commits to a table."""
-    return _LOCKS[hash((ref.namespace, ref.name)) % len(_LOCKS)]
 
 
 @contextmanager

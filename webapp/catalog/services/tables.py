@@ -29,7 +29,8 @@ from webapp.catalog.services.folders import (
     warehouse,
 )
 from webapp.catalog.services.namespaces import ensure_namespace
-from webapp.catalog.services.swaps import ATTEMPTS, LostRace, Move, lock_for, now_ms, swap, write_next, writing
+from webapp.catalog.services.swaps import ATTEMPTS, LostRace, Move, now_ms, swap, write_next, writing
+from webapp.catalog.services.turns import take_turn
 from webapp.catalog.storage import metadata_files
 from webapp.core.errors import Unavailable
 
@@ -126,7 +127,7 @@ def commit_table(
     if request.creates and find_table(ref) is None:
         return _create_by_commit(ref, request, by=by, inside=inside)
     for _attempt in range(ATTEMPTS):
-        with lock_for(ref):
+        with take_turn(ref):
             try:
                 return _commit_once(ref, request, by=by, inside=inside)
             except LostRace:

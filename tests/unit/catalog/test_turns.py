@@ -1,0 +1,95 @@
+"""Commits take turns, and wait for nobody who stands still."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from webapp.catalog.rules.refs import TableRef
+from webapp.catalog.services import turns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+REF = TableRef(("shop",), "orders")
+HOLD_ALL = """
+import fcntl, sys
+file = open(sys.argv[1], "r+")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "commits.lock"
+    path.touch()
+    monkeypatch.setattr(turns, "_path", lambda: path)
+    return path
+
+
+@pytest.fixture
+def other(file: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has every turn until its input ends."""
+    command = [sys.executable, "-c", HOLD_ALL, str(file)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_a_commit_waits_for_that_of_another_process(
+    other: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "WAIT_S", 60)
+    ended: list[int | None] = []
+
+    def commit() -> None:
+        with turns.take_turn(REF):
+            ended.append(other.poll())
+
+    waiting = threading.Thread(target=commit)
+    waiting.start()
+    time.sleep(0.2)
+    assert not ended
+    other.kill()
+    waiting.join(30)
+    assert len(ended) == 1
+
+
+def test_nobody_waits_long_for_a_process_that_stands_still(other: subprocess.Popen[str]) -> None:
+    with turns.take_turn(REF):
+        assert other.poll() is None
+
+
+def test_a_turn_inside_a_turn_leaves_the_outer_one_alone(file: Path) -> None:
+    with turns.take_turn(REF):
+        with turns.take_turn(REF):
+            pass
+        assert not is_free(file)
+    assert is_free(file)
+
+
+@pytest.mark.parametrize("path", ["missing/commits.lock", "."])
+def test_without_the_file_there_are_turns_of_threads_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(turns, "_path", lambda: tmp_path / path)
+    with turns.take_turn(REF):
+        pass
+
+
+def is_free(file: Path) -> bool:
+    """Whether another process would get every turn."""
+    command = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    done = subprocess.run([sys.executable, "-c", command, str(file)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 or "BlockingIOError" in done.stderr
+    return done.returncode == 0
