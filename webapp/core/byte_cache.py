@@ -5,19 +5,33 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 
+@dataclass(frozen=True)
+class Versions(Generic[Key]):
+    """What a key is about, where that has versions of which the old ones are hardly asked for any more."""
+
+    find: Callable[[Key], tuple[Hashable, Hashable]]
+    """The thing that a key is about, and the version of it."""
+    most: int
+    """So many versions of a thing are kept, those used last."""
+
+
 class ByteCache(Generic[Key, Value]):
     """Values by key, the longest unused dropped first. The newest stays whatever its size, or it would be made each time."""
 
-    def __init__(self, limit: int, size_of: Callable[[Value], int]) -> None:
+    def __init__(self, limit: int, size_of: Callable[[Value], int], *, versions: Versions[Key] | None = None) -> None:
         """Keep at most so many bytes, as `size_of` counts them once, when a value comes in."""
         self._limit = limit
         self._size_of = size_of
+        self._versions = versions
+        self._things: dict[Hashable, dict[Hashable, set[Key]]] = {}
+        """The keys of each version of each thing, the longest unused version first."""
         self._kept: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
@@ -29,6 +43,7 @@ class ByteCache(Generic[Key, Value]):
             if found is None:
                 return None
             self._kept.move_to_end(key)
+            self._note_use(key)
             return found[0]
 
     def add(self, key: Key, value: Value) -> None:
@@ -38,6 +53,7 @@ class ByteCache(Generic[Key, Value]):
             self._remove(key)
             self._kept[key] = (value, size)
             self._size += size
+            self._note_use(key)
             while self._size > self._limit and len(self._kept) > 1:
                 self._remove(next(iter(self._kept)))
 
@@ -50,6 +66,7 @@ class ByteCache(Generic[Key, Value]):
         """Forget everything."""
         with self._lock:
             self._kept.clear()
+            self._things.clear()
             self._size = 0
 
     @property
@@ -57,6 +74,31 @@ class ByteCache(Generic[Key, Value]):
         """The bytes that are kept."""
         return self._size
 
+    def _note_use(self, key: Key) -> None:
+        """Make the key's version the last used one of its thing, and drop a version that is too many."""
+        if self._versions is None:
+            return
+        thing, version = self._versions.find(key)
+        versions = self._things.setdefault(thing, {})
+        keys = versions.pop(version, None) or set()
+        keys.add(key)
+        versions[version] = keys
+        if len(versions) > self._versions.most:
+            for old in list(versions[next(iter(versions))]):
+                self._remove(old)
+
     def _remove(self, key: Key) -> None:
-        _, size = self._kept.pop(key, (None, 0))
+        if key not in self._kept:
+            return
+        _, size = self._kept.pop(key)
         self._size -= size
+        if self._versions is not None:
+            self._forget_use(*self._versions.find(key), key)
+
+    def _forget_use(self, thing: Hashable, version: Hashable, key: Key) -> None:
+        versions = self._things[thing]
+        versions[version].discard(key)
+        if not versions[version]:
+            del versions[version]
+        if not versions:
+            del self._things[thing]

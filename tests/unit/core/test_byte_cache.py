@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 
-from webapp.core.byte_cache import ByteCache
+from webapp.core.byte_cache import ByteCache, Versions
 
 
 def make(limit: int) -> ByteCache[str, bytes]:
@@ -43,6 +43,26 @@ def test_one_that_is_too_large_stays_alone_until_the_next() -> None:
     assert cache.get("huge") is not None
     cache.add("b", b"x")
     assert (cache.get("huge"), cache.size) == (None, 1)
+
+
+def test_old_versions_go_with_all_that_is_kept_of_them() -> None:
+    versions = Versions[tuple[str, int, str]](lambda key: key[:2], most=2)
+    cache = ByteCache[tuple[str, int, str], bytes](1000, len, versions=versions)
+    for number in range(5):
+        for view in ("all", "some"):
+            cache.add(("orders", number, view), b"xx")
+            cache.add(("parts", 0, f"{view} {number}"), b"x")
+    assert [cache.get(("orders", number, "all")) is not None for number in range(5)] == [False] * 3 + [True] * 2
+    assert cache.size == 2 * 2 * 2 + 10
+    assert cache.get(("orders", 3, "some")) is not None
+    cache.add(("orders", 5, "all"), b"xx")
+    assert [number for number in range(6) if cache.get(("orders", number, "some")) is not None] == [3]
+    cache.drop(("orders", 5, "all"))
+    for view in ("all", "some"):
+        cache.drop(("orders", 3, view))
+    assert (cache.size, list(cache._things)) == (10, ["parts"])
+    cache.add(("rest", 0, "all"), b"x" * 1000)
+    assert (cache.size, list(cache._things)) == (1000, ["rest"])
 
 
 def test_threads_get_what_belongs_to_their_key_and_the_bytes_add_up() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from webapp.catalog.rules.metadata import Metadata, ancestry, find, snapshot_of
-from webapp.core.byte_cache import ByteCache
+from webapp.core.byte_cache import ByteCache, Versions
 from webapp.core.json_members import goes_on
 
 Snapshot = dict[str, Any]
@@ -15,6 +15,8 @@ Log = list[dict[str, Any]]
 CACHED_BYTES = 16 * 1024 * 1024
 LINE_BYTES = 1000
 """Of a line with the snapshot that it is about."""
+HEADS = 16
+"""Of a table: with each commit a branch has another one, and its log goes on from the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,9 @@ class _Known:
         return snapshots[len(self.snapshots) :]
 
 
-_known = ByteCache[tuple[str, int], _Known](CACHED_BYTES, lambda known: LINE_BYTES * (1 + len(known.snapshots)))
+_known = ByteCache[tuple[str, int], _Known](
+    CACHED_BYTES, lambda known: LINE_BYTES * (1 + len(known.snapshots)), versions=Versions(lambda key: key, HEADS)
+)
 
 
 def derived_log(metadata: Metadata, head: int | None) -> Log:

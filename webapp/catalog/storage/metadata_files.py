@@ -13,13 +13,15 @@ from webapp.catalog.rules.metadata import Metadata, with_legacy_fields
 from webapp.catalog.rules.readable import is_whole
 from webapp.catalog.storage import local_files, object_files
 from webapp.core import json_bytes
-from webapp.core.byte_cache import ByteCache
+from webapp.core.byte_cache import ByteCache, Versions
 from webapp.core.errors import TooLarge
 from webapp.core.json_members import Members
 from webapp.core.object_store import Absent, is_object_location
 
 # Of the files as written; parsed they take several times as much.
 CACHED_BYTES = 16 * 1024 * 1024
+VERSIONS = 3
+"""Of a table: the current one, the next while it is being written, and one for readers that are not so far yet."""
 # Some 90,000 snapshots. Nothing larger is written or registered: what was written once can be registered again.
 LARGEST_BYTES = 64 * 1024 * 1024
 
@@ -61,7 +63,15 @@ class MetadataFile:
         return self._members
 
 
-_cache = ByteCache[str, MetadataFile](CACHED_BYTES, lambda file: len(file.raw))
+def split_location(location: str) -> tuple[str, str]:
+    """The folder of a table's metadata files, and the name of one."""
+    folder, _, name = location.rpartition("/")
+    return folder, name
+
+
+_cache = ByteCache[str, MetadataFile](
+    CACHED_BYTES, lambda file: len(file.raw), versions=Versions(split_location, VERSIONS)
+)
 
 
 def read(location: str) -> MetadataFile:

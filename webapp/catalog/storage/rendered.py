@@ -7,16 +7,18 @@ keys to the files, is no part of it; the properties that a caller is shown are p
 from collections.abc import Callable, Mapping
 
 from webapp.catalog.rules.metadata import Metadata, with_legacy_fields
-from webapp.catalog.storage.metadata_files import MetadataFile
-from webapp.core.byte_cache import ByteCache
+from webapp.catalog.storage.metadata_files import VERSIONS, MetadataFile, split_location
+from webapp.core.byte_cache import ByteCache, Versions
 from webapp.core.json_members import Pieces
 
 CACHED_BYTES = 16 * 1024 * 1024
 NO_PROPERTIES: Mapping[str, str] = {}
 Key = tuple[str, str, bool, tuple[tuple[str, str], ...]]
 
-_cache = ByteCache[Key, Pieces](CACHED_BYTES, lambda pieces: sum(map(len, pieces)))
-"""By what it says, though most of it is the text of files that are kept anyway."""
+_cache = ByteCache[Key, Pieces](
+    CACHED_BYTES, lambda pieces: sum(map(len, pieces)), versions=Versions(lambda key: split_location(key[0]), VERSIONS)
+)
+"""By what it says, though most of it is the text of files that are kept anyway: no longer than these, or it would keep them."""
 
 
 def render(
