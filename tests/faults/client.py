@@ -28,6 +28,8 @@ class Client:
     """What every request has to pass."""
     answers: Counter[int] = field(default_factory=Counter)
     """How often each status came; 0 where no answer did."""
+    silences: list[str] = field(default_factory=list)
+    """What was asked that had no answer, and how that showed."""
 
     def get(self, path: str) -> Any:
         """Read; the JSON of a 200."""
@@ -53,6 +55,7 @@ class Client:
                 answer = requests.request(method, f"{self.api}{path}", timeout=30, **more)
             except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as error:
                 self.answers[0] += 1
+                self.silences.append(f"{time.strftime('%X')} {method} {path}: {error}")
                 seen = str(error)
             else:
                 self.answers[answer.status_code] += 1

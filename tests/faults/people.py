@@ -72,6 +72,8 @@ class People:
     """Seconds that each of them thinks after each round."""
     answers: Counter[int] = field(default_factory=Counter)
     """How often each status came, of pages, REST and catalog; 0 where no answer did."""
+    silences: list[str] = field(default_factory=list)
+    """What had no answer, for the log."""
     rounds: Counter[str] = field(default_factory=Counter)
     barrier: Barrier = field(default_factory=Barrier)
     failures: list[BaseException] = field(default_factory=list)
@@ -86,25 +88,31 @@ class People:
             answer = requests.post(
                 f"{self.stack.url}/tokens", json={"name": "tests"}, auth=(name, PASSWORD), timeout=30
             )
-            self.clients[name] = Client(self.stack.url, take(answer, 201)["token"], self.barrier, self.answers)
+            token = take(answer, 201)["token"]
+            self.clients[name] = Client(self.stack.url, token, self.barrier, self.answers, self.silences)
         self.shop = self._open_shop(1)
 
     @contextmanager
     def working(self) -> Iterator[None]:
         """Let all four work until the block ends; then raise what went wrong."""
-        over = threading.Event()
         rounds = {"ada": self._changes(), "rita": self._reviews(), "cleo": self._rows(), "dan": self._reads()}
-        threads = [threading.Thread(target=self._repeat, args=(*item, over), daemon=True) for item in rounds.items()]
-        for thread in threads:
+        over = {name: threading.Event() for name in rounds}
+        threads = {
+            name: threading.Thread(target=self._repeat, args=(name, round_, over[name]), daemon=True)
+            for name, round_ in rounds.items()
+        }
+        for thread in threads.values():
             thread.start()
         try:
             yield
         finally:
-            over.set()
-            for thread in threads:
+            # One after the other, Ada first: what she has proposed is merged by Rita, and by nobody else.
+            for name, thread in threads.items():
+                over[name].set()
                 thread.join(MERGED_S)
         self.raise_failures()
-        assert not any(thread.is_alive() for thread in threads), "somebody waits for ever"
+        waiting = [name for name, thread in threads.items() if thread.is_alive()]
+        assert not waiting, f"{', '.join(waiting)} waits for ever"
 
     def raise_failures(self) -> None:
         """Raise what somebody met."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from tests.faults.barrier import Barrier
 from tests.faults.comparisons import Comparer
 from tests.faults.ledger import Ledger
 from tests.faults.pace import MOST, OwnTime, wait_at_own_pace
+from tests.faults.people import People
 from tests.faults.usage import FEWEST, Usage
 
 pytestmark = pytest.mark.integration
@@ -115,3 +118,35 @@ def test_nobody_passes_a_closed_barrier_and_who_passed_is_waited_for() -> None:
     late.join(10)
     early.join(10)
     assert seen == ["early", "late"]
+
+
+class ProposerAndReviewer(People):
+    """What Ada proposes late in her round waits for Rita; the others do nothing."""
+
+    begun, proposed, merged = threading.Event(), threading.Event(), threading.Event()
+
+    def _changes(self) -> Callable[[], None]:
+        def propose() -> None:
+            self.begun.set()
+            time.sleep(0.3)
+            self.proposed.set()
+            self._wait(self.merged.is_set)
+
+        return propose
+
+    def _reviews(self) -> Callable[[], None]:
+        return lambda: self.merged.set() if self.proposed.is_set() else None
+
+    def _rows(self) -> Callable[[], None]:
+        return lambda: None
+
+    _reads = _rows
+
+
+def test_who_has_proposed_something_is_not_left_waiting_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.faults.people.MERGED_S", 5)
+    nowhere: Any = None
+    people = ProposerAndReviewer(nowhere, random.Random(1), pause=0.05)
+    with people.working():
+        people.begun.wait(5)
+    assert people.merged.is_set()

@@ -28,7 +28,6 @@ TEMPORARY = ("jobs", "uploads")
 """Folders of the home in which nothing lies while nothing runs."""
 
 
-@pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_a_minute_of_use_leaves_nothing_behind(tmp_path: Path) -> None:
     use(tmp_path, seconds=40, samples=12, pause=0.2, limits=NO_LEAK_A_REQUEST)
@@ -61,7 +60,7 @@ def use(folder: Path, *, seconds: float, samples: int, pause: float, limits: Lim
                     # What ended just now is cleared away by whoever ran it.
                     wait_until(lambda: not list_left([temporary, *(home / name for name in TEMPORARY)]), seconds=30)
                     note_usage(stack, usage)
-    print(f"rounds: {dict(people.rounds)}; answers: {dict(sorted(people.answers.items()))}")
+    print(f"rounds: {dict(people.rounds)}; answers: {dict(sorted(people.answers.items()))}", *people.silences, sep="\n")
     print(usage.summary())
     assert {status: count for status, count in people.answers.items() if status >= 500} == {}
     usage.check()
