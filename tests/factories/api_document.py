@@ -126,6 +126,10 @@ def read_document() -> ApiDocument:
     return ApiDocument(SchemaGenerator().get_schema(request=None, public=True))
 
 
+OF_OTHER_RELEASES: set[str] = set()
+"""Hosts and ports whose answers another document describes."""
+
+
 @contextlib.contextmanager
 def checking_answers() -> Iterator[None]:
     """Check every answer of the REST API that a test sees, through Django's client or over HTTP."""
@@ -150,7 +154,8 @@ def checking_answers() -> Iterator[None]:
         url = urlsplit(str(prepared.url))
         content = None if more.get("stream") else response.content
         media = response.headers.get("Content-Type", "")
-        _check(str(prepared.method), url.path, response.status_code, media, content)
+        if url.netloc not in OF_OTHER_RELEASES:
+            _check(str(prepared.method), url.path, response.status_code, media, content)
         return response
 
     with mock.patch.object(Client, "request", request), mock.patch.object(requests.Session, "send", send):

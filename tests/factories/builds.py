@@ -46,6 +46,8 @@ class Stack:
     parts: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     token: str = ""
     spark_port: int = field(default_factory=find_free_port)
+    root: Path = ROOT
+    """Where the code is that its parts run."""
 
     @property
     def url(self) -> str:
@@ -95,7 +97,7 @@ class Stack:
         log = (self.home / f"{name}.log").open("ab")
         environment = {"PATH": os.environ["PATH"]} if name == "fork" else self.environment
         self.parts[name] = subprocess.Popen(
-            [sys.executable, *command], cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True
+            [sys.executable, *command], cwd=self.root, env=environment, stdout=log, stderr=log, start_new_session=True
         )
         log.close()
 

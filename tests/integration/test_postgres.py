@@ -36,6 +36,7 @@ GROUPS = {
         "tests/integration/datasets/test_transactions.py",
         "tests/integration/core/test_databases.py",
         "tests/integration/core/test_fsck.py",
+        "tests/integration/core/test_old_statements.py",
     ),
     "builds": (
         "tests/integration/builds/test_services.py",
@@ -53,6 +54,7 @@ LONG_GROUPS = {
     ),
     "builds at length": ("tests/integration/builds/test_life.py", "tests/integration/builds/test_uploads.py"),
     "pull requests": ("tests/integration/pulls",),
+    "upgrades": ("tests/integration/core/test_rolling_upgrade.py",),
 }
 
 

@@ -12,7 +12,7 @@ class BuildsConfig(AppConfig):
     def ready(self) -> None:
         """Connect the receivers, the sweeps and the checks."""
         from webapp.builds.queries.backlog import check_backlog
-        from webapp.builds.services import checking, queue, receivers, seals, sweeping
+        from webapp.builds.services import checking, publication, queue, receivers, seals, sweeping
         from webapp.core.fsck import register_check
         from webapp.core.queries import register_part
         from webapp.core.stamps import register_stamps
@@ -35,6 +35,7 @@ class BuildsConfig(AppConfig):
         register_stamps(*sweeping.STAMPS)
         register_part(check_backlog)
         register_sweep(name="builds", every_seconds=2, run=sweeping.sweep_builds)
+        register_sweep(name="inputs of JobSpecs", every_seconds=30, run=publication.write_missing_inputs)
         register_sweep(name="build folders", every_seconds=3600, run=sweeping.sweep_folders)
         register_check(
             name="publications",

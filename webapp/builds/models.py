@@ -71,7 +71,7 @@ class PublishedOutput(models.Model):
 class PublishedInput(models.Model):
     """One dataset that a JobSpec reads, as `PublishedSpec.spec` says: here it is looked up who reads a dataset."""
 
-    spec = models.ForeignKey(PublishedSpec, on_delete=models.CASCADE, related_name="inputs")
+    spec = models.ForeignKey(PublishedSpec, on_delete=models.CASCADE, related_name="inputs", db_constraint=False)
     branch = models.CharField(max_length=BRANCH_LENGTH)
     path = models.CharField(max_length=500)
 
@@ -113,7 +113,7 @@ class Build(models.Model):
     )
     sha = models.CharField(max_length=40, blank=True)
     """Head of the build branch in the repository when the plan was made."""
-    code_sha = models.CharField(max_length=40, blank=True)
+    code_sha = models.CharField(max_length=40, blank=True, db_default="")
     """Commit whose JobSpecs count before those of the chain, on a branch that Git does not have; empty: the chain's."""
     title = models.CharField(max_length=250, blank=True)
     state = models.CharField(
@@ -124,7 +124,7 @@ class Build(models.Model):
     code = models.CharField(max_length=50, blank=True)
     reason = models.TextField(blank=True)
     """Why it failed or what resolution waits for."""
-    waits_for_branch = models.CharField(max_length=BRANCH_LENGTH, blank=True)
+    waits_for_branch = models.CharField(max_length=BRANCH_LENGTH, blank=True, db_default="")
     """The branch of its chain whose JobSpecs resolution waits for; who publishes them rings the build."""
     notes = models.JSONField(default=list)
     """What the reader of the plan should know: old JobSpecs used because publication failed."""

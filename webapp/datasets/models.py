@@ -93,7 +93,7 @@ class DeletedBranch(models.Model):
     """With the two below where the table stood on the branch; None where it had nothing of its own there."""
     spec_id = models.IntegerField(null=True)
     order_id = models.IntegerField(null=True)
-    definitions = models.JSONField(default=dict)
+    definitions = models.JSONField(default=dict, db_default={})
     """What these ids meant, as the table's metadata wrote it: maintenance may remove it meanwhile."""
     deleted_by = models.CharField(max_length=150, blank=True)
     deleted_at = models.DateTimeField(default=clock.now)

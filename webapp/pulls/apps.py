@@ -16,7 +16,7 @@ class PullsConfig(AppConfig):
         from webapp.core.stamps import register_stamps
         from webapp.core.sweeps import register_sweep
         from webapp.datasets.signals import changes_requested, row_urls_requested, transaction_committed
-        from webapp.pulls.services import checking, comparisons, merging, receivers, sides
+        from webapp.pulls.services import checking, comparisons, merging, pulls, receivers, sides
         from webapp.repositories import signals
 
         signals.commit_created.connect(receivers.follow_commit, dispatch_uid="pulls.follow_commit")
@@ -30,6 +30,7 @@ class PullsConfig(AppConfig):
         register_stamps(*comparisons.STAMPS, merging.STAMP)
         register_sweep(name="comparisons", every_seconds=3, run=comparisons.sweep_comparisons)
         register_sweep(name="merges", every_seconds=5, run=merging.sweep_merges)
+        register_sweep(name="names of comparisons", every_seconds=30, run=pulls.sweep_names)
         register_sweep(name="base sides", every_seconds=60, run=sides.sweep_reviews)
         register_sweep(name="old comparisons", every_seconds=3600, run=comparisons.prune_comparisons)
         register_check(

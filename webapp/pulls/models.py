@@ -104,21 +104,23 @@ class PullDataset(models.Model):
     dataset = models.ForeignKey("datasets.Dataset", null=True, on_delete=models.CASCADE, related_name="+")
     """None until the first build makes the dataset."""
     change = models.CharField(max_length=10, choices=states.CHANGE_CHOICES)
-    compared = models.CharField(max_length=10, choices=states.COMPARED_CHOICES, default=states.THIS_BRANCH)
+    compared = models.CharField(
+        max_length=10, choices=states.COMPARED_CHOICES, default=states.THIS_BRANCH, db_default=states.TARGET_NOW
+    )
     """Which of its named comparisons is the one that every page shows unless another is asked for."""
     before = models.ForeignKey("datasets.Transaction", null=True, on_delete=models.SET_NULL, related_name="+")
     after = models.ForeignKey("datasets.Transaction", null=True, on_delete=models.SET_NULL, related_name="+")
     comparison = models.ForeignKey(Comparison, null=True, on_delete=models.SET_NULL, related_name="+")
     reason = models.CharField(max_length=400, blank=True)
     """Why it is not compared, where it is not."""
-    base_note = models.TextField(blank=True)
+    base_note = models.TextField(blank=True, db_default="")
     """What else than the branch's own work *this branch* shows, and why; empty where it shows nothing else."""
-    lands_reason = models.TextField(blank=True)
+    lands_reason = models.TextField(blank=True, db_default="")
     """Why merging does not bring its rows to the target; empty where it does, by rebuilding them."""
-    rule_changes = models.JSONField(default=list)
+    rule_changes = models.JSONField(default=list, db_default=[])
     """How the branch changes the dataset's review rules, in words."""
     schema_status = models.CharField(max_length=12, default=states.NOT_COMPARED)
-    has_jobspec = models.BooleanField(default=True)
+    has_jobspec = models.BooleanField(default=True, db_default=True)
     """Whether a JobSpec of the source's head makes it, so that there is something to build."""
     current = models.BooleanField(default=False)
     """Whether the branch's data was made by the branch's published code."""
@@ -139,11 +141,17 @@ class PullDataset(models.Model):
 class NamedComparison(models.Model):
     """One of the comparisons of a dataset of a pull request; each answers another question."""
 
-    row = models.ForeignKey(PullDataset, on_delete=models.CASCADE, related_name="comparisons")
+    row = models.ForeignKey(PullDataset, on_delete=models.CASCADE, related_name="comparisons", db_constraint=False)
     name = models.CharField(max_length=10, choices=states.NAMED_CHOICES)
-    before = models.ForeignKey("datasets.Transaction", null=True, on_delete=models.SET_NULL, related_name="+")
-    after = models.ForeignKey("datasets.Transaction", null=True, on_delete=models.SET_NULL, related_name="+")
-    comparison = models.ForeignKey(Comparison, null=True, on_delete=models.SET_NULL, related_name="+")
+    before = models.ForeignKey(
+        "datasets.Transaction", null=True, on_delete=models.SET_NULL, related_name="+", db_constraint=False
+    )
+    after = models.ForeignKey(
+        "datasets.Transaction", null=True, on_delete=models.SET_NULL, related_name="+", db_constraint=False
+    )
+    comparison = models.ForeignKey(
+        Comparison, null=True, on_delete=models.SET_NULL, related_name="+", db_constraint=False
+    )
 
     class Meta(TypedModelMeta):
         constraints: ClassVar = [models.UniqueConstraint(fields=["row", "name"], name="comparison_named_once")]
@@ -247,7 +255,7 @@ class Merge(models.Model):
     """The blocking reasons that were passed over."""
     state = models.CharField(max_length=10, choices=MergeState.choices(), default=MergeState.PREPARED)
     source_sha = models.CharField(max_length=40)
-    target = models.CharField(max_length=200)
+    target = models.CharField(max_length=200, db_default="")
     """The branch that it was asked for; the pull request may name another one by the time that it is taken on."""
     target_sha = models.CharField(max_length=40)
     merge_commit = models.CharField(max_length=40)
@@ -267,6 +275,11 @@ class Merge(models.Model):
 
     def __str__(self) -> str:
         return f"{self.pull_id}: {self.state}"
+
+    @property
+    def landing_branch(self) -> str:
+        """The branch that it was asked for; a process of an earlier release wrote none, and meant the pull request's."""
+        return self.target or self.pull.target
 
 
 class SpecRecord(models.Model):

@@ -9,7 +9,7 @@ from uuid import uuid4
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import models
-from django.db.models.functions import Lower
+from django.db.models.functions import Lower, Now
 
 from webapp.core import clock
 from webapp.core.names import MASTER
@@ -109,12 +109,14 @@ class PendingMove(models.Model):
     A process that dies in between leaves the row, which tells the sweep whose move it finds.
     """
 
-    repository = models.ForeignKey(Repository, on_delete=models.CASCADE, related_name="pending_moves")
+    repository = models.ForeignKey(
+        Repository, on_delete=models.CASCADE, related_name="pending_moves", db_constraint=False
+    )
     ref = models.CharField(max_length=400)
     before = models.CharField(max_length=40, blank=True)
     after = models.CharField(max_length=40, blank=True)
     """Empty where a tag goes; a branch that goes has a `BranchDeletion`."""
-    by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_constraint=False)
     entry = models.JSONField(default=dict)
     """verb, object, branch and detail of the audit log's entry; empty where the act that this is a step of has its own."""
     at = models.DateTimeField(default=clock.now)
@@ -180,7 +182,7 @@ class Publication(models.Model):
     errors = models.JSONField(default=list, blank=True)
     """[{file, line, message}]."""
     created_at = models.DateTimeField(default=clock.now)
-    rung_at = models.DateTimeField(default=clock.now)
+    rung_at = models.DateTimeField(default=clock.now, db_default=Now())
     """When it was asked for, or the sweep last rang for it."""
     finished_at = models.DateTimeField(null=True, blank=True)
 

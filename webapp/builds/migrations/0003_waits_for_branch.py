@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='build',
             name='waits_for_branch',
-            field=models.CharField(blank=True, max_length=220),
+            field=models.CharField(blank=True, db_default='', max_length=220),
         ),
     ]

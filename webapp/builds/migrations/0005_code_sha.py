@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='build',
             name='code_sha',
-            field=models.CharField(blank=True, max_length=40),
+            field=models.CharField(blank=True, db_default='', max_length=40),
         ),
     ]

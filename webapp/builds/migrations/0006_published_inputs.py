@@ -31,7 +31,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('branch', models.CharField(max_length=220)),
                 ('path', models.CharField(max_length=500)),
-                ('spec', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='inputs', to='builds.publishedspec')),
+                ('spec', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.CASCADE, related_name='inputs', to='builds.publishedspec')),
             ],
             options={
                 'constraints': [models.UniqueConstraint(fields=('path', 'branch', 'spec'), name='published_input_once')],

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 
 from jobs.protocol import (
     CodeError,
@@ -244,6 +245,19 @@ def _write_inputs(row: PublishedSpec) -> None:
     PublishedInput.objects.bulk_create(
         PublishedInput(spec=row, branch=row.branch, path=path) for path in sorted(row.declared_inputs)
     )
+
+
+def write_missing_inputs() -> int:
+    """Write which datasets are read where a process of the release before this one published: it knows no such rows.
+
+    It also removes JobSpecs without the rows that hang on them, which are removed here.
+    """
+    PublishedInput.objects.filter(~Exists(PublishedSpec.objects.filter(pk=OuterRef("spec")))).delete()
+    bare = PublishedSpec.objects.filter(~Exists(PublishedInput.objects.filter(spec=OuterRef("pk"))))
+    missing = list(bare.exclude(spec__inputs=[]))
+    for row in missing:
+        rewrite_inputs(row)
+    return len(missing)
 
 
 def _read_changed_shas(repository: Repository, branch: str) -> dict[tuple[str, str], str]:

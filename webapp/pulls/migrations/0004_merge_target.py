@@ -17,8 +17,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='merge',
             name='target',
-            field=models.CharField(default='', max_length=200),
-            preserve_default=False,
+            field=models.CharField(db_default='', max_length=200),
         ),
         migrations.RunPython(copy_targets, migrations.RunPython.noop),
     ]

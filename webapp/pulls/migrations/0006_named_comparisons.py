@@ -26,17 +26,17 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='pulldataset',
             name='compared',
-            field=models.CharField(choices=[('base', 'this branch: the head against what the branch started from'), ('inputs', "effect of the code: the head against what the base's code makes of the same inputs"), ('master', "against the target now: the head against the target's newest data")], default='base', max_length=10),
+            field=models.CharField(choices=[('base', 'this branch: the head against what the branch started from'), ('inputs', "effect of the code: the head against what the base's code makes of the same inputs"), ('master', "against the target now: the head against the target's newest data")], db_default='master', default='base', max_length=10),
         ),
         migrations.CreateModel(
             name='NamedComparison',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(choices=[('base', 'this branch: the head against what the branch started from'), ('inputs', "effect of the code: the head against what the base's code makes of the same inputs"), ('master', "against the target now: the head against the target's newest data"), ('since', 'what the target did since')], max_length=10)),
-                ('after', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='datasets.transaction')),
-                ('before', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='datasets.transaction')),
-                ('comparison', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='pulls.comparison')),
-                ('row', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='comparisons', to='pulls.pulldataset')),
+                ('after', models.ForeignKey(db_constraint=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='datasets.transaction')),
+                ('before', models.ForeignKey(db_constraint=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='datasets.transaction')),
+                ('comparison', models.ForeignKey(db_constraint=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='pulls.comparison')),
+                ('row', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.CASCADE, related_name='comparisons', to='pulls.pulldataset')),
             ],
             options={
                 'constraints': [models.UniqueConstraint(fields=('row', 'name'), name='comparison_named_once')],

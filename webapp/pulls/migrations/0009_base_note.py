@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='pulldataset',
             name='base_note',
-            field=models.TextField(blank=True),
+            field=models.TextField(blank=True, db_default=''),
         ),
     ]

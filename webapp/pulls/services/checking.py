@@ -58,9 +58,9 @@ def _find_problem(merge: Merge, git: GitRepository) -> str:
     expected = git.merge_state(source=merge.source_sha, target=merge.target_sha)
     if not expected.clean or landed.tree != expected.tree:
         return f"The tree of {merge.merge_commit[:7]} is not the merge of {merge.source_sha[:7]} into {merge.target_sha[:7]}."
-    head = git.find_head(merge.target)
+    head = git.find_head(merge.landing_branch)
     if head is not None and not git.is_ancestor(merge.merge_commit, head):
-        return f"It counts as merged, and {merge.target} does not have its commit {merge.merge_commit[:7]}."
+        return f"It counts as merged, and {merge.landing_branch} does not have its commit {merge.merge_commit[:7]}."
     return ""
 
 

@@ -160,7 +160,7 @@ def _land(merge: Merge, by: Principal) -> None:
     try:
         repositories.land_merge(
             repository=pull.repository,
-            branch=merge.target,
+            branch=merge.landing_branch,
             expected_head=merge.target_sha,
             sha=merge.merge_commit,
             by=by,
@@ -173,7 +173,7 @@ def _land(merge: Merge, by: Principal) -> None:
 
 
 def _is_landed(merge: Merge) -> bool:
-    head = queries.find_head(merge.pull.repository, merge.target)
+    head = queries.find_head(merge.pull.repository, merge.landing_branch)
     return head is not None and merge.pull.repository.git.is_ancestor(merge.merge_commit, head)
 
 
@@ -184,13 +184,13 @@ def _record_landed(merge: Merge) -> None:
             merge.refresh_from_db()
             return
         PullRequest.objects.filter(pk=merge.pull_id).move(
-            to=PullState.MERGED, target=merge.target, closed_at=now, updated_at=now
+            to=PullState.MERGED, target=merge.landing_branch, closed_at=now, updated_at=now
         )
         record_audit(
             by=accounts.principal_for_user(merge.merged_by),
             verb="merge_pull",
             object=f"{merge.pull.repository.name}#{merge.pull.number}",
-            branch=merge.target,
+            branch=merge.landing_branch,
             detail={"commit": merge.merge_commit, "method": merge.method, "bypass": merge.bypass},
         )
         record_event(
@@ -199,7 +199,7 @@ def _record_landed(merge: Merge) -> None:
             actor=merge.merged_by.username,
             data={
                 "commit": merge.merge_commit,
-                "target": merge.target,
+                "target": merge.landing_branch,
                 "method": merge.method,
                 "bypassed": merge.bypassed,
             },
@@ -220,7 +220,7 @@ def _start_build(merge: Merge) -> Merge:
             return merge
         if merge.targets:
             merge.build = builds.start_build(
-                branch=merge.target,
+                branch=merge.landing_branch,
                 targets=merge.targets,
                 by=principal,
                 repository=merge.pull.repository,
@@ -259,7 +259,7 @@ def _may_still_land(merge: Merge) -> bool:
     pull = merge.pull
     refresh_pull(pull=pull)
     blockers = {blocker.code for blocker in approvals.list_blockers(queries.collect_facts(pull))}
-    is_as_asked = (pull.head_sha, pull.target) == (merge.source_sha, merge.target)
+    is_as_asked = (pull.head_sha, pull.target) == (merge.source_sha, merge.landing_branch)
     return is_as_asked and blockers <= {str(blocker["code"]) for blocker in merge.bypassed}
 
 
@@ -306,7 +306,7 @@ def _compare_with_reviewed(merge: Merge) -> dict[str, Any]:
     outcome: dict[str, Any] = {}
     for path in merge.targets:
         dataset = datasets.find_dataset(path)
-        after = datasets.latest_committed(dataset, merge.target) if dataset else None
+        after = datasets.latest_committed(dataset, merge.landing_branch) if dataset else None
         reviewed = dataset.transactions.filter(pk=merge.reviewed.get(path, "")).first() if dataset else None
         if dataset is None or after is None or reviewed is None:
             outcome[path] = {"comparison": None, "transaction": after.pk if after else None}

@@ -7,20 +7,21 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import Max
+from django.db.models import Exists, Max, OuterRef
 
 from webapp.accounts.permissions import check_repository
 from webapp.builds import queries as builds
 from webapp.core import clock, doorbell
 from webapp.core.errors import Conflict, InvalidInput, PermissionDenied
 from webapp.datasets import queries as datasets
-from webapp.pulls.models import PullDataset, PullRequest, Review, TimelineEvent
+from webapp.pulls.models import NamedComparison, PullDataset, PullRequest, Review, TimelineEvent
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.sides import Course, explain_base, find_ends
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.dataset_rules import CombinedRules, DatasetRules
 from webapp.pulls.rules.datasets import classify_datasets
 from webapp.pulls.rules.landing import Branches, explain_landing
+from webapp.pulls.rules.sides import REVIEW_PREFIX
 from webapp.pulls.rules.states import PullState
 from webapp.pulls.services import comparisons
 from webapp.pulls.services.remarks import announce_pull, check_body, record_pull_act
@@ -441,6 +442,30 @@ def _void_approvals(pull: PullRequest) -> None:
                 kind="approval_void",
                 data={"reviewer": review.reviewer.username, "reason": reason, "review": review.pk},
             )
+
+
+def sweep_names() -> int:
+    """Name what a process of the release before this one compared: it leaves the name that stood there.
+
+    It knew two comparisons, and none of their names. Those of open pull requests are made anew.
+    """
+    named = NamedComparison.objects.filter(
+        row=OuterRef("pk"), name=OuterRef("compared"), comparison=OuterRef("comparison")
+    )
+    rows = PullDataset.objects.filter(~Exists(named), comparison__isnull=False)
+    of_code = rows.filter(before__branch_name__startswith=REVIEW_PREFIX).exclude(compared=states.CODE_EFFECT)
+    of_target = rows.exclude(before__branch_name__startswith=REVIEW_PREFIX).exclude(compared=states.TARGET_NOW)
+    wrong = {states.CODE_EFFECT: list(of_code), states.TARGET_NOW: list(of_target)}
+    for name, found in wrong.items():
+        for row in found:
+            _rename(row, name)
+    return sum(map(len, wrong.values()))
+
+
+def _rename(row: PullDataset, name: str) -> None:
+    seen = PullDataset.objects.filter(pk=row.pk, comparison=row.comparison_id, compared=row.compared)
+    if seen.update(compared=name, base_note=""):
+        ring_refresh(pull_id=row.pull_id)
 
 
 def refresh_by_id(*, pull_id: int) -> None:

@@ -23,8 +23,8 @@ class Migration(migrations.Migration):
                 ('after', models.CharField(blank=True, max_length=40)),
                 ('entry', models.JSONField(default=dict)),
                 ('at', models.DateTimeField(default=webapp.core.clock.now)),
-                ('by', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('repository', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='pending_moves', to='repositories.repository')),
+                ('by', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('repository', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.CASCADE, related_name='pending_moves', to='repositories.repository')),
             ],
             options={
                 'ordering': ['-id'],
