@@ -83,7 +83,25 @@ def test_sentences_of_one_column_do_not_contradict_each_other() -> None:
     """A wider type keeps values only where it is the same column; readers keep working only where nothing else changed."""
     [entry] = diff_schemas(schema(column(1, "a", "int")), schema(column(9, "a", "long"))).as_json()["modified"]
     assert "Nobody loses values" not in entry["sentence"]
-    assert "Readers by name keep working" not in entry["sentence"]
+    assert "Readers by name" not in entry["sentence"]
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        column(1, "a", "long", doc="now long"),
+        column(1, "b", required=True, doc="renamed"),
+        column(1, "b", "string", doc="new"),
+        column(7, "a", "int", doc="another"),
+    ],
+)
+def test_no_sentence_of_several_claims_to_be_the_only_change_or_that_all_are_safe(others: dict[str, Any]) -> None:
+    (changed,) = diff_schemas(schema(column(1, "a", "int")), schema(others)).changed
+    entry = changed.as_json()
+    assert "The description of" in entry["sentence"]
+    assert "Only" not in entry["sentence"]
+    assert "Readers are safe" not in entry["sentence"]
+    assert "keep working" not in entry["sentence"]
 
 
 def test_a_column_is_one_entry_with_everything_that_changed_about_it() -> None:

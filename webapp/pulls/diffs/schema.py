@@ -40,7 +40,7 @@ class Change:
     before: str | None
     after: str | None
     sentence: str
-    """Who notices, in words."""
+    """Who notices, in words. It says nothing of the column's other changes, beside which it stands."""
     destructive: bool = False
     widening: bool = False
 
@@ -326,9 +326,9 @@ def _diff_field(
     changes += _required_changes(old, new, path)
     if is_moved:
         changes.append(
-            Change("moved", None, None, f"{path} stands in another place: only readers that count columns notice.")
+            Change("moved", None, None, f"{path} stands in another place, which only readers that count columns notice.")
         )
-    changes += _text_changes(old, new)
+    changes += _text_changes(old, new, path)
     yield ColumnDiff(
         path=path,
         name=new["name"],
@@ -354,7 +354,7 @@ def _name_changes(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str) -
             f"{prefix}{new['name']} is a new column of the same name: values of the older one are not seen through it."
         )
         if type_text(old["type"]) == type_text(new["type"]):
-            sentence += " Readers by name keep working."
+            sentence += " Readers by name still find it."
         yield Change("identity", f"field {old['id']}", f"field {new['id']}", sentence)
 
 
@@ -378,13 +378,13 @@ def _required_changes(old: Mapping[str, Any], new: Mapping[str, Any], path: str)
         yield Change("required", "required", "optional", f"Readers of {path} may now meet NULL.", destructive=True)
     elif after and not before:
         yield Change(
-            "required", "optional", "required", f"Readers are safe; whoever writes NULL into {path} now fails."
+            "required", "optional", "required", f"Whoever writes NULL into {path} now fails; no reader meets it."
         )
 
 
-def _text_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+def _text_changes(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[Change]:
     if (old.get("doc") or "") != (new.get("doc") or ""):
-        yield Change("doc", old.get("doc") or "", new.get("doc") or "", "Only the description changed.")
+        yield Change("doc", old.get("doc") or "", new.get("doc") or "", f"The description of {path} changed.")
     if old.get("write-default") != new.get("write-default"):
         before, after = (
             None if side.get("write-default") is None else str(side["write-default"]) for side in (old, new)
