@@ -104,7 +104,7 @@ customElements.define('follow-log', class extends HTMLElement {
   tell(where) {
     this.where = where;
     const status = this.querySelector('[data-log-status]');
-    if (status) status.textContent = `${this.count()} lines, ${where}`;
+    if (status) status.textContent = `${this.count()} ${this.count() === 1 ? 'line' : 'lines'}, ${where}`;
   }
 
   count() { return Number(this.list.lastElementChild?.dataset.n ?? 0); }

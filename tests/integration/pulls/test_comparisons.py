@@ -186,6 +186,7 @@ def test_counts_by_row_ids_are_told_until_values_are_compared(tmp_path: Path) ->
         ({}, "Starting, 90 s so far.", None),
         ({"phase": "planning"}, "Finding the files that differ, 90 s so far.", None),
         ({"phase": "comparing", "files": 8}, "Comparing 8 files that differ, 90 s so far.", None),
+        ({"phase": "comparing", "files": 1}, "Comparing 1 file that differs, 90 s so far.", None),
         ({"phase": "comparing", "files": 8, "files_done": 0}, "Comparing 8 files that differ, 90 s so far.", None),
         (
             {"phase": "comparing", "files": 8, "files_done": 6},

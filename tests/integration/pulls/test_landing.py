@@ -17,6 +17,7 @@ from webapp.pulls.models import Comparison, PullRequest
 from webapp.pulls.queries import counts
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.conversation import read_conversation
+from webapp.pulls.queries.data import read_data
 from webapp.pulls.queries.listing import read_new
 from webapp.pulls.rules import states
 from webapp.pulls.serializers import shape_dataset, shape_merge
@@ -70,6 +71,23 @@ def test_what_does_not_land_is_in_no_sum(pull: PullRequest) -> None:
     assert (diff.ready, diff.total, diff.unlanded_words) == (2, 2, "1 dataset does not land")
     loaded = counts.sum_rows(row for row in rows if row.path == RAW)
     assert (loaded.delta, loaded.ready, loaded.schemas) == (None, 1, 0)
+
+
+def test_the_verdict_on_schemas_counts_what_lands(pull: PullRequest) -> None:
+    """A schema of data that does not land is no change, and its dataset none of those without one."""
+    ines = make.maker_of(pull.repository)
+
+    def judge() -> tuple[str, str]:
+        item = read_data(ines, "shop", pull.number, parameters={}).head.verdict[3]
+        return item.text, item.note
+
+    pull.datasets.filter(path=RAW).update(schema_status=states.BREAKING)
+    assert judge() == ("Schemas not compared", "nothing is built yet")
+    pull.datasets.exclude(path=RAW).update(schema_status=states.UNCHANGED)
+    text, note = judge()
+    assert (text, note.split(", ")[0]) == ("No schema change", "in 1 dataset")
+    pull.datasets.exclude(path=RAW).delete()
+    assert judge()[0] == "No schema lands"
 
 
 def test_what_did_not_land_is_said_after_the_merge(pull: PullRequest, monkeypatch: pytest.MonkeyPatch) -> None:

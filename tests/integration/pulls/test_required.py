@@ -5,17 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from django.test import Client
 
 from tests.factories import repositories as make
 from tests.integration.pulls.test_merging import publish
-from webapp.core.errors import InvalidInput
+from webapp.accounts.models import User
+from webapp.core.errors import Conflict, InvalidInput
 from webapp.pulls.models import PullRequest
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.data import read_data
 from webapp.pulls.serializers import shape_dataset
 from webapp.pulls.services import pulls
+from webapp.pulls.services.sides import build_pull
 from webapp.repositories import services as repositories
-from webapp.repositories.models import PUBLISHED, Protection, Publication, Repository
+from webapp.repositories.models import PENDING, PUBLISHED, Protection, Publication, Repository
 from webapp.repositories.rules.checks import CHECKS
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
@@ -63,12 +66,43 @@ def test_a_check_that_was_required_before_names_were_looked_at_is_named(reposito
 def test_a_pull_request_that_changes_no_dataset_meets_every_check(repository: Repository) -> None:
     pull = open_pull(repository, {"notes.txt": "new\n"})
     Protection.objects.update(checks=list(CHECKS))
-    assert set(queries.list_failed_checks(pull)) == {"JobSpecs", "Build"}
+    assert set(queries.list_failed_checks(pull)) == set(CHECKS)
     Publication.objects.update_or_create(
         repository=repository, branch="feature", sha=pull.head_sha, defaults={"status": PUBLISHED}
     )
     assert queries.list_failed_checks(pull) == {}
     assert [(check.name, check.state) for check in queries.list_checks(pull)] == [(name, "green") for name in CHECKS]
+
+
+def test_what_a_head_changes_is_not_told_before_its_jobspecs_are_published(
+    repository: Repository, client: Client
+) -> None:
+    """Nothing says that it changes nothing, and no build is refused for that, while nobody can know."""
+    pull = open_pull(repository, {"notes.txt": "new\n"})
+    ines = make.maker_of(repository)
+    publication, _ = Publication.objects.update_or_create(
+        repository=repository, branch="feature", sha=pull.head_sha, defaults={"status": PENDING}
+    )
+    assert {check.state for check in queries.list_checks(pull)} == {"pending"}
+    with pytest.raises(Conflict) as refused:
+        build_pull(pull=pull, by=ines)
+    assert refused.value.code == "publication_pending"
+    head = read_data(ines, "shop", pull.number, parameters={}).head
+    assert not head.is_known
+    assert "No schema change" not in [item.text for item in head.verdict]
+    assert {item.note for item in head.verdict} >= {"the JobSpecs are not published"}
+    client.force_login(User.objects.get(pk=ines.user_id))
+    for tab in ("data", "schema"):
+        page = client.get(f"/r/shop/pulls/{pull.number}/{tab}").content.decode()
+        assert "Not known yet" in page
+        assert "changes no JobSpec" not in page
+    publication.status = PUBLISHED
+    publication.save()
+    with pytest.raises(InvalidInput, match="changes no JobSpec"):
+        build_pull(pull=pull, by=ines)
+    head = read_data(ines, "shop", pull.number, parameters={}).head
+    assert head.is_known
+    assert ("No schema change", "no dataset is changed") in [(item.text, item.note) for item in head.verdict]
 
 
 def test_a_branch_older_than_a_rule_of_the_target_is_compared_by_it(repository: Repository) -> None:

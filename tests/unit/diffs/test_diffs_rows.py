@@ -201,7 +201,7 @@ def test_search(folder: Path, q: str, wanted: list[int]) -> None:
     ("q", "place", "reason"),
     [
         ("nosuch = 5", 1, "there is no column 'nosuch'"),
-        ("id = 1, Nmae = x", 9, "is it name?"),
+        ("id = 1, Nmae = x", 9, "perhaps name is meant."),
         ("id = nonsense", 6, "id is of type long, and 'nonsense' is no number"),
         ("id = 1; DROP TABLE x", 6, "'1;' is no number"),
         ("' OR 1=1 --", 1, "the quote has no end"),

@@ -44,7 +44,7 @@ def test_what_was_only_rebuilt_from_what_was_loaded_is_affected() -> None:
             "/x/raw",
             {"/x/b"},
             "Loaded on side by ada. Data of a branch is never merged: master keeps its own rows until this is loaded "
-            "there too. /x/b will be built from those.",
+            "there too. /x/b is built from those.",
         ),
         (
             "/x/a",

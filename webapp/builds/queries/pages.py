@@ -469,7 +469,7 @@ def _open_log(build: Build, jobs: Sequence[Job], rows: Sequence[JobRow], *, want
         src="" if is_whole else f"/events/jobs/{job.pk}/log",
         after=last,
         download_url=f"/jobs/{job.pk}/log",
-        status=f"{last} lines, end of job {row.number}" if is_whole else f"{last} lines, live",
+        status=f"{last} {'line' if last == 1 else 'lines'}, {f'end of job {row.number}' if is_whole else 'live'}",
         jobs=tuple(
             {
                 "name": f"Job {each.number}",

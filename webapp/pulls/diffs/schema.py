@@ -326,7 +326,9 @@ def _diff_field(
     changes += _required_changes(old, new, path)
     if is_moved:
         changes.append(
-            Change("moved", None, None, f"{path} stands in another place, which only readers that count columns notice.")
+            Change(
+                "moved", None, None, f"{path} stands in another place, which only readers that count columns notice."
+            )
         )
     changes += _text_changes(old, new, path)
     yield ColumnDiff(

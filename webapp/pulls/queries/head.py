@@ -67,6 +67,8 @@ class PullHead:
     verdict: list[VerdictItem]
     tabs: list[Tab]
     diff: counts.DiffSum
+    is_known: bool
+    """Whether what the branch changes is known: its head's JobSpecs are published, or it is over."""
     may_edit: bool
     may_write: bool
     may_maintain: bool
@@ -117,6 +119,11 @@ class Loaded:
         """Its address."""
         return reverse("pull", args=[self.pull.repository.name, self.pull.number])
 
+    @property
+    def is_known(self) -> bool:
+        """Whether what the branch changes is known: its head's JobSpecs are published, or it is over."""
+        return self.facts.publication == "published" or self.pull.state != PullState.OPEN
+
 
 def load(principal: Principal, repository: str, number: int) -> Loaded:
     """Load a pull request that the reader may see."""
@@ -161,6 +168,7 @@ def read_head(principal: Principal, loaded: Loaded) -> PullHead:
         verdict=_list_verdict(loaded, diff),
         tabs=_list_tabs(loaded, diff, commits),
         diff=diff,
+        is_known=loaded.is_known,
         may_edit=may_maintain or principal.user_id == pull.author_id,
         may_write=may_write,
         may_maintain=may_maintain,
@@ -300,7 +308,7 @@ def _judge_rows(loaded: Loaded, diff: counts.DiffSum) -> VerdictItem:
         return VerdictItem("info", "rows", "No row lands", diff.unlanded_words, url)
     if diff.delta is None:
         text = "Comparing rows" if diff.running else "Rows not compared"
-        note = f"{diff.total} dataset{'s' if diff.total != 1 else ''}" if diff.total else "no dataset is changed"
+        note = counted(diff.total, "dataset") if diff.total else _say_none(loaded)
         return VerdictItem("run" if diff.running else "wait", "rows", text, note, url)
     landing = diff.ready - diff.unlanded
     note = f"rows in {counted(landing, 'dataset')}"
@@ -308,6 +316,9 @@ def _judge_rows(loaded: Loaded, diff: counts.DiffSum) -> VerdictItem:
         note = f"rows in {landing} of {diff.total} datasets"
     note = ", ".join(filter(None, (note, diff.compared_words, diff.unlanded_words)))
     return VerdictItem("info", "rows", "", note, url, diff.delta)
+
+
+_NO_SCHEMAS = ("wait", "rows", "Schemas not compared")
 
 
 def _judge_schemas(loaded: Loaded, diff: counts.DiffSum) -> VerdictItem:
@@ -318,9 +329,22 @@ def _judge_schemas(loaded: Loaded, diff: counts.DiffSum) -> VerdictItem:
     if diff.schemas:
         text = f"{diff.schemas} schema{'s' if diff.schemas != 1 else ''} changed"
         return VerdictItem("warn", "rows", text, f"nothing breaks, {diff.compared_words}", url)
-    unknown = sum(row.schema_status == states.NOT_COMPARED for row in loaded.rows)
-    if unknown == len(loaded.rows) and loaded.rows:
-        return VerdictItem("wait", "rows", "Schemas not compared", "nothing is built yet", url)
-    return VerdictItem(
-        "ok", "check-circle-fill", "No schema change", f"in {counted(len(loaded.rows) - unknown, 'dataset')}", url
-    )
+    if not loaded.rows:
+        is_none = loaded.is_known and not loaded.hidden
+        found = ("ok", "check-circle-fill", "No schema change") if is_none else _NO_SCHEMAS
+        return VerdictItem(*found, _say_none(loaded), url)
+    landing = [row for row in loaded.rows if row.lands]
+    if not landing:
+        return VerdictItem("info", "rows", "No schema lands", diff.unlanded_words, url)
+    compared = [row for row in landing if row.schema_status != states.NOT_COMPARED]
+    if not compared:
+        return VerdictItem(*_NO_SCHEMAS, "nothing is built yet", url)
+    note = ", ".join(filter(None, (f"in {counted(len(compared), 'dataset')}", diff.unlanded_words)))
+    return VerdictItem("ok", "check-circle-fill", "No schema change", note, url)
+
+
+def _say_none(loaded: Loaded) -> str:
+    """Return why no dataset is shown."""
+    if loaded.hidden:
+        return f"{counted(loaded.hidden, 'dataset')} that you may not see"
+    return "no dataset is changed" if loaded.is_known else "the JobSpecs are not published"

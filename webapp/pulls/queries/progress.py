@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from webapp.core import clock
+from webapp.core.words import counted
 from webapp.pulls.rules import states
 
 if TYPE_CHECKING:
@@ -51,16 +52,20 @@ def describe_progress(comparison: Comparison | None) -> Progress:
     return _describe(comparison)
 
 
+def _write_files(files: int) -> str:
+    return f"{counted(files, 'file')} that {'differs' if files == 1 else 'differ'}"
+
+
 def _describe(comparison: Comparison) -> Progress:
     known = comparison.progress or {}
     counts, estimate = _read_counts(known.get("summary")), _read_counts(known.get("by_row_ids"))
-    phase, files, done = known.get("phase"), known.get("files"), known.get("files_done")
+    phase, files, done = known.get("phase"), known.get("files") or 0, known.get("files_done")
     percent = round(100 * done / files) if phase == "comparing" and files and done else None
     text = _DOING.get(str(phase), "Starting")
     if percent is not None:
-        text = f"Compared {done:,} of {files:,} files that differ"
+        text = f"Compared {done:,} of {_write_files(files)}"
     elif phase == "comparing" and files:
-        text += f" {files:,} files that differ"
+        text += f" {_write_files(files)}"
     if comparison.started_at is not None:
         until = comparison.finished_at if comparison.state == states.FAILED else clock.now()
         seconds = ((until or clock.now()) - comparison.started_at).total_seconds()

@@ -375,7 +375,12 @@ def list_checks(pull: PullRequest) -> list[CheckResult]:
         {"published": "green", "failed": "red"}.get(status, "pending"),
         f"{publication.jobspecs} published" if publication and status == "published" else status,
     )
-    return [published, _check_build(pull, rows, is_published=status == "published"), _check_data(rows)]
+    is_published = status == "published"
+    return [
+        published,
+        _check_build(pull, rows, is_published=is_published),
+        _check_data(rows, is_published=is_published),
+    ]
 
 
 def _check_build(pull: PullRequest, rows: Iterable[PullDataset], *, is_published: bool) -> CheckResult:
@@ -390,10 +395,12 @@ def _check_build(pull: PullRequest, rows: Iterable[PullDataset], *, is_published
     return CheckResult(checks.BUILD, state, f"build {build.pk}: {build.state.lower()}", f"/builds/{build.pk}")
 
 
-def _check_data(rows: Sequence[PullDataset]) -> CheckResult:
+def _check_data(rows: Sequence[PullDataset], *, is_published: bool) -> CheckResult:
     stale = [row.path for row in rows if row.change in (states.MODIFIED, states.ADDED) and not row.current]
     if stale:
         return CheckResult(checks.DATA_CURRENT, "red", f"not built with the head's code: {', '.join(stale)}")
+    if not is_published:
+        return CheckResult(checks.DATA_CURRENT, "pending", "the JobSpecs are not published")
     return CheckResult(checks.DATA_CURRENT, "green", "built with the head's code" if rows else "no dataset is changed")
 
 

@@ -465,7 +465,7 @@ def describe_engine(summary: Mapping[str, Any]) -> str:
     text = f"Compared by {EXECUTORS.get(name, name)}{f' ({why})' if why else ''}"
     files, size = summary.get("files_read"), summary.get("bytes_read")
     if isinstance(files, int) and isinstance(size, int):
-        text += f": {counted(files, 'file')} that differ, {filesize(size)}"
+        text += f": {counted(files, 'file')} that {'differs' if files == 1 else 'differ'}, {filesize(size)}"
     seconds = sum((summary.get("timings_s") or {}).values())
     return f"{text}, in {seconds:.1f} s." if seconds else f"{text}."
 

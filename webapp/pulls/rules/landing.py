@@ -40,5 +40,6 @@ def _explain_loaded(path: str, branches: Branches) -> str:
     if path in branches.inputs:
         return f"{what}{target} gets what the JobSpec makes there."
     readers = sorted(find_downstream([path], branches.inputs) & set(branches.code))
-    rebuilt = f" {join_words(readers)} will be built from those." if readers else ""
+    verb = "is" if len(readers) == 1 else "are"
+    rebuilt = f" {join_words(readers)} {verb} built from those." if readers else ""
     return f"{what}{target} keeps its own rows until this is loaded there too.{rebuilt}"

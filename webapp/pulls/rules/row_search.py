@@ -162,7 +162,7 @@ class _Parser:
             return word
         folded = {name.lower(): name for name in self._columns}
         close = get_close_matches(word.text.lower(), folded, n=1)
-        hint = f"; is it {folded[close[0]]}?" if close else ""
+        hint = f"; perhaps {folded[close[0]]} is meant" if close else ""
         refuse(word.place, f"there is no column {word.text!r}{hint}")
 
     def _word(self, expected: str) -> Word:

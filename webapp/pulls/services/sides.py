@@ -19,7 +19,8 @@ from webapp.pulls.rules.datasets import find_upstream
 from webapp.pulls.rules.sides import BASE, HEAD, REVIEW_PREFIX, SIDES, read_review_branch, review_branch
 from webapp.pulls.rules.states import PullState
 from webapp.pulls.services.pulls import refresh_pull
-from webapp.repositories.models import Repository
+from webapp.repositories import queries as repositories
+from webapp.repositories.models import PENDING, Repository
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
@@ -41,7 +42,7 @@ def build_pull(
     target is not written.
 
     Raises:
-        Conflict: the pull request is not open.
+        Conflict: the pull request is not open, or the JobSpecs of its head are not published yet.
         InvalidInput: no such side, or nothing to build on one.
 
     """
@@ -57,6 +58,8 @@ def build_pull(
     changed = [row.path for row in rows if row.change in wanted]
     head = [path for path in changed if path in specs.head_digests]
     base = _list_base_targets(rows, specs, changed)
+    if not head:
+        _check_published(pull)
     _check_targets(pull, {HEAD: head, BASE: base}, sides)
     pins = _find_pins(pull, specs, head, is_head_built=HEAD in sides) if BASE in sides else {}
     started = []
@@ -65,6 +68,14 @@ def build_pull(
     if BASE in sides:
         started.append(_build_base(pull, specs, base, by, pins, force=force))
     return started
+
+
+def _check_published(pull: PullRequest) -> None:
+    """Refuse where nobody knows yet what the head changes, which is not the same as that it changes nothing."""
+    publication = repositories.get_publication(pull.repository, pull.source, pull.head_sha)
+    if publication is None or publication.status == PENDING:
+        message = "The JobSpecs of the head are not published yet: what there is to build is known when they are."
+        raise Conflict(message, code="publication_pending")
 
 
 def _check_targets(pull: PullRequest, targets: Mapping[str, Collection[str]], sides: Sequence[str]) -> None:
