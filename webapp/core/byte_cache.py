@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
+IDLE_S = 300.0
+"""What nobody has asked for so long goes: else a process grows for hours, until all its limits are reached."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,10 @@ class Versions(Generic[Key]):
 
 
 class ByteCache(Generic[Key, Value]):
-    """Values by key, the longest unused dropped first. The newest stays whatever its size, or it would be made each time."""
+    """Values by key, the longest unused dropped first, and those that nobody has used for a while.
+
+    The newest stays whatever its size, or it would be made each time.
+    """
 
     def __init__(self, limit: int, size_of: Callable[[Value], int], *, versions: Versions[Key] | None = None) -> None:
         """Keep at most so many bytes, as `size_of` counts them once, when a value comes in."""
@@ -32,7 +38,8 @@ class ByteCache(Generic[Key, Value]):
         self._versions = versions
         self._things: dict[Hashable, dict[Hashable, set[Key]]] = {}
         """The keys of each version of each thing, the longest unused version first."""
-        self._kept: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
+        self._kept: OrderedDict[Key, tuple[Value, int, float]] = OrderedDict()
+        """Each with its size and when it was used last."""
         self._size = 0
         self._lock = threading.Lock()
 
@@ -42,19 +49,21 @@ class ByteCache(Generic[Key, Value]):
             found = self._kept.get(key)
             if found is None:
                 return None
+            value, size, _ = found
+            self._kept[key] = (value, size, time.monotonic())
             self._kept.move_to_end(key)
             self._note_use(key)
-            return found[0]
+            return value
 
     def add(self, key: Key, value: Value) -> None:
         """Keep a value, in place of an earlier one of this key."""
         size = self._size_of(value)
         with self._lock:
             self._remove(key)
-            self._kept[key] = (value, size)
+            self._kept[key] = (value, size, time.monotonic())
             self._size += size
             self._note_use(key)
-            while self._size > self._limit and len(self._kept) > 1:
+            while len(self._kept) > 1 and (self._size > self._limit or self._is_first_idle()):
                 self._remove(next(iter(self._kept)))
 
     def drop(self, key: Key) -> None:
@@ -74,6 +83,10 @@ class ByteCache(Generic[Key, Value]):
         """The bytes that are kept."""
         return self._size
 
+    def _is_first_idle(self) -> bool:
+        _, _, used = next(iter(self._kept.values()))
+        return time.monotonic() - used > IDLE_S
+
     def _note_use(self, key: Key) -> None:
         """Make the key's version the last used one of its thing, and drop a version that is too many."""
         if self._versions is None:
@@ -90,7 +103,7 @@ class ByteCache(Generic[Key, Value]):
     def _remove(self, key: Key) -> None:
         if key not in self._kept:
             return
-        _, size = self._kept.pop(key)
+        _, size, _ = self._kept.pop(key)
         self._size -= size
         if self._versions is not None:
             self._forget_use(*self._versions.find(key), key)

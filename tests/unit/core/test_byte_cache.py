@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 import threading
 
-from webapp.core.byte_cache import ByteCache, Versions
+import pytest
+
+from webapp.core.byte_cache import IDLE_S, ByteCache, Versions
 
 
 def make(limit: int) -> ByteCache[str, bytes]:
@@ -63,6 +65,21 @@ def test_old_versions_go_with_all_that_is_kept_of_them() -> None:
     assert (cache.size, list(cache._things)) == (10, ["parts"])
     cache.add(("rest", 0, "all"), b"x" * 1000)
     assert (cache.size, list(cache._things)) == (1000, ["rest"])
+
+
+def test_what_nobody_has_used_for_a_while_goes_when_something_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("webapp.core.byte_cache.time.monotonic", lambda: now)
+    cache = make(1000)
+    cache.add("used", b"x")
+    cache.add("idle", b"x")
+    now += IDLE_S - 1
+    assert cache.get("used") == b"x"
+    now += 2
+    cache.add("new", b"x")
+    assert (cache.get("idle"), cache.get("used"), cache.size) == (None, b"x", 2)
+    now += IDLE_S + 1
+    assert cache.get("new") == b"x", "nothing is looked for that costs nothing"
 
 
 def test_threads_get_what_belongs_to_their_key_and_the_bytes_add_up() -> None:
