@@ -21,7 +21,12 @@ from jobs.protocol import DiffRequest, DiffResult, SparkAccess, read_message, wr
 from tests.factories import engine as tables
 from tests.factories.builds import Stack, running_stack, wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(800)]
+RENEWED_S = 300
+"""So long a job may take that finds the server another group's: it ends and starts anew, and the first query there is slow.
+
+In whatever order these tests run, each may come after the one that has another group's job.
+"""
 SOURCE = """from transforms.api import incremental, transform
 from transforms.tables import TableInput, TableOutput
 
@@ -239,21 +244,22 @@ def spark_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 def test_spark_transform_builds_within_seconds_on_a_warm_server(spark_stack: Stack) -> None:
+    spark_stack.build("/shop/spark/sums", force=True, seconds=RENEWED_S)
     started = time.monotonic()
     build = spark_stack.build("/shop/spark/sums", force=True)
     took = time.monotonic() - started
     assert build["state"] == "COMPLETED", build
     assert spark_stack.rows("/shop/spark/sums") == [{"a": 1, "tens": 10}, {"a": 2, "tens": 20}]
     print(f"spark build {took:.2f} s")
-    assert took < 60  # the goal on an idle machine is 8 s, and Spark may have to start anew for other people
+    assert took < 60  # the goal on an idle machine is 8 s
 
 
 def test_spark_computes_and_applies_a_changelog_that_is_too_large_for_the_job(spark_stack: Stack) -> None:
-    first = spark_stack.build("/shop/spark/current", seconds=120)
+    first = spark_stack.build("/shop/spark/current", seconds=RENEWED_S)
     assert first["state"] == "COMPLETED", (first, spark_stack.log(first["jobs"][0]["id"]))
     assert spark_stack.rows("/shop/spark/current") == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
     assert spark_stack.upload("/shop/followed", "a,b\n1,new\n3,z\n").status_code == 201
-    second = spark_stack.build("/shop/spark/current", seconds=120)
+    second = spark_stack.build("/shop/spark/current", seconds=RENEWED_S)
     log = spark_stack.log(second["jobs"][0]["id"])
     assert second["state"] == "COMPLETED", (second, log)
     assert spark_stack.rows("/shop/spark/current") == [{"a": 1, "b": "new"}, {"a": 3, "b": "z"}]
@@ -273,7 +279,7 @@ def test_files_of_master_are_out_of_reach_from_the_server(spark_stack: Stack) ->
     )
     source = ATTACK.replace("HOLD", "raise RuntimeError('had its try')").replace("HELD", "")
     spark_stack.commit({"pipelines/sums.py": source}, branch="attack")
-    build = spark_stack.build("/shop/spark/sums", branch="attack", seconds=200)
+    build = spark_stack.build("/shop/spark/sums", branch="attack", seconds=RENEWED_S)
     log = spark_stack.log(build["jobs"][0]["id"])
     assert build["state"] == "FAILED", log
     assert "RuntimeError: had its try" in build["jobs"][0]["reason"], log
@@ -288,7 +294,6 @@ def test_files_of_master_are_out_of_reach_from_the_server(spark_stack: Stack) ->
     assert sorted(spark_stack.rows("/shop/spark/sums"), key=str) == before
 
 
-@pytest.mark.timeout(800)
 def test_what_a_job_left_on_the_server_meets_no_job_of_other_people(spark_stack: Stack) -> None:
     """One of another repository that runs at the same moment, and waits until the server has started anew."""
     stack = spark_stack
@@ -297,8 +302,8 @@ def test_what_a_job_left_on_the_server_meets_no_job_of_other_people(spark_stack:
     stack.commit({"pipeline.toml": pipeline, "pipelines/sums.py": VICTIM}, repository="bank")
     stack.commit({"pipelines/lurks.py": LURKER})
     started = stack.start_build("/shop/spark/lurks")
-    attacker = stack.wait_for_job(started["id"], "RUNNING", seconds=120)
-    stack.wait(lambda: "lurks" in stack.log(attacker["id"]), seconds=120)
+    attacker = stack.wait_for_job(started["id"], "RUNNING", seconds=RENEWED_S)
+    stack.wait(lambda: "lurks [" in stack.log(attacker["id"]), seconds=RENEWED_S)
     build = stack.build("/bank/sums", seconds=400)
     log = stack.log(build["jobs"][0]["id"])
     assert "forged its own" in stack.log(attacker["id"])
@@ -313,7 +318,7 @@ def test_a_file_that_somebody_on_the_server_keeps_open_is_not_published(spark_st
     start, end = ATTACK.index("    rows = "), ATTACK.index("    HOLD")
     source = (ATTACK[:start] + ATTACK[end:]).replace("HOLD", "pass").replace("    HELD", HELD)
     spark_stack.commit({"pipelines/sums.py": source}, branch="held")
-    build = spark_stack.build("/shop/spark/sums", branch="held", seconds=200)
+    build = spark_stack.build("/shop/spark/sums", branch="held", seconds=RENEWED_S)
     (job,) = build["jobs"]
     assert build["state"] == "FAILED", spark_stack.log(job["id"])
     assert "is still held open for writing by another process" in job["reason"]
@@ -322,57 +327,53 @@ def test_a_file_that_somebody_on_the_server_keeps_open_is_not_published(spark_st
 
 def test_cancelled_spark_job_ends_and_its_query_too(spark_stack: Stack) -> None:
     started = spark_stack.start_build("/shop/spark/endless")
-    job = spark_stack.wait_for_job(started["id"], "RUNNING", seconds=120)
+    job = spark_stack.wait_for_job(started["id"], "RUNNING", seconds=RENEWED_S)
     # its tasks run: a query that is not there yet cannot be interrupted
-    wait_until(lambda: "of 64 tasks" in spark_stack.log(job["id"]), seconds=120)
+    wait_until(lambda: "of 64 tasks" in spark_stack.log(job["id"]), seconds=RENEWED_S)
     began = time.monotonic()
     spark_stack.call("POST", f"/builds/{started['id']}/cancel", expect=202)
     build = spark_stack.wait_for_build(started["id"], seconds=60)
     assert build["state"] == "ABORTED"
     print(f"cancelled after {time.monotonic() - began:.2f} s")
     assert spark_stack.open_transactions() == []
-    again = spark_stack.build("/shop/spark/sums", force=True, seconds=60)
+    again = spark_stack.build("/shop/spark/sums", force=True, seconds=RENEWED_S)
     assert again["state"] == "COMPLETED"
 
 
 def test_a_function_that_takes_all_memory_fails_by_itself(spark_stack: Stack) -> None:
-    neighbour = spark_stack.start_build("/shop/spark/lasting")
-    job = spark_stack.wait_for_job(neighbour["id"], "RUNNING", seconds=120)
-    wait_until(lambda: "counted" in spark_stack.log(job["id"]), seconds=120)
-    ends = _count_ends(spark_stack)
-    build = spark_stack.build("/shop/spark/bomb", seconds=120)
-    (failed,) = build["jobs"]
-    assert build["state"] == "FAILED", spark_stack.log(failed["id"])
-    assert "wanted more than the 4096m that each process of Python functions may map" in failed["reason"]
-    assert "pipelines/neighbours.py:" in failed["reason"]
-    assert _count_ends(spark_stack) == ends
-    counted = spark_stack.log(job["id"]).count("counted")
-    wait_until(lambda: spark_stack.log(job["id"]).count("counted") > counted, seconds=60)
-    spark_stack.call("POST", f"/builds/{neighbour['id']}/cancel", expect=202)
-    assert spark_stack.wait_for_build(neighbour["id"], seconds=60)["state"] == "ABORTED"
+    with _lasting(spark_stack) as (neighbour, job):
+        ends = _count_ends(spark_stack)
+        build = spark_stack.build("/shop/spark/bomb", seconds=RENEWED_S)
+        (failed,) = build["jobs"]
+        assert build["state"] == "FAILED", spark_stack.log(failed["id"])
+        assert "wanted more than the 4096m that each process of Python functions may map" in failed["reason"]
+        assert "pipelines/neighbours.py:" in failed["reason"]
+        assert _count_ends(spark_stack) == ends
+        counted = spark_stack.log(job["id"]).count("counted")
+        wait_until(lambda: spark_stack.log(job["id"]).count("counted") > counted, seconds=60)
+        spark_stack.call("POST", f"/builds/{neighbour['id']}/cancel", expect=202)
+        assert spark_stack.wait_for_build(neighbour["id"], seconds=60)["state"] == "ABORTED"
 
 
 def test_a_task_that_does_not_end_when_its_job_is_cancelled_ends_with_the_server(spark_stack: Stack) -> None:
     """Spark tells a task to end, which one that computes a single value of a single row does not see."""
-    neighbour = spark_stack.start_build("/shop/spark/lasting")
-    lasting = spark_stack.wait_for_job(neighbour["id"], "RUNNING", seconds=120)
-    wait_until(lambda: "counted" in spark_stack.log(lasting["id"]), seconds=120)
-    started = spark_stack.start_build("/shop/spark/stubborn")
-    job = spark_stack.wait_for_job(started["id"], "RUNNING", seconds=120)
-    wait_until(lambda: re.search(r"progress [1-9]\d* of 64 tasks", spark_stack.log(job["id"])), seconds=120)
-    spark_stack.call("POST", f"/builds/{started['id']}/cancel", expect=202)
-    build = spark_stack.wait_for_build(started["id"], seconds=60)
-    assert build["state"] == "ABORTED"
-    assert "did not end" not in spark_stack.log(job["id"])
-    # by its reason: the server also starts anew, with none, where a job follows one of other people
-    log = spark_stack.home / "spark.log"
-    wait_until(lambda: "something on it was to end and runs on" in log.read_text(), seconds=60)
-    # what others computed there is computed again, perhaps not at the first attempt: the server has to be back
-    put_back = "put back: The Spark engine ended (something on it was to end and runs on)"
-    wait_until(lambda: "counted" in spark_stack.log(lasting["id"]).partition(put_back)[2], seconds=120)
-    with _let_it_end(spark_stack, lasting):
-        build = spark_stack.wait_for_build(neighbour["id"], seconds=60)
-    assert build["state"] == "COMPLETED", spark_stack.log(lasting["id"])
+    with _lasting(spark_stack) as (neighbour, lasting):
+        started = spark_stack.start_build("/shop/spark/stubborn")
+        job = spark_stack.wait_for_job(started["id"], "RUNNING", seconds=120)
+        wait_until(lambda: re.search(r"progress [1-9]\d* of 64 tasks", spark_stack.log(job["id"])), seconds=120)
+        spark_stack.call("POST", f"/builds/{started['id']}/cancel", expect=202)
+        build = spark_stack.wait_for_build(started["id"], seconds=60)
+        assert build["state"] == "ABORTED"
+        assert "did not end" not in spark_stack.log(job["id"])
+        # by its reason: the server also starts anew, with none, where a job follows one of other people
+        log = spark_stack.home / "spark.log"
+        wait_until(lambda: "something on it was to end and runs on" in log.read_text(), seconds=60)
+        # what others computed there is computed again, perhaps not at the first attempt: the server has to be back
+        put_back = "put back: The Spark engine ended (something on it was to end and runs on)"
+        wait_until(lambda: "counted" in spark_stack.log(lasting["id"]).partition(put_back)[2], seconds=RENEWED_S)
+        with _let_it_end(spark_stack, lasting):
+            build = spark_stack.wait_for_build(neighbour["id"], seconds=60)
+        assert build["state"] == "COMPLETED", spark_stack.log(lasting["id"])
 
 
 def test_a_cancelled_row_diff_ends_what_spark_computes_for_it(spark_stack: Stack, tmp_path: Path) -> None:
@@ -390,7 +391,7 @@ def test_a_cancelled_row_diff_ends_what_spark_computes_for_it(spark_stack: Stack
     write_message(request, DiffRequest(*ends, str(tmp_path), str(answer), key=("k",), executor="spark", spark=access))
     process = subprocess.Popen([sys.executable, "-m", "jobs.entrypoints.diff", str(request)])
     try:
-        wait_until(lambda: any(folder.glob("listings/*/metadata/v1.metadata.json")), seconds=120, every=0.02)
+        wait_until(lambda: any(folder.glob("listings/*/metadata/v1.metadata.json")), seconds=RENEWED_S, every=0.02)
         process.terminate()
         process.wait(60)
     finally:
@@ -445,7 +446,7 @@ def test_rows_that_are_too_many_for_the_process_are_compared_by_spark_and_the_pa
     newest, oldest = spark_stack.call("GET", f"/datasets/{dataset['id']}/transactions?branch=master")["results"]
     ends = f"from={oldest['id']}&to={newest['id']}"
     address = f"/datasets/{dataset['id']}/compare?{ends}&keys=id"
-    wait_until(lambda: spark_stack.call("GET", address)["state"] in ("ready", "failed"), seconds=240)
+    wait_until(lambda: spark_stack.call("GET", address)["state"] in ("ready", "failed"), seconds=RENEWED_S)
     found = spark_stack.call("GET", address)
     assert found["state"] == "ready", found
     summary = found["summary"]
@@ -463,6 +464,19 @@ def test_rows_that_are_too_many_for_the_process_are_compared_by_spark_and_the_pa
     assert "computed by Spark because about" in log.read_text()
     # what Spark was given to read is gone
     assert [path for path in spark_stack.home.glob("warehouse/**/metadata/*/*") if path.is_dir()] == []
+
+
+@contextlib.contextmanager
+def _lasting(stack: Stack) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Have the job that lasts compute on the server meanwhile: its build, and itself. It is not left to other tests."""
+    build = stack.start_build("/shop/spark/lasting")
+    try:
+        # It is running for a moment each time before it is put back: what it has written says that it computes.
+        job = stack.wait_for_job(build["id"], "RUNNING", seconds=RENEWED_S)
+        wait_until(lambda: "counted" in stack.log(job["id"]), seconds=RENEWED_S)
+        yield build, job
+    finally:
+        stack.request("POST", f"/builds/{build['id']}/cancel")
 
 
 @contextlib.contextmanager
