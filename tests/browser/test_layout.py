@@ -64,7 +64,7 @@ def test_popovers_stay_inside_of_the_window(path: str, width: int, open_page: Ca
 def test_a_row_diff_without_a_key_fits_a_narrow_window(open_page: Callable[..., Page]) -> None:
     """What is said of it in place of the key is a whole sentence, which has to wrap."""
     page = open_page(DATA, viewport={"width": NARROW, "height": 1000})
-    key = page.locator("#row-diff .stat > .muted")
+    key = page.locator("#row-diff .stat > .muted").last
     key.evaluate("(it) => { it.textContent = 'net changes: no key, so a changed row is one removed and one added' }")
     assert page.evaluate("document.documentElement.scrollWidth") <= NARROW
 
