@@ -116,7 +116,10 @@ def test_a_branch_tells_how_far_it_is_ahead(signed: Client, dataset: Dataset, us
 def test_history_hides_aborted_on_request(signed: Client, dataset: Dataset, user: User) -> None:
     services.abort_transaction(transaction=make.a_transaction(dataset, user), reason="Expectation failed")
 
-    assert "Expectation failed" in text(signed.get("/d/shop/orders?tab=history"))
+    page = signed.get("/d/shop/orders?tab=history")
+    assert "Expectation failed" in text(page)
+    [tab] = [tab for tab in page.context["tabs"] if tab["name"] == "History"]
+    assert tab["count"] == page.context["history"].total == 1
     hidden = text(signed.get("/d/shop/orders?tab=history&aborted=0"))
     assert "Expectation failed" not in hidden
     assert "No transactions yet" in hidden
