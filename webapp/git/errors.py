@@ -51,6 +51,17 @@ class BadChange(GitError):
         self.reason = message
 
 
+class NotStored(GitError):
+    """Objects could not be written: nothing points to what there is of them."""
+
+    def __init__(self) -> None:
+        """Name what is most likely."""
+        super().__init__(
+            "The commit could not be stored, and nothing was changed: the disk of the repositories is full or fails. "
+            "Free some space and try again."
+        )
+
+
 class NothingChanged(GitError):
     """The requested changes leave every file as it is."""
 

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from webapp.git.errors import (
     HeadMoved,
     MergeConflict,
     NothingChanged,
+    NotStored,
     RefLocked,
     TooBig,
     UnknownPath,
@@ -497,8 +499,12 @@ class GitRepository:
         """Make the first commit of a branch in an empty repository."""
         index = pygit2.Index()
         for path, content in files.items():
-            index.add(pygit2.IndexEntry(check_path(path), self._repo.create_blob(content), FileMode.BLOB))
-        sha = self._write_commit(str(index.write_tree(self._repo)), (), message, author, author)
+            with _storing():
+                blob = self._repo.create_blob(content)
+            index.add(pygit2.IndexEntry(check_path(path), blob, FileMode.BLOB))
+        with _storing():
+            tree = str(index.write_tree(self._repo))
+        sha = self._write_commit(tree, (), message, author, author)
         self.create_branch(branch, sha)
         return self.get_commit(sha)
 
@@ -651,14 +657,15 @@ class GitRepository:
         fresh = pygit2.Index()
         for path, (blob, mode) in files.items():
             fresh.add(pygit2.IndexEntry(path, blob, mode))
-        return str(fresh.write_tree(self._repo))
+        with _storing():
+            return str(fresh.write_tree(self._repo))
 
     def _write_commit(
         self, tree: str, parents: tuple[str, ...], message: str, author: Person, committer: Person
     ) -> str:
         now = datetime.now(UTC)  # noqa: TID251, RUF100 - Git stamps commits itself; a frozen clock would tie their order
-        return str(
-            self._repo.create_commit(
+        with _storing():
+            commit = self._repo.create_commit(
                 None,
                 _signature(author, now),
                 _signature(committer, now),
@@ -666,7 +673,9 @@ class GitRepository:
                 pygit2.Oid(hex=tree),
                 [pygit2.Oid(hex=parent) for parent in parents],
             )
-        )
+            # On a full disk libgit2 says of a commit that it was written, and it is not there.
+            self._repo.odb.read(commit)
+        return str(commit)
 
     def _git(
         self,
@@ -809,6 +818,15 @@ def _check_size(changes: list[Change], message: str) -> None:
         raise TooBig(msg)
 
 
+@contextmanager
+def _storing() -> Iterator[None]:
+    """Say of objects that cannot be written that they are not stored: libgit2 then tells of an earlier error, if of any."""
+    try:
+        yield
+    except (pygit2.GitError, KeyError, OSError) as error:
+        raise NotStored from error
+
+
 def _apply_one(files: dict[str, tuple[pygit2.Oid, FileMode]], change: Change, repo: pygit2.Repository) -> None:
     old = files.get(change.path)
     if change.delete or change.move_to is not None:
@@ -829,7 +847,8 @@ def _apply_one(files: dict[str, tuple[pygit2.Oid, FileMode]], change: Change, re
         return
     if old is not None and old[1] not in {FileMode.BLOB, FileMode.BLOB_EXECUTABLE}:
         raise BadChange(change.path, "only ordinary files can be edited; this is a link or a submodule")
-    files[path] = (repo.create_blob(change.content), old[1] if old else FileMode.BLOB)
+    with _storing():
+        files[path] = (repo.create_blob(change.content), old[1] if old else FileMode.BLOB)
 
 
 def _check_collisions(files: Mapping[str, object]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from webapp.core.errors import Conflict, InvalidInput, NotFound, TooLarge, Unavailable
+from webapp.core.errors import Conflict, InvalidInput, NotFound, StorageFull, TooLarge, Unavailable
 from webapp.git import errors as git
 
 if TYPE_CHECKING:
@@ -34,5 +34,7 @@ def git_refusals() -> Iterator[None]:
         raise InvalidInput(str(error), code="bad_change", errors={"changes": [str(error)]}) from error
     except git.TooBig as error:
         raise TooLarge(str(error), code="too_large") from error
+    except git.NotStored as error:
+        raise StorageFull(str(error)) from error
     except git.GitError as error:
         raise Unavailable(str(error), code="git_failed") from error

@@ -239,9 +239,11 @@ def resume_merge(*, merge_id: int) -> None:
     if merge is None:
         return
     if merge.state == MergeState.PREPARED:
-        if _is_landed(merge):
+        # A commit that is not there was never stored, or lost: no branch can point to it.
+        is_stored = merge.pull.repository.git.has_commit(merge.merge_commit)
+        if is_stored and _is_landed(merge):
             _record_landed(merge)
-        elif not _may_still_land(merge):
+        elif not is_stored or not _may_still_land(merge):
             Merge.objects.filter(pk=merge.pk).move(to=MergeState.ABANDONED)
             return
         else:
