@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from jobs.engine.schemas import SchemaError, cast_batches, storable_schema
+from jobs.entrypoints import upload
 from tests.factories.builds import Stack, running_stack
 from tests.fuzz.uploads import File, load, make_file
 
@@ -61,7 +62,11 @@ def test_every_file_is_loaded_whole_or_refused_with_a_reason(tmp_path: Path, cou
 
 
 @pytest.mark.parametrize("day", ["0000-01-01", "0000-01-01 10:00:00"])
-def test_a_time_that_clients_cannot_hold_is_refused_by_its_column(tmp_path: Path, day: str) -> None:
+def test_a_time_that_clients_cannot_hold_is_refused_by_its_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, day: str
+) -> None:
+    # The limit on what a job maps would stay with this process, which has other tests to run.
+    monkeypatch.setattr(upload, "leave_room", lambda _size: None)
     report = load(File("rows.csv", f"id,at\n1,{day}\n".encode()), tmp_path, mode="snapshot")
     assert report == {"code": 1, "kind": "schema", "wrong": ""}
     assert "column 'at' has a date or time outside the years 1 to 9999" in (tmp_path / "result.json").read_text()
@@ -103,7 +108,7 @@ def test_an_installation_goes_on_whatever_is_uploaded(stack: Stack, count: int) 
     (dataset,) = stack.call("GET", f"/datasets?path={path}")["results"]
     states = Counter(stack.query(f"SELECT state FROM datasets_transaction WHERE dataset_id = {dataset['id']}"))  # noqa: S608
     assert states == Counter(COMMITTED=loaded, ABORTED=count + 1 - loaded)
-    assert stack.rows(path)
+    stack.rows(path)  # answers, though the last file that was loaded may have had no row
     assert not list((stack.home / "uploads").iterdir())
     for name in parts:
         assert "Traceback" not in (stack.home / f"{name}.log").read_text(errors="replace"), name

@@ -275,3 +275,19 @@ def test_a_merge_follows_the_retries_of_its_rebuild(pull: PullRequest) -> None:
     box = read_conversation(by, "shop", pull.number).merge
     assert (box.state, box.title) == ("merged", "Merged")
     assert [event.data["state"] for event in pull.events.filter(kind="rebuilt")] == ["FAILED", "COMPLETED"]
+
+
+def test_a_merge_whose_commit_is_not_there_is_given_up(pull: PullRequest) -> None:
+    """As a disk leaves it that was full when the commit was written, or a copy of the repository from before it."""
+    before = heads(pull)
+    with pytest.MonkeyPatch.context() as patch:
+        crash_at(patch, "_land")
+        with pytest.raises(Crash):
+            merge(pull)
+    Merge.objects.filter(pull=pull).update(merge_commit="b" * 40)
+    let_time_pass()
+    merging.sweep_merges()
+    pull.refresh_from_db()
+    assert (pull.state, heads(pull)) == (PullState.OPEN, before)
+    assert Merge.objects.get(pull=pull).state == MergeState.ABANDONED
+    assert merge(pull).state == MergeState.BUILDING

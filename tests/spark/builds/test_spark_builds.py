@@ -340,6 +340,7 @@ def test_cancelled_spark_job_ends_and_its_query_too(spark_stack: Stack) -> None:
     assert again["state"] == "COMPLETED"
 
 
+@pytest.mark.soak
 def test_a_function_that_takes_all_memory_fails_by_itself(spark_stack: Stack) -> None:
     with _lasting(spark_stack) as (neighbour, job):
         ends = _count_ends(spark_stack)
