@@ -89,6 +89,7 @@ def test_rows_are_filtered_counted_and_found_by_key(open_page: Callable[..., Pag
     expect(page.locator("tr.rd:not(.ins)")).to_have_count(0)
     page.go_back()
     expect(page.locator("tr.rd:not(.ins)").first).to_be_visible()
+    page.wait_for_load_state()  # going back loads the page again, and keys are heard once its scripts have run
     page.keyboard.press("t")
     page.keyboard.type("day = 2013-01-03 carrier = AA")
     page.keyboard.press("Enter")
