@@ -10,6 +10,7 @@ from webapp.core.errors import AppError
 from webapp.core.numbers import read_count
 from webapp.core.templatetags.ui import number
 from webapp.pulls.diffs.statistics import Bucket, ColumnStatistics, Scope, load_statistics
+from webapp.pulls.queries.column_pages import choose_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -132,17 +133,16 @@ def read_statistics(
     except AppError:
         return None
     changed = [one for one in found.changed if one.buckets] or [one for one in found.columns if one.buckets]
-    last = max(len(found.columns) - 1, 0) // COLUMNS_PER_PAGE
-    page = min(read_count(str(parameters.get("columns_page", ""))) or 0, last)
-    columns = found.columns[page * COLUMNS_PER_PAGE : (page + 1) * COLUMNS_PER_PAGE]
+    count, page = len(found.columns), read_count(str(parameters.get("columns_page", ""))) or 0
+    chosen = choose_columns(count, page=page, size=COLUMNS_PER_PAGE)
+    page, columns = chosen.start // COLUMNS_PER_PAGE, found.columns[chosen.start : chosen.stop]
     pages = f"{url}&scope={wanted}" if wanted else url
-    first = page * COLUMNS_PER_PAGE + 1
     return Statistics(
         columns=columns,
         url=url,
-        columns_text=f"Columns {first:,}–{first + len(columns) - 1:,} of {len(found.columns):,}" if last else "",
+        columns_text=f"Columns {chosen.start + 1:,}–{chosen.stop:,} of {count:,}" if len(chosen) < count else "",
         previous_url=f"{pages}&columns_page={page - 1}" if page else "",
-        next_url=f"{pages}&columns_page={page + 1}" if page < last else "",
+        next_url=f"{pages}&columns_page={page + 1}" if chosen.stop < count else "",
         charts=[draw(one, before=before, after=after) for one in changed[:SHOWN]],
         left_out=max(0, len(changed) - SHOWN),
         scope="all rows of both sides" if found.scope == "table" else "the changed rows only",

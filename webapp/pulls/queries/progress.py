@@ -52,7 +52,8 @@ def describe_progress(comparison: Comparison | None) -> Progress:
     return _describe(comparison)
 
 
-def _write_files(files: int) -> str:
+def count_differing(files: int) -> str:
+    """Return "1 file that differs", "2 files that differ"."""
     return f"{counted(files, 'file')} that {'differs' if files == 1 else 'differ'}"
 
 
@@ -63,9 +64,9 @@ def _describe(comparison: Comparison) -> Progress:
     percent = round(100 * done / files) if phase == "comparing" and files and done else None
     text = _DOING.get(str(phase), "Starting")
     if percent is not None:
-        text = f"Compared {done:,} of {_write_files(files)}"
+        text = f"Compared {done:,} of {count_differing(files)}"
     elif phase == "comparing" and files:
-        text += f" {_write_files(files)}"
+        text += f" {count_differing(files)}"
     if comparison.started_at is not None:
         until = comparison.finished_at if comparison.state == states.FAILED else clock.now()
         seconds = ((until or clock.now()) - comparison.started_at).total_seconds()

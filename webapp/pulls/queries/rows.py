@@ -10,9 +10,10 @@ from urllib.parse import urlencode
 from webapp.core.errors import AppError, BadRequest
 from webapp.core.numbers import read_count
 from webapp.core.templatetags.ui import filesize
-from webapp.core.words import counted
 from webapp.pulls.diffs import rows as stored
 from webapp.pulls.queries.blames import blame_url
+from webapp.pulls.queries.column_pages import choose_columns
+from webapp.pulls.queries.progress import count_differing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -314,9 +315,8 @@ class _RowsBuilder:
     def _choose_columns(self, columns: list[Column]) -> slice:
         """Which of these columns are drawn beside the key: a page of them."""
         key = sum(one.is_key for one in columns)
-        last = max(len(columns) - key - 1, 0) // COLUMNS_PER_PAGE
-        start = key + min(self.asked.columns_page, last) * COLUMNS_PER_PAGE
-        return slice(start, min(start + COLUMNS_PER_PAGE, len(columns)))
+        chosen = choose_columns(len(columns) - key, page=self.asked.columns_page, size=COLUMNS_PER_PAGE)
+        return slice(key + chosen.start, key + chosen.stop)
 
     def _describe_columns(self, columns: list[Column], drawn: slice) -> dict[str, str]:
         """Say which columns are drawn, and where the others are."""
@@ -465,7 +465,7 @@ def describe_engine(summary: Mapping[str, Any]) -> str:
     text = f"Compared by {EXECUTORS.get(name, name)}{f' ({why})' if why else ''}"
     files, size = summary.get("files_read"), summary.get("bytes_read")
     if isinstance(files, int) and isinstance(size, int):
-        text += f": {counted(files, 'file')} that {'differs' if files == 1 else 'differ'}, {filesize(size)}"
+        text += f": {count_differing(files)}, {filesize(size)}"
     seconds = sum((summary.get("timings_s") or {}).values())
     return f"{text}, in {seconds:.1f} s." if seconds else f"{text}."
 
