@@ -498,11 +498,9 @@ class GitRepository:
     ) -> CommitInfo:
         """Make the first commit of a branch in an empty repository."""
         index = pygit2.Index()
-        for path, content in files.items():
-            with _storing():
-                blob = self._repo.create_blob(content)
-            index.add(pygit2.IndexEntry(check_path(path), blob, FileMode.BLOB))
         with _storing():
+            for path, content in files.items():
+                index.add(pygit2.IndexEntry(check_path(path), self._repo.create_blob(content), FileMode.BLOB))
             tree = str(index.write_tree(self._repo))
         sha = self._write_commit(tree, (), message, author, author)
         self.create_branch(branch, sha)

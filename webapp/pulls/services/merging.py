@@ -174,7 +174,12 @@ def _land(merge: Merge, by: Principal) -> None:
 
 def _is_landed(merge: Merge) -> bool:
     head = queries.find_head(merge.pull.repository, merge.landing_branch)
-    return head is not None and merge.pull.repository.git.is_ancestor(merge.merge_commit, head)
+    return head is not None and _is_stored(merge) and merge.pull.repository.git.is_ancestor(merge.merge_commit, head)
+
+
+def _is_stored(merge: Merge) -> bool:
+    """Whether its commit is there: one that was never stored, or is lost, is on no branch and can come to none."""
+    return merge.pull.repository.git.has_commit(merge.merge_commit)
 
 
 def _record_landed(merge: Merge) -> None:
@@ -239,11 +244,9 @@ def resume_merge(*, merge_id: int) -> None:
     if merge is None:
         return
     if merge.state == MergeState.PREPARED:
-        # A commit that is not there was never stored, or lost: no branch can point to it.
-        is_stored = merge.pull.repository.git.has_commit(merge.merge_commit)
-        if is_stored and _is_landed(merge):
+        if _is_landed(merge):
             _record_landed(merge)
-        elif not is_stored or not _may_still_land(merge):
+        elif not _may_still_land(merge):
             Merge.objects.filter(pk=merge.pk).move(to=MergeState.ABANDONED)
             return
         else:
@@ -257,8 +260,10 @@ def resume_merge(*, merge_id: int) -> None:
 
 
 def _may_still_land(merge: Merge) -> bool:
-    """Whether what was asked for may be done now: since then it may have been rejected, closed, pushed to, or given another target."""
+    """Whether what was asked for may be done now: since then it may have been rejected, closed, pushed to, given another target, or lost."""
     pull = merge.pull
+    if not _is_stored(merge):
+        return False
     refresh_pull(pull=pull)
     blockers = {blocker.code for blocker in approvals.list_blockers(queries.collect_facts(pull))}
     is_as_asked = (pull.head_sha, pull.target) == (merge.source_sha, merge.landing_branch)
