@@ -59,8 +59,8 @@ class StoredRows:
         self, path: Path, *, where: str, parameters: Sequence[Any], order: str, first: int | None
     ) -> Iterator[bytes]:
         """Walk the numbers of the lines that a condition keeps, in an order, four bytes each: the first ones, or all."""
-        kept = f"FROM {_source(path)} WHERE {where} ORDER BY {order}"
-        sql = f"SELECT CAST(n AS UINTEGER) AS n {kept}" + ("" if first is None else f" LIMIT {first:d}")
+        limit = "" if first is None else f" LIMIT {first:d}"
+        sql = f"SELECT CAST(n AS UINTEGER) AS n FROM {_source(path)} WHERE {where} ORDER BY {order}{limit}"
         for batch in self._database.sql(sql, params=list(parameters)).to_arrow_reader(_NUMBERS_AT_ONCE):
             yield batch.column("n").to_numpy().astype("u4", copy=False).tobytes()
 

@@ -40,8 +40,8 @@ class Release:
 
     def has_code(self) -> bool:
         """Whether this clone has the release's code: one without history has not."""
-        asked = ["git", "cat-file", "-e", f"{self.commit}^{{commit}}"]
-        return subprocess.run(asked, cwd=ROOT, capture_output=True, check=False).returncode == 0
+        command = ["git", "cat-file", "-e", f"{self.commit}^{{commit}}"]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
 
     def export(self, folder: Path) -> None:
         """Write the release's code, with the assets that were made for this one."""
@@ -63,10 +63,12 @@ def describe_messages() -> dict[str, list[str]]:
     from webapp.config.celery import app
 
     app.loader.import_default_modules()
+    tasks = {
+        name: inspect.signature(task.run) for name, task in sorted(app.tasks.items()) if name.startswith("webapp.")
+    }
     return {
-        name: [each.name for each in inspect.signature(task.run).parameters.values() if each.kind is each.KEYWORD_ONLY]
-        for name, task in sorted(app.tasks.items())
-        if name.startswith("webapp.")
+        name: [member.name for member in signature.parameters.values() if member.kind is member.KEYWORD_ONLY]
+        for name, signature in tasks.items()
     }
 
 

@@ -180,12 +180,12 @@ def test_what_is_kept_is_bounded_by_its_bytes(orders: Catalog, monkeypatch: pyte
 
 def test_what_is_kept_of_a_table_does_not_grow_with_its_commits(orders: Catalog) -> None:
     """What a web process held of tables grew by 10 MiB a minute of mixed use, nearly all of it versions that nobody asked for."""
-    kept = set()
+    counts = set()
     for number in range(2 * metadata_files.VERSIONS):
         orders.on("a").append(ORDERS)
         seen(orders)
         if number >= metadata_files.VERSIONS:
-            kept.add((len(metadata_files._cache._kept), len(rendered._cache._kept)))
-    ((files, views),) = kept
+            counts.add((len(metadata_files._cache._kept), len(rendered._cache._kept)))
+    ((files, views),) = counts
     assert files == metadata_files.VERSIONS
     assert views <= metadata_files.VERSIONS * len(BRANCHES)

@@ -76,15 +76,18 @@ def test_old_processes_read_write_and_remove_in_every_table(old: Apps) -> None:
     ends = {"before": row.before, "after": row.after, "comparison": row.comparison}
     NamedComparison.objects.create(row=row, name=states.THIS_BRANCH, **ends)
     PendingMove.objects.create(repository=row.pull.repository, ref="refs/heads/fix", by=row.pull.author)
-    known = {model._meta.db_table for model in list_models(old)}
+    old_tables = {model._meta.db_table for model in list_models(old)}
     new = [
-        model for app in APPS for model in apps.get_app_config(app).get_models() if model._meta.db_table not in known
+        model
+        for app in APPS
+        for model in apps.get_app_config(app).get_models()
+        if model._meta.db_table not in old_tables
     ]
     leading = [model for model in new if any(isinstance(field, models.ForeignKey) for field in model._meta.fields)]
     assert [model.__name__ for model in leading if not model.objects.exists()] == [], "without rows nothing is tried"
 
-    for each in list_rows(old):
-        write_again(each)
+    for old_row in list_rows(old):
+        write_again(old_row)
     broken, removed = remove_each(old)
 
     assert broken == {}
@@ -159,8 +162,8 @@ def test_a_publication_that_an_old_process_asks_for_has_a_time(old: Apps, pull: 
     row.pk, row.sha = None, "0" * 40
     row.save(force_insert=True)
 
-    made = Publication.objects.get(pk=row.pk)
-    assert abs((made.rung_at - made.created_at).total_seconds()) < 3600
+    publication = Publication.objects.get(pk=row.pk)
+    assert abs((publication.rung_at - publication.created_at).total_seconds()) < 3600
 
 
 def test_a_merge_that_an_old_process_left_is_taken_on(old: Apps, pull: PullRequest) -> None:

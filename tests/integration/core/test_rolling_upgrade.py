@@ -175,16 +175,16 @@ def count(side: Stack, path: str, *, branch: str = "master") -> int:
 
 def commit(pair: Pair, name: str, branch: str, files: dict[str, str]) -> None:
     """Commit at one; both say that it is published."""
-    made = pair.act().commit(files, branch=branch, repository=name)
-    status = pair.agree(lambda side: side.wait_for_publication(made["sha"], repository=name)["published"]["status"])
+    sha = pair.act().commit(files, branch=branch, repository=name)["sha"]
+    status = pair.agree(lambda side: side.wait_for_publication(sha, repository=name)["published"]["status"])
     assert status == "published"
 
 
 def build(pair: Pair, name: str, branch: str) -> None:
     """Build at one; both say that it is completed."""
-    made = pair.act().start_build(f"/{name}/totals", branch=branch)
-    ended = pair.agree(lambda side: side.wait_for_build(made["id"], seconds=SECONDS)["state"])
-    assert ended == "COMPLETED", pair.first.call("GET", f"/builds/{made['id']}")
+    number = pair.act().start_build(f"/{name}/totals", branch=branch)["id"]
+    state = pair.agree(lambda side: side.wait_for_build(number, seconds=SECONDS)["state"])
+    assert state == "COMPLETED", pair.first.call("GET", f"/builds/{number}")
 
 
 def change_and_build(pair: Pair, name: str) -> None:
@@ -204,8 +204,8 @@ def change_and_build(pair: Pair, name: str) -> None:
 
 def open_pull(pair: Pair, name: str) -> str:
     """Open a pull request and talk about it; return its address in the API, when both show what it changes."""
-    asked = {"title": "Fix", "source": "fix", "target": "master"}
-    number = pair.act().call("POST", f"/repositories/{name}/pulls", json=asked, expect=201)["number"]
+    proposal = {"title": "Fix", "source": "fix", "target": "master"}
+    number = pair.act().call("POST", f"/repositories/{name}/pulls", json=proposal, expect=201)["number"]
     pull = f"/repositories/{name}/pulls/{number}"
     for side in pair.sides:
         side.call("POST", f"{pull}/comments", json={"body": f"From {side.root.name}."}, expect=201)
@@ -242,8 +242,8 @@ def look_at(side: Stack, name: str, pull: str) -> None:
 def merge(pair: Pair, name: str, pull: str) -> None:
     """Approve as somebody else, merge, and read what the rebuild of master made."""
     side = pair.act()
-    asked = {"auth": (REVIEWER, PASSWORD), "timeout": 30}
-    token = requests.post(f"{side.url}/tokens", json={"name": "tests"}, **asked).json()["token"]
+    signed_in = {"auth": (REVIEWER, PASSWORD), "timeout": 30}
+    token = requests.post(f"{side.url}/tokens", json={"name": "tests"}, **signed_in).json()["token"]
     header = {"Authorization": f"Bearer {token}"}
     answer = requests.post(f"{side.url}{pull}/reviews", json={"verdict": "approve"}, headers=header, timeout=60)
     assert answer.status_code == 201, answer.text

@@ -123,8 +123,8 @@ def test_quantiles_of_a_sample_say_so(tmp_path: Path, monkeypatch: pytest.Monkey
     assert abs(key.after.quantiles["p50"] - 1000) < 200
     assert empty.after is not None
     assert empty.after.quantiles_exact
-    found = read_statistics(folder, url="?show=statistics", parameters={}, before="m", after="f")
-    assert "≈" in render_to_string("pulls/_statistics.html", {"statistics": found})
+    statistics = read_statistics(folder, url="?show=statistics", parameters={}, before="m", after="f")
+    assert "≈" in render_to_string("pulls/_statistics.html", {"statistics": statistics})
 
 
 def test_columns_come_in_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,10 +135,15 @@ def test_columns_come_in_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     def read(page: str) -> tuple[list[str], str, str, str]:
         asked = {"scope": "changed", "columns_page": page}
-        found = read_statistics(folder, url="?show=statistics", parameters=asked, before="m", after="f")
-        assert found is not None
-        assert found.columns_text in render_to_string("pulls/_statistics.html", {"statistics": found})
-        return [one.name for one in found.columns], found.columns_text, found.previous_url, found.next_url
+        statistics = read_statistics(folder, url="?show=statistics", parameters=asked, before="m", after="f")
+        assert statistics is not None
+        assert statistics.columns_text in render_to_string("pulls/_statistics.html", {"statistics": statistics})
+        return (
+            [one.name for one in statistics.columns],
+            statistics.columns_text,
+            statistics.previous_url,
+            statistics.next_url,
+        )
 
     at = "?show=statistics&scope=changed&columns_page="
     assert read("") == (["k", "v2"], "Columns 1–2 of 5", "", f"{at}1")

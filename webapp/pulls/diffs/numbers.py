@@ -39,14 +39,13 @@ def numbers_of(artifact: Artifact, query: Asked, *, start: int, limit: int) -> t
         return total, range(min(start, total) + 1, min(start + limit, total) + 1)
     name = _name(artifact, query)
     whole = artifact.folder / FOLDER / f"{name}.whole"
-    front = whole.with_suffix(".front")
     is_in_front = start + limit <= FRONT_LINES
-    for path in (whole, front) if is_in_front else (whole,):
+    path, first = (whole.with_suffix(".front"), FRONT_LINES) if is_in_front else (whole, None)
+    for known in (whole, path):
         with suppress(FileNotFoundError):
-            return _read(path, start, limit)
-    made, first = (front, FRONT_LINES) if is_in_front else (whole, None)
-    _make(made, artifact, query, first=first)
-    return _read(made, start, limit)
+            return _read(known, start, limit)
+    _make(path, artifact, query, first=first)
+    return _read(path, start, limit)
 
 
 def _name(artifact: Artifact, query: Asked) -> str:
