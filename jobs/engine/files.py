@@ -513,6 +513,8 @@ def read_parquet(path: Path, table_schema: Schema, types: Mapping[str, str] | No
         file = pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
         raise FileError(f"this is not a Parquet file: {error}", code="broken_file") from None
+    except UnicodeDecodeError:
+        raise FileError("the name of a column is not UTF-8", code="broken_file") from None
     _check_width(file.metadata.num_columns)
     size = path.stat().st_size
     groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
