@@ -59,10 +59,10 @@ clean: ; @rm -rf .venv node_modules static/build staticfiles
 .venv/.peers: .locks/peers.txt | .venv/.dev
 	@$(UV) install -q --target .venv/peers --require-hashes -r .locks/peers.txt && touch $@
 
-.venv/.jar: webapp/core/management/commands/fetch_jar.py | .venv/.runtime
+.venv/.jar: webapp/runtime/management/commands/fetch_jar.py | .venv/.runtime
 	@$(BIN)/python manage.py fetch_jar && { ls .venv/jars/*.jar >/dev/null 2>&1 && touch $@ || true; }
 
-.venv/.jars: webapp/core/management/commands/fetch_jar.py | .venv/.runtime
+.venv/.jars: webapp/runtime/management/commands/fetch_jar.py | .venv/.runtime
 	@$(BIN)/python manage.py fetch_jar --s3 && { ls .venv/jars/*aws*.jar >/dev/null 2>&1 && touch $@ .venv/.jar || true; }
 
 static/build/.stamp: package-lock.json .locks/requirements.txt $(wildcard static/js/* static/js/*/* static/css/* static/img/* static/*.mjs templates/* templates/*/*) | .venv/.runtime

@@ -7,7 +7,7 @@ import sys
 
 def main() -> None:
     if sys.argv[1:2] == ["run"]:
-        from webapp.core.handed_over import find_home, hand_over
+        from webapp.runtime.handed_over import find_home, hand_over
 
         hand_over(find_home())
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.config.settings")

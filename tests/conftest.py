@@ -142,7 +142,7 @@ def silent_bell(tmp_path: Path) -> Iterator[None]:
     """A broker of this test's own: a sweep rings for nothing while what earlier tests left for no worker waits."""
     from tests.factories.broker import ringing
 
-    with ringing("", {"path": str(tmp_path / "messages.sqlite3")}, "webapp.core.broker:Transport"):
+    with ringing("", {"path": str(tmp_path / "messages.sqlite3")}, "webapp.runtime.broker:Transport"):
         yield
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 from django.conf import settings
 
-from webapp.core.management.commands.build_assets import _find_node
+from webapp.runtime.management.commands.build_assets import _find_node
 
 ROOT = Path(settings.BASE_DIR)
 DOCKER = ROOT / "docker"

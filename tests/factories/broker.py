@@ -12,10 +12,10 @@ from typing import Any
 from celery import current_app
 
 from tests.factories.builds import wait_until
-from webapp.core import doorbell
-from webapp.core.broker import MessageFile
-from webapp.core.doorbell import QUEUES
-from webapp.core.probes import answers_tcp, find_free_port
+from webapp.runtime import doorbell
+from webapp.runtime.broker import MessageFile
+from webapp.runtime.doorbell import QUEUES
+from webapp.runtime.probes import answers_tcp, find_free_port
 
 
 def empty_broker(home: Path) -> int:

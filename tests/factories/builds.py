@@ -18,7 +18,7 @@ import requests
 
 from tests.factories.databases import migrate
 from tests.factories.postgres import ask_database, database_of
-from webapp.core.probes import find_free_port
+from webapp.runtime.probes import find_free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSWORD = "a-password-of-tests-1"
@@ -103,9 +103,9 @@ class Stack:
 
     def start_spark(self) -> None:
         """Start a Spark Connect server in its sandbox, as the supervisor does; every later part is told its address."""
-        from webapp.core import java
-        from webapp.core.spark_server import SparkServer
-        from webapp.core.supervisor import RENEWED
+        from webapp.runtime import java
+        from webapp.runtime.spark_server import SparkServer
+        from webapp.runtime.supervisor import RENEWED
 
         found, _ = java.find_java()
         assert found is not None

@@ -17,7 +17,7 @@ import requests
 
 from tests.factories.builds import ROOT, wait_until
 from tests.factories.postgres import database_of
-from webapp.core.probes import find_free_port
+from webapp.runtime.probes import find_free_port
 
 PASSWORD = "a-password-of-tests-1"
 PATIENCE_S = 300

@@ -16,7 +16,7 @@ import requests
 from tests.factories.api_document import OF_OTHER_RELEASES
 from tests.factories.builds import PASSWORD, PREPARE, Stack, wait_until
 from tests.factories.released import read_release
-from webapp.core.probes import find_free_port
+from webapp.runtime.probes import find_free_port
 
 WORKERS = ("fork", "quick", "builds", "sweep")
 

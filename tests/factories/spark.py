@@ -48,8 +48,8 @@ def _first_session(memory: str, java_options: str) -> Any:
     """What takes ten seconds to start; it ends with the process."""
     from pyspark.sql import SparkSession
 
-    from webapp.core.java import find_java
-    from webapp.core.spark_server import JAR_PATH
+    from webapp.runtime.java import find_java
+    from webapp.runtime.spark_server import JAR_PATH
 
     java, looked_at = find_java()
     assert java is not None, looked_at

@@ -17,7 +17,7 @@ import requests
 
 from tests.factories.builds import PASSWORD, ROOT, Stack, wait_until
 from tests.factories.databases import migrate
-from webapp.core.probes import ask_fork_server, find_free_port
+from webapp.runtime.probes import ask_fork_server, find_free_port
 
 NO_SPARK = "sc://localhost:1/;token=none"
 

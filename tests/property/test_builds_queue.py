@@ -32,13 +32,13 @@ from webapp.builds.runner.logs import LogWriter
 from webapp.builds.services import publication, running, sweeping
 from webapp.builds.services import queue as services_queue
 from webapp.core import clock
-from webapp.core.doorbell import ROOM, name_message
 from webapp.datasets import services as datasets
 from webapp.datasets.models import Dataset, Transaction
 from webapp.datasets.rules.transactions import OPEN
 from webapp.repositories import queries as repository_queries
 from webapp.repositories import services as repository_services
 from webapp.repositories.models import Publication
+from webapp.runtime.doorbell import ROOM, name_message
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 PATHS = ("/shop/one", "/shop/two", "/shop/apart")
@@ -87,8 +87,8 @@ class BuildQueue(RuleBasedStateMachine):
         self.block.__enter__()
         self.messages = Messages()
         self.patches = [
-            mock.patch("webapp.core.doorbell.ring", self.messages.ring),
-            mock.patch("webapp.core.doorbell.count_room", self.messages.count_room),
+            mock.patch("webapp.runtime.doorbell.ring", self.messages.ring),
+            mock.patch("webapp.runtime.doorbell.count_room", self.messages.count_room),
         ]
         for patch in self.patches:
             patch.start()

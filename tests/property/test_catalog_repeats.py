@@ -24,8 +24,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tests.factories.builds import wait_until
 from tests.factories.catalog import schema
-from tests.integration.core.test_two_workers import Door, find_doors
 from tests.integration.repositories.live import ROOT, LiveServer
+from tests.integration.runtime.test_two_workers import Door, find_doors
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 SETUP = """

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.factories.builds import ROOT, wait_until
-from webapp.core import java
-from webapp.core.probes import answers_tcp, find_free_port
-from webapp.core.spark_classes import archive_path
-from webapp.core.spark_server import SparkServer
+from webapp.runtime import java
+from webapp.runtime.probes import answers_tcp, find_free_port
+from webapp.runtime.spark_classes import archive_path
+from webapp.runtime.spark_server import SparkServer
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak]
 

@@ -14,7 +14,6 @@ class BuildsConfig(AppConfig):
         from webapp.builds.queries.backlog import check_backlog
         from webapp.builds.services import checking, publication, queue, receivers, seals, sweeping
         from webapp.core.fsck import register_check
-        from webapp.core.queries import register_part
         from webapp.core.stamps import register_stamps
         from webapp.core.sweeps import register_sweep
         from webapp.datasets.signals import (
@@ -24,6 +23,7 @@ class BuildsConfig(AppConfig):
             transaction_committed,
         )
         from webapp.repositories.signals import branch_deleted, commit_created, publication_finished
+        from webapp.runtime.health import register_part
 
         commit_created.connect(receivers.publish_commit, dispatch_uid="builds.publish_commit")
         branch_deleted.connect(receivers.delete_data, dispatch_uid="builds.delete_data")

@@ -22,9 +22,9 @@ from webapp.catalog.storage import credentials, metadata_files
 from webapp.catalog.storage.local_files import local_path
 from webapp.catalog.storage.metadata_files import MetadataFile
 from webapp.core.errors import Unavailable
-from webapp.core.object_store import is_object_location, measure_objects
 from webapp.core.prepared import Prepared
-from webapp.core.room import measure_folder
+from webapp.runtime.object_store import is_object_location, measure_objects
+from webapp.runtime.room import measure_folder
 
 __all__ = ["Pointer", "TableRow", "TableView"]
 PLAIN = "plain"

@@ -26,21 +26,21 @@ from webapp.accounts.services import note_turned_away, start_flushing  # noqa: E
 from webapp.catalog.api.asgi import application as catalog  # noqa: E402
 from webapp.catalog.api.asgi import gate as catalog_gate  # noqa: E402
 from webapp.core.errors import AppError  # noqa: E402
-from webapp.core.queries import register_gate  # noqa: E402
-from webapp.core.room import check_room  # noqa: E402
-from webapp.core.web import bodies  # noqa: E402
-from webapp.core.web.answers import TEXT, Scope, Send, send_answer, send_refusal  # noqa: E402
-from webapp.core.web.bodies import Incoming, Receive, refuse_body  # noqa: E402
-from webapp.core.web.bridge import WsgiBridge  # noqa: E402
-from webapp.core.web.gates import Gate, Overloaded  # noqa: E402
-from webapp.core.web.limits import find_body_limit  # noqa: E402
-from webapp.core.web.pages import Pages  # noqa: E402
-from webapp.core.web.places import CONNECTIONS, IDLE_OF_ADDRESS, Places  # noqa: E402
-from webapp.core.web.proxies import Proxies, drop_underscores  # noqa: E402
-from webapp.core.web.pulse import Pulse  # noqa: E402
-from webapp.core.web.shares import UNTIL_SENT  # noqa: E402
-from webapp.core.web.watchdog import Watchdog  # noqa: E402
 from webapp.repositories.views.git_http import application as git  # noqa: E402
+from webapp.runtime.health import register_gate  # noqa: E402
+from webapp.runtime.room import check_room  # noqa: E402
+from webapp.runtime.web import bodies  # noqa: E402
+from webapp.runtime.web.answers import TEXT, Scope, Send, send_answer, send_refusal  # noqa: E402
+from webapp.runtime.web.bodies import Incoming, Receive, refuse_body  # noqa: E402
+from webapp.runtime.web.bridge import WsgiBridge  # noqa: E402
+from webapp.runtime.web.gates import Gate, Overloaded  # noqa: E402
+from webapp.runtime.web.limits import find_body_limit  # noqa: E402
+from webapp.runtime.web.pages import Pages  # noqa: E402
+from webapp.runtime.web.places import CONNECTIONS, IDLE_OF_ADDRESS, Places  # noqa: E402
+from webapp.runtime.web.proxies import Proxies, drop_underscores  # noqa: E402
+from webapp.runtime.web.pulse import Pulse  # noqa: E402
+from webapp.runtime.web.shares import UNTIL_SENT  # noqa: E402
+from webapp.runtime.web.watchdog import Watchdog  # noqa: E402
 
 CATALOG = "/iceberg"
 STREAMS = 400

@@ -28,7 +28,7 @@ def start_heartbeat(sender: Any, **_: Any) -> None:
 def _beat(queues: list[str]) -> None:
     from django.db import DatabaseError, connection
 
-    from webapp.core.services import record_heartbeat
+    from webapp.runtime.services import record_heartbeat
 
     while True:
         try:

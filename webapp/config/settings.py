@@ -7,8 +7,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from webapp.config.database_urls import read_database_url
-from webapp.core.handed_over import find_home, read_or_make_key, read_secret
-from webapp.core.privileges import hide_memory
+from webapp.runtime.handed_over import find_home, read_or_make_key, read_secret
+from webapp.runtime.privileges import hide_memory
 
 # Before the first secret is read.
 hide_memory()
@@ -107,6 +107,7 @@ INSTALLED_APPS = [
     "template_partials",
     "csp",
     "webapp.core",
+    "webapp.runtime",
     "webapp.accounts",
     "webapp.catalog",
     "webapp.repositories",
@@ -267,7 +268,7 @@ SPECTACULAR_SETTINGS = {
 # Without an address the broker is a file of this machine.
 CELERY_BROKER_URL = read_secret("CELERY_BROKER_URL")
 if not CELERY_BROKER_URL:
-    CELERY_BROKER_TRANSPORT = "webapp.core.broker:Transport"
+    CELERY_BROKER_TRANSPORT = "webapp.runtime.broker:Transport"
     CELERY_BROKER_TRANSPORT_OPTIONS = {
         "path": str(TRIBUTARY_HOME / "broker" / "messages.sqlite3"),
         "polling_interval": 0.1,

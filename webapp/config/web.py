@@ -25,8 +25,8 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server import MPServer
 
-from webapp.core.lifelines import die_with
-from webapp.core.web.places import CONNECTIONS
+from webapp.runtime.lifelines import die_with
+from webapp.runtime.web.places import CONNECTIONS
 
 BACKLOG = 1024
 HEAD_MS = 10_000

@@ -14,7 +14,6 @@ class RepositoriesConfig(AppConfig):
     def ready(self) -> None:
         """Register the sweeps, for what a crash lost and what is due again, and tell webhooks of pushes."""
         from webapp.core.fsck import register_check
-        from webapp.core.queries import register_part
         from webapp.core.stamps import Stamp, register_stamps
         from webapp.core.sweeps import register_sweep
         from webapp.repositories import signals
@@ -31,6 +30,7 @@ class RepositoriesConfig(AppConfig):
             sweep_settled_heads,
         )
         from webapp.repositories.services.webhooks import follow_commit
+        from webapp.runtime.health import register_part
 
         signals.commit_created.connect(follow_commit, dispatch_uid="repositories.follow_commit")
         register_stamps(

@@ -19,8 +19,8 @@ from tests.contract.catalog.conftest import ROOT, start_server
 from tests.factories.installation import running_installation
 from tests.factories.jars import NoJars, get_jars, read_pairs
 from tests.factories.object_store import KEY, SECRET, ObjectStore, running_store
-from webapp.core import java
-from webapp.core.probes import find_free_port
+from webapp.runtime import java
+from webapp.runtime.probes import find_free_port
 
 HERE = Path(__file__).parent
 JARS = ROOT / ".venv" / "jars" / "bench"

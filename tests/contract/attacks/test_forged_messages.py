@@ -19,7 +19,7 @@ from tests.factories.broker import Redis, running_redis
 from tests.factories.builds import HEAD, Stack, make_transform, running_stack, wait_until
 from webapp.builds.services.publication import TASK as PUBLISH_TASK
 from webapp.builds.services.queue import RESOLVE_TASK, RUN_TASK
-from webapp.core.doorbell import QUEUES
+from webapp.runtime.doorbell import QUEUES
 
 pytestmark = [pytest.mark.contract, pytest.mark.timeout(300)]
 ROWS = {

@@ -17,7 +17,7 @@ import pytest
 from tests.contract.catalog.conftest import ROOT, Server, start_server
 from tests.factories.jars import NoJars, get_jars, read_pairs
 from tests.factories.spark import QUICK_JAVA
-from webapp.core.java import find_java
+from webapp.runtime.java import find_java
 
 pytestmark = [pytest.mark.contract, pytest.mark.timeout(900)]
 KIT = Path(__file__).with_name("kit")

@@ -15,7 +15,7 @@ import requests
 from tests.factories.broker import Redis, ringing, running_redis
 from tests.factories.builds import HEAD, Stack, make_transform, running_stack
 from webapp.builds.services.queue import RESOLVE_TASK, RUN_TASK
-from webapp.core import doorbell
+from webapp.runtime import doorbell
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 PATIENCE_S = 20

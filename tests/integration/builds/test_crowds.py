@@ -17,7 +17,7 @@ import requests
 
 from tests.factories.builds import HEAD, Stack, make_transform
 from tests.factories.supervised import list_descendants
-from webapp.core.doorbell import QUEUES
+from webapp.runtime.doorbell import QUEUES
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(3600)]
 PASSWORD = "a-password-of-a-crowd-1"
@@ -127,7 +127,7 @@ def read_backlog(stack: Stack) -> dict[str, Any]:
 
 def check_silence(stack: Stack) -> None:
     """With nothing to do nothing is rung."""
-    from webapp.core.broker import MessageFile
+    from webapp.runtime.broker import MessageFile
 
     messages = MessageFile(stack.home / "broker" / "messages.sqlite3")
     stack.wait(lambda: not any(messages.count(queue) for queue in QUEUES), seconds=30)

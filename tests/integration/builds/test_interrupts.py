@@ -21,9 +21,9 @@ from tests.factories.fork_server import Server
 from webapp.builds.rules import profiles
 from webapp.builds.services import interrupts
 from webapp.builds.services.interrupts import end_session
-from webapp.core.probes import find_free_port
-from webapp.core.spark_folders import lent_spark, renew_spark
-from webapp.core.supervisor import RENEWED
+from webapp.runtime.probes import find_free_port
+from webapp.runtime.spark_folders import lent_spark, renew_spark
+from webapp.runtime.supervisor import RENEWED
 
 pytestmark = [
     pytest.mark.integration,

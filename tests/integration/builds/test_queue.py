@@ -21,13 +21,13 @@ from webapp.builds.queries import planning, queue, read_progress
 from webapp.builds.services import builds as build_services
 from webapp.builds.services import running, sweeping
 from webapp.core import clock
-from webapp.core.doorbell import ROOM
 from webapp.datasets.models import Dataset, Transaction
 from webapp.datasets.rules.transactions import OPEN
 from webapp.datasets.services import abort_transaction
 from webapp.repositories import queries as repository_queries
 from webapp.repositories import services as repository_services
 from webapp.repositories.models import Publication
+from webapp.runtime.doorbell import ROOM
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 
@@ -36,8 +36,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 def rung(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     """What was rung for: the queue and the id."""
     rings: list[tuple[str, Any]] = []
-    monkeypatch.setattr("webapp.core.doorbell.ring", lambda _task, *, queue, id=0, **_: rings.append((queue, id)))
-    monkeypatch.setattr("webapp.core.doorbell.count_room", lambda _queue: ROOM)
+    monkeypatch.setattr("webapp.runtime.doorbell.ring", lambda _task, *, queue, id=0, **_: rings.append((queue, id)))
+    monkeypatch.setattr("webapp.runtime.doorbell.count_room", lambda _queue: ROOM)
     return rings
 
 
@@ -113,7 +113,7 @@ def test_the_sweep_rings_for_a_full_queue_only_as_far_as_there_is_room(
 ) -> None:
     builds = [world.start(f"/shop/other{n}", resolve=False) for n in range(5)]
     Build.objects.update(rung_at=clock.now().replace(year=2020))
-    monkeypatch.setattr("webapp.core.doorbell.count_room", lambda _queue: 3)
+    monkeypatch.setattr("webapp.runtime.doorbell.count_room", lambda _queue: 3)
     assert sweeping.ring_resolving_builds() == 3
     assert rung == [("quick", build.pk) for build in builds[:3]]
     assert sweeping.ring_resolving_builds() == 2
@@ -313,7 +313,7 @@ def test_the_sweep_rings_a_pending_publication_once_in_ten_seconds(
 ) -> None:
     set_status(world, "pending")
     room = 1
-    monkeypatch.setattr("webapp.core.doorbell.count_room", lambda _queue: room)
+    monkeypatch.setattr("webapp.runtime.doorbell.count_room", lambda _queue: room)
     assert sweeping.ring_pending_publications() == 0
     Publication.objects.update(rung_at=clock.now() - timedelta(seconds=11))
     assert [sweeping.ring_pending_publications() for _ in range(2)] == [1, 0]

@@ -23,11 +23,11 @@ from webapp.catalog.storage import metadata_files
 from webapp.catalog.storage.local_files import local_path
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, NotFound, PermissionDenied
-from webapp.core.spark_folders import Loan
 from webapp.datasets.models import DatasetBranch, Transaction
 from webapp.datasets.rules.transactions import OPEN
 from webapp.repositories import queries as repository_queries
 from webapp.repositories import services as repository_services
+from webapp.runtime.spark_folders import Loan
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 

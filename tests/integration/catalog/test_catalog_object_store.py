@@ -317,7 +317,7 @@ def test_a_store_that_is_away_is_a_503_and_the_same_key_settles_it(lake: Catalog
 def test_an_answer_that_was_lost_is_no_second_file(lake: Catalog, object_store: ObjectStore) -> None:
     """The store has the object although the client never heard so, and tries again."""
     location = f"{lake.load('shop.orders').metadata['location']}/metadata/1-{uuid4()}.metadata.json"
-    from webapp.core import object_store as store
+    from webapp.runtime import object_store as store
 
     store.write_new(location, b"{}")
     store.write_new(location, b"other")

@@ -12,8 +12,8 @@ import pytest
 from tests.factories.catalog import Catalog
 from webapp.catalog.api import asgi
 from webapp.catalog.api.http import CatalogRequest, CatalogResponse
-from webapp.core.web import bodies
-from webapp.core.web.gates import Gate
+from webapp.runtime.web import bodies
+from webapp.runtime.web.gates import Gate
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 

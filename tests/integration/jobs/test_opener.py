@@ -15,7 +15,7 @@ import pytest
 
 from jobs.entrypoints.sandbox import detect_mode
 from tests.factories.builds import wait_until
-from webapp.core.supervisor import RENEWED
+from webapp.runtime.supervisor import RENEWED
 
 pytestmark = [
     pytest.mark.integration,

@@ -21,7 +21,7 @@ from jobs.entrypoints.cgroups import Groups, find_groups
 from tests.factories.fork_server import ROOT, Server
 from tests.factories.supervised import find_process
 from tests.integration.jobs.conftest import SECRET, Home
-from webapp.core.probes import answers_tcp, find_free_port
+from webapp.runtime.probes import answers_tcp, find_free_port
 
 pytestmark = pytest.mark.integration
 BASE_BYTES = 128 * 2**20

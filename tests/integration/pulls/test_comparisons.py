@@ -22,7 +22,6 @@ from tests.factories import engine as tables
 from webapp.builds.runner.launcher import OVER_MEMORY
 from webapp.core import clock
 from webapp.core.errors import TooManyRequests, Unavailable
-from webapp.core.fork_server import LOST
 from webapp.core.sweeps import LATE_S
 from webapp.datasets.models import Dataset
 from webapp.pulls.api.rows import shape_rows
@@ -34,6 +33,7 @@ from webapp.pulls.rules import states
 from webapp.pulls.serializers import shape_comparison
 from webapp.pulls.services import comparisons, history, spark
 from webapp.pulls.services.requests import Work
+from webapp.runtime.fork_server import LOST
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 

@@ -25,7 +25,7 @@ ADDRESS = "/api/v1/repositories/shop/pulls"
 @pytest.fixture
 def client(home: Path, admin: User, api_client: Callable[..., APIClient], monkeypatch: pytest.MonkeyPatch) -> APIClient:
     """A client of the admin, in an installation with pull request 1 and two branches to merge into."""
-    monkeypatch.setattr("webapp.core.doorbell.ring", lambda *_args, **_kwargs: None)
+    monkeypatch.setattr("webapp.runtime.doorbell.ring", lambda *_args, **_kwargs: None)
     ines = make.a_person("ines")
     repository = make.a_repository("shop", by=ines)
     for branch in ("feature", "other"):

@@ -35,7 +35,7 @@ WHY = (
 @pytest.fixture
 def pull(home: Path, db: None, monkeypatch: pytest.MonkeyPatch) -> PullRequest:
     """A pull request that changes one JobSpec, and on whose branch somebody has loaded another dataset."""
-    monkeypatch.setattr("webapp.core.doorbell.ring", lambda *_args, **_kwargs: None)
+    monkeypatch.setattr("webapp.runtime.doorbell.ring", lambda *_args, **_kwargs: None)
     ines = make.a_person("ines", is_admin=True)
     repository = make.a_repository("shop", by=ines)
     make.a_branch(repository, "feature", by=ines)

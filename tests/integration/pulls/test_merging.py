@@ -40,7 +40,7 @@ def own_home(home: Path) -> Path:
 @pytest.fixture
 def pull(db: None, monkeypatch: pytest.MonkeyPatch) -> PullRequest:
     """A pull request of one commit that nothing blocks and that modifies one dataset."""
-    monkeypatch.setattr("webapp.core.doorbell.ring", lambda *_args, **_kwargs: None)
+    monkeypatch.setattr("webapp.runtime.doorbell.ring", lambda *_args, **_kwargs: None)
     ines = make.a_person("ines")
     repository = make.a_repository("shop", by=ines)
     Protection.objects.all().delete()

@@ -31,7 +31,7 @@ def ines(home: Path, admin: User) -> Principal:
 @pytest.fixture
 def pull(ines: Principal, monkeypatch: pytest.MonkeyPatch) -> PullRequest:
     """A pull request that changes line 2 of a file with three."""
-    monkeypatch.setattr("webapp.core.doorbell.ring", lambda *_args, **_kwargs: None)
+    monkeypatch.setattr("webapp.runtime.doorbell.ring", lambda *_args, **_kwargs: None)
     repository = make.a_repository("shop", by=ines)
     make.a_commit(repository, {"notes.txt": "one\ntwo\nthree\nfour\nfive\n"}, by=ines)
     make.a_branch(repository, "feature", by=ines)

@@ -28,7 +28,7 @@ KEYED = f'{PIPELINE}[datasets."/shop/a"]\nkey = ["id"]\n'
 
 @pytest.fixture(autouse=True)
 def own_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("webapp.core.doorbell.ring", lambda *_args, **_kwargs: None)
+    monkeypatch.setattr("webapp.runtime.doorbell.ring", lambda *_args, **_kwargs: None)
     return home
 
 

@@ -307,7 +307,7 @@ def test_rows_of_taken_commits_that_nothing_compares_are_not_blamed_on_the_branc
 
 @pytest.mark.django_db
 def test_base_sides_of_what_is_no_longer_open_are_removed(home: Path, admin: User, monkeypatch: Any) -> None:
-    monkeypatch.setattr("webapp.core.doorbell.ring", lambda *_args, **_kwargs: None)
+    monkeypatch.setattr("webapp.runtime.doorbell.ring", lambda *_args, **_kwargs: None)
     ines = make.a_person("ines")
     repository = make.a_repository("shop", by=ines)
     make.a_branch(repository, "feature", by=ines)

@@ -33,7 +33,7 @@ AGAIN = {"heads announced again": 1}
 
 @pytest.fixture(autouse=True)
 def quiet(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.core.doorbell.ring", lambda *_args, **_kwargs: None)
+    monkeypatch.setattr("webapp.runtime.doorbell.ring", lambda *_args, **_kwargs: None)
     monkeypatch.setattr(announcements, "_memory", announcements._Memory())
 
 

@@ -78,7 +78,7 @@ def receiver() -> Iterator[Receiver]:
 @pytest.fixture
 def ines(home: Path, admin: User, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Principal:
     """The maker of repository shop; webhooks may lead to this machine, and nobody answers the doorbell."""
-    monkeypatch.setattr("webapp.core.doorbell.ring", lambda *_args, **_kwargs: None)
+    monkeypatch.setattr("webapp.runtime.doorbell.ring", lambda *_args, **_kwargs: None)
     settings.TRIBUTARY_WEBHOOK_HOSTS = frozenset({"127.0.0.1"})
     return make.a_person("ines")
 
@@ -193,7 +193,7 @@ def test_a_lost_ring_is_repeated_and_old_deliveries_go(
     hook(repository, receiver.url, ines)
     make.a_commit(repository, {"a.txt": "a\n"}, by=ines)
     rung: list[int] = []
-    monkeypatch.setattr("webapp.core.doorbell.ring", lambda *_args, id, **_kwargs: rung.append(id))
+    monkeypatch.setattr("webapp.runtime.doorbell.ring", lambda *_args, id, **_kwargs: rung.append(id))
     assert services.sweep_deliveries() == 1
     assert rung == list(Delivery.objects.values_list("pk", flat=True))
     Delivery.objects.update(due_at=None, created_at=clock.now() - timedelta(days=30))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
-from tests.unit.core.test_folders import make_deep
+from tests.unit.runtime.test_folders import make_deep
 from webapp.builds.runner.manifests import Place
 from webapp.builds.services import running
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from webapp.core.management.commands.check_locks import LOCKS
+from webapp.runtime.management.commands.check_locks import LOCKS
 
 
 def test_every_lock_file_is_checked() -> None:

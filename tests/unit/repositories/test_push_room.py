@@ -6,8 +6,8 @@ import pytest
 
 from tests.factories.loops import run_loop
 from webapp.core.errors import StorageFull
-from webapp.core.web.bodies import Incoming
 from webapp.repositories.views import git_http
+from webapp.runtime.web.bodies import Incoming
 
 PIECE = b"x" * 1024 * 1024
 

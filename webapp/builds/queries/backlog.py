@@ -10,8 +10,9 @@ from django.db.models import Count, Max, Min
 from webapp.builds.models import Build, Job
 from webapp.builds.queries import queue
 from webapp.builds.rules.states import BuildState, JobState
-from webapp.core import clock, doorbell
-from webapp.core.queries import PartHealth
+from webapp.core import clock
+from webapp.runtime import doorbell
+from webapp.runtime.health import PartHealth
 
 STUCK_AFTER = timedelta(minutes=2)
 """Nothing has begun or ended for so long, nothing runs, and something that could begin waits: the queue has stopped."""

@@ -14,7 +14,7 @@ from django.urls import reverse
 from webapp.builds.runner import paths
 from webapp.catalog.storage.reader import TableReader
 from webapp.core.errors import NotFound
-from webapp.core.readers import ReadFailed
+from webapp.runtime.readers import ReadFailed
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal

@@ -13,9 +13,9 @@ from threading import Thread
 from typing import Any
 
 from webapp.builds.runner.logs import LogWriter
-from webapp.core import fork_server
 from webapp.core.errors import Unavailable
-from webapp.core.fork_server import CONNECT_SECONDS, LOST, READ_BYTES
+from webapp.runtime import fork_server
+from webapp.runtime.fork_server import CONNECT_SECONDS, LOST, READ_BYTES
 
 OVER_QUOTA = 122
 """Exit code of a job that wrote more than its limit `disk_bytes`, and was ended."""

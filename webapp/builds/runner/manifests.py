@@ -27,8 +27,8 @@ from jobs.protocol import (
 )
 from webapp.builds.runner.launcher import Sandbox
 from webapp.core.errors import InvalidInput
-from webapp.core.fork_server import LOST, SETUP_FAILED
-from webapp.core.hosts import find_hosts
+from webapp.runtime.fork_server import LOST, SETUP_FAILED
+from webapp.runtime.hosts import find_hosts
 
 if TYPE_CHECKING:
     from webapp.builds.models import Job

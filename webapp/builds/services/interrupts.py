@@ -16,10 +16,10 @@ from webapp.builds.runner import paths
 from webapp.builds.runner.launcher import Handle, Sandbox, launch
 from webapp.builds.services import trees
 from webapp.core.errors import Unavailable
-from webapp.core.folders import remove_folder
-from webapp.core.hosts import find_hosts
-from webapp.core.queries import does_spark_listen
-from webapp.core.spark_folders import renew_spark
+from webapp.runtime.folders import remove_folder
+from webapp.runtime.health import does_spark_listen
+from webapp.runtime.hosts import find_hosts
+from webapp.runtime.spark_folders import renew_spark
 
 logger = logging.getLogger(__name__)
 

@@ -24,13 +24,14 @@ from webapp.builds.rules import profiles
 from webapp.builds.runner import paths
 from webapp.builds.runner.launcher import OVER_MEMORY, Sandbox, launch
 from webapp.builds.services import trees
-from webapp.core import doorbell, names
+from webapp.core import names
 from webapp.core.errors import AppError, InvalidInput
-from webapp.core.folders import remove_folder
-from webapp.core.fork_server import SETUP_FAILED
-from webapp.core.room import wait_for_room
 from webapp.repositories import services as repository_services
 from webapp.repositories.models import Publication, Repository
+from webapp.runtime import doorbell
+from webapp.runtime.folders import remove_folder
+from webapp.runtime.fork_server import SETUP_FAILED
+from webapp.runtime.room import wait_for_room
 
 TASK = "webapp.builds.tasks.publish"
 

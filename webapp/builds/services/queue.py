@@ -16,9 +16,10 @@ from webapp.builds.rules.plan import join_words
 from webapp.builds.rules.states import BuildState
 from webapp.builds.rules.turns import next_turn
 from webapp.builds.rules.values import BuildPlan
-from webapp.core import clock, doorbell
+from webapp.core import clock
 from webapp.datasets.models import Transaction
 from webapp.repositories.models import Publication, Repository
+from webapp.runtime import doorbell
 
 logger = logging.getLogger(__name__)
 RESOLVE_TASK = "webapp.builds.tasks.resolve_build"

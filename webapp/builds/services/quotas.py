@@ -9,7 +9,7 @@ from django.conf import settings
 from webapp.accounts.models import Folder
 from webapp.catalog import queries as catalog
 from webapp.core.errors import StorageFull
-from webapp.core.room import describe_size
+from webapp.runtime.room import describe_size
 
 KEPT_S = 10.0
 """So long a size is believed: looking at every file of many tables takes a while."""

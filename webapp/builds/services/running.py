@@ -38,15 +38,15 @@ from webapp.core import clock
 from webapp.core.databases import BUSY, keep_trying
 from webapp.core.errors import AppError, Conflict, InvalidInput, Unavailable
 from webapp.core.failures import FULL
-from webapp.core.folders import remove_folder
-from webapp.core.fork_server import LOST
-from webapp.core.object_store import is_object_location
-from webapp.core.queries import does_spark_listen
-from webapp.core.room import describe_size, wait_for_room
-from webapp.core.spark_folders import Loan, find_spark_folder, lent_spark, open_spark_folder, remove_spark_folder
 from webapp.datasets import services as dataset_services
 from webapp.datasets.models import Transaction
 from webapp.repositories import queries as repositories
+from webapp.runtime.folders import remove_folder
+from webapp.runtime.fork_server import LOST
+from webapp.runtime.health import does_spark_listen
+from webapp.runtime.object_store import is_object_location
+from webapp.runtime.room import describe_size, wait_for_room
+from webapp.runtime.spark_folders import Loan, find_spark_folder, lent_spark, open_spark_folder, remove_spark_folder
 
 if TYPE_CHECKING:
     from webapp.builds.rules.profiles import Allowance

@@ -17,7 +17,7 @@ from webapp.builds.runner import paths
 from webapp.builds.runner.logs import LogWriter
 from webapp.builds.services import builds, interrupts, publication, queue, seals, trees, uploads
 from webapp.builds.services.running import LEASE, MAX_LOST, PAUSE
-from webapp.core import clock, doorbell
+from webapp.core import clock
 from webapp.core.errors import AppError
 from webapp.core.stamps import Stamp
 from webapp.core.sweeps import HELD_UP_S, RING_AGAIN, Turns
@@ -25,6 +25,7 @@ from webapp.datasets import services as datasets
 from webapp.datasets.models import Transaction
 from webapp.datasets.rules.transactions import OPEN
 from webapp.repositories.models import PENDING, Publication
+from webapp.runtime import doorbell
 
 turns = Turns()
 MOVING = (JobState.RUN_PENDING, JobState.RUNNING, JobState.ABORT_PENDING)

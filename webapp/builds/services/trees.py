@@ -9,9 +9,9 @@ from pathlib import Path
 
 from webapp.builds.runner import paths
 from webapp.core import clock
-from webapp.core.folders import remove_folder
 from webapp.repositories import queries as repositories
 from webapp.repositories.models import Repository
+from webapp.runtime.folders import remove_folder
 
 KEEP = timedelta(days=2)
 _numbers = itertools.count(1)

@@ -23,11 +23,11 @@ from webapp.builds.services.builds import record_build_act
 from webapp.builds.services.quotas import find_data_room
 from webapp.core import clock, ids, names
 from webapp.core.errors import Conflict, InvalidInput, StorageFull
-from webapp.core.folders import remove_folder
-from webapp.core.room import check_room
 from webapp.datasets import queries as datasets
 from webapp.datasets import services as dataset_services
 from webapp.datasets.rules import transactions as rules
+from webapp.runtime.folders import remove_folder
+from webapp.runtime.room import check_room
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal

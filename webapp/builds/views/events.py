@@ -18,7 +18,7 @@ from webapp.builds.runner.logs import LogReader
 from webapp.core.errors import AppError, NotFound, PermissionDenied, Unauthenticated
 from webapp.core.numbers import read_count
 from webapp.core.problems import problem_response
-from webapp.core.web import shares
+from webapp.runtime.web import shares
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal

@@ -20,7 +20,7 @@ from webapp.builds.views.pages import who
 from webapp.core import names, pages
 from webapp.core.errors import AppError, InvalidInput, PermissionDenied
 from webapp.core.uploads import take_content
-from webapp.core.web.limits import takes_body
+from webapp.runtime.web.limits import takes_body
 
 TYPE_PREFIX = "type."
 

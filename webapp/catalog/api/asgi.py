@@ -14,9 +14,9 @@ from webapp.catalog.rules import endpoints
 from webapp.catalog.rules.refs import split_path
 from webapp.core.change_counter import ChangeCounter
 from webapp.core.errors import AppError
-from webapp.core.web import bodies
-from webapp.core.web.bodies import WITHOUT_BODY, Incoming, refuse_body
-from webapp.core.web.gates import Gate
+from webapp.runtime.web import bodies
+from webapp.runtime.web.bodies import WITHOUT_BODY, Incoming, refuse_body
+from webapp.runtime.web.gates import Gate
 
 Message = MutableMapping[str, Any]
 BASE = "/iceberg"

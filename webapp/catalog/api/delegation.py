@@ -18,7 +18,7 @@ from webapp.catalog.rules.errors import NoSuchTable, Refused
 from webapp.catalog.rules.refs import TableRef, is_internal
 from webapp.catalog.storage import credentials
 from webapp.catalog.storage.credentials import Keys
-from webapp.core.object_store import is_object_location, place_properties
+from webapp.runtime.object_store import is_object_location, place_properties
 
 HEADER = "x-iceberg-access-delegation"
 VENDED = "vended-credentials"

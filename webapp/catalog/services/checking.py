@@ -12,9 +12,9 @@ from webapp.catalog.rules.errors import DamagedTable, Malformed, Unsupported
 from webapp.catalog.rules.protection import find_lost
 from webapp.catalog.storage import metadata_files
 from webapp.catalog.storage.metadata_files import store_of
-from webapp.core import fork_server
 from webapp.core.errors import AppError
 from webapp.core.fsck import Finding, Note
+from webapp.runtime import fork_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

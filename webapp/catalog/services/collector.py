@@ -25,7 +25,7 @@ from webapp.catalog.storage import metadata_files
 from webapp.catalog.storage.metadata_files import store_of
 from webapp.core import clock
 from webapp.core.errors import AppError
-from webapp.core.object_store import Found
+from webapp.runtime.object_store import Found
 
 logger = logging.getLogger(__name__)
 EVERY_S = 24 * 3600

@@ -19,7 +19,7 @@ from webapp.catalog.rules.locations import is_inside
 from webapp.catalog.rules.metadata import Metadata, ancestry, walk_back
 from webapp.catalog.rules.pointers import Pointer
 from webapp.catalog.storage import local_files
-from webapp.core.object_store import delete, is_object_location, measure_objects, walk
+from webapp.runtime.object_store import delete, is_object_location, measure_objects, walk
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile

@@ -9,8 +9,9 @@ from typing import Any
 from django.conf import settings
 
 from webapp.catalog.rules.access import Access, session_policy
-from webapp.core import clock, object_store
+from webapp.core import clock
 from webapp.core.errors import Unavailable
+from webapp.runtime import object_store
 
 SHORTEST_S = 900
 MOST_KEPT = 10_000

@@ -16,8 +16,8 @@ from jobs import regular_files
 from webapp.catalog.rules.errors import DamagedTable, Malformed
 from webapp.core.errors import Unavailable
 from webapp.core.failures import FULL
-from webapp.core.folders import remove_folder
-from webapp.core.object_store import Absent, Found
+from webapp.runtime.folders import remove_folder
+from webapp.runtime.object_store import Absent, Found
 
 FOLDER_MODE = 0o755
 FILE_MODE = 0o644

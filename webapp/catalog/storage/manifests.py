@@ -29,7 +29,7 @@ from webapp.catalog.rules.errors import DamagedTable, Unsupported
 from webapp.catalog.rules.locations import check_file
 from webapp.catalog.rules.scan_files import FIRST_ROW_ID
 from webapp.catalog.storage.reader import TableReader
-from webapp.core.readers import Beyond, Damaged
+from webapp.runtime.readers import Beyond, Damaged
 
 MANIFEST_FIRST_ROW_ID = 15
 LONG = 2**63

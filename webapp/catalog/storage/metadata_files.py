@@ -16,7 +16,7 @@ from webapp.core import json_bytes
 from webapp.core.byte_cache import ByteCache, Versions
 from webapp.core.errors import TooLarge
 from webapp.core.json_members import Members
-from webapp.core.object_store import Absent, is_object_location
+from webapp.runtime.object_store import Absent, is_object_location
 
 # Of the files as written; parsed they take several times as much.
 CACHED_BYTES = 16 * 1024 * 1024

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
-from webapp.core import object_store
 from webapp.core.errors import Unavailable
+from webapp.runtime import object_store
 
 logger = logging.getLogger(__name__)
 

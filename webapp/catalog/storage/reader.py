@@ -13,10 +13,10 @@ from typing import Any, Self
 from jobs.channel import Channel
 from webapp.catalog.rules.locations import is_inside
 from webapp.catalog.storage import metadata_files
-from webapp.core import object_store
 from webapp.core.errors import Unavailable
-from webapp.core.object_store import Absent, is_object_location
-from webapp.core.readers import Reader
+from webapp.runtime import object_store
+from webapp.runtime.object_store import Absent, is_object_location
+from webapp.runtime.readers import Reader
 
 SECONDS = 20.0
 MOST_ANSWER_BYTES = 64 * 1024 * 1024

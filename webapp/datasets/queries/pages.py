@@ -18,7 +18,6 @@ from webapp.core.choices import Choices, Picker, choose
 from webapp.core.errors import AppError, find_refusal
 from webapp.core.names import MASTER
 from webapp.core.numbered import NumberedPage
-from webapp.core.object_store import is_object_location
 from webapp.datasets import queries, signals
 from webapp.datasets.models import DatasetBranch
 from webapp.datasets.permissions import check_abort, check_commit
@@ -28,6 +27,7 @@ from webapp.datasets.queries.preview import Preview, Wanted, read_preview
 from webapp.datasets.queries.table import TablePanel, read_table
 from webapp.datasets.rules import schemas, snippets
 from webapp.datasets.rules.transactions import TYPE_CHOICES
+from webapp.runtime.object_store import is_object_location
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,9 +10,9 @@ from webapp.catalog import queries as catalog_queries
 from webapp.catalog.rules import lens
 from webapp.catalog.storage.reader import TableReader
 from webapp.core.errors import BadRequest, InvalidInput, Unavailable
-from webapp.core.readers import Beyond, Damaged
 from webapp.datasets import queries
 from webapp.datasets.rules.schemas import type_text
+from webapp.runtime.readers import Beyond, Damaged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,7 +12,7 @@ from threading import Condition
 from typing import TYPE_CHECKING, Any
 
 from webapp.core.errors import Unavailable
-from webapp.core.readers import Reader
+from webapp.runtime.readers import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Generator

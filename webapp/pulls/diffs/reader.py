@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from webapp.core.errors import Conflict
-from webapp.core.readers import Beyond, Damaged
 from webapp.pulls.diffs.pool import pool
 from webapp.pulls.diffs.search import CHANGES
+from webapp.runtime.readers import Beyond, Damaged
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence

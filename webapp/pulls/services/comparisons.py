@@ -23,14 +23,9 @@ from webapp.accounts.permissions import check_repository
 from webapp.accounts.services import record_audit
 from webapp.builds.runner.launcher import OVER_MEMORY, OVER_QUOTA, Handle, Sandbox, launch
 from webapp.catalog import queries as catalog
-from webapp.core import clock, doorbell
+from webapp.core import clock
 from webapp.core.databases import BUSY
 from webapp.core.errors import Unavailable
-from webapp.core.folders import remove_folder
-from webapp.core.fork_server import LOST, SETUP_FAILED
-from webapp.core.hosts import find_hosts
-from webapp.core.room import wait_for_room
-from webapp.core.spark_folders import open_spark_folder
 from webapp.core.stamps import Stamp
 from webapp.core.sweeps import RING_AGAIN, Turns
 from webapp.pulls.diffs.schema import diff_artifact
@@ -41,6 +36,12 @@ from webapp.pulls.rules import states
 from webapp.pulls.rules.dataset_rules import DatasetRules
 from webapp.pulls.services import spark
 from webapp.pulls.services.requests import REQUESTS, Work
+from webapp.runtime import doorbell
+from webapp.runtime.folders import remove_folder
+from webapp.runtime.fork_server import LOST, SETUP_FAILED
+from webapp.runtime.hosts import find_hosts
+from webapp.runtime.room import wait_for_room
+from webapp.runtime.spark_folders import open_spark_folder
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal

@@ -11,7 +11,7 @@ from django.db.models import Exists, Max, OuterRef
 
 from webapp.accounts.permissions import check_repository
 from webapp.builds import queries as builds
-from webapp.core import clock, doorbell
+from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, PermissionDenied
 from webapp.datasets import queries as datasets
 from webapp.pulls.models import NamedComparison, PullDataset, PullRequest, Review, TimelineEvent
@@ -27,6 +27,7 @@ from webapp.pulls.services import comparisons
 from webapp.pulls.services.remarks import announce_pull, check_body, record_pull_act
 from webapp.repositories import queries as repositories
 from webapp.repositories.rules import webhooks
+from webapp.runtime import doorbell
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal

@@ -15,9 +15,9 @@ from django.conf import settings
 from jobs.protocol import SparkAccess
 from webapp.builds.services.interrupts import end_session
 from webapp.core.errors import Unavailable
-from webapp.core.queries import check_spark, look_at_spark
-from webapp.core.spark_folders import Loan, find_spark_folder, lent_spark, remove_spark_folder
 from webapp.pulls.queries.artifacts import artifact_folder
+from webapp.runtime.health import check_spark, look_at_spark
+from webapp.runtime.spark_folders import Loan, find_spark_folder, lent_spark, remove_spark_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

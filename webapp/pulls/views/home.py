@@ -7,10 +7,10 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_safe
 
 from webapp.core import pages
-from webapp.core import queries as health
 from webapp.pulls.queries import home as queries
 from webapp.pulls.queries import search as search_queries
 from webapp.pulls.views.common import signed_in
+from webapp.runtime import health
 
 
 @require_safe

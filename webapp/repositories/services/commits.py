@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from django.contrib.auth import get_user_model
 
-from webapp.core.room import check_room
 from webapp.git.values import Person
 from webapp.repositories import permissions
 from webapp.repositories.errors import git_refusals
@@ -15,6 +14,7 @@ from webapp.repositories.services.branches import make_branch
 from webapp.repositories.services.copies import check_copy
 from webapp.repositories.services.moves import HEADS, intend_move
 from webapp.repositories.services.quotas import check_git_quota
+from webapp.runtime.room import check_room
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,9 +15,9 @@ from django.db import DatabaseError
 
 from webapp.core import clock
 from webapp.core.errors import Unavailable
-from webapp.core.queries import PartHealth
 from webapp.repositories.errors import git_refusals
 from webapp.repositories.models import CopyDamage, Repository
+from webapp.runtime.health import PartHealth
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

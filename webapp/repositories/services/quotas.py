@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 
 from webapp.core.errors import StorageFull
-from webapp.core.room import describe_size, measure_folder
+from webapp.runtime.room import describe_size, measure_folder
 
 if TYPE_CHECKING:
     from webapp.repositories.models import Repository

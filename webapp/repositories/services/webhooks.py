@@ -16,12 +16,13 @@ from django.db import transaction
 from django.db.models import F
 
 from webapp.accounts import services as accounts
-from webapp.core import clock, doorbell, outgoing
+from webapp.core import clock, outgoing
 from webapp.core.errors import Conflict, InvalidInput
 from webapp.core.sealed import seal, unseal
 from webapp.repositories import permissions
 from webapp.repositories.models import Delivery, Webhook
 from webapp.repositories.rules import webhooks as rules
+from webapp.runtime import doorbell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

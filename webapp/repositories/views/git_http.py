@@ -19,12 +19,6 @@ from webapp.core.basic_auth import is_basic, read_basic
 from webapp.core.errors import AppError, NotFound, PermissionDenied, Unauthenticated, Unavailable
 from webapp.core.failures import explain_failure
 from webapp.core.problems import list_headers
-from webapp.core.room import check_room
-from webapp.core.web import shares
-from webapp.core.web.answers import TEXT, Scope, Send, send_answer
-from webapp.core.web.bodies import WITHOUT_BODY, Incoming, Receive, SenderGone, refuse_body, wait_until_gone
-from webapp.core.web.gates import Gate, Overloaded
-from webapp.core.web.proxies import read_base
 from webapp.git.errors import GitError
 from webapp.git.http_backend import (
     MAX_PUSH_BYTES,
@@ -36,6 +30,12 @@ from webapp.git.http_backend import (
     run_backend,
 )
 from webapp.repositories import permissions, queries, services
+from webapp.runtime.room import check_room
+from webapp.runtime.web import shares
+from webapp.runtime.web.answers import TEXT, Scope, Send, send_answer
+from webapp.runtime.web.bodies import WITHOUT_BODY, Incoming, Receive, SenderGone, refuse_body, wait_until_gone
+from webapp.runtime.web.gates import Gate, Overloaded
+from webapp.runtime.web.proxies import read_base
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, MutableMapping

@@ -10,7 +10,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from webapp.catalog.services.collector import collect_all
-from webapp.core import clock, fork_server
+from webapp.core import clock
+from webapp.runtime import fork_server
 
 
 class Command(BaseCommand):

@@ -1,0 +1,188 @@
+"""Whether each part of the installation works, for `readyz` and the home page."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.db import DatabaseError, connection
+
+from webapp.core import clock
+from webapp.core.errors import Unavailable
+from webapp.core.models import Heartbeat
+from webapp.runtime import doorbell, object_store
+from webapp.runtime.hosts import PORTS
+from webapp.runtime.probes import answers_tcp, ask_fork_server
+from webapp.runtime.room import list_disks
+from webapp.runtime.spark_folders import is_renewing
+from webapp.runtime.web.gates import Gate
+
+STALE_AFTER = timedelta(seconds=20)
+BROKER_PORTS = {"redis": 6379, "rediss": 6379, "amqp": 5672, "amqps": 5671, "pyamqp": 5672}
+"""Where a broker listens whose address names no port."""
+
+
+@dataclass(frozen=True)
+class PartHealth:
+    """One part, as people and programs see it."""
+
+    name: str
+    works: bool
+    state: str
+    """ok, starting, off, low, stuck or down."""
+    detail: str
+    figures: Mapping[str, int | None] = field(default_factory=dict)
+    """What is counted of it."""
+
+
+def check_parts() -> list[PartHealth]:
+    """Every part: database, broker, worker, spark, warehouse, disk, sandbox, and those that the apps above have told of."""
+    own = [_database(), _broker(), _worker(), check_spark(), _warehouse(), _disk(), _sandbox()]
+    return [*own, *(check() for check in _registered)]
+
+
+def register_part(check: Callable[[], PartHealth]) -> None:
+    """Add a part that an app above looks after; call it from `AppConfig.ready`."""
+    if check not in _registered:
+        _registered.append(check)
+
+
+_registered: list[Callable[[], PartHealth]] = []
+
+
+def register_gate(gate: Gate) -> None:
+    """Add the threads of a gate as a part of its name: what hangs in all of them is seen by nobody else."""
+
+    def check() -> PartHealth:
+        is_stuck = gate.is_stuck()
+        detail = "every thread hangs in a call; restart web" if is_stuck else "its threads answer"
+        return PartHealth(gate.name, works=not is_stuck, state="stuck" if is_stuck else "ok", detail=detail)
+
+    register_part(check)
+
+
+def _database() -> PartHealth:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except DatabaseError as error:
+        return PartHealth("database", works=False, state="down", detail=str(error))
+    return PartHealth("database", works=True, state="ok", detail=connection.vendor)
+
+
+def _broker() -> PartHealth:
+    if not settings.CELERY_BROKER_URL:
+        try:
+            waiting = sum(doorbell.count_messages(queue) for queue in doorbell.QUEUES)
+        except OSError as error:
+            return PartHealth("broker", works=False, state="down", detail=str(error))
+        return PartHealth("broker", works=True, state="ok", detail=f"file, {waiting} waiting{_say_missed()}")
+    url = urlsplit(settings.CELERY_BROKER_URL)
+    port = url.port or BROKER_PORTS.get(url.scheme)
+    if port is None:
+        detail = f"CELERY_BROKER_URL names no port, and {url.scheme}:// has none that is known: add it"
+        return PartHealth("broker", works=False, state="down", detail=detail)
+    works = answers_tcp(url.hostname or "localhost", port)
+    return PartHealth("broker", works=works, state="ok" if works else "down", detail=f"{url.scheme}{_say_missed()}")
+
+
+def _say_missed() -> str:
+    missed = doorbell.count_missed()
+    return f", {missed} rings of this process not taken since its start" if missed else ""
+
+
+def _worker() -> PartHealth:
+    try:
+        rows = dict(Heartbeat.objects.filter(part__startswith="worker-").values_list("part", "at"))
+    except DatabaseError:
+        return PartHealth("worker", works=False, state="down", detail="unknown: the database is away")
+    missing = [
+        name for name in ("worker-quick", "worker-builds") if name not in rows or clock.now() - rows[name] > STALE_AFTER
+    ]
+    if missing:
+        return PartHealth("worker", works=False, state="down", detail=f"no sign of {', '.join(missing)}")
+    return PartHealth("worker", works=True, state="ok", detail="quick and builds")
+
+
+def check_spark() -> PartHealth:
+    """Whether Spark answers and has warmed up, or will have in a moment: to start anew for others is no fault."""
+    health = look_at_spark()
+    if health.state == "starting" and is_renewing():
+        return PartHealth("spark", works=True, state="ok", detail="starts anew for other people's code")
+    return health
+
+
+def does_spark_listen() -> bool:
+    """Whether there is a Spark server at its address, warm or not."""
+    address = urlsplit(settings.SPARK_REMOTE)
+    return answers_tcp(address.hostname or "localhost", address.port or PORTS["sc"])
+
+
+def look_at_spark() -> PartHealth:
+    """Whether Spark answers and has warmed up by now."""
+    if not settings.SPARK_REMOTE:
+        return PartHealth("spark", works=False, state="off", detail="no Java 17 or 21, and SPARK_REMOTE is not set")
+    if not does_spark_listen():
+        return PartHealth("spark", works=False, state="starting", detail="engine starting")
+    embedded = (
+        urlsplit(settings.SPARK_REMOTE).hostname == "localhost"
+        and (Path(settings.TRIBUTARY_HOME) / "run" / "parts.json").exists()
+    )
+    if embedded and not (Path(settings.TRIBUTARY_HOME) / "run" / "spark.ready").exists():
+        return PartHealth("spark", works=False, state="starting", detail="engine warming up")
+    return PartHealth("spark", works=True, state="ok", detail="warm" if embedded else "remote")
+
+
+def _warehouse() -> PartHealth:
+    location = settings.TRIBUTARY_WAREHOUSE
+    if object_store.is_object_location(location):
+        return _bucket(location)
+    folder = Path(location.removeprefix("file://"))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        return PartHealth("warehouse", works=False, state="down", detail=f"{folder}: {error.strerror}")
+    return PartHealth("warehouse", works=True, state="ok", detail="file")
+
+
+def _disk() -> PartHealth:
+    try:
+        disks = list_disks()
+    except OSError as error:
+        return PartHealth("disk", works=False, state="down", detail=str(error))
+    low = [f"{disk.describe()}: work that writes waits" for disk in disks if disk.is_low]
+    detail = ". ".join(low) or ", ".join(f"{disk.holds} {disk.free // 1024**2:,} MiB free" for disk in disks)
+    return PartHealth("disk", works=not low, state="low" if low else "ok", detail=detail)
+
+
+def _bucket(location: str) -> PartHealth:
+    try:
+        object_store.check(location)
+    except (Unavailable, object_store.Absent) as error:
+        detail = error.detail if isinstance(error, Unavailable) else f"there is no bucket for {location}"
+        return PartHealth("warehouse", works=False, state="down", detail=detail)
+    if not settings.TRIBUTARY_S3_ROLE and not settings.TRIBUTARY_S3_SHARE_KEYS:
+        detail = "jobs get no keys: set TRIBUTARY_S3_ROLE"
+        return PartHealth("warehouse", works=False, state="down", detail=detail)
+    return PartHealth(
+        "warehouse", works=True, state="ok", detail="s3" if settings.TRIBUTARY_S3_ROLE else "s3, shared keys"
+    )
+
+
+def _sandbox() -> PartHealth:
+    status = ask_fork_server(Path(settings.TRIBUTARY_HOME) / "run" / "fork.sock")
+    if status is None:
+        return PartHealth("sandbox", works=False, state="starting", detail="the fork server does not answer")
+    mode = str(status.get("sandbox", "off"))
+    if not status.get("ready"):
+        return PartHealth("sandbox", works=False, state="starting", detail="importing libraries")
+    # "off" works, for people who trust their users; it must be seen, and README says what it means.
+    detail = f"{mode}, memory of jobs: {status.get('memory', 'watched')}"
+    return PartHealth("sandbox", works=True, state="off" if mode == "off" else "ok", detail=detail)

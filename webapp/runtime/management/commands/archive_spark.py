@@ -1,0 +1,55 @@
+"""`manage.py archive_spark`: makes later starts of the embedded Spark server twice as fast."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from webapp.core.errors import Unavailable
+from webapp.runtime import java
+from webapp.runtime.object_store import is_object_location
+from webapp.runtime.probes import find_free_port
+from webapp.runtime.spark_classes import archive_path, make_archive
+from webapp.runtime.spark_server import SparkServer
+
+PATIENCE = 19
+
+
+class Command(BaseCommand):
+    """Does nothing where the archive is there."""
+
+    help = "Keep the classes that Spark loads, so that it starts in half the time."
+    requires_system_checks: list[str] = []
+
+    def handle(self, *_args: Any, **_options: Any) -> None:
+        """Train a server beside all else, at the lowest priority."""
+        found, _ = java.find_java()
+        if found is None:
+            raise CommandError(java.ADVICE)
+        with_s3 = is_object_location(settings.TRIBUTARY_WAREHOUSE)
+        target = archive_path(found, with_s3=with_s3)
+        if target.exists():
+            return
+        os.nice(PATIENCE)
+        with TemporaryDirectory(prefix="spark-training-", dir=settings.TRIBUTARY_HOME) as folder:
+            server = SparkServer(
+                java=found.program,
+                folder=Path(folder) / "spark",
+                port=find_free_port(),
+                token=secrets.token_urlsafe(24),
+                secrets=Path(folder),
+                with_s3=with_s3,
+            )
+            try:
+                make_archive(target, server)
+            except Unavailable as error:
+                # not a failure: the supervisor would repeat it for ever
+                self.stderr.write(str(error))
+            else:
+                self.stdout.write("Spark will start in about half the time.")

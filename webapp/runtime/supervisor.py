@@ -1,0 +1,258 @@
+"""Runs the parts of an installation as children: starts them in order, restarts what dies, stops all of it cleanly.
+
+A part has a session of its own, so Ctrl-C reaches only the supervisor, which then stops the parts in reverse order. The
+kernel kills a part when the supervisor dies, even by `kill -9`: the death signal is set in the child before it
+becomes the part. That signal is bound to the thread that forked, so parts are only ever started from the main thread.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from webapp.runtime.lifelines import die_with
+from webapp.runtime.privileges import keep_only
+
+PAUSE_SECOND = 1.0
+"""What died for the first time starts again at once; then pauses begin with this one and double."""
+PAUSE_MOST = 30.0
+STEADY_AFTER = 60.0
+STOP_GRACE = 10.0
+TICK = 0.2
+PROBE_EVERY = 5.0
+MISSES_ALLOWED = 3
+RENEWED = 75
+"""How Spark's server ends to start anew for others (jobs/entrypoints/opener.py)."""
+
+
+def _always() -> bool:
+    return True
+
+
+@dataclass
+class Part:
+    """One child: what to run, and how to tell that it works."""
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    log: Path
+    is_ready: Callable[[], bool] = _always
+    waits_for: tuple[str, ...] = ()
+    """Parts that must be ready before, or done where they run once; unknown ones do not count."""
+    once: bool = False
+    """Ends by itself when its work is done, and is not started again after a success."""
+    repeats_with: tuple[str, ...] = ()
+    """With `once`: its work is done again when one of these has started anew."""
+    probed: bool = False
+    """Whether `is_ready` is asked again and again; three misses in a row end the part, and it starts anew."""
+    clean: tuple[Path, ...] = ()
+    """Files removed before each start, such as a ready mark."""
+    on_ready: Callable[[], None] | None = None
+    capabilities: Collection[int] | None = None
+    """The rights of root that it keeps; None: all of them, as who makes sandboxes needs."""
+    descriptors: tuple[int, ...] = ()
+    """Open files that the child gets under the same numbers, such as a listening socket."""
+
+    process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    ready: bool = field(default=False, init=False)
+    done: bool = field(default=False, init=False)
+    started_at: float = field(default=0.0, init=False)
+    start_after: float = field(default=0.0, init=False)
+    pause: float = field(default=0.0, init=False)
+    restarts: int = field(default=0, init=False)
+    misses: int = field(default=0, init=False)
+    probed_at: float = field(default=0.0, init=False)
+
+    def start(self) -> None:
+        """Start the child; its output goes to its log."""
+        for path in self.clean:
+            path.unlink(missing_ok=True)
+        parent = os.getpid()
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                list(self.command),
+                env=dict(self.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=self.descriptors,
+                preexec_fn=lambda: self._prepare(parent),  # noqa: PLW1509 - the supervisor has one thread
+            )
+        self.ready = False
+        self.misses = 0
+        self.started_at = self.probed_at = time.monotonic()
+
+    def _prepare(self, parent: int) -> None:
+        """Called in the child before it becomes the part."""
+        die_with(parent)
+        if self.capabilities is not None:
+            keep_only(self.capabilities)
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the part's whole process group."""
+        if self.process is not None and self.process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, number)
+
+    def find_end(self) -> int | None:
+        """The exit code of a child that has ended, with all that it left of its group killed; None while it runs."""
+        if self.process is None or self.process.returncode is not None:
+            return None if self.process is None else self.process.returncode
+        if os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            return None
+        # Until it is reaped, the number of its group is its own.
+        self.signal(signal.SIGKILL)
+        return self.process.wait()
+
+    def describe(self) -> dict[str, object]:
+        """What pages and `readyz` say of it."""
+        state = "done" if self.done else "ready" if self.ready else "starting" if self.process else "waiting"
+        return {
+            "state": state,
+            "pid": self.process.pid if self.process else None,
+            "restarts": self.restarts,
+            "for_seconds": round(time.monotonic() - self.started_at) if self.process else 0,
+        }
+
+
+class Supervisor:
+    """Keeps parts running until told to stop."""
+
+    def __init__(self, parts: Sequence[Part], *, status: Path, say: Callable[[str], None]) -> None:
+        self.parts = list(parts)
+        self._by_name = {part.name: part for part in parts}
+        self._status = status
+        self._report = say
+        self._stopping = 0
+        self._status_is_kept = True
+
+    def run(self) -> None:
+        """Start and watch until SIGINT or SIGTERM, then stop everything."""
+        signal.signal(signal.SIGINT, self._ask_to_stop)
+        signal.signal(signal.SIGTERM, self._ask_to_stop)
+        try:
+            while not self._stopping:
+                for part in self.parts:
+                    self._attend(part)
+                self._write_status()
+                time.sleep(TICK)
+        finally:
+            self._stop_all()
+            with suppress(OSError):
+                self._status.unlink(missing_ok=True)
+
+    def _say(self, line: str) -> None:
+        with suppress(OSError):  # its output may lie on the disk that is full, or its terminal be closed
+            self._report(line)
+
+    def _ask_to_stop(self, number: int, _frame: object) -> None:
+        self._stopping += 1
+        if self._stopping == 1:
+            self._say("Stopping." if number == signal.SIGTERM else "Stopping (Ctrl-C again kills at once).")
+
+    def _attend(self, part: Part) -> None:
+        now = time.monotonic()
+        if part.done or now < part.start_after:
+            return
+        if part.process is None:
+            if all(self._is_there(self._by_name[name]) for name in part.waits_for if name in self._by_name):
+                self._start(part, now)
+            return
+        code = part.find_end()
+        if code is not None:
+            self._note_end(part, code, now)
+            return
+        self._probe(part, now)
+
+    def _start(self, part: Part, now: float) -> None:
+        """Start a part; what the machine lacks for it now (room, processes, memory) may be there later."""
+        try:
+            part.start()
+        except OSError as error:
+            self._put_off(part, now)
+            self._say(f"{part.name} cannot be started: {error}. It is tried again in {part.start_after - now:.0f} s.")
+
+    @staticmethod
+    def _put_off(part: Part, now: float) -> None:
+        part.start_after = now + part.pause
+        part.pause = min(PAUSE_MOST, max(PAUSE_SECOND, part.pause * 2))
+
+    @staticmethod
+    def _is_there(part: Part) -> bool:
+        return part.done if part.once else part.ready
+
+    def _probe(self, part: Part, now: float) -> None:
+        if part.ready:
+            if not part.probed or now - part.probed_at < PROBE_EVERY:
+                return
+            part.probed_at = now
+            part.misses = 0 if part.is_ready() else part.misses + 1
+            if part.misses >= MISSES_ALLOWED:
+                self._say(f"{part.name} does not answer: killing it.")
+                part.signal(signal.SIGKILL)
+        elif part.is_ready():
+            part.ready = True
+            if part.on_ready:
+                part.on_ready()
+
+    def _note_end(self, part: Part, code: int, now: float) -> None:
+        part.process = None
+        part.ready = False
+        if part.once and code == 0:
+            part.done = True
+            return
+        for other in self.parts:
+            if part.name in other.repeats_with:
+                other.done = False
+        if code == RENEWED:  # on purpose: at once, however often
+            return
+        if now - part.started_at > STEADY_AFTER:
+            part.pause = 0.0
+        self._put_off(part, now)
+        when = f"in {part.start_after - now:.0f} s" if part.start_after > now else "at once"
+        self._say(f"{part.name} ended with {code}; starting it again {when}. Its log: {part.log}")
+        part.restarts += 1
+
+    def _write_status(self) -> None:
+        status = {part.name: part.describe() for part in self.parts}
+        partial = self._status.with_suffix(".part")
+        try:
+            partial.write_text(json.dumps(status))
+            partial.replace(self._status)
+        except OSError as error:
+            # A full disk, above all: the parts run on, and so must what watches them.
+            if self._status_is_kept:
+                self._say(f"The state of the parts cannot be written: {error}. Everything goes on without it.")
+            self._status_is_kept = False
+            return
+        self._status_is_kept = True
+
+    def _stop_all(self) -> None:
+        for part in reversed(self.parts):
+            part.signal(signal.SIGTERM)
+        deadline = time.monotonic() + STOP_GRACE
+        while self._stopping < 2 and time.monotonic() < deadline and any(self._lives(part) for part in self.parts):
+            time.sleep(0.05)
+        for part in self.parts:
+            part.signal(signal.SIGKILL)
+            if part.process is not None:
+                part.process.wait()
+
+    @staticmethod
+    def _lives(part: Part) -> bool:
+        return part.process is not None and part.find_end() is None
+
+
+def python(*arguments: str) -> list[str]:
+    """A command line of this Python."""
+    return [sys.executable, *arguments]
