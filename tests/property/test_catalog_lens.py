@@ -80,13 +80,9 @@ def show(table: Metadata, branch: str) -> Metadata:
 
 
 def partition_names(view: Metadata) -> set[str]:
-    """The names that a client does not let a column have: those of the specs it could have made."""
-    return {
-        item["name"]
-        for spec in view["partition-specs"]
-        if spec["spec-id"] <= view["default-spec-id"]
-        for item in spec["fields"]
-    }
+    """The names that no column may have: those of the fields that the table is partitioned by now."""
+    current = find(view["partition-specs"], "spec-id", view["default-spec-id"])
+    return {item["name"] for item in current["fields"]} if current is not None else set()
 
 
 def requirements_of(seen: Seen, *, ref: bool = False, schema: bool = False) -> list[dict[str, Any]]:

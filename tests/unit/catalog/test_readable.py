@@ -195,6 +195,24 @@ def test_what_a_branch_leaves_behind_has_names_that_master_can_bind() -> None:
     check_foreign(normalise(after), now_ms=NOW)
 
 
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_column_may_be_called_like_a_field_that_the_table_is_no_longer_partitioned_by(leaves: bool) -> None:  # noqa: FBT001
+    """A branch that is gone made the field, or master itself did before it went back to another spec."""
+    if leaves:
+        table = lens.forget(change(TABLE, *spec({"name": "p"}), branch="b"), {"b"})
+        assert table["partition-specs"][-1]["fields"][0]["name"] == "p_1000"
+    else:
+        table = change(change(TABLE, *spec({"name": "p"})), *spec())
+    after = change(table, *set_schema(schema(field(1, "id"), field(2, "name", "string"), field(3, "p"))))
+    assert after["partition-specs"][-1]["fields"][0] == {
+        "source-id": 1,
+        "name": "p_1000",
+        "transform": "identity",
+        "field-id": 1000,
+    }
+    check_foreign(normalise(after), now_ms=NOW)
+
+
 def test_snapshots_of_version_1_have_no_sequence_number() -> None:
     table = append(make_table(version=1), **{"sequence-number": 5})
     assert "sequence-number" not in table["snapshots"][0]

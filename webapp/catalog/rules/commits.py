@@ -21,7 +21,7 @@ from webapp.catalog.rules.metadata import (
     schema_of,
     texts,
 )
-from webapp.catalog.rules.partition_names import store_partition_names
+from webapp.catalog.rules.partition_names import settle_partition_names, store_partition_names
 from webapp.catalog.rules.pointers import BranchState
 from webapp.catalog.rules.protection import REMOVALS, check_branch_update, check_protected, check_ref_name
 from webapp.catalog.rules.readable import check_partition_names
@@ -148,6 +148,8 @@ def _commit_plainly(metadata: Metadata, request: CommitRequest, *, now_ms: int) 
     } - {MAIN_REF}
     if gone & tracked_branches(metadata["properties"]):
         after = lens.forget(after, gone)
+    if any(update["action"] in NAMING for update in request.updates):
+        after = settle_partition_names(after)
     return _checked(after, request.updates)
 
 

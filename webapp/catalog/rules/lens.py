@@ -38,7 +38,7 @@ from webapp.catalog.rules.metadata import (
     no_snapshot,
     schema_of,
 )
-from webapp.catalog.rules.partition_names import find_clash, show_partition_names
+from webapp.catalog.rules.partition_names import show_partition_names
 from webapp.catalog.rules.pointers import BranchState, Place, Pointer
 
 HISTORIES = {"schemas": "schema-id", "partition-specs": "spec-id", "sort-orders": "order-id"}
@@ -191,12 +191,10 @@ def forget(metadata: Metadata, branches: Iterable[str]) -> Metadata:
         "refs": {name: ref for name, ref in metadata["refs"].items() if name not in gone},
         "properties": strip(metadata["properties"], gone),
     }
-    # A table without branches is shown as it is stored: what a branch leaves behind has to be readable there.
-    return (
-        rest
-        if find_clash(rest) is None
-        else {**rest, "partition-specs": show_partition_names(metadata)["partition-specs"]}
-    )
+    if tracked_branches(rest["properties"]):
+        return rest
+    # A table without branches is shown as it is stored, and may be given any column: no name that a branch leaves is in its way.
+    return {**rest, "partition-specs": show_partition_names(metadata)["partition-specs"]}
 
 
 def keep(metadata: Metadata, name: str, head: int | None) -> Metadata:

@@ -35,6 +35,29 @@ def store_partition_names(updates: Iterable[dict[str, Any]], view: Metadata) -> 
     return [_with_stored_names(update, original) for update in updates]
 
 
+def settle_partition_names(metadata: Metadata) -> Metadata:
+    """Metadata of a table without branches in which fields of former specs give way to columns; the same object if none has to.
+
+    Such a table is shown as it is stored, so what gives way does so for good.
+    """
+    if tracked_branches(metadata["properties"]):
+        return metadata
+    columns = _columns(metadata)
+    kept = {item["field-id"] for item in _default_spec(metadata)["fields"]}
+    stored = {item["field-id"]: item["name"] for spec in metadata["partition-specs"] for item in spec["fields"]}
+    clashing = {
+        item["field-id"]
+        for spec in metadata["partition-specs"]
+        for item in spec["fields"]
+        if item["field-id"] not in kept and _clashes(item, item["name"], columns)
+    }
+    if not clashing:
+        return metadata
+    taken = {*columns, *stored.values()}
+    names = {number: _find_free(f"{stored[number]}_{number}", taken) for number in clashing}
+    return {**metadata, "partition-specs": [_renamed(spec, names) for spec in metadata["partition-specs"]]}
+
+
 def find_clash(view: Metadata) -> str | None:
     """The name of a partition field that a reader of this view would take for a column that the field is not made of."""
     columns = _columns(view)
