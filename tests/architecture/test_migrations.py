@@ -30,6 +30,8 @@ HARMLESS = (
 ACCEPTED = {
     "builds.0006_published_inputs RunPython copy_inputs": "fills a new table; a sweep adds what old processes publish",
     "pulls.0004_merge_target RunPython copy_targets": "fills a new column, which is read with the pull request's beside it",
+    "pulls.0010_is_rebuilt AlterField pulldataset": "names the column that there is",
+    "pulls.0010_is_rebuilt RenameField pulldataset": "renames the attribute, and the column keeps its name",
     "pulls.0006_named_comparisons RunPython name_stored": "fills a new column; a sweep names what old processes compare",
 }
 """Operations that look as if they broke old processes, or that say nothing of themselves, and why they do not."""

@@ -120,8 +120,8 @@ class PullDataset(models.Model):
     rule_changes = models.JSONField(default=list, db_default=[])
     """How the branch changes the dataset's review rules, in words."""
     schema_status = models.CharField(max_length=12, default=states.NOT_COMPARED)
-    has_jobspec = models.BooleanField(default=True, db_default=True)
-    """Whether a JobSpec of the source's head makes it, so that there is something to build."""
+    is_rebuilt = models.BooleanField(default=True, db_default=True, db_column="has_jobspec")
+    """Whether there is something to build where it is modified or new: not what was loaded over unchanged code."""
     current = models.BooleanField(default=False)
     """Whether the branch's data was made by the branch's published code."""
 

@@ -13,7 +13,7 @@ from webapp.accounts.models import User
 from webapp.builds import queries as builds
 from webapp.builds.models import RUN, UPLOAD, Build, Job
 from webapp.datasets.models import Transaction
-from webapp.pulls.models import Comparison, PullRequest
+from webapp.pulls.models import Comparison, Merge, PullRequest
 from webapp.pulls.queries import counts
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.conversation import read_conversation
@@ -21,14 +21,13 @@ from webapp.pulls.queries.data import read_data
 from webapp.pulls.queries.listing import read_new
 from webapp.pulls.rules import states
 from webapp.pulls.serializers import shape_dataset, shape_merge
-from webapp.pulls.services import merging, pulls
+from webapp.pulls.services import build_pull, merging, pulls
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 RAW = "/shop/raw"
 """No JobSpec reads it."""
 WHY = (
-    "Loaded on feature by ines. Data of a branch is never merged: "
-    "master keeps its own rows until this is loaded there too."
+    "Loaded on feature by ines. Data of a branch is never merged: master stays as it is until this is loaded there too."
 )
 
 
@@ -100,6 +99,59 @@ def test_what_did_not_land_is_said_after_the_merge(pull: PullRequest, monkeypatc
     assert [(one.path, one.word, one.text) for one in box.outcomes][1:] == [(RAW, "Did not land", WHY)]
 
 
+def test_what_was_loaded_over_unchanged_code_is_not_rebuilt(pull: PullRequest) -> None:
+    """A build of the pull request would replace what was loaded, and the target has nothing to make anew."""
+    publish(pull.repository, "master", "1", name="b")
+    publish(pull.repository, "feature", "1", name="b")
+    user = User.objects.get(username="ines")
+    dataset = make_datasets.a_dataset("/shop/b", by=user)
+    make_datasets.write(make_datasets.a_client(user, "feature"), dataset)
+    ines = make.maker_of(pull.repository)
+    pulls.refresh_pull(pull=pull)
+    row = pull.datasets.get(path="/shop/b")
+    assert (row.change, row.lands, row.current) == (states.MODIFIED, False, True)
+    box = read_conversation(ines, "shop", pull.number).merge
+    assert (box.subject.effect.datasets, box.subject.effect.total) == (1, 1)
+    (build,) = build_pull(pull=pull, by=ines)
+    assert build.targets == ["/shop/a"]
+
+
+def test_what_lands_later_is_not_said_to_be_nothing(pull: PullRequest) -> None:
+    """While the rows that land are not compared yet, those that do not land are not all that there is."""
+    ines = make.maker_of(pull.repository)
+    for row in pull.datasets.filter(path=RAW):
+        Comparison.objects.filter(pk=row.comparison_id).update(state=states.READY, summary={"inserted": 5})
+
+    def judge() -> tuple[str, str]:
+        item = read_conversation(ines, "shop", pull.number).head.verdict[2]
+        return item.text, item.note
+
+    assert judge() == ("Rows not compared", "1 dataset, 1 dataset does not land")
+    pull.datasets.exclude(path=RAW).delete()
+    assert judge() == ("No row lands", "1 dataset does not land")
+
+
+def test_what_was_loaded_over_new_code_is_no_other_result_of_the_merge(
+    pull: PullRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = User.objects.get(username="ines")
+    dataset = make_datasets.a_dataset("/shop/a", by=user)
+    for branch in (None, "feature"):
+        make_datasets.write(make_datasets.a_client(user, branch), dataset)
+    monkeypatch.setattr("webapp.pulls.rules.approvals.list_blockers", lambda _facts: [])
+    merge = merging.merge_pull(pull=pull, by=make.maker_of(pull.repository))
+    assert merge.targets == ["/shop/a"]
+    merging.note_build_finished(build=end(merge))
+    merge.refresh_from_db()
+    assert merge.outcome["/shop/a"]["comparison"]
+    assert shape_merge(merge)["outcome"]["/shop/a"]["state"] == "not_landed"
+
+
+def end(merge: Merge) -> Build:
+    Build.objects.filter(pk=merge.build_id).update(state="COMPLETED")
+    return Build.objects.get(pk=merge.build_id)
+
+
 def test_what_a_build_replaced_is_not_called_loaded(pull: PullRequest) -> None:
     head = Transaction.objects.get(dataset__path=RAW, branch_name="feature")
     assert builds.find_loaded(heads={RAW: head}) == {RAW: "ines"}
@@ -132,7 +184,7 @@ def test_what_was_loaded_over_new_code_is_not_of_that_code(pull: PullRequest) ->
     pulls.refresh_pull(pull=pull)
     row = pull.datasets.get(path="/shop/a")
     assert (row.current, row.lands, queries.list_rebuilt([row])) == (False, False, ["/shop/a"])
-    assert row.lands_reason.endswith("master gets what the JobSpec makes there.")
+    assert row.lands_reason.endswith("master has what the JobSpec makes there.")
 
 
 def test_what_was_loaded_on_a_branch_between_does_not_land_either(pull: PullRequest) -> None:

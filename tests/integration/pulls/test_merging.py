@@ -55,20 +55,20 @@ def pull(db: None, monkeypatch: pytest.MonkeyPatch) -> PullRequest:
     return made
 
 
-def publish(repository: Repository, branch: str, digest: str) -> None:
+def publish(repository: Repository, branch: str, digest: str, *, name: str = "a") -> None:
     spec = PublishedSpec.objects.create(
         repository=repository,
         branch=branch,
         sha="0" * 40,
         changed_sha="0" * 40,
-        function="pipelines.a:a",
-        file="pipelines/a.py",
+        function=f"pipelines.{name}:{name}",
+        file=f"pipelines/{name}.py",
         line=1,
         profile="light",
         digest=digest,
-        spec={"inputs": [], "outputs": [{"name": "out", "path": "/shop/a"}]},
+        spec={"inputs": [], "outputs": [{"name": "out", "path": f"/shop/{name}"}]},
     )
-    PublishedOutput.objects.create(spec=spec, branch=branch, path="/shop/a")
+    PublishedOutput.objects.create(spec=spec, branch=branch, path=f"/shop/{name}")
 
 
 def merge(pull: PullRequest) -> Merge:
@@ -188,6 +188,25 @@ def test_a_merge_that_meets_a_lock_waits_for_it_and_lands_by_itself(
 
 def raise_crash(**_: Any) -> None:
     raise Crash
+
+
+def test_the_branch_that_its_own_merge_moves_changes_nothing_of_what_was_reviewed(
+    pull: PullRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker looks again as soon as the target moves, which is before the pull request is called merged."""
+    reviewed = pull.base_sha, list(pull.datasets.values("path", "change", "lands_reason"))
+    record = merging._record_landed  # noqa: SLF001 the moment before it
+
+    def look_again(merge: Merge) -> None:
+        assert heads(pull) == merge.merge_commit
+        pulls.refresh_by_id(pull_id=pull.pk)
+        record(merge)
+
+    monkeypatch.setattr(merging, "_record_landed", look_again)
+    merge(pull)
+    pull.refresh_from_db()
+    assert (pull.base_sha, list(pull.datasets.values("path", "change", "lands_reason"))) == reviewed
+    assert not pull.events.filter(kind="target_moved").exists()
 
 
 def test_a_merge_whose_target_moved_is_given_up(pull: PullRequest) -> None:

@@ -43,8 +43,8 @@ def test_what_was_only_rebuilt_from_what_was_loaded_is_affected() -> None:
         (
             "/x/raw",
             {"/x/b"},
-            "Loaded on side by ada. Data of a branch is never merged: master keeps its own rows until this is loaded "
-            "there too. /x/b is built from those.",
+            "Loaded on side by ada. Data of a branch is never merged: master stays as it is until this is loaded "
+            "there too. /x/b is made from it here, and there from what master has.",
         ),
         (
             "/x/a",
@@ -57,7 +57,7 @@ def test_what_was_only_rebuilt_from_what_was_loaded_is_affected() -> None:
         (
             "/x/lone",
             set(),
-            "Loaded on side by ada. Data of a branch is never merged: master gets what the JobSpec makes there.",
+            "Loaded on side by ada. Data of a branch is never merged: master has what the JobSpec makes there.",
         ),
     ],
 )

@@ -30,6 +30,8 @@ class DiffSum:
     failed: int = 0
     without: int = 0
     """Datasets that are not compared, each with its reason on the Data tab."""
+    landing: int = 0
+    """Datasets that land, compared or not."""
     unlanded: int = 0
     """Datasets that are compared and do not land: among the ready ones, in no sum."""
     breaking: int = 0
@@ -59,6 +61,11 @@ class DiffSum:
         return (self.added, self.removed, self.changed) if self.ready > self.unlanded else None
 
     @property
+    def is_unlanded(self) -> bool:
+        """Whether nothing of it lands."""
+        return bool(self.unlanded) and not self.landing
+
+    @property
     def unlanded_words(self) -> str:
         """How many datasets do not land; empty where all do."""
         verb = "does" if self.unlanded == 1 else "do"
@@ -84,6 +91,7 @@ def sum_rows(rows: Iterable[PullDataset]) -> DiffSum:
 
 
 def _add(sums: dict[str, int], row: PullDataset, comparison: Comparison | None) -> None:
+    sums["landing"] += row.lands
     sums["schemas"] += row.lands and row.schema_status in (states.CHANGED, states.BREAKING)
     sums["breaking"] += row.lands and row.schema_status == states.BREAKING
     if comparison is None:

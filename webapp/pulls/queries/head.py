@@ -304,12 +304,14 @@ def _judge_reviews(loaded: Loaded) -> VerdictItem:
 
 def _judge_rows(loaded: Loaded, diff: counts.DiffSum) -> VerdictItem:
     url = f"{loaded.url}/data"
-    if diff.delta is None and diff.unlanded and not diff.running:
+    if diff.is_unlanded:
         return VerdictItem("info", "rows", "No row lands", diff.unlanded_words, url)
     if diff.delta is None:
         text = "Comparing rows" if diff.running else "Rows not compared"
-        note = counted(diff.total, "dataset") if diff.total else _say_none(loaded)
-        return VerdictItem("run" if diff.running else "wait", "rows", text, note, url)
+        note = ", ".join(filter(None, (counted(diff.total - diff.unlanded, "dataset"), diff.unlanded_words)))
+        return VerdictItem(
+            "run" if diff.running else "wait", "rows", text, note if diff.total else _say_none(loaded), url
+        )
     landing = diff.ready - diff.unlanded
     note = f"rows in {counted(landing, 'dataset')}"
     if diff.ready < diff.total:

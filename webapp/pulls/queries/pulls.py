@@ -405,8 +405,11 @@ def _check_data(rows: Sequence[PullDataset], *, is_published: bool) -> CheckResu
 
 
 def list_rebuilt(rows: Iterable[PullDataset]) -> list[str]:
-    """Paths of the datasets that the source changes and its JobSpecs make: what a build of the pull request rebuilds."""
-    return [row.path for row in rows if row.change in (states.MODIFIED, states.ADDED) and row.has_jobspec]
+    """Paths of the datasets that the source changes and its JobSpecs make: what a build of the pull request rebuilds.
+
+    Not of those that somebody loaded over unchanged code: the build would replace what they loaded.
+    """
+    return [row.path for row in rows if row.change in (states.MODIFIED, states.ADDED) and row.is_rebuilt]
 
 
 def list_targets(*, rows: Iterable[PullDataset], specs: PullSpecs, rebuild: str) -> list[str]:
@@ -443,6 +446,17 @@ def is_stale(pull: PullRequest) -> bool:
     return repositories.find_merge_base(pull.repository, pull.base_sha, pull.head_sha) != pull.base_sha
 
 
+def is_landed(merge: Merge) -> bool:
+    """Whether the branch that it was asked for has its commit."""
+    head = find_head(merge.pull.repository, merge.landing_branch)
+    return head is not None and is_stored(merge) and merge.pull.repository.git.is_ancestor(merge.merge_commit, head)
+
+
+def is_stored(merge: Merge) -> bool:
+    """Whether its commit is there: one that was never stored, or is lost, is on no branch and can come to none."""
+    return merge.pull.repository.git.has_commit(merge.merge_commit)
+
+
 def describe_outcome(merge: Merge) -> dict[str, dict[str, Any]]:
     """Dataset path → whether the target's result equals what was reviewed: equal, different, comparing, not_compared.
 
@@ -452,7 +466,8 @@ def describe_outcome(merge: Merge) -> dict[str, dict[str, Any]]:
     comparisons = Comparison.objects.in_bulk(ids)
     judged = {path: {**one, **_judge(comparisons.get(one.get("comparison")))} for path, one in merge.outcome.items()}
     left = merge.pull.datasets.exclude(lands_reason="").values_list("path", "lands_reason")
-    return {**{path: {"state": "not_landed", "reason": reason} for path, reason in left}, **judged}
+    # Also where the target's code was built: that is no other result of what was reviewed.
+    return {**judged, **{path: {"state": "not_landed", "reason": reason} for path, reason in left}}
 
 
 def _judge(comparison: Comparison | None) -> dict[str, Any]:

@@ -38,8 +38,8 @@ def _explain_loaded(path: str, branches: Branches) -> str:
     target = branches.target
     what = f"Loaded {branches.loaded[path]}. Data of a branch is never merged: "
     if path in branches.inputs:
-        return f"{what}{target} gets what the JobSpec makes there."
+        return f"{what}{target} has what the JobSpec makes there."
     readers = sorted(find_downstream([path], branches.inputs) & set(branches.code))
     verb = "is" if len(readers) == 1 else "are"
-    rebuilt = f" {join_words(readers)} {verb} built from those." if readers else ""
-    return f"{what}{target} keeps its own rows until this is loaded there too.{rebuilt}"
+    rebuilt = f" {join_words(readers)} {verb} made from it here, and there from what {target} has." if readers else ""
+    return f"{what}{target} stays as it is until this is loaded there too.{rebuilt}"

@@ -166,20 +166,10 @@ def _land(merge: Merge, by: Principal) -> None:
             by=by,
         )
     except Conflict:
-        if not _is_landed(merge):
+        if not queries.is_landed(merge):
             Merge.objects.filter(pk=merge.pk).move(to=MergeState.ABANDONED)
             raise
     _record_landed(merge)
-
-
-def _is_landed(merge: Merge) -> bool:
-    head = queries.find_head(merge.pull.repository, merge.landing_branch)
-    return head is not None and _is_stored(merge) and merge.pull.repository.git.is_ancestor(merge.merge_commit, head)
-
-
-def _is_stored(merge: Merge) -> bool:
-    """Whether its commit is there: one that was never stored, or is lost, is on no branch and can come to none."""
-    return merge.pull.repository.git.has_commit(merge.merge_commit)
 
 
 def _record_landed(merge: Merge) -> None:
@@ -244,7 +234,7 @@ def resume_merge(*, merge_id: int) -> None:
     if merge is None:
         return
     if merge.state == MergeState.PREPARED:
-        if _is_landed(merge):
+        if queries.is_landed(merge):
             _record_landed(merge)
         elif not _may_still_land(merge):
             Merge.objects.filter(pk=merge.pk).move(to=MergeState.ABANDONED)
@@ -262,7 +252,7 @@ def resume_merge(*, merge_id: int) -> None:
 def _may_still_land(merge: Merge) -> bool:
     """Whether what was asked for may be done now: since then it may have been rejected, closed, pushed to, given another target, or lost."""
     pull = merge.pull
-    if not _is_stored(merge):
+    if not queries.is_stored(merge):
         return False
     refresh_pull(pull=pull)
     blockers = {blocker.code for blocker in approvals.list_blockers(queries.collect_facts(pull))}

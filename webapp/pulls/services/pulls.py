@@ -14,7 +14,7 @@ from webapp.builds import queries as builds
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, PermissionDenied
 from webapp.datasets import queries as datasets
-from webapp.pulls.models import NamedComparison, PullDataset, PullRequest, Review, TimelineEvent
+from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest, Review, TimelineEvent
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.sides import Course, explain_base, find_ends
 from webapp.pulls.rules import approvals, states
@@ -22,7 +22,7 @@ from webapp.pulls.rules.dataset_rules import CombinedRules, DatasetRules
 from webapp.pulls.rules.datasets import classify_datasets
 from webapp.pulls.rules.landing import Branches, explain_landing
 from webapp.pulls.rules.sides import REVIEW_PREFIX
-from webapp.pulls.rules.states import PullState
+from webapp.pulls.rules.states import MergeState, PullState
 from webapp.pulls.services import comparisons
 from webapp.pulls.services.remarks import announce_pull, check_body, record_pull_act
 from webapp.repositories import queries as repositories
@@ -335,14 +335,19 @@ def refresh_pull(*, pull: PullRequest) -> None:
     pull.refresh_from_db()
     if pull.state != PullState.OPEN:
         return
-    _follow_heads(pull)
+    head, base = (queries.find_head(pull.repository, branch) for branch in (pull.source, pull.target))
+    # Asked after the heads were read: a target that its own merge has moved is no new base, and what was reviewed stays.
+    merge = (
+        Merge.objects.filter(pull=pull).exclude(state=MergeState.ABANDONED).select_related("pull__repository").first()
+    )
+    if merge is not None and queries.is_landed(merge):
+        return
+    _follow_heads(pull, head=head, base=base)
     _follow_datasets(pull)
     _void_approvals(pull)
 
 
-def _follow_heads(pull: PullRequest) -> None:
-    head = queries.find_head(pull.repository, pull.source)
-    base = queries.find_head(pull.repository, pull.target)
+def _follow_heads(pull: PullRequest, *, head: str | None, base: str | None) -> None:
     if head and head != pull.head_sha:
         before = pull.head_sha
         if PullRequest.objects.filter(pk=pull.pk, head_sha=before).update(head_sha=head, updated_at=clock.now()):
@@ -368,7 +373,7 @@ def _follow_datasets(pull: PullRequest) -> None:
         after = own.get(path) or _find_inherited(path, digest, course.own[1:])
         described = {
             "change": change,
-            "has_jobspec": bool(digest),
+            "is_rebuilt": bool(digest) and (path in specs.changed_paths or path not in loaded),
             "lands_reason": explain_landing(path, branches),
             "rule_changes": list(rules.get(path, NO_RULES).changes),
             "current": after is not None and _is_current(after, digest, is_changed=path in specs.changed_paths),

@@ -53,9 +53,9 @@ def build_pull(
     check_repository(by, pull.repository.name, "write")
     refresh_pull(pull=pull)
     specs = queries.read_specs(pull=pull)
-    wanted = (states.MODIFIED, states.ADDED) + ((states.AFFECTED,) if scope == states.AFFECTED else ())
     rows = list(pull.datasets.all())
-    changed = [row.path for row in rows if row.change in wanted]
+    downstream = [row.path for row in rows if row.change == states.AFFECTED and scope == states.AFFECTED]
+    changed = sorted([*queries.list_rebuilt(rows), *downstream])
     head = [path for path in changed if path in specs.head_digests]
     base = _list_base_targets(rows, specs, changed)
     if not head:
