@@ -30,8 +30,9 @@ audit: .venv/.dev ## look for known vulnerabilities in all that is locked; needs
 	@for lock in .locks/*.txt; do $(BIN)/pip-audit --strict --disable-pip --progress-spinner off -r $$lock || exit 1; done
 	@npm audit --audit=true --package-lock-only
 
-fix: .venv/.dev ## repair what can be repaired
+fix: .venv/.dev ## repair what can be repaired, and draw the diagrams of states
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+	@$(BIN)/python manage.py draw_states
 
 bench: bench-catalog bench-builds bench-diff bench-pages bench-crowds ## every benchmark, as ratios
 bench-diff: .venv/.peers

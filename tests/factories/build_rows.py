@@ -14,6 +14,7 @@ from webapp.builds.models import Build
 from webapp.builds.services import publication
 from webapp.repositories import queries as repository_queries
 from webapp.repositories import services as repository_services
+from webapp.repositories.rules.states import PublicationState
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
@@ -37,14 +38,16 @@ class World:
         sha = repository_queries.get_head(self.repository, branch)
         publication.replace_specs(repository=self.repository, branch=branch, sha=sha, jobspecs=specs)
         repository_services.set_publication(
-            repository=self.repository, branch=branch, sha=sha, status="published", jobspecs=len(specs)
+            repository=self.repository, branch=branch, sha=sha, status=PublicationState.PUBLISHED, jobspecs=len(specs)
         )
 
     def branch(self, name: str) -> None:
         """Make a branch whose head counts as published."""
         repositories.a_branch(self.repository, name, by=self.maker)
         sha = repository_queries.get_head(self.repository, name)
-        repository_services.set_publication(repository=self.repository, branch=name, sha=sha, status="published")
+        repository_services.set_publication(
+            repository=self.repository, branch=name, sha=sha, status=PublicationState.PUBLISHED
+        )
 
     def start(self, *targets: str, branch: str = "master", resolve: bool = True, **more: object) -> Build:
         """Start a build and resolve it at once."""

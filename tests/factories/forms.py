@@ -19,6 +19,7 @@ from webapp.datasets.queries import get_dataset, list_deleted_branches, list_tra
 from webapp.pulls.models import Comment
 from webapp.repositories.models import Repository
 from webapp.repositories.queries import get_head
+from webapp.repositories.rules.states import PublicationState
 from webapp.repositories.services import set_publication
 
 PASSWORD = "a-password-of-forms-1"
@@ -169,7 +170,9 @@ def list_pull_forms(world: World) -> Iterator[Form]:
 
 def publish_other() -> dict[str, Any]:
     repository = Repository.objects.get(name="shop")
-    set_publication(repository=repository, branch="other", sha=get_head(repository, "other"), status="published")
+    set_publication(
+        repository=repository, branch="other", sha=get_head(repository, "other"), status=PublicationState.PUBLISHED
+    )
     return {}
 
 

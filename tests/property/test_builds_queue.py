@@ -34,10 +34,11 @@ from webapp.builds.services import queue as services_queue
 from webapp.core import clock
 from webapp.datasets import services as datasets
 from webapp.datasets.models import Dataset, Transaction
-from webapp.datasets.rules.transactions import OPEN
+from webapp.datasets.rules.transactions import TransactionState
 from webapp.repositories import queries as repository_queries
 from webapp.repositories import services as repository_services
 from webapp.repositories.models import Publication
+from webapp.repositories.rules.states import PublicationState
 from webapp.runtime.doorbell import ROOM, name_message
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
@@ -130,7 +131,10 @@ class BuildQueue(RuleBasedStateMachine):
         with committing():
             if task.endswith("publish"):
                 repository_services.set_publication(
-                    repository=self.world.repository, branch=kwargs["branch"], sha=kwargs["sha"], status="published"
+                    repository=self.world.repository,
+                    branch=kwargs["branch"],
+                    sha=kwargs["sha"],
+                    status=PublicationState.PUBLISHED,
                 )
             elif task.endswith("run_job"):
                 claimed = running._claim("a worker")
@@ -194,7 +198,7 @@ class BuildQueue(RuleBasedStateMachine):
         sha = repository_queries.get_head(self.world.repository, branch)
         with committing():
             repository_services.set_publication(
-                repository=self.world.repository, branch=branch, sha=sha, status="pending"
+                repository=self.world.repository, branch=branch, sha=sha, status=PublicationState.PENDING
             )
             publication.request_publication(repository=self.world.repository, branch=branch, sha=sha)
 
@@ -202,7 +206,9 @@ class BuildQueue(RuleBasedStateMachine):
     def person_writes(self, path: str, branch: str) -> None:
         dataset = Dataset.objects.filter(path=path).first()
         assume(dataset is not None)
-        assume(not Transaction.objects.filter(dataset=dataset, branch_name=branch, state=OPEN).exists())
+        assume(
+            not Transaction.objects.filter(dataset=dataset, branch_name=branch, state=TransactionState.OPEN).exists()
+        )
         with committing():
             datasets.open_transaction(
                 dataset=dataset, branch=branch, chain=(branch, "master"), type="APPEND", by=self.world.maker
@@ -210,7 +216,7 @@ class BuildQueue(RuleBasedStateMachine):
 
     @rule(at=st.integers(0, 50))
     def person_ends(self, at: int) -> None:
-        opened = list(Transaction.objects.filter(state=OPEN, build_id=None).order_by("pk"))
+        opened = list(Transaction.objects.filter(state=TransactionState.OPEN, build_id=None).order_by("pk"))
         assume(opened)
         with committing():
             datasets.abort_transaction(transaction=opened[at % len(opened)], reason="Done.")
@@ -227,7 +233,7 @@ class BuildQueue(RuleBasedStateMachine):
     @invariant()
     def who_waits_waits_for_somebody_who_can_go_on(self) -> None:
         resolving = Build.objects.filter(state="RESOLVING").exists()
-        opened = Transaction.objects.filter(state=OPEN).exists()
+        opened = Transaction.objects.filter(state=TransactionState.OPEN).exists()
         assert not resolving or opened or queue.list_movable().exists()
 
     @invariant()
@@ -244,12 +250,16 @@ class BuildQueue(RuleBasedStateMachine):
 
     @invariant()
     def only_builds_that_are_not_over_hold_something_open(self) -> None:
-        held = set(Transaction.objects.filter(state=OPEN, build_id__isnull=False).values_list("build_id", flat=True))
+        held = set(
+            Transaction.objects.filter(state=TransactionState.OPEN, build_id__isnull=False).values_list(
+                "build_id", flat=True
+            )
+        )
         assert not Build.objects.filter(pk__in=held, state__in=BUILD_ENDS).exists()
 
     def drain(self) -> None:
         """Nothing fails any more: everything must end, in steps that grow with the number of builds and no faster."""
-        for opened in Transaction.objects.filter(state=OPEN, build_id=None):
+        for opened in Transaction.objects.filter(state=TransactionState.OPEN, build_id=None):
             with committing():
                 datasets.abort_transaction(transaction=opened, reason="Done.")
         left = Build.objects.exclude(state__in=BUILD_ENDS)

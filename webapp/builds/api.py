@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from webapp.builds import queries, serializers, services
 from webapp.builds.forms import BuildOrder, read_file_form, read_order
 from webapp.builds.rules.files import DELIMITERS, TYPES
+from webapp.builds.rules.states import BuildState
 from webapp.core import names
 from webapp.core.api import ApiView
 from webapp.core.errors import BadRequest, InvalidInput
@@ -38,7 +39,7 @@ class BuildList(ApiView):
         parameters=[
             OpenApiParameter("repository", str, description="of this repository"),
             OpenApiParameter("branch", str, description="on this branch"),
-            OpenApiParameter("state", str, enum=serializers.BUILD_STATES),
+            OpenApiParameter("state", str, enum=list(BuildState)),
             OpenApiParameter("by", str, description="started by this user"),
             OpenApiParameter("target", str, description="with a job that makes this dataset"),
             OpenApiParameter("q", str, description="a text in the title"),

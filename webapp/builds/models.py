@@ -9,7 +9,7 @@ from django.db import models
 
 from webapp.builds.rules.states import BUILD_ENDS, JOB_ENDS, BuildState, JobState
 from webapp.core import clock, ids
-from webapp.core.moves import Moves
+from webapp.core.moves import Moves, StateField
 
 if TYPE_CHECKING:
     from django_stubs_ext.db.models import TypedModelMeta
@@ -116,11 +116,7 @@ class Build(models.Model):
     code_sha = models.CharField(max_length=40, blank=True, db_default="")
     """Commit whose JobSpecs count before those of the chain, on a branch that Git does not have; empty: the chain's."""
     title = models.CharField(max_length=250, blank=True)
-    state = models.CharField(
-        max_length=10,
-        choices=[(s, s) for s in BuildState],
-        default=BuildState.RESOLVING,
-    )
+    state = StateField(max_length=10, default=BuildState.RESOLVING)
     code = models.CharField(max_length=50, blank=True)
     reason = models.TextField(blank=True)
     """Why it failed or what resolution waits for."""
@@ -202,7 +198,7 @@ class Job(models.Model):
     is_incremental = models.BooleanField(default=False)
     upload = models.JSONField(null=True)
     """Of an upload: the staged file, its format and mode."""
-    state = models.CharField(max_length=15, choices=[(s, s) for s in JobState], default=JobState.WAITING)
+    state = StateField(max_length=15, default=JobState.WAITING)
     skipped = models.BooleanField(default=False)
     why = models.CharField(max_length=500, blank=True)
     """Why it runs, or why it is fresh, as the plan said."""

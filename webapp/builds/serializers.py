@@ -12,9 +12,7 @@ from webapp.builds.queries import Lineage
 from webapp.builds.rules.log_lines import LogEnd, LogLine
 from webapp.builds.rules.states import BuildState, JobState
 from webapp.builds.rules.values import BuildPlan
-
-BUILD_STATES = [str(state) for state in BuildState]
-JOB_STATES = [str(state) for state in JobState]
+from webapp.datasets.rules.transactions import TransactionState
 
 
 class NewBuildSerializer(serializers.Serializer[Any]):
@@ -34,7 +32,7 @@ class BuildSerializer(serializers.Serializer[Any]):
 
     id = serializers.IntegerField()
     kind = serializers.ChoiceField(choices=["run", "upload"])
-    state = serializers.ChoiceField(choices=BUILD_STATES)
+    state = serializers.ChoiceField(choices=list(BuildState))
     code = serializers.CharField(allow_null=True, help_text="why it failed, for programs")
     reason = serializers.CharField(allow_null=True, help_text="why it failed or what resolution waits for")
     branch = serializers.CharField()
@@ -130,7 +128,7 @@ class JobOutputSerializer(serializers.Serializer[Any]):
     path = serializers.CharField()
     dataset = serializers.IntegerField(allow_null=True)
     transaction = serializers.CharField(allow_null=True)
-    state = serializers.ChoiceField(choices=["OPEN", "COMMITTED", "ABORTED"], allow_null=True)
+    state = serializers.ChoiceField(choices=list(TransactionState), allow_null=True)
     summary = serializers.DictField()
 
 
@@ -141,7 +139,7 @@ class JobSerializer(TransformSerializer):
     build = serializers.IntegerField()
     number = serializers.IntegerField()
     kind = serializers.ChoiceField(choices=["run", "upload"])
-    state = serializers.ChoiceField(choices=JOB_STATES)
+    state = serializers.ChoiceField(choices=list(JobState))
     skipped = serializers.BooleanField()
     why = serializers.CharField()
     reason = serializers.CharField(allow_null=True, help_text="how it ended, or what it waits for")

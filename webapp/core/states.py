@@ -1,4 +1,4 @@
-"""What the states of a noun are: each with the sentence that explains it, and which may follow which."""
+"""What the states of a noun are: each with its label, tone and sentence, and which may follow which."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ from typing import Self
 class State(StrEnum):
     """One state of a noun. An enum of them says in `transitions` what may follow each; a state that nothing follows is an end."""
 
+    label: str
+    """What pages call it."""
+    tone: str
+    """The sign and colour that show it, of those in `webapp.core.templatetags.ui`."""
     sentence: str
+    """What it means."""
 
-    def __new__(cls, value: str, sentence: str = "") -> Self:
+    def __new__(cls, value: str, label: str, tone: str, sentence: str) -> Self:
         state = str.__new__(cls, value)
         state._value_ = value
-        state.sentence = sentence
+        state.label, state.tone, state.sentence = label, tone, sentence
         return state
 
     @classmethod
@@ -26,8 +31,8 @@ class State(StrEnum):
 
     @classmethod
     def choices(cls) -> list[tuple[str, str]]:
-        """Return what a column may hold, with its sentence."""
-        return [(state.value, state.sentence) for state in cls]
+        """Return what a column may hold, with its label."""
+        return [(state.value, state.label) for state in cls]
 
     @classmethod
     def ends(cls) -> frozenset[Self]:

@@ -11,8 +11,10 @@ from django.db.models import F, Q, Value
 from django.db.models.functions import Lower, StrIndex, Substr
 
 from webapp.core import clock, ids
+from webapp.core.moves import Moves, StateField
 from webapp.core.names import MASTER
 from webapp.datasets.rules import transactions as rules
+from webapp.datasets.rules.transactions import TransactionState
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -116,6 +118,10 @@ class DeletedBranch(models.Model):
         return self.deleted_at + timedelta(hours=settings.TRIBUTARY_DELETED_BRANCH_HOURS)
 
 
+class TransactionRows(Moves["Transaction"]):
+    """Transactions."""
+
+
 class Transaction(models.Model):
     """One step of a branch's history: OPEN, then COMMITTED or ABORTED once."""
 
@@ -136,7 +142,7 @@ class Transaction(models.Model):
     parent = models.ForeignKey("self", null=True, on_delete=models.RESTRICT, related_name="children")
     """The committed one it stands on; readers see that one while this is open, and again if this is aborted."""
     type = models.CharField(max_length=8, choices=rules.TYPE_CHOICES)
-    state = models.CharField(max_length=9, choices=rules.STATE_CHOICES, default=rules.OPEN)
+    state = StateField(max_length=9, default=TransactionState.OPEN)
     by = models.CharField(max_length=150)
     build_id = models.BigIntegerField(null=True)
     job_id = models.CharField(max_length=40, blank=True)
@@ -155,34 +161,37 @@ class Transaction(models.Model):
     """When its staging branch was last written, of one that a person opened."""
     closed_at = models.DateTimeField(null=True)
 
+    objects = TransactionRows.as_manager()
+
     class Meta(TypedModelMeta):
         constraints: ClassVar = [
             models.UniqueConstraint(
-                fields=["dataset", "branch_name"], condition=Q(state=rules.OPEN), name="transaction_one_open_per_branch"
+                fields=["dataset", "branch_name"],
+                condition=Q(state=TransactionState.OPEN),
+                name="transaction_one_open_per_branch",
             ),
             models.UniqueConstraint(fields=["dataset_branch", "number"], name="transaction_order_on_branch"),
             models.UniqueConstraint(
                 fields=["dataset_branch", "parent"],
-                condition=Q(state=rules.COMMITTED),
+                condition=Q(state=TransactionState.COMMITTED),
                 name="transaction_committed_line",
             ),
             models.UniqueConstraint(
                 fields=["dataset_branch"],
-                condition=Q(state=rules.COMMITTED, parent__isnull=True),
+                condition=Q(state=TransactionState.COMMITTED, parent__isnull=True),
                 name="transaction_one_first_on_branch",
             ),
-            models.CheckConstraint(
-                condition=Q(state__in=[name for name, _ in rules.STATE_CHOICES]), name="transaction_state"
-            ),
+            models.CheckConstraint(condition=Q(state__in=list(TransactionState)), name="transaction_state"),
             models.CheckConstraint(condition=Q(type__in=rules.TYPES), name="transaction_type"),
             models.CheckConstraint(
-                condition=Q(state=rules.OPEN, closed_at__isnull=True)
+                condition=Q(state=TransactionState.OPEN, closed_at__isnull=True)
                 # A comparison with NULL is no refusal in SQL, so that it is there is said apart.
-                | (~Q(state=rules.OPEN) & Q(closed_at__isnull=False, closed_at__gte=F("started_at"))),
+                | (~Q(state=TransactionState.OPEN) & Q(closed_at__isnull=False, closed_at__gte=F("started_at"))),
                 name="transaction_closed_after_start",
             ),
             models.CheckConstraint(
-                condition=~Q(state=rules.COMMITTED) | Q(schema_id__isnull=False), name="transaction_committed_schema"
+                condition=~Q(state=TransactionState.COMMITTED) | Q(schema_id__isnull=False),
+                name="transaction_committed_schema",
             ),
             models.CheckConstraint(
                 condition=Q(parent__isnull=True) | ~Q(parent=F("id")), name="transaction_not_own_parent"
@@ -194,7 +203,7 @@ class Transaction(models.Model):
             models.Index(fields=["job_id"], condition=~Q(job_id=""), name="transaction_by_job"),
             models.Index(
                 fields=["-closed_at"],
-                condition=Q(state=rules.COMMITTED, branch_name=MASTER),
+                condition=Q(state=TransactionState.COMMITTED, branch_name=MASTER),
                 name="transaction_newest_on_master",
             ),
         ]
@@ -206,7 +215,7 @@ class Transaction(models.Model):
     @property
     def is_open(self) -> bool:
         """Whether it still may be written, committed or aborted."""
-        return self.state == rules.OPEN
+        return self.state == TransactionState.OPEN
 
     @property
     def abortable_at(self) -> datetime | None:

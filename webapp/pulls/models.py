@@ -8,9 +8,9 @@ from django.conf import settings
 from django.db import models
 
 from webapp.core import clock
-from webapp.core.moves import Moves
+from webapp.core.moves import Moves, StateField
 from webapp.pulls.rules import states
-from webapp.pulls.rules.states import MergeState, PullState
+from webapp.pulls.rules.states import ComparisonState, MergeState, PullState
 
 if TYPE_CHECKING:
     from django_stubs_ext.db.models import TypedModelMeta
@@ -32,7 +32,7 @@ class PullRequest(models.Model):
     body = models.TextField(blank=True)
     source = models.CharField(max_length=200)
     target = models.CharField(max_length=200)
-    state = models.CharField(max_length=10, choices=PullState.choices(), default=PullState.OPEN)
+    state = StateField(max_length=10, default=PullState.OPEN)
     draft = models.BooleanField(default=False)
     author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     head_sha = models.CharField(max_length=40)
@@ -65,6 +65,10 @@ class PullRequest(models.Model):
         return f"{self.repository_id}#{self.number}"
 
 
+class ComparisonRows(Moves["Comparison"]):
+    """Comparisons."""
+
+
 class Comparison(models.Model):
     """A stored answer about a dataset's history: immutable once READY, shared by all pages that ask for it.
 
@@ -79,7 +83,7 @@ class Comparison(models.Model):
     after = models.ForeignKey("datasets.Transaction", null=True, on_delete=models.CASCADE, related_name="+")
     rules = models.JSONField(default=dict)
     """Key, ignored columns, tolerance and row filter from pipeline.toml; of another kind what was asked."""
-    state = models.CharField(max_length=10, choices=states.COMPARISON_CHOICES, default=states.QUEUED)
+    state = StateField(max_length=10, default=ComparisonState.QUEUED)
     progress = models.JSONField(default=dict)
     summary = models.JSONField(default=dict)
     schema = models.JSONField(default=dict)
@@ -91,6 +95,8 @@ class Comparison(models.Model):
     created_at = models.DateTimeField(default=clock.now)
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
+
+    objects = ComparisonRows.as_manager()
 
     def __str__(self) -> str:
         return f"{self.dataset_id}: {self.before_id} to {self.after_id}"
@@ -253,7 +259,7 @@ class Merge(models.Model):
     bypass = models.BooleanField(default=False)
     bypassed = models.JSONField(default=list)
     """The blocking reasons that were passed over."""
-    state = models.CharField(max_length=10, choices=MergeState.choices(), default=MergeState.PREPARED)
+    state = StateField(max_length=10, default=MergeState.PREPARED)
     source_sha = models.CharField(max_length=40)
     target = models.CharField(max_length=200, db_default="")
     """The branch that it was asked for; the pull request may name another one by the time that it is taken on."""

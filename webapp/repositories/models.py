@@ -12,18 +12,16 @@ from django.db import models
 from django.db.models.functions import Lower, Now
 
 from webapp.core import clock
+from webapp.core.moves import Moves, StateField
 from webapp.core.names import MASTER
 from webapp.core.words import counted
 from webapp.git.repository import GitRepository
+from webapp.repositories.rules.states import PublicationState
 
 if TYPE_CHECKING:
     from django_stubs_ext.db.models import TypedModelMeta
 else:
     TypedModelMeta = object
-
-PENDING = "pending"
-PUBLISHED = "published"
-FAILED = "failed"
 
 
 class Repository(models.Model):
@@ -167,17 +165,19 @@ class HeadMove(models.Model):
         return f"{self.branch} to {self.after[:7]} by {self.by_id}"
 
 
+class PublicationRows(Moves["Publication"]):
+    """Publications."""
+
+    column = "status"
+
+
 class Publication(models.Model):
     """The import of one commit's modules on one branch, and what came of it."""
 
     repository = models.ForeignKey(Repository, on_delete=models.CASCADE, related_name="publications")
     branch = models.CharField(max_length=200)
     sha = models.CharField(max_length=40)
-    status = models.CharField(
-        max_length=10,
-        default=PENDING,
-        choices=[(PENDING, "pending"), (PUBLISHED, "published"), (FAILED, "failed")],
-    )
+    status = StateField(max_length=10, default=PublicationState.PENDING)
     jobspecs = models.PositiveIntegerField(default=0)
     errors = models.JSONField(default=list, blank=True)
     """[{file, line, message}]."""
@@ -185,6 +185,8 @@ class Publication(models.Model):
     rung_at = models.DateTimeField(default=clock.now, db_default=Now())
     """When it was asked for, or the sweep last rang for it."""
     finished_at = models.DateTimeField(null=True, blank=True)
+
+    objects = PublicationRows.as_manager()
 
     class Meta(TypedModelMeta):
         constraints: ClassVar = [
@@ -199,9 +201,13 @@ class Publication(models.Model):
     @property
     def summary(self) -> str:
         """Return the outcome in words."""
-        if self.status == PENDING:
+        if self.status == PublicationState.PENDING:
             return "publishing"
-        return counted(len(self.errors), "error") if self.status == FAILED else counted(self.jobspecs, "JobSpec")
+        return (
+            counted(len(self.errors), "error")
+            if self.status == PublicationState.FAILED
+            else counted(self.jobspecs, "JobSpec")
+        )
 
 
 class Protection(models.Model):

@@ -8,6 +8,7 @@ from rest_framework import serializers
 
 from webapp.core.inputs import Flag, Number, Text
 from webapp.repositories.rules.checks import CHECKS
+from webapp.repositories.rules.states import PublicationState
 
 ROLES = ("reader", "writer", "maintainer")
 
@@ -45,7 +46,7 @@ class RepositoryDetailSerializer(RepositorySerializer):
 class PublicationSerializer(serializers.Serializer[Any]):
     """What came of publishing a commit."""
 
-    status = serializers.ChoiceField(choices=["pending", "published", "failed"])
+    status = serializers.ChoiceField(choices=list(PublicationState))
     jobspecs = serializers.IntegerField()
     errors = serializers.ListField(child=serializers.DictField())  # type: ignore[assignment]  # collected by DRF
     branch = serializers.CharField()

@@ -35,6 +35,7 @@ from webapp.pulls.rules.dataset_rules import DatasetRules
 from webapp.pulls.services import request_comparison, run_comparison
 from webapp.repositories.models import Repository
 from webapp.repositories.queries import get_head
+from webapp.repositories.rules.states import PublicationState
 from webapp.repositories.services import set_publication
 
 pytestmark = [pytest.mark.contract, pytest.mark.django_db(transaction=True), pytest.mark.timeout(900)]
@@ -149,7 +150,7 @@ def fill_code(world: World) -> None:
     repositories.a_commit(shop.repository, files, branch="fix", message=f"{SHORT}\n\n{LONG}", by=shop.maker)
     sha = get_head(shop.repository, "fix")
     errors = [{"file": SHORT, "line": 1, "message": LONG}]
-    set_publication(repository=shop.repository, branch="fix", sha=sha, status="failed", errors=errors)
+    set_publication(repository=shop.repository, branch="fix", sha=sha, status=PublicationState.FAILED, errors=errors)
     job = Job.objects.get(pk=world.values["job_id"])
     log = LogWriter(paths.log_path(job.pk))
     for text in TEXTS:

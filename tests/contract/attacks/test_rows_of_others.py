@@ -18,7 +18,7 @@ from tests.factories.everything import World, make_world
 from webapp.accounts.models import RepositoryRole
 from webapp.datasets.models import Dataset
 from webapp.pulls.models import Comparison, PullDataset, PullRequest
-from webapp.pulls.rules import states
+from webapp.pulls.rules.states import ComparisonState
 from webapp.pulls.services import refresh_pull, run_comparison
 from webapp.repositories.models import Repository
 
@@ -55,7 +55,7 @@ def hidden(world: World) -> Dataset:
 def test_no_way_leads_from_a_pull_request_to_rows_of_others(world: World, hidden: Dataset) -> None:
     row = PullDataset.objects.get(path="/vault/hidden")
     assert row.comparison is not None
-    assert row.comparison.state == states.READY, row.comparison.error
+    assert row.comparison.state == ComparisonState.READY, row.comparison.error
     queries = ("", "?branch=fix&from=master&to=fix&scope=table")
     counts = {}
     for role in ("reader", "maintainer", "admin"):

@@ -21,7 +21,7 @@ from webapp.builds.runner.logs import LogWriter
 from webapp.builds.services import builds
 from webapp.core import clock
 from webapp.datasets.models import Dataset, Transaction
-from webapp.datasets.rules.transactions import COMMITTED, OPEN
+from webapp.datasets.rules.transactions import TransactionState
 from webapp.pulls.services import close_pull, open_pull
 
 if TYPE_CHECKING:
@@ -308,7 +308,9 @@ def test_new_build_says_where_everything_is_fresh(world: World, browser_of: Call
     assert "Everything here is fresh" not in read_page(browser.get("/builds/new?repository=shop"))
     build = world.start("/shop/one")
     build.jobs.update(state=JobState.COMPLETED, finished_at=clock.now())
-    Transaction.objects.filter(state=OPEN).update(state=COMMITTED, closed_at=clock.now(), schema_id=0)
+    Transaction.objects.filter(state=TransactionState.OPEN).update(
+        state=TransactionState.COMMITTED, closed_at=clock.now(), schema_id=0
+    )
     page = read_page(browser.get("/builds/new?repository=shop"))
     assert "Everything here is fresh" in page
     assert "All that is stale (0)" in page

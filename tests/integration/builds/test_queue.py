@@ -22,11 +22,12 @@ from webapp.builds.services import builds as build_services
 from webapp.builds.services import running, sweeping
 from webapp.core import clock
 from webapp.datasets.models import Dataset, Transaction
-from webapp.datasets.rules.transactions import OPEN
+from webapp.datasets.rules.transactions import TransactionState
 from webapp.datasets.services import abort_transaction
 from webapp.repositories import queries as repository_queries
 from webapp.repositories import services as repository_services
 from webapp.repositories.models import Publication
+from webapp.repositories.rules.states import PublicationState
 from webapp.runtime.doorbell import ROOM
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
@@ -324,7 +325,9 @@ def test_the_sweep_rings_a_pending_publication_once_in_ten_seconds(
 
 def set_status(world: World, status: Literal["pending", "published", "failed"], *, branch: str = "master") -> None:
     sha = repository_queries.get_head(world.repository, branch)
-    repository_services.set_publication(repository=world.repository, branch=branch, sha=sha, status=status)
+    repository_services.set_publication(
+        repository=world.repository, branch=branch, sha=sha, status=PublicationState(status)
+    )
 
 
 def test_pages_say_where_a_build_stands(world: World, client: Client) -> None:
@@ -352,7 +355,7 @@ def test_a_followed_build_changes_when_its_place_does(world: World) -> None:
 def test_what_a_build_waits_for_follows_later_writes(world: World, client: Client) -> None:
     """It was written down when the build looked; pages and REST say what is true now."""
     first = world.start("/shop/one")
-    Transaction.objects.filter(state=OPEN).update(build_id=None, job_id="")
+    Transaction.objects.filter(state=TransactionState.OPEN).update(build_id=None, job_id="")
     second, third = world.start("/shop/one"), world.start("/shop/one")
     client.force_login(User.objects.get(pk=world.maker.user_id))
     written = clock.now() + timedelta(hours=3)
@@ -367,11 +370,11 @@ def test_what_a_build_waits_for_follows_later_writes(world: World, client: Clien
 
     assert "not written yet" in said(second)
     seen = read_progress(second.pk)["version"]
-    Transaction.objects.filter(state=OPEN).update(written_at=written)
+    Transaction.objects.filter(state=TransactionState.OPEN).update(written_at=written)
     assert f"last written {written:%Y-%m-%d %H:%M}" in said(second)
     assert read_progress(second.pk)["version"] != seen
     assert said(third) == f"Waits for build {second.pk}, which is before it in the queue for /shop/one."
-    for opened in Transaction.objects.filter(state=OPEN):
+    for opened in Transaction.objects.filter(state=TransactionState.OPEN):
         abort_transaction(transaction=opened, reason="over")
     assert said(second) == "Nothing is in its way any more: it is planned next."
     services.cancel_build(build=second, by=world.maker)

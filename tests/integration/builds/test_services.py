@@ -24,9 +24,10 @@ from webapp.catalog.storage.local_files import local_path
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from webapp.datasets.models import DatasetBranch, Transaction
-from webapp.datasets.rules.transactions import OPEN
+from webapp.datasets.rules.transactions import TransactionState
 from webapp.repositories import queries as repository_queries
 from webapp.repositories import services as repository_services
+from webapp.repositories.rules.states import PublicationState
 from webapp.runtime.spark_folders import Loan
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
@@ -49,7 +50,7 @@ def states_of(build: Build) -> list[str]:
 
 
 def open_paths() -> list[str]:
-    return sorted(Transaction.objects.filter(state=OPEN).values_list("dataset__path", flat=True))
+    return sorted(Transaction.objects.filter(state=TransactionState.OPEN).values_list("dataset__path", flat=True))
 
 
 def test_resolution_opens_every_transaction_and_readies_the_first_jobs(world: World) -> None:
@@ -71,7 +72,9 @@ def test_build_on_a_branch_makes_no_branch_on_inputs(world: World) -> None:
 
 def test_build_waits_for_the_publication_of_its_head(world: World) -> None:
     sha = repository_queries.get_head(world.repository, "master")
-    repository_services.set_publication(repository=world.repository, branch="master", sha=sha, status="pending")
+    repository_services.set_publication(
+        repository=world.repository, branch="master", sha=sha, status=PublicationState.PENDING
+    )
     build = world.start("/shop/one")
     assert (build.state, build.reason) == (
         "RESOLVING",
@@ -81,7 +84,7 @@ def test_build_waits_for_the_publication_of_its_head(world: World) -> None:
         repository=world.repository,
         branch="master",
         sha=sha,
-        status="failed",
+        status=PublicationState.FAILED,
         errors=[{"file": "pipelines/m.py", "line": 3, "message": "SyntaxError"}],
     )
     services.resolve_build(build=build)
@@ -111,7 +114,7 @@ def test_builds_of_overlapping_outputs_queue_in_their_order(world: World) -> Non
 
 def test_transaction_of_a_person_is_waited_for_by_name(world: World) -> None:
     world.start("/shop/one")
-    Transaction.objects.filter(state=OPEN).update(build_id=None, job_id="")
+    Transaction.objects.filter(state=TransactionState.OPEN).update(build_id=None, job_id="")
     build = world.start("/shop/one")
     assert "of maker-of-shop, which is writing /shop/one on master." in build.reason
     assert "not written yet: maker-of-shop or a maintainer commits or aborts it; if nothing more is" in build.reason

@@ -42,10 +42,10 @@ from webapp.git.errors import GitError
 from webapp.git.values import Person
 from webapp.pulls.models import Comparison, Merge, PullRequest
 from webapp.pulls.queries.artifacts import artifact_folder
-from webapp.pulls.rules import states
-from webapp.pulls.rules.states import MergeState, PullState
+from webapp.pulls.rules.states import ComparisonState, MergeState, PullState
 from webapp.repositories import services as repositories
 from webapp.repositories.models import BranchDeletion, BranchRecord, Publication, Repository
+from webapp.repositories.rules.states import PublicationState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +88,9 @@ def publish(repository: Repository, branch: str) -> None:
     """Publish one JobSpec as the head of the branch declares it."""
     sha = repository.git.get_head(branch)
     publication.replace_specs(repository=repository, branch=branch, sha=sha, jobspecs=[a_jobspec("make_orders")])
-    repositories.set_publication(repository=repository, branch=branch, sha=sha, status="published", jobspecs=1)
+    repositories.set_publication(
+        repository=repository, branch=branch, sha=sha, status=PublicationState.PUBLISHED, jobspecs=1
+    )
 
 
 def file_of(dataset: Dataset, kind: str) -> Path:
@@ -419,7 +421,7 @@ def test_a_merge_that_stopped_half_way_goes_on(merge: Merge) -> None:
 
 @pytest.mark.damage("diff_missing")
 def test_a_stored_diff_that_is_gone_is_compared_again(dataset: Dataset) -> None:
-    comparison = Comparison.objects.create(identity="f" * 64, dataset=dataset, state=states.READY)
+    comparison = Comparison.objects.create(identity="f" * 64, dataset=dataset, state=ComparisonState.READY)
     artifact_folder(comparison).mkdir(parents=True)
     (artifact_folder(comparison) / "summary.json").write_text("{}")
     assert find("diffs") == []
@@ -427,7 +429,7 @@ def test_a_stored_diff_that_is_gone_is_compared_again(dataset: Dataset) -> None:
     assert find("diffs") == [("diff_missing", f"/shop/orders comparison {comparison.pk}")]
     assert repair("diffs")["clean"]
     comparison.refresh_from_db()
-    assert comparison.state == states.QUEUED
+    assert comparison.state == ComparisonState.QUEUED
 
 
 @pytest.mark.damage("constraint_missing")

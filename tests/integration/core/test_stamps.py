@@ -12,7 +12,8 @@ from webapp.builds.services import sweeping
 from webapp.core import clock
 from webapp.core.models import Heartbeat
 from webapp.core.stamps import SKEW, set_back_stamps
-from webapp.repositories.models import PENDING, Publication
+from webapp.repositories.models import Publication
+from webapp.repositories.rules.states import PublicationState
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 AHEAD = timedelta(days=1)
@@ -38,7 +39,7 @@ def test_what_was_rung_for_tomorrow_and_leased_until_then_is_looked_after_today(
     tomorrow = clock.now() + AHEAD
     Job.objects.filter(build=running).update(state="RUNNING", worker="gone", lease_until=tomorrow)
     Build.objects.filter(pk=waiting.pk).update(rung_at=tomorrow)
-    Publication.objects.update(status=PENDING, rung_at=tomorrow)
+    Publication.objects.update(status=PublicationState.PENDING, rung_at=tomorrow)
 
     counts = set_back_stamps()
 

@@ -28,6 +28,7 @@ from webapp.pulls.models import PullRequest
 from webapp.pulls.queries.head import load, read_head
 from webapp.repositories import queries as repositories
 from webapp.repositories.models import HeadMove, Repository
+from webapp.repositories.rules.states import PublicationState
 from webapp.repositories.services import announce_pushed, check_push, commit_files, set_publication
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
@@ -51,7 +52,7 @@ class Desk:
         return head
 
     def publish(self) -> None:
-        set_publication(repository=self.repository, branch="fix", sha=self.head(), status="published")
+        set_publication(repository=self.repository, branch="fix", sha=self.head(), status=PublicationState.PUBLISHED)
 
     def _change(self) -> list[Change]:
         self.numbers += 1

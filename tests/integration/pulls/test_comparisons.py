@@ -29,7 +29,7 @@ from webapp.pulls.models import Comparison
 from webapp.pulls.queries.artifacts import artifact_folder, first_rows_folder
 from webapp.pulls.queries.progress import Progress, describe_progress, describe_reached
 from webapp.pulls.queries.rows import Place, read_first_rows
-from webapp.pulls.rules import states
+from webapp.pulls.rules.states import ComparisonState
 from webapp.pulls.serializers import shape_comparison
 from webapp.pulls.services import comparisons, history, spark
 from webapp.pulls.services.requests import Work
@@ -43,26 +43,26 @@ def running(attempt: int) -> Comparison:
     return Comparison.objects.create(
         identity="1" * 64,
         dataset=dataset,
-        state=states.RUNNING,
+        state=ComparisonState.RUNNING,
         attempt=attempt,
         lease_until=clock.now(),
     )
 
 
 def finish(comparison: Comparison, code: int, folder: Path) -> Comparison:
-    held = Comparison.objects.filter(pk=comparison.pk, state=states.RUNNING, attempt=comparison.attempt)
+    held = Comparison.objects.filter(pk=comparison.pk, state=ComparisonState.RUNNING, attempt=comparison.attempt)
     comparisons._finish(folder / "result.json", code, held, folder)
     comparison.refresh_from_db()
     return comparison
 
 
 def test_a_lost_job_runner_costs_a_try_and_not_the_comparison(tmp_path: Path) -> None:
-    assert finish(running(1), LOST, tmp_path).state == states.QUEUED
+    assert finish(running(1), LOST, tmp_path).state == ComparisonState.QUEUED
 
 
 def test_a_second_loss_is_a_failure_with_its_reason(tmp_path: Path) -> None:
     failed = finish(running(comparisons.TRIES), LOST, tmp_path)
-    assert failed.state == states.FAILED
+    assert failed.state == ComparisonState.FAILED
     assert "ended with code -1" in failed.error
 
 
@@ -72,7 +72,7 @@ def test_a_process_without_an_answer_fails_by_name(tmp_path: Path) -> None:
 
 def test_a_process_that_held_too_much_memory_fails_by_name(tmp_path: Path) -> None:
     failed = finish(running(1), OVER_MEMORY, tmp_path)
-    assert (failed.state, failed.code) == (states.FAILED, "memory_limit")
+    assert (failed.state, failed.code) == (ComparisonState.FAILED, "memory_limit")
     assert "4,294,967,296 bytes of memory" in failed.error
 
 
@@ -83,7 +83,7 @@ def test_what_a_process_left_besides_plain_files_is_not_shown(tmp_path: Path, tr
     place = tmp_path / ("first" if trap == "link inside" else "") / "rows.parquet"
     os.mkfifo(place) if trap == "fifo" else place.symlink_to("/etc/passwd")
     failed = finish(running(1), 0, tmp_path)
-    assert (failed.state, failed.code) == (states.FAILED, "crashed")
+    assert (failed.state, failed.code) == (ComparisonState.FAILED, "crashed")
     assert "regular files" in failed.error
 
 
@@ -92,10 +92,10 @@ def test_a_sweep_that_was_held_up_lets_workers_renew_their_leases_first(db: None
     comparisons.turns.began = time.monotonic() - LATE_S - 1
     comparisons.sweep_comparisons()
     comparison.refresh_from_db()
-    assert comparison.state == states.RUNNING
+    assert comparison.state == ComparisonState.RUNNING
     comparisons.sweep_comparisons()
     comparison.refresh_from_db()
-    assert comparison.state == states.QUEUED
+    assert comparison.state == ComparisonState.QUEUED
 
 
 def test_a_dead_worker_is_taken_over_once(db: None) -> None:
@@ -103,11 +103,11 @@ def test_a_dead_worker_is_taken_over_once(db: None) -> None:
     comparison = running(1)
     comparisons.sweep_comparisons()
     comparison.refresh_from_db()
-    assert comparison.state == states.QUEUED
-    Comparison.objects.update(state=states.RUNNING, attempt=comparisons.TRIES)
+    assert comparison.state == ComparisonState.QUEUED
+    Comparison.objects.update(state=ComparisonState.RUNNING, attempt=comparisons.TRIES)
     comparisons.sweep_comparisons()
     comparison.refresh_from_db()
-    assert comparison.state == states.FAILED
+    assert comparison.state == ComparisonState.FAILED
     assert "died twice" in comparison.error
 
 
@@ -146,7 +146,7 @@ def test_the_first_rows_are_shown_while_the_rest_is_written(tmp_path: Path, sett
     (folder / "summary.json").touch()
     assert read_first_rows(first_rows_folder(comparison), place=place) is None
     assert shape_rows(ask(), comparison)["rows"] == []
-    comparison.state = states.READY
+    comparison.state = ComparisonState.READY
     assert first_rows_folder(comparison) is None
 
 
@@ -202,7 +202,7 @@ def test_progress_is_told_in_words(known: dict[str, Any], text: str, percent: in
     comparison.progress = known
     found = describe_progress(comparison)
     assert (found.text, found.percent) == (text, percent)
-    comparison.state, comparison.finished_at = states.FAILED, comparison.started_at + timedelta(seconds=30)
+    comparison.state, comparison.finished_at = ComparisonState.FAILED, comparison.started_at + timedelta(seconds=30)
     assert describe_reached(comparison).text == (text.replace("90", "30") if known else "")
 
 
@@ -227,7 +227,7 @@ def test_a_process_beyond_its_time_is_stopped_and_says_so(tmp_path: Path) -> Non
 
     comparison.refresh_from_db()
     assert handle.stopped
-    assert (comparison.state, comparison.code) == (states.FAILED, "time_limit")
+    assert (comparison.state, comparison.code) == (ComparisonState.FAILED, "time_limit")
     assert "longer than 0 s" in comparison.error
 
 

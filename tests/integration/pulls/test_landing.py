@@ -20,6 +20,7 @@ from webapp.pulls.queries.conversation import read_conversation
 from webapp.pulls.queries.data import read_data
 from webapp.pulls.queries.listing import read_new
 from webapp.pulls.rules import states
+from webapp.pulls.rules.states import ComparisonState
 from webapp.pulls.serializers import shape_dataset, shape_merge
 from webapp.pulls.services import build_pull, merging, pulls
 
@@ -64,7 +65,7 @@ def test_what_does_not_land_is_in_no_sum(pull: PullRequest) -> None:
     rows = list(pull.datasets.select_related("comparison"))
     for row in rows:
         row.schema_status = states.BREAKING
-        row.comparison = Comparison(state=states.READY, summary={"inserted": 5, "deleted": 3, "updated": 1})
+        row.comparison = Comparison(state=ComparisonState.READY, summary={"inserted": 5, "deleted": 3, "updated": 1})
     diff = counts.sum_rows(rows)
     assert (diff.delta, diff.schemas, diff.breaking) == ((5, 3, 1), 1, 1)
     assert (diff.ready, diff.total, diff.unlanded_words) == (2, 2, "1 dataset does not land")
@@ -120,7 +121,7 @@ def test_what_lands_later_is_not_said_to_be_nothing(pull: PullRequest) -> None:
     """While the rows that land are not compared yet, those that do not land are not all that there is."""
     ines = make.maker_of(pull.repository)
     for row in pull.datasets.filter(path=RAW):
-        Comparison.objects.filter(pk=row.comparison_id).update(state=states.READY, summary={"inserted": 5})
+        Comparison.objects.filter(pk=row.comparison_id).update(state=ComparisonState.READY, summary={"inserted": 5})
 
     def judge() -> tuple[str, str]:
         item = read_conversation(ines, "shop", pull.number).head.verdict[2]

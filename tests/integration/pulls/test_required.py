@@ -18,8 +18,9 @@ from webapp.pulls.serializers import shape_dataset
 from webapp.pulls.services import pulls
 from webapp.pulls.services.sides import build_pull
 from webapp.repositories import services as repositories
-from webapp.repositories.models import PENDING, PUBLISHED, Protection, Publication, Repository
+from webapp.repositories.models import Protection, Publication, Repository
 from webapp.repositories.rules.checks import CHECKS
+from webapp.repositories.rules.states import PublicationState
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 PIPELINE = '[pipeline]\npackages = ["pipelines"]\nfolders = ["/shop"]\n'
@@ -68,7 +69,7 @@ def test_a_pull_request_that_changes_no_dataset_meets_every_check(repository: Re
     Protection.objects.update(checks=list(CHECKS))
     assert set(queries.list_failed_checks(pull)) == set(CHECKS)
     Publication.objects.update_or_create(
-        repository=repository, branch="feature", sha=pull.head_sha, defaults={"status": PUBLISHED}
+        repository=repository, branch="feature", sha=pull.head_sha, defaults={"status": PublicationState.PUBLISHED}
     )
     assert queries.list_failed_checks(pull) == {}
     assert [(check.name, check.state) for check in queries.list_checks(pull)] == [(name, "green") for name in CHECKS]
@@ -81,7 +82,7 @@ def test_what_a_head_changes_is_not_told_before_its_jobspecs_are_published(
     pull = open_pull(repository, {"notes.txt": "new\n"})
     ines = make.maker_of(repository)
     publication, _ = Publication.objects.update_or_create(
-        repository=repository, branch="feature", sha=pull.head_sha, defaults={"status": PENDING}
+        repository=repository, branch="feature", sha=pull.head_sha, defaults={"status": PublicationState.PENDING}
     )
     assert {check.state for check in queries.list_checks(pull)} == {"pending"}
     with pytest.raises(Conflict) as refused:
@@ -96,7 +97,7 @@ def test_what_a_head_changes_is_not_told_before_its_jobspecs_are_published(
         page = client.get(f"/r/shop/pulls/{pull.number}/{tab}").content.decode()
         assert "Not known yet" in page
         assert "changes no JobSpec" not in page
-    publication.status = PUBLISHED
+    publication.status = PublicationState.PUBLISHED
     publication.save()
     with pytest.raises(InvalidInput, match="changes no JobSpec"):
         build_pull(pull=pull, by=ines)

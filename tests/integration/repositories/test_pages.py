@@ -14,6 +14,7 @@ from webapp.core.templatetags.ui import avatar
 from webapp.git.values import Change, Person
 from webapp.repositories import queries, services
 from webapp.repositories.models import Publication, Repository
+from webapp.repositories.rules.states import PublicationState
 
 if TYPE_CHECKING:
     from django.http import HttpResponse
@@ -262,7 +263,9 @@ def test_hostile_text_stays_text(web: Client, repository: Repository) -> None:
         message=HOSTILE,
     ).sha
     errors = [{"file": "README.md", "line": 1, "message": HOSTILE}]
-    services.set_publication(repository=repository, branch="feature", sha=sha, status="failed", errors=errors)
+    services.set_publication(
+        repository=repository, branch="feature", sha=sha, status=PublicationState.FAILED, errors=errors
+    )
     for path in [
         "/repositories",
         "/r/nyc/tree/feature",
@@ -286,7 +289,9 @@ def test_commit_page_follows_publication(web: Client, repository: Repository) ->
     pending = web.get(f"/r/nyc/commit/{sha}?fragment=publications", HTTP_HX_REQUEST="true")
     assert 'hx-trigger="every 2s"' in _text(pending)
     errors = [{"file": "a.py", "line": 1, "message": "no such column"}]
-    services.set_publication(repository=repository, branch="master", sha=sha, status="failed", errors=errors)
+    services.set_publication(
+        repository=repository, branch="master", sha=sha, status=PublicationState.FAILED, errors=errors
+    )
     done = web.get(f"/r/nyc/commit/{sha}?fragment=publications", HTTP_HX_REQUEST="true")
     text = _text(done, 286)
     assert f"/r/nyc/blob/{sha}/a.py#L1" in text
@@ -303,7 +308,9 @@ def test_pages_of_a_branch_follow_the_publication_of_its_head(web: Client, repos
         assert f"/r/nyc/commit/{sha}?fragment=status&amp;branch=master" in _text(web.get(path))
     status = f"/r/nyc/commit/{sha}?fragment=status&branch=master"
     assert "every 2s" in _text(web.get(status))
-    services.set_publication(repository=repository, branch="master", sha=sha, status="published", jobspecs=7)
+    services.set_publication(
+        repository=repository, branch="master", sha=sha, status=PublicationState.PUBLISHED, jobspecs=7
+    )
     assert "7 JobSpecs published" in _text(web.get(status))
     assert 'id="publishing"' not in _text(web.get("/r/nyc/"))
 

@@ -14,6 +14,7 @@ from webapp.core.errors import AppError, Conflict, InvalidInput, NotFound, Permi
 from webapp.git.values import Change
 from webapp.repositories import queries, services, signals
 from webapp.repositories.models import Publication, Repository
+from webapp.repositories.rules.states import PublicationState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -338,7 +339,9 @@ def test_set_publication_announces_its_end(repository: Repository) -> None:
     signals.publication_finished.connect(receive)
     head = queries.get_head(repository, "master")
     errors = [{"file": "a.py", "line": 3, "message": "no"}]
-    services.set_publication(repository=repository, branch="master", sha=head, status="failed", errors=errors)
+    services.set_publication(
+        repository=repository, branch="master", sha=head, status=PublicationState.FAILED, errors=errors
+    )
     signals.publication_finished.disconnect(receive)
     assert [item.errors for item in seen] == [errors]
     assert seen[0].finished_at is not None

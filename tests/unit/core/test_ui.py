@@ -9,6 +9,7 @@ import pytest
 from django.template import Context, Template
 from django.test import RequestFactory
 
+from webapp.builds.rules.states import JobState
 from webapp.core.templatetags import markdown, ui
 
 
@@ -81,10 +82,10 @@ def test_value_makes_blanks_visible_and_cuts_long_text() -> None:
 
 
 def test_state_says_it_by_word_too() -> None:
-    shown = ui.state("ABORT_PENDING")
-    assert "Abort pending" in shown
+    shown = ui.state(JobState.ABORT_PENDING)
+    assert "Cancelling" in shown
     assert "st-run" in shown
-    assert ui.state_kind("nobody knows") == "open"
+    assert "st-open" in ui.state("nobody knows")
 
 
 def test_delta_has_words_for_screen_readers() -> None:

@@ -15,15 +15,16 @@ from jobs.encoding import encode_row, encode_value
 from webapp.core.errors import Conflict, InvalidInput
 from webapp.datasets.rules import ancestry, schemas, snippets, summaries
 from webapp.datasets.rules import transactions as rules
+from webapp.datasets.rules.transactions import TransactionState
 
 PARENTS = {"master": None, "a": "master", "b": "a", "c": "master", "dev": None}
 
 
 def test_transactions_are_closed_once() -> None:
-    rules.check_transition(transaction="t", state=rules.OPEN, to=rules.COMMITTED)
-    rules.check_transition(transaction="t", state=rules.OPEN, to=rules.ABORTED)
-    for state in (rules.COMMITTED, rules.ABORTED):
-        for to in (rules.OPEN, rules.COMMITTED, rules.ABORTED):
+    rules.check_transition(transaction="t", state=TransactionState.OPEN, to=TransactionState.COMMITTED)
+    rules.check_transition(transaction="t", state=TransactionState.OPEN, to=TransactionState.ABORTED)
+    for state in (TransactionState.COMMITTED, TransactionState.ABORTED):
+        for to in (TransactionState.OPEN, TransactionState.COMMITTED, TransactionState.ABORTED):
             with pytest.raises(Conflict):
                 rules.check_transition(transaction="t", state=state, to=to)
 
@@ -64,9 +65,9 @@ def test_what_replaced_everything_is_a_snapshot() -> None:
 
 def test_only_a_closed_branch_may_start_another() -> None:
     rules.check_may_open(dataset="/d/x", branch="b", standing=rules.EMPTY)
-    rules.check_may_open(dataset="/d/x", branch="b", standing=rules.Standing("t", rules.COMMITTED))
+    rules.check_may_open(dataset="/d/x", branch="b", standing=rules.Standing("t", TransactionState.COMMITTED))
     with pytest.raises(Conflict, match="Transaction t is open on /d/x, branch b"):
-        rules.check_may_open(dataset="/d/x", branch="b", standing=rules.Standing("t", rules.OPEN))
+        rules.check_may_open(dataset="/d/x", branch="b", standing=rules.Standing("t", TransactionState.OPEN))
 
 
 def test_time_never_runs_backwards_on_a_branch() -> None:

@@ -12,7 +12,8 @@ from webapp.builds.rules import fallback
 from webapp.core import names
 from webapp.core.errors import NotFound
 from webapp.repositories import queries as repositories
-from webapp.repositories.models import FAILED, PENDING, Publication, Repository
+from webapp.repositories.models import Publication, Repository
+from webapp.repositories.rules.states import PublicationState
 
 if TYPE_CHECKING:
     from webapp.git.values import CommitInfo
@@ -87,7 +88,7 @@ class BranchHead:
 def find_unpublished(*, build: Build) -> BranchHead | None:
     """Return the first head of the chain that is not published yet; None when all are."""
     for branch, sha, publication in _list_publications(build):
-        if publication is None or publication.status == PENDING:
+        if publication is None or publication.status == PublicationState.PENDING:
             return BranchHead(branch, sha)
     return None
 
@@ -96,7 +97,7 @@ def list_notes(*, build: Build) -> list[str]:
     """Say where old JobSpecs are used because the newest commit could not be published."""
     notes = []
     for branch, sha, publication in _list_publications(build):
-        if publication is not None and publication.status == FAILED:
+        if publication is not None and publication.status == PublicationState.FAILED:
             first = publication.errors[0] if publication.errors else {}
             place = f" ({first['file']}:{first['line']} {first['message']})" if first else ""
             notes.append(

@@ -45,24 +45,12 @@ TRIGGERS = {
     "upload": "started by an upload",
     "push": "started by a push",
 }
-KINDS = {
-    JobState.COMPLETED: "ok",
-    JobState.FAILED: "bad",
-    JobState.RUNNING: "run",
-    JobState.ABORT_PENDING: "run",
-    JobState.ABORTED: "abort",
-    JobState.WAITING: "wait",
-    JobState.RUN_PENDING: "wait",
-}
-WORDS = {
-    "ok": "Completed",
+LABELS = {
+    JobState.COMPLETED.tone: JobState.COMPLETED.label,
     "fresh": "Fresh",
-    "run": "Running",
-    "wait": "Waiting",
-    "bad": "Failed",
-    "abort": "Aborted",
+    **{state.tone: state.label for state in (JobState.RUNNING, JobState.WAITING, JobState.FAILED, JobState.ABORTED)},
 }
-ORDER = ("ok", "fresh", "run", "wait", "bad", "abort")
+"""Kind of a job → what counts of them say, in the order in which they say it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +138,6 @@ class BuildPage:
     repo_bar: Mapping[str, str] | None
     build: Build
     title: str
-    kind: str
-    sentence: str
     repository: str
     folder: str
     is_over: bool
@@ -218,8 +204,6 @@ def read_build_page(principal: Principal, build_id: int, *, job: str, page: int 
         repo_bar={"name": repository, "tab": "builds"} if repository else None,
         build=build,
         title=build.title or f"Build of {join_words(build.targets[:3])}",
-        kind=build.state,
-        sentence=BuildState(build.state).sentence,
         repository=repository,
         folder=folder,
         is_over=build.is_over,
@@ -292,7 +276,7 @@ def link_dataset(path: str, branch: str, folder: str = "/") -> DatasetLink:
 
 
 def _describe_job(job: Job, build: Build, folder: str) -> JobRow:
-    kind = "fresh" if job.skipped else KINDS[JobState(job.state)]
+    kind = "fresh" if job.skipped else job.state.tone
     inputs = tuple(
         InputRow(
             dataset=link_dataset(each.path, each.branch, folder),
@@ -317,8 +301,8 @@ def _describe_job(job: Job, build: Build, folder: str) -> JobRow:
         id=job.pk,
         number=job.number,
         kind=kind,
-        word="Cancelling" if job.state == JobState.ABORT_PENDING else WORDS[kind],
-        sentence=job.why if job.skipped else JobState(job.state).sentence,
+        word="Fresh" if job.skipped else job.state.label,
+        sentence=job.why if job.skipped else job.state.sentence,
         title=outputs[0].dataset.short if outputs else job.function,
         function=job.function,
         place=f"{job.file}:{job.line}" if job.function else job.file,
@@ -358,7 +342,7 @@ def _describe_progress(job: Job, kind: str, inputs: Sequence[InputRow]) -> tuple
 
 
 def _describe_sub(job: Job, kind: str, percent: int | None) -> str:
-    parts = [str(job.number), "Fresh, skipped" if kind == "fresh" else WORDS[kind]]
+    parts = [str(job.number), "Fresh, skipped" if kind == "fresh" else LABELS[kind]]
     if kind == "run" and percent is not None:
         parts[-1] = f"Running {percent} %"
     if kind in {"ok", "bad"} and job.started_at and job.finished_at:
@@ -396,8 +380,10 @@ def _list_sources(jobs: Sequence[Job], folder: str) -> list[SourceNode]:
 
 
 def _count(total: JobTotals) -> tuple[tuple[str, int, str], ...]:
-    counted = Counter("fresh" if skipped else KINDS[state] for _number, state, skipped in total.states)
-    return tuple((kind, counted[kind], f"{counted[kind]:,} {WORDS[kind].lower()}") for kind in ORDER if counted[kind])
+    counted = Counter("fresh" if skipped else state.tone for _number, state, skipped in total.states)
+    return tuple(
+        (kind, counted[kind], f"{counted[kind]:,} {label.lower()}") for kind, label in LABELS.items() if counted[kind]
+    )
 
 
 def _explain_problem(build: Build, total: JobTotals) -> str:
@@ -583,9 +569,9 @@ def explain_waits(builds: Sequence[Build]) -> dict[int, str]:
 def _count_jobs(builds: Sequence[Build]) -> dict[int, tuple[tuple[str, int, str], ...]]:
     kinds: dict[int, Counter[str]] = {}
     for build_id, state, skipped in Job.objects.filter(build__in=builds).values_list("build_id", "state", "skipped"):
-        kinds.setdefault(build_id, Counter())["fresh" if skipped else KINDS[JobState(state)]] += 1
+        kinds.setdefault(build_id, Counter())["fresh" if skipped else state.tone] += 1
     return {
-        build_id: tuple((kind, counted[kind], WORDS[kind]) for kind in ORDER if counted[kind])
+        build_id: tuple((kind, counted[kind], label) for kind, label in LABELS.items() if counted[kind])
         for build_id, counted in kinds.items()
     }
 

@@ -23,7 +23,7 @@ from webapp.catalog import queries as catalog
 from webapp.catalog.rules.metadata import comes_from
 from webapp.core.errors import InvalidInput
 from webapp.datasets.models import DatasetBranch, Transaction
-from webapp.datasets.rules.transactions import COMMITTED, SNAPSHOT
+from webapp.datasets.rules.transactions import SNAPSHOT, TransactionState
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -183,7 +183,9 @@ def read_request(build: Build) -> Request:
     """Return what was asked, pins resolved to their transactions."""
     pins: dict[str, Committed] = {}
     for path, transaction_id in build.pins.items():
-        pinned = Transaction.objects.filter(pk=transaction_id, dataset__path=path, state=COMMITTED).first()
+        pinned = Transaction.objects.filter(
+            pk=transaction_id, dataset__path=path, state=TransactionState.COMMITTED
+        ).first()
         if pinned is None:
             message = f"{path} has no committed transaction {transaction_id} to read."
             raise InvalidInput(message, code="pin_missing", names=[path, transaction_id])
@@ -215,7 +217,12 @@ def _list_branches(paths: Collection[str], chain: Collection[str]) -> frozenset[
     )
     return frozenset(
         # What is open is not visible: readers see the transaction that it stands on.
-        (path, name, parent, (transaction_id if state == COMMITTED else before_id) if name in chain else None)
+        (
+            path,
+            name,
+            parent,
+            (transaction_id if state == TransactionState.COMMITTED else before_id) if name in chain else None,
+        )
         for path, name, parent, transaction_id, state, before_id in rows
     )
 
@@ -288,7 +295,9 @@ def find_loaded(*, heads: Mapping[str, Transaction]) -> dict[str, str]:
 
     """
     owners = {head.dataset_branch_id: path for path, head in heads.items()}
-    rows = Transaction.objects.filter(dataset_branch__in=owners, state=COMMITTED).order_by("dataset_branch", "-number")
+    rows = Transaction.objects.filter(dataset_branch__in=owners, state=TransactionState.COMMITTED).order_by(
+        "dataset_branch", "-number"
+    )
     written = list(rows.values_list("dataset_branch", "job_id", "type", "by"))
     uploads = set(
         Job.objects.filter(pk__in={job for _, job, _, _ in written if job}, kind=UPLOAD).values_list("pk", flat=True)

@@ -13,8 +13,9 @@ from webapp.builds.models import Build, Job, QueuedOutput
 from webapp.builds.rules.states import BuildState, JobState
 from webapp.core.errors import Conflict
 from webapp.datasets.models import Dataset, Transaction
-from webapp.datasets.rules.transactions import OPEN
-from webapp.repositories.models import PENDING, Publication, Repository
+from webapp.datasets.rules.transactions import TransactionState
+from webapp.repositories.models import Publication, Repository
+from webapp.repositories.rules.states import PublicationState
 
 _STOOD = ("Waits for build ", "Waits for transaction ")
 """How the reasons begin that are true only as long as somebody stands or writes there."""
@@ -28,7 +29,7 @@ def find_blocker(*, build: Build, datasets: Mapping[int, str]) -> Conflict | Non
         if head < (build.turn, build.pk):
             return Conflict(_explain_queue(head[1], datasets[pk]), code="queued", build=head[1])
     opened = (
-        Transaction.objects.filter(dataset__in=datasets, branch_name=build.branch, state=OPEN)
+        Transaction.objects.filter(dataset__in=datasets, branch_name=build.branch, state=TransactionState.OPEN)
         .select_related("dataset")
         .order_by("dataset__path")
         .first()
@@ -51,7 +52,7 @@ def read_reasons(*, builds: Collection[Build]) -> dict[int, str]:
     for build, *place in rows.values_list("build", "head", "dataset", "dataset__path", "branch"):
         places.setdefault(build, []).append(_Place(*place))
     written = {place.dataset for stood in places.values() for place in stood}
-    opened = Transaction.objects.filter(dataset__in=written, state=OPEN).select_related("dataset")
+    opened = Transaction.objects.filter(dataset__in=written, state=TransactionState.OPEN).select_related("dataset")
     writers = {(writer.dataset_id, writer.branch_name): writer for writer in opened}
     return {build.pk: _explain_waiting(build, places.get(build.pk, ()), writers) for build in builds}
 
@@ -114,7 +115,9 @@ def list_queued(*, build: Build) -> dict[int, str]:
 def list_movable() -> QuerySet[Build]:
     """Return the unresolved builds that nothing stands before, in the order of their turns."""
     earlier = QueuedOutput.objects.filter(_EARLIER, dataset=OuterRef("dataset"), branch=OuterRef("branch"))
-    opened = Transaction.objects.filter(dataset=OuterRef("dataset"), branch_name=OuterRef("branch"), state=OPEN)
+    opened = Transaction.objects.filter(
+        dataset=OuterRef("dataset"), branch_name=OuterRef("branch"), state=TransactionState.OPEN
+    )
     blocked = QueuedOutput.objects.filter(Exists(earlier) | Exists(opened), build=OuterRef("pk"))
     return Build.objects.filter(~Exists(blocked), state=BuildState.RESOLVING).order_by("turn", "pk")
 
@@ -125,7 +128,7 @@ def list_due(*, before: datetime, limit: int) -> list[int]:
     A publication that is not over rings those that wait for it, or is rung for itself.
     """
     pending = Publication.objects.filter(
-        repository=OuterRef("repository"), branch=OuterRef("waits_for_branch"), status=PENDING
+        repository=OuterRef("repository"), branch=OuterRef("waits_for_branch"), status=PublicationState.PENDING
     )
     due = list_movable().filter(~Exists(pending), rung_at__lt=before)
     return list(due.values_list("pk", flat=True)[:limit])

@@ -45,7 +45,7 @@ def read_totals(build: Build) -> JobTotals:
         number=Count("pk"), fallback=Count("pk", filter=Q(fallback=True))
     )
     return JobTotals(
-        states=tuple((number, JobState(state), skipped) for number, state, skipped in states),
+        states=tuple(states),
         rows_written=written["rows"] or 0,
         datasets_written=written["datasets"],
         fallback_inputs=inputs["fallback"],

@@ -12,11 +12,16 @@ from webapp.core.states import State
 class BuildState(State):
     """Where a build stands."""
 
-    RESOLVING = "RESOLVING", "The plan is being made: JobSpecs, inputs and output branches are looked up."
-    RUNNING = "RUNNING", "Jobs run or wait for their turn."
-    COMPLETED = "COMPLETED", "Every job completed or was fresh."
-    FAILED = "FAILED", "The plan could not be made, or a job failed."
-    ABORTED = "ABORTED", "Somebody cancelled the build."
+    RESOLVING = (
+        "RESOLVING",
+        "Resolving",
+        "wait",
+        "The plan is being made: JobSpecs, inputs and output branches are looked up.",
+    )
+    RUNNING = "RUNNING", "Running", "run", "Jobs run or wait for their turn."
+    COMPLETED = "COMPLETED", "Completed", "ok", "Every job completed or was fresh."
+    FAILED = "FAILED", "Failed", "bad", "The plan could not be made, or a job failed."
+    ABORTED = "ABORTED", "Aborted", "abort", "Somebody cancelled the build."
 
     @classmethod
     @cache
@@ -29,13 +34,13 @@ class BuildState(State):
 class JobState(State):
     """Where a job stands."""
 
-    WAITING = "WAITING", "Waits for jobs that make its inputs."
-    RUN_PENDING = "RUN_PENDING", "Ready, waits for a worker."
-    RUNNING = "RUNNING", "Its process runs."
-    ABORT_PENDING = "ABORT_PENDING", "Cancelled, its process is being ended."
-    ABORTED = "ABORTED", "Ended before its result, nothing of it is visible."
-    FAILED = "FAILED", "Ended with an error, nothing of it is visible."
-    COMPLETED = "COMPLETED", "All its outputs are committed, or were fresh already."
+    WAITING = "WAITING", "Waiting", "wait", "Waits for jobs that make its inputs."
+    RUN_PENDING = "RUN_PENDING", "Waiting", "wait", "Ready, waits for a worker."
+    RUNNING = "RUNNING", "Running", "run", "Its process runs."
+    ABORT_PENDING = "ABORT_PENDING", "Cancelling", "run", "Cancelled, its process is being ended."
+    ABORTED = "ABORTED", "Aborted", "abort", "Ended before its result, nothing of it is visible."
+    FAILED = "FAILED", "Failed", "bad", "Ended with an error, nothing of it is visible."
+    COMPLETED = "COMPLETED", "Completed", "ok", "All its outputs are committed, or were fresh already."
 
     @classmethod
     @cache
@@ -57,9 +62,9 @@ BUILD_ENDS = BuildState.ends()
 JOB_ENDS = JobState.ends()
 
 
-def summarise_build(jobs: Iterable[str], *, cancelled: bool) -> BuildState | None:
+def summarise_build(jobs: Iterable[JobState], *, cancelled: bool) -> BuildState | None:
     """Return the end of a build whose jobs stand like this; None while one of them still moves."""
-    states = {JobState(state) for state in jobs}
+    states = set(jobs)
     if not states <= JOB_ENDS:
         return None
     if cancelled and JobState.ABORTED in states:

@@ -26,6 +26,7 @@ from webapp.core.errors import AppError, Conflict, InvalidInput, Unavailable
 from webapp.datasets import services as dataset_services
 from webapp.datasets.models import Dataset, Transaction
 from webapp.datasets.rules import transactions as transaction_rules
+from webapp.datasets.rules.transactions import TransactionState
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
@@ -385,7 +386,7 @@ def end_build(*, build: Build, state: BuildState, reason: str, code: str = "") -
 
 def abort_transactions(*, reason: str, build_id: int | None = None, job: Job | None = None) -> int:
     """Abort what a build, or one of its jobs, still holds open; return how many transactions that were."""
-    held = Transaction.objects.filter(state=transaction_rules.OPEN)
+    held = Transaction.objects.filter(state=TransactionState.OPEN)
     held = held.filter(build_id=build_id) if job is None else held.filter(job_id=job.pk)
     _lock_datasets(held)
     count = 0
@@ -497,7 +498,7 @@ def lock_outputs(*, build: Build) -> None:
     Jobs end in the order of their numbers, and two builds may make the same datasets in different ones.
     """
     lock_build(build=build)
-    _lock_datasets(Transaction.objects.filter(state=transaction_rules.OPEN, build_id=build.pk))
+    _lock_datasets(Transaction.objects.filter(state=TransactionState.OPEN, build_id=build.pk))
 
 
 def advance_build(*, build: Build) -> None:
@@ -517,7 +518,7 @@ def advance_build(*, build: Build) -> None:
             end_build(build=build, state=ended, code=_name_end(ended), reason=_explain_end(build, ended))
 
 
-def _list_states(build: Build) -> list[str]:
+def _list_states(build: Build) -> list[JobState]:
     return list(build.jobs.values_list("state", flat=True))
 
 

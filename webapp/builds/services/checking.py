@@ -14,8 +14,9 @@ from webapp.core import clock
 from webapp.core.errors import AppError
 from webapp.core.fsck import Finding, Note
 from webapp.datasets.models import Transaction
-from webapp.datasets.rules.transactions import OPEN
-from webapp.repositories.models import PENDING, PUBLISHED, Publication, Repository
+from webapp.datasets.rules.transactions import TransactionState
+from webapp.repositories.models import Publication, Repository
+from webapp.repositories.rules.states import PublicationState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +64,7 @@ def _check_heads(repository: Repository) -> Iterator[Finding]:
             continue
         about = f"{repository.name}:{branch.name}@{head[:7]}"
         again = partial(publication.request_publication, repository=repository, branch=branch.name, sha=head)
-        if row is None or (row.status == PENDING and row.created_at < clock.now() - LATE):
+        if row is None or (row.status == PublicationState.PENDING and row.created_at < clock.now() - LATE):
             yield Finding(
                 code="publication_missing",
                 object=about,
@@ -71,7 +72,7 @@ def _check_heads(repository: Repository) -> Iterator[Finding]:
                 way_out="Ring for the publication again.",
                 repair=again,
             )
-        elif row.status == PUBLISHED and _is_of_other_commit(row, head):
+        elif row.status == PublicationState.PUBLISHED and _is_of_other_commit(row, head):
             yield Finding(
                 code="jobspecs_behind",
                 object=about,
@@ -87,7 +88,7 @@ def _is_of_other_commit(row: Publication, head: str) -> bool:
 
 
 def _publish_again(row: Publication, again: partial[None]) -> None:
-    Publication.objects.filter(pk=row.pk).update(status=PENDING, finished_at=None, created_at=clock.now())
+    Publication.objects.filter(pk=row.pk).move(to=PublicationState.PENDING, finished_at=None, created_at=clock.now())
     again()
 
 
@@ -115,7 +116,9 @@ def check_builds() -> Iterator[Finding | Note]:
                 repair=sweeping.advance_running_builds,
             )
     alive = set(running.values_list("pk", flat=True))
-    for row in Transaction.objects.filter(state=OPEN, build_id__isnull=False).select_related("dataset"):
+    for row in Transaction.objects.filter(state=TransactionState.OPEN, build_id__isnull=False).select_related(
+        "dataset"
+    ):
         if row.build_id not in alive:
             yield Finding(
                 code="transaction_orphaned",

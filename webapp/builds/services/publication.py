@@ -28,6 +28,7 @@ from webapp.core import names
 from webapp.core.errors import AppError, InvalidInput
 from webapp.repositories import services as repository_services
 from webapp.repositories.models import Publication, Repository
+from webapp.repositories.rules.states import PublicationState
 from webapp.runtime import doorbell
 from webapp.runtime.folders import remove_folder
 from webapp.runtime.fork_server import SETUP_FAILED
@@ -76,7 +77,7 @@ def publish(*, repository: Repository, branch: str, sha: str) -> None:
             repository=repository,
             branch=branch,
             sha=sha,
-            status="failed" if errors else "published",
+            status=PublicationState.FAILED if errors else PublicationState.PUBLISHED,
             jobspecs=len(result.jobspecs),
             errors=[{"file": each.file, "line": each.line, "message": each.message} for each in errors],
         )

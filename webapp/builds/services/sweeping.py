@@ -23,8 +23,9 @@ from webapp.core.stamps import Stamp
 from webapp.core.sweeps import HELD_UP_S, RING_AGAIN, Turns
 from webapp.datasets import services as datasets
 from webapp.datasets.models import Transaction
-from webapp.datasets.rules.transactions import OPEN
-from webapp.repositories.models import PENDING, Publication
+from webapp.datasets.rules.transactions import TransactionState
+from webapp.repositories.models import Publication
+from webapp.repositories.rules.states import PublicationState
 from webapp.runtime import doorbell
 
 turns = Turns()
@@ -35,7 +36,7 @@ STAMPS = (
     Stamp(lambda: Job.objects.filter(state=JobState.RUN_PENDING), "due_at", PAUSE),
     Stamp(lambda: Job.objects.filter(state__in=[JobState.RUNNING, JobState.ABORT_PENDING]), "lease_until", LEASE),
     Stamp(lambda: Build.objects.filter(state=BuildState.RESOLVING), "rung_at"),
-    Stamp(lambda: Publication.objects.filter(status=PENDING), "rung_at"),
+    Stamp(lambda: Publication.objects.filter(status=PublicationState.PENDING), "rung_at"),
 )
 """What this sweep waits for."""
 
@@ -157,7 +158,7 @@ def advance_running_builds() -> int:
 def abort_orphaned_transactions() -> int:
     """Abort what builds that are over, or gone, still hold open."""
     alive = Build.objects.filter(pk=OuterRef("build_id")).exclude(state__in=BUILD_ENDS)
-    held = Transaction.objects.filter(~Exists(alive), state=OPEN, build_id__isnull=False)
+    held = Transaction.objects.filter(~Exists(alive), state=TransactionState.OPEN, build_id__isnull=False)
     count = 0
     for transaction_ in held.select_related("dataset"):
         datasets.abort_transaction(transaction=transaction_, reason=f"Build {transaction_.build_id} is over.")
@@ -168,7 +169,7 @@ def abort_orphaned_transactions() -> int:
 def ring_pending_publications() -> int:
     """Ring again for commits whose JobSpecs were not published."""
     now = clock.now()
-    late = Publication.objects.filter(status=PENDING, rung_at__lt=now - RING_AGAIN).order_by("rung_at")
+    late = Publication.objects.filter(status=PublicationState.PENDING, rung_at__lt=now - RING_AGAIN).order_by("rung_at")
     due = list(late.select_related("repository")[: doorbell.count_room("quick")])
     Publication.objects.filter(pk__in=[pending.pk for pending in due]).update(rung_at=now)
     count = 0

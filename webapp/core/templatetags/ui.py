@@ -18,6 +18,7 @@ from django.utils import timezone
 from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
+from webapp.core.states import State
 from webapp.core.templatetags import markdown
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ THIN = "\N{NARROW NO-BREAK SPACE}"
 MINUS = "\N{MINUS SIGN}"
 DASH = "\N{EN DASH}"
 
-STATES: Mapping[str, tuple[str, str]] = {
+TONES: Mapping[str, tuple[str, str]] = {
     "ok": ("ok", "check-circle-fill"),
     "bad": ("bad", "x-circle-fill"),
     "run": ("run", "sync"),
@@ -41,17 +42,10 @@ STATES: Mapping[str, tuple[str, str]] = {
     "warn": ("warn", "alert"),
     "open": ("open", "circle"),
     "stale": ("warn", "history"),
+    "merged": ("merged", "git-merge"),
+    "closed": ("closed", "git-pull-request-closed"),
 }
-"""Kind of a state → the class and the icon that show it."""
-
-WORDS: Mapping[str, str] = {
-    "COMPLETED": "ok", "COMMITTED": "ok", "READY": "ok", "PUBLISHED": "ok", "PASSED": "ok", "EQUAL": "ok",
-    "FAILED": "bad", "DIFFERENT": "warn",
-    "RUNNING": "run", "ABORT_PENDING": "run", "COMPARING": "run",
-    "WAITING": "wait", "RUN_PENDING": "wait", "RESOLVING": "wait", "QUEUED": "wait", "PENDING": "wait",
-    "ABORTED": "abort", "OPEN": "open", "SKIPPED": "fresh", "NOT_COMPARED": "void", "STALE": "stale",
-}  # fmt: skip
-"""Stored states of jobs, builds, transactions and diffs → kind."""
+"""Tone of a state → the class and the icon that show it."""
 
 COLOUR_MODES = ("auto", "light", "dark")
 LIGHT_THEMES = ("light", "light_high_contrast", "light_colorblind")
@@ -83,31 +77,24 @@ def icon_sprite() -> str:
     return static(SPRITE)
 
 
-def state_kind(word: str) -> str:
-    """Return the kind (ok, bad, run, …) of a stored state or of a kind itself."""
-    return word if word in STATES else WORDS.get(word.upper(), "open")
-
-
-@register.filter(name="state_kind")
-def state_kind_filter(word: object) -> str:
-    """Return the kind of a stored state, for class names."""
-    return state_kind(str(word))
-
-
 @register.filter
-def state_icon(word: object) -> str:
-    """Return the icon name of a stored state."""
-    return STATES[state_kind(str(word))][1]
+def tone_icon(tone: str) -> str:
+    """Return the name of the icon that shows a tone."""
+    return TONES[tone][1]
 
 
 @register.simple_tag
-def state(word: object, text: object = None, css: str = "") -> SafeString:
-    """Show a state by sign, colour and word: `{% state job.state %}` or `{% state "ok" "Build 3 passed" %}`."""
-    name = str(word)
-    kind = state_kind(name)
-    css_kind, glyph = STATES[kind]
-    label = name.replace("_", " ").capitalize() if text is None else text
-    return format_html('<span class="st st-{}{}">{}{}</span>', css_kind, f" {css}" if css else "", icon(glyph), label)
+def state(shown: str, text: object = None, css: str = "") -> SafeString:
+    """Show a state by sign, colour and word: `{% state job.state %}`, or with a tone `{% state "ok" "Build 3 passed" %}`."""
+    tone, label = (shown.tone, shown.label) if isinstance(shown, State) else (shown, shown.capitalize())
+    kind, glyph = TONES.get(tone, TONES["open"])  # open: a state that a newer release has written
+    return format_html(
+        '<span class="st st-{}{}">{}{}</span>',
+        kind,
+        f" {css}" if css else "",
+        icon(glyph),
+        label if text is None else text,
+    )
 
 
 @register.simple_tag

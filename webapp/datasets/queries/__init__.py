@@ -19,6 +19,7 @@ from webapp.datasets import signals
 from webapp.datasets.models import KEPT_PREFIX, Dataset, DatasetBranch, DeletedBranch, Transaction
 from webapp.datasets.rules import ancestry
 from webapp.datasets.rules import transactions as rules
+from webapp.datasets.rules.transactions import TransactionState
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
@@ -123,7 +124,7 @@ def list_transactions(dataset: Dataset, *, branch: str | None = None, aborted: b
     if branch is not None:
         transactions = transactions.filter(branch_name=branch)
     if not aborted:
-        transactions = transactions.exclude(state=rules.ABORTED)
+        transactions = transactions.exclude(state=TransactionState.ABORTED)
     return transactions.order_by("-started_at", "-number", "pk")
 
 
@@ -150,7 +151,7 @@ def list_transactions_made_on(
 
 def list_history(branch: DatasetBranch) -> list[Transaction]:
     """Return the committed transactions that led to what the branch shows, newest first, across its parents."""
-    rows = {row.pk: row for row in branch.dataset.transactions.filter(state=rules.COMMITTED)}
+    rows = {row.pk: row for row in branch.dataset.transactions.filter(state=TransactionState.COMMITTED)}
     history: list[Transaction] = []
     current = committed_of(branch)
     while current is not None:
@@ -168,14 +169,14 @@ def list_history_ids(branch: DatasetBranch) -> set[str]:
 def committed_of(branch: DatasetBranch) -> Transaction | None:
     """Return what readers of the branch see: its latest transaction, or the one an open one stands on."""
     latest = branch.transaction
-    if latest is not None and latest.state == rules.OPEN:
+    if latest is not None and latest.state == TransactionState.OPEN:
         return latest.parent
     return latest
 
 
 def find_written_branch(dataset: Dataset) -> str:
     """Return the name of the branch that was committed to last, or an empty one where nobody has written."""
-    branches = DatasetBranch.objects.filter(dataset=dataset, transaction__state=rules.COMMITTED)
+    branches = DatasetBranch.objects.filter(dataset=dataset, transaction__state=TransactionState.COMMITTED)
     return branches.order_by("-transaction__closed_at", "name").values_list("name", flat=True).first() or ""
 
 
@@ -207,7 +208,7 @@ def list_line(transaction: Transaction, *, branches: Collection[str]) -> list[St
     rows = Transaction.objects.filter(dataset=transaction.dataset_id, dataset_branch__name__in=branches)
     own = {
         pk: Step(pk, parent, type_)
-        for pk, parent, type_ in rows.filter(state=rules.COMMITTED).values_list("pk", "parent_id", "type")
+        for pk, parent, type_ in rows.filter(state=TransactionState.COMMITTED).values_list("pk", "parent_id", "type")
     }
     line: list[Step] = []
     current: str | None = transaction.pk
@@ -224,7 +225,7 @@ def find_transaction(pk: str | None) -> Transaction | None:
 
 def leads_to(older: str, newer: str) -> bool:
     """Whether a transaction is another one of the same dataset, or came before it on its line."""
-    rows = Transaction.objects.filter(dataset__transactions=older, state=rules.COMMITTED)
+    rows = Transaction.objects.filter(dataset__transactions=older, state=TransactionState.COMMITTED)
     parents = dict(rows.values_list("pk", "parent_id"))
     current: str | None = newer
     while current is not None and current != older:
@@ -341,7 +342,7 @@ def check_not_internal(branch: str) -> None:
 def find_open_staging(*, staging_branch: str, table: str) -> Transaction | None:
     """Return the open transaction of a table that is written through this staging branch."""
     return (
-        Transaction.objects.filter(staging_branch=staging_branch, dataset__table=table, state=rules.OPEN)
+        Transaction.objects.filter(staging_branch=staging_branch, dataset__table=table, state=TransactionState.OPEN)
         .select_related("dataset")
         .first()
     )
@@ -389,7 +390,7 @@ def _split_table(table: str) -> tuple[list[str], str]:
 
 def check_usable_base(dataset: Dataset, transaction: Transaction) -> None:
     """Refuse an aborted transaction as the start of a branch: it has no data."""
-    if transaction.state == rules.ABORTED:
+    if transaction.state == TransactionState.ABORTED:
         message = (
             f"Transaction {transaction.pk} of {dataset.path} was aborted: there is no data to start a branch from."
         )
@@ -432,7 +433,7 @@ def parse_view(
         raise InvalidInput(message)
     if transaction:
         found = get_transaction(dataset, transaction)
-        if found.state != rules.COMMITTED:
+        if found.state != TransactionState.COMMITTED:
             message = f"Transaction {found.pk} is {found.state}: only a committed one can be read."
             raise Conflict(message, code="not_committed", state=found.state)
         return found.branch_name, found

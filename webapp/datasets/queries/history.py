@@ -17,7 +17,7 @@ from webapp.datasets import queries, signals
 from webapp.datasets.models import Transaction
 from webapp.datasets.queries.details import list_branches
 from webapp.datasets.rules import ancestry, schemas
-from webapp.datasets.rules import transactions as rules
+from webapp.datasets.rules.transactions import TransactionState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -160,7 +160,7 @@ def _arrange(dataset: Dataset) -> list[tuple[str, int]]:
 
 def _find_forks(branches: Sequence[DatasetBranch]) -> dict[int, tuple[int, str | None]]:
     """For each branch by key: how many transactions it has had since it left its parent, and at which that was."""
-    found = Transaction.objects.filter(state=rules.COMMITTED, dataset_branch__in=branches)
+    found = Transaction.objects.filter(state=TransactionState.COMMITTED, dataset_branch__in=branches)
     parents: dict[int, dict[str, str | None]] = {branch.pk: {} for branch in branches}
     for transaction, parent, owner in found.values_list("pk", "parent_id", "dataset_branch_id"):
         parents[owner][transaction] = parent
@@ -177,7 +177,7 @@ def _find_forks(branches: Sequence[DatasetBranch]) -> dict[int, tuple[int, str |
 def _make_row(branch: DatasetBranch, depth: int, rails: Sequence[str], ahead: int, base: str | None) -> TreeRow:
     latest = branch.transaction
     head = queries.committed_of(branch)
-    is_open = latest is not None and latest.state == rules.OPEN
+    is_open = latest is not None and latest.state == TransactionState.OPEN
     return TreeRow(
         branch=branch,
         depth=depth,
@@ -246,11 +246,11 @@ def _protected(kind: str, number: int, parts: Sequence[schemas.Part], trackers: 
 def read_history(dataset: Dataset, *, branch: str, aborted: bool, page: int) -> History:
     """Return what led to what the branch shows, in groups: its own transactions, then its parents' up to there."""
     segments = _list_segments(dataset, branch=branch)
-    kept = [rows if aborted else rows.exclude(state=rules.ABORTED) for rows in segments]
+    kept = [rows if aborted else rows.exclude(state=TransactionState.ABORTED) for rows in segments]
     counts = [rows.count() for rows in kept]
     total, start = sum(counts), page * PAGE_SIZE
     shown = _take(kept, counts, start)
-    ahead = segments[0].filter(state=rules.COMMITTED).count() if any(counts[1:]) else None
+    ahead = segments[0].filter(state=TransactionState.COMMITTED).count() if any(counts[1:]) else None
     return History(
         groups=_group(shown, branch, ahead),
         shown=len(shown),
@@ -300,7 +300,7 @@ def _list_parts(dataset: Dataset, *, branch: str) -> list[Q]:
     while True:
         parts.append(part)
         # One that was aborted may have stood on less than the branch began with at last.
-        lasting = dataset.transactions.filter(part).exclude(state=rules.ABORTED)
+        lasting = dataset.transactions.filter(part).exclude(state=TransactionState.ABORTED)
         oldest = lasting.select_related("parent").order_by("number").first()
         before = before if oldest is None else oldest.parent
         owner = None if before is None else (before.dataset_branch_id, before.branch_name)

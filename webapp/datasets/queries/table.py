@@ -13,7 +13,7 @@ from webapp.core.names import MASTER
 from webapp.datasets import queries
 from webapp.datasets.queries.history import PAGE_SIZE, describe_place
 from webapp.datasets.rules import properties, schemas, snapshot_graph, summaries
-from webapp.datasets.rules import transactions as rules
+from webapp.datasets.rules.transactions import TransactionState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -250,7 +250,9 @@ def _kind_of_ref(name: str, stated: str) -> str:
 
 
 def _find_transactions(dataset: Dataset, snapshots: Iterable[int]) -> dict[int, Transaction]:
-    rows = dataset.transactions.filter(state=rules.COMMITTED, snapshot_id__in=list(snapshots)).order_by("closed_at")
+    rows = dataset.transactions.filter(state=TransactionState.COMMITTED, snapshot_id__in=list(snapshots)).order_by(
+        "closed_at"
+    )
     return {row.snapshot_id: row for row in rows if row.snapshot_id is not None}
 
 

@@ -5,24 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from webapp.core.errors import Conflict, InvalidInput
+from webapp.core.states import State
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-OPEN, COMMITTED, ABORTED = "OPEN", "COMMITTED", "ABORTED"
-STATE_CHOICES = [
-    (OPEN, "Open: being written; readers see the one before it"),
-    (COMMITTED, "Committed: what readers of the branch see"),
-    (ABORTED, "Aborted: nothing of it is visible"),
-]
-TRANSITIONS: Mapping[str, frozenset[str]] = {
-    OPEN: frozenset({COMMITTED, ABORTED}),
-    COMMITTED: frozenset(),
-    ABORTED: frozenset(),
-}
+
+class TransactionState(State):
+    """Where a transaction stands."""
+
+    OPEN = "OPEN", "Open", "open", "Being written; readers see the one before it."
+    COMMITTED = "COMMITTED", "Committed", "ok", "What readers of the branch see."
+    ABORTED = "ABORTED", "Aborted", "abort", "Nothing of it is visible."
+
+    @classmethod
+    @cache
+    def transitions(cls) -> Mapping[TransactionState, AbstractSet[TransactionState]]:
+        """Return for each state those that may follow it."""
+        return {cls.OPEN: {cls.COMMITTED, cls.ABORTED}, cls.COMMITTED: set(), cls.ABORTED: set()}
+
 
 SNAPSHOT, APPEND, UPDATE, DELETE = "SNAPSHOT", "APPEND", "UPDATE", "DELETE"
 TYPE_CHOICES = [
@@ -40,15 +45,15 @@ class Standing:
 
     transaction: str | None
     """The latest transaction, None on an empty branch."""
-    state: str | None
+    state: TransactionState | None
 
 
 EMPTY = Standing(transaction=None, state=None)
 
 
-def check_transition(*, transaction: str, state: str, to: str) -> None:
+def check_transition(*, transaction: str, state: TransactionState, to: TransactionState) -> None:
     """Refuse to close what is closed: a transaction is committed or aborted once."""
-    if to not in TRANSITIONS[state]:
+    if state not in to.earlier:
         message = f"Transaction {transaction} is {state} and cannot become {to}."
         raise Conflict(message, code="transaction_closed", state=state)
 
@@ -63,7 +68,7 @@ def check_type(type_: str) -> str:
 
 def check_may_open(*, dataset: str, branch: str, standing: Standing) -> None:
     """Refuse a second open transaction, also where a branch shares the open one of the branch it was made off."""
-    if standing.state == OPEN:
+    if standing.state == TransactionState.OPEN:
         message = (
             f"Transaction {standing.transaction} is open on {dataset}, branch {branch}: "
             "nothing else is written there until it is committed or aborted."

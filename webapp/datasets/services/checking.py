@@ -17,7 +17,7 @@ from webapp.core.fsck import Finding, Note
 from webapp.datasets import queries
 from webapp.datasets.models import KEPT_PREFIX, Dataset, DatasetBranch, Transaction
 from webapp.datasets.rules import summaries
-from webapp.datasets.rules import transactions as rules
+from webapp.datasets.rules.transactions import TransactionState
 from webapp.datasets.services.recording import record_commit, register_dataset
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _read_state(dataset: Dataset) -> _State | None:
             catalog_queries.get_metadata(table=dataset.table),
             list(dataset.branches.select_related("transaction__parent")),
             set(
-                dataset.transactions.filter(state=rules.OPEN)
+                dataset.transactions.filter(state=TransactionState.OPEN)
                 .exclude(staging_branch="")
                 .values_list("staging_branch", flat=True)
             ),
@@ -108,7 +108,7 @@ def _check_lines() -> Iterator[Finding]:
     for row in rows.exclude(parent=None).iterator():
         if row.parent is not None and row.parent.dataset_id != row.dataset_id:
             yield _damaged_line(row, f"It stands on {row.parent.pk}, which is of another dataset.")
-        elif row.parent is not None and row.parent.state != rules.COMMITTED:
+        elif row.parent is not None and row.parent.state != TransactionState.COMMITTED:
             yield _damaged_line(row, f"It stands on {row.parent.pk}, which is {row.parent.state}.")
         elif (
             row.parent is not None
@@ -119,7 +119,7 @@ def _check_lines() -> Iterator[Finding]:
             yield _damaged_line(
                 row, f"It is number {row.number} and stands on {row.parent.pk}, number {row.parent.number}."
             )
-    for row in rows.filter(state=rules.OPEN):
+    for row in rows.filter(state=TransactionState.OPEN):
         if row.dataset_branch is None or row.dataset_branch.transaction_id != row.pk:
             yield _damaged_line(row, f"It is open, and branch {row.branch_name} does not point to it.")
 

@@ -23,7 +23,7 @@ from webapp.core import clock, names
 from webapp.core.errors import AppError, Conflict
 from webapp.datasets import queries, signals
 from webapp.datasets.models import Dataset, DatasetBranch, DeletedBranch
-from webapp.datasets.rules import transactions as rules
+from webapp.datasets.rules.transactions import TransactionState
 from webapp.datasets.services.recording import check_name_is_free, lock
 from webapp.datasets.services.transactions import abort_transaction
 
@@ -245,7 +245,7 @@ def _find_parent(deletion: DeletedBranch) -> DatasetBranch | None:
 
 
 def _find_open(branch: DatasetBranch) -> Transaction | None:
-    return branch.own_transactions.filter(state=rules.OPEN).select_related("dataset").first()
+    return branch.own_transactions.filter(state=TransactionState.OPEN).select_related("dataset").first()
 
 
 def _keeps_for() -> timedelta:

@@ -21,6 +21,7 @@ from webapp.datasets import queries, signals
 from webapp.datasets.models import Dataset, DatasetBranch, Transaction
 from webapp.datasets.rules import ancestry, summaries
 from webapp.datasets.rules import transactions as rules
+from webapp.datasets.rules.transactions import TransactionState
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
@@ -176,7 +177,7 @@ def _list_ended(dataset: Dataset, after: Pointer) -> list[Transaction]:
     """Return the transactions that ended with the newest snapshot of a line that any ended with, the newest first."""
     snapshots = catalog_queries.get_metadata(table=dataset.table)["snapshots"]
     line = (snapshot["snapshot-id"] for snapshot in walk_back(snapshots, after.snapshot_id))
-    committed = dataset.transactions.filter(state=rules.COMMITTED).select_related("dataset_branch")
+    committed = dataset.transactions.filter(state=TransactionState.COMMITTED).select_related("dataset_branch")
     while numbers := list(islice(line, LOOKED_UP)):
         by_snapshot: dict[int | None, list[Transaction]] = {}
         for row in committed.filter(snapshot_id__in=numbers).order_by("-closed_at", "-number"):
@@ -261,13 +262,16 @@ def point(pointer: DatasetBranch, transaction: Transaction | None) -> None:
 
 def mark_committed(row: Transaction, pointer: Pointer, summary: Mapping[str, Any]) -> None:
     """Close a transaction where it ended, and move its branch to it."""
-    row.state = rules.COMMITTED
-    row.closed_at = rules.not_before(clock.now(), row.started_at)
-    row.snapshot_id = pointer.snapshot_id
-    row.schema_id = pointer.schema_id
-    row.spec_id = pointer.spec_id
-    row.order_id = pointer.order_id
-    row.summary = dict(summary)
-    row.save()
+    Transaction.objects.bring(
+        row,
+        to=TransactionState.COMMITTED,
+        type=row.type,
+        closed_at=rules.not_before(clock.now(), row.started_at),
+        snapshot_id=pointer.snapshot_id,
+        schema_id=pointer.schema_id,
+        spec_id=pointer.spec_id,
+        order_id=pointer.order_id,
+        summary=dict(summary),
+    )
     if row.dataset_branch is not None:
         point(row.dataset_branch, row)

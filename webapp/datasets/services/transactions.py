@@ -25,6 +25,7 @@ from webapp.datasets import queries, signals
 from webapp.datasets.models import Dataset, DatasetBranch, Leftover, Transaction
 from webapp.datasets.rules import ancestry, summaries
 from webapp.datasets.rules import transactions as rules
+from webapp.datasets.rules.transactions import TransactionState
 from webapp.datasets.services import recording
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def forget_dataset(*, table: str) -> None:
 
 def check_nothing_open(dataset: Dataset) -> None:
     """Refuse what would take the table from under a writer."""
-    opened = dataset.transactions.filter(state=rules.OPEN).first()
+    opened = dataset.transactions.filter(state=TransactionState.OPEN).first()
     if opened is not None:
         message = f"Transaction {opened.pk} is open on {dataset.path}, branch {opened.branch_name}: close it first."
         raise Conflict(message, code="transaction_open", transaction=opened.pk)
@@ -116,7 +117,7 @@ def create_branch(
         if start is None and parent_branch is not None:
             start = parent_branch.transaction
         branch = recording.add_branch(dataset, name, parent=parent_branch, transaction=start)
-        if start is None or start.state == rules.COMMITTED:
+        if start is None or start.state == TransactionState.COMMITTED:
             _pin(branch, start)
         accounts.record_audit(
             by=by, verb="create_dataset_branch", object=f"{dataset.path}@{name}", detail={"parent": parent}
@@ -211,11 +212,9 @@ def abort_transaction(*, transaction: Transaction, reason: str, by: Principal | 
     with database.atomic():
         recording.lock([transaction.dataset])
         (row,) = _reload([transaction])
-        rules.check_transition(transaction=row.pk, state=row.state, to=rules.ABORTED)
-        row.state = rules.ABORTED
-        row.reason = reason[:400]
-        row.closed_at = rules.not_before(clock.now(), row.started_at)
-        row.save()
+        rules.check_transition(transaction=row.pk, state=row.state, to=TransactionState.ABORTED)
+        closed_at = rules.not_before(clock.now(), row.started_at)
+        Transaction.objects.bring(row, to=TransactionState.ABORTED, reason=reason[:400], closed_at=closed_at)
         shared = [pointer for pointer in row.pointers.select_related("dataset") if pointer.pk != row.dataset_branch_id]
         for pointer in list(row.pointers.select_related("dataset")):
             recording.point(pointer, row.parent)
@@ -267,7 +266,7 @@ def abort_by_hand(*, transaction: Transaction, by: Principal) -> Transaction:
 
 def abort_open_transactions(*, table: str, reason: str, by: Principal | None) -> int:
     """Abort what is open on a table; return how many that were."""
-    opened = Transaction.objects.filter(dataset__table=table, state=rules.OPEN).select_related("dataset")
+    opened = Transaction.objects.filter(dataset__table=table, state=TransactionState.OPEN).select_related("dataset")
     for row in opened:
         abort_transaction(transaction=row, reason=reason, by=by)
     return len(opened)
@@ -370,7 +369,7 @@ def _track(pointer: DatasetBranch) -> None:
 
 
 def _check_may_commit(row: Transaction, *, branch: str, staging: str) -> None:
-    rules.check_transition(transaction=row.pk, state=row.state, to=rules.COMMITTED)
+    rules.check_transition(transaction=row.pk, state=row.state, to=TransactionState.COMMITTED)
     if row.branch_name != branch or row.staging_branch != staging:
         message = (
             f"Transaction {row.pk} writes {row.branch_name} through {row.staging_branch}, "

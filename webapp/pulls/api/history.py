@@ -29,7 +29,7 @@ from webapp.pulls.diffs.schema import diff_artifact
 from webapp.pulls.queries import blames, ends
 from webapp.pulls.queries.artifacts import artifact_folder
 from webapp.pulls.queries.changelogs import find_range
-from webapp.pulls.rules import states
+from webapp.pulls.rules.states import ComparisonState
 from webapp.pulls.serializers import described, shape_between
 from webapp.pulls.serializers.history import BlameSerializer, ChangelogSerializer, DatasetComparisonSerializer
 
@@ -235,18 +235,18 @@ class DatasetChangelog(ApiView):
         The first request starts it; ask again until `state` is ready or failed.
         """
         dataset, asked, found = self._find(request, dataset_id)
-        if found.state == states.FAILED and found.code == "duplicate_rows":
+        if found.state == ComparisonState.FAILED and found.code == "duplicate_rows":
             raise Conflict(found.error, code=found.code, errors={"keys": [found.error]})
         shaped = {"dataset": dataset.pk, "path": dataset.path, "branch": asked.branch, **asked.as_json()}
-        if found.state != states.READY:
-            state = states.FAILED if found.state == states.FAILED else states.RUNNING
+        if found.state != ComparisonState.READY:
+            state = ComparisonState.FAILED if found.state == ComparisonState.FAILED else ComparisonState.RUNNING
             reason = {"reason": found.error, "code": found.code} if found.error else {}
             return Response({**shaped, "state": state, **reason, "columns": [], "rows": [], "next": None})
         note_reading(by=self.principal, verb="read_changelog", object=dataset.path, branch=asked.branch)
         page = changelog.read_page(
             artifact_folder(found), cursor=request.GET.get("cursor") or None, limit=read_row_limit(request)
         )
-        return Response({**shaped, "state": states.READY, **page.as_json()})
+        return Response({**shaped, "state": ComparisonState.READY, **page.as_json()})
 
     @extend_schema(
         operation_id="getDatasetChangelogAgain",
@@ -259,7 +259,9 @@ class DatasetChangelog(ApiView):
         dataset, asked, found = self._find(request, dataset_id)
         services.rerun_comparison(comparison=found, by=self.principal)
         shaped = {"dataset": dataset.pk, "path": dataset.path, "branch": asked.branch, **asked.as_json()}
-        return Response({**shaped, "state": states.RUNNING, "columns": [], "rows": [], "next": None}, status=202)
+        return Response(
+            {**shaped, "state": ComparisonState.RUNNING, "columns": [], "rows": [], "next": None}, status=202
+        )
 
     def _find(self, request: Request, dataset_id: int) -> tuple[Dataset, Range, Comparison]:
         dataset = datasets.get_dataset(self.principal, dataset_id)
@@ -290,7 +292,7 @@ class DatasetBlame(ApiView):
         """
         walk = self._walk(request, dataset_id)
         comparison = services.request_blame(walk=walk)
-        if comparison.state == states.FAILED and comparison.code == "bad_rules":
+        if comparison.state == ComparisonState.FAILED and comparison.code == "bad_rules":
             raise InvalidInput(comparison.error, code="bad_key", errors={"key": [comparison.error]})
         note_reading(by=self.principal, verb="read_history", object=walk.dataset.path, branch=walk.branch)
         return Response(_shape_blame(walk, comparison))
@@ -329,14 +331,14 @@ def _shape_blame(walk: blames.Walk, comparison: Comparison) -> dict[str, Any]:
         "changes": [],
         "next": None,
     }
-    if comparison.state != states.READY:
-        state = states.FAILED if comparison.state == states.FAILED else states.RUNNING
+    if comparison.state != ComparisonState.READY:
+        state = ComparisonState.FAILED if comparison.state == ComparisonState.FAILED else ComparisonState.RUNNING
         reason = {"reason": comparison.error, "code": comparison.code} if comparison.error else {}
         return {**shaped, "state": state, "looked_at": comparison.progress.get("steps", 0), **reason}
     found = blames.read_found(comparison)
     return {
         **shaped,
-        "state": states.READY,
+        "state": ComparisonState.READY,
         "changes": [_shape_change(one) for one in found.changes],
         "looked_at": found.looked_at,
         "ended": found.ended or None,

@@ -22,6 +22,7 @@ from webapp.pulls.diffs.schema import diff_artifact
 from webapp.pulls.queries import named
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.rules import states
+from webapp.pulls.rules.states import PullState
 from webapp.pulls.serializers import described
 from webapp.repositories import queries as repositories
 from webapp.repositories.serializers import CommitSerializer, FileDiffSerializer
@@ -78,15 +79,15 @@ class PullList(PullEndpoint):
 
     @extend_schema(
         operation_id="listPulls",
-        parameters=[OpenApiParameter("state", str, enum=[*described.PULL_STATES, "all"], default="all")],
+        parameters=[OpenApiParameter("state", str, enum=[*PullState, "all"], default="all")],
         responses=described.PullSerializer(many=True),
     )
     def get(self, request: Request, repo: str) -> Response:
         """List pull requests, newest first; `state` is open, merged, closed or all."""
         repository = repositories.get_repository(self.principal, repo)
         state = request.GET.get("state") or "all"
-        if state not in (*described.PULL_STATES, "all"):
-            message = f"state is {', '.join(described.PULL_STATES)} or all, not {state!r}."
+        if state not in (*PullState, "all"):
+            message = f"state is {', '.join(PullState)} or all, not {state!r}."
             raise InvalidInput(message, errors={"state": [message]})
         pulls = queries.list_pulls(self.principal, repository=repository, state=state)
         return Response(paginate(request._request, pulls, serializers.shape_pull))

@@ -13,7 +13,7 @@ from webapp.core.numbers import read_count
 from webapp.core.openapi import refusals
 from webapp.pulls.diffs import exports, rows, statistics
 from webapp.pulls.queries.artifacts import artifact_folder, first_rows_folder
-from webapp.pulls.rules import states
+from webapp.pulls.rules.states import ComparisonState
 from webapp.pulls.serializers import shape_comparison
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def shape_rows(
     Rows whose numbers `find_both` returns are marked as changed by both sides.
     """
     counts = shape_comparison(comparison, reason=reason)
-    if counts["state"] != states.READY:
+    if counts["state"] != ComparisonState.READY:
         first = None if _is_narrowed(request) else _read_first(comparison, limit=read_row_limit(request))
         nothing: dict[str, Any] = {"mode": None, "key": None, "rows": []}
         return {**(first or nothing), "state": counts["state"], "summary": counts, "next": None}
@@ -81,7 +81,7 @@ def shape_rows(
         cursor=request.GET.get("cursor") or None,
         limit=read_row_limit(request),
     )
-    shaped = {"state": states.READY, **page.as_json()}
+    shaped = {"state": ComparisonState.READY, **page.as_json()}
     if find_both is not None:
         both = find_both(row.n for row in page.rows)
         shaped["rows"] = [{**line, "both": row.n in both} for row, line in zip(page.rows, shaped["rows"], strict=True)]
@@ -125,7 +125,7 @@ def find_folder(comparison: Any, *, path: str, reason: str = "") -> Path:
         NotFound: there is none, or not yet.
 
     """
-    if comparison is None or comparison.state != states.READY:
+    if comparison is None or comparison.state != ComparisonState.READY:
         state = shape_comparison(comparison, reason=reason)["state"]
         raise NotFound(f"{path} has no finished row diff: it is {state}.", code="not_ready")
     return artifact_folder(comparison)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from django.conf import settings
 
-from webapp.pulls.rules import states
+from webapp.pulls.rules.states import ComparisonState
 
 if TYPE_CHECKING:
     from webapp.pulls.models import Comparison
@@ -20,7 +20,7 @@ def artifact_folder(comparison: Comparison) -> Path:
 
 def first_rows_folder(comparison: Comparison | None) -> Path | None:
     """Return the folder of the first rows by key of a comparison that still runs, as soon as they are stored."""
-    if comparison is None or comparison.state != states.RUNNING:
+    if comparison is None or comparison.state != ComparisonState.RUNNING:
         return None
     folder = artifact_folder(comparison) / "first"
     return folder if (folder / "summary.json").exists() else None

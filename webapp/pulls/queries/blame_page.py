@@ -12,7 +12,7 @@ from webapp.builds.queries import chains
 from webapp.core.errors import AppError
 from webapp.core.names import MASTER
 from webapp.pulls.queries import blames, ends
-from webapp.pulls.rules import states
+from webapp.pulls.rules.states import ComparisonState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -95,7 +95,7 @@ def read_blame(
         try:
             comparison = ask(blames.find_walk(dataset, branch=branch, key=key, cursor=cursor))
             state, problem = comparison.state, comparison.error
-            found = blames.read_found(comparison) if state == states.READY else None
+            found = blames.read_found(comparison) if state == ComparisonState.READY else None
         except AppError as error:
             state, problem = "refused", error.detail
     fields = [("branch", branch), *blames.write_key(key), *([("cursor", cursor)] if cursor else [])]
@@ -113,7 +113,7 @@ def read_blame(
         state=state,
         problem=problem,
         steps=(comparison.progress or {}).get("steps", 0) if comparison is not None else 0,
-        poll_url=f"{address}?{urlencode(fields)}" if state in (states.QUEUED, states.RUNNING) else "",
+        poll_url=f"{address}?{urlencode(fields)}" if state in (ComparisonState.QUEUED, ComparisonState.RUNNING) else "",
         again_url=reverse("dataset-blame-again", args=[dataset.pk]),
         fields=fields,
         entries=[_entry(dataset, number, one) for number, one in enumerate(found.changes)] if found else [],

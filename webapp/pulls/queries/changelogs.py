@@ -9,7 +9,7 @@ from webapp.catalog import queries as catalog
 from webapp.core.errors import InvalidInput, NotFound
 from webapp.datasets import queries as datasets
 from webapp.datasets.queries.preview import current_schema, read_metadata
-from webapp.datasets.rules.transactions import COMMITTED
+from webapp.datasets.rules.transactions import TransactionState
 from webapp.pulls.rules import changelogs as rules
 
 if TYPE_CHECKING:
@@ -86,7 +86,9 @@ def _find_point(
         message = f"{dataset.path} has no transaction {asked}, and it is no snapshot id."
         raise NotFound(message)
     number = int(asked)
-    made = dataset.transactions.filter(snapshot_id=number, state=COMMITTED).order_by("started_at").first()
+    made = (
+        dataset.transactions.filter(snapshot_id=number, state=TransactionState.COMMITTED).order_by("started_at").first()
+    )
     if made is None and all(snapshot["snapshot-id"] != number for snapshot in snapshots):
         message = f"{dataset.path} has no snapshot {asked}; it may have expired."
         raise NotFound(message, code="expired")

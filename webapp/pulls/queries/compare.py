@@ -19,6 +19,7 @@ from webapp.pulls.queries.artifacts import artifact_folder, first_rows_folder
 from webapp.pulls.queries.progress import Progress, describe_progress, describe_reached
 from webapp.pulls.queries.rows import Place, RowsView, read_first_rows, read_rows
 from webapp.pulls.rules import states
+from webapp.pulls.rules.states import ComparisonState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -171,7 +172,7 @@ def _view(found: Compared, asked: Asked, parameters: Mapping[str, Any], *, may_c
     dataset, comparison = found.dataset, found.comparison
     state = comparison.state if comparison is not None else states.NOT_COMPARED
     show = "statistics" if parameters.get("show") == "statistics" else "rows"
-    folder = artifact_folder(comparison) if comparison is not None and state == states.READY else None
+    folder = artifact_folder(comparison) if comparison is not None and state == ComparisonState.READY else None
     schema = diff_artifact(comparison.schema) if comparison is not None else None
     columns = schema.columns if schema is not None else ()
     url = _address(dataset, asked.address)
@@ -196,7 +197,7 @@ def _view(found: Compared, asked: Asked, parameters: Mapping[str, Any], *, may_c
         progress=describe_progress(comparison),
         reached=describe_reached(comparison),
         may_cancel=may_cancel,
-        is_moving=state in (states.QUEUED, states.RUNNING),
+        is_moving=state in (ComparisonState.QUEUED, ComparisonState.RUNNING),
         poll_url=f"{reverse('dataset-compare', args=[dataset.pk])}?{urlencode(list(parameters.items()))}",
         again_url=reverse("dataset-compare-again", args=[dataset.pk]),
         cancel_url=reverse("dataset-compare-cancel", args=[dataset.pk]),

@@ -10,14 +10,15 @@ from django.urls import reverse
 
 from webapp.builds import queries as builds
 from webapp.builds.models import Build
+from webapp.builds.rules.states import BuildState
 from webapp.core.templatetags.ui import duration
 from webapp.pulls.models import Comment, Merge, Review, TimelineEvent
 from webapp.pulls.queries import named
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.head import Loaded, PullHead, load, read_head
-from webapp.pulls.queries.lines import BUILD_KINDS
+from webapp.pulls.queries.lines import word_build
 from webapp.pulls.rules import approvals, states
-from webapp.pulls.rules.states import MergeState, PullState
+from webapp.pulls.rules.states import ComparisonState, MergeState, PullState
 from webapp.repositories.queries import publications_of_commits
 
 if TYPE_CHECKING:
@@ -498,12 +499,12 @@ def _describe_publication(publication: Publication | None, *, is_head: bool) -> 
 
 
 def _describe_build(entry: Entry, data: dict[str, Any], *, rebuilt: bool) -> Entry:
-    kind, word = BUILD_KINDS.get(str(data.get("state")), ("wait", str(data.get("state")).lower()))
-    icon = {"ok": "check", "bad": "x"}.get(kind, "stop")
-    badge = {"ok": "ok", "bad": "bad"}.get(kind, "void")
+    state = BuildState[data["state"]]
+    icon = {"ok": "check", "bad": "x"}.get(state.tone, "stop")
+    badge = {"ok": "ok", "bad": "bad"}.get(state.tone, "void")
     where = " on the target" if rebuilt else ""
     seconds = data.get("seconds")
-    text = f"{word}{where}" + (f" in {duration(seconds)}" if seconds is not None else "")
+    text = f"{word_build(state)}{where}" + (f" in {duration(seconds)}" if seconds is not None else "")
     tail = (
         f"{data['jobs']} job{'s' if data['jobs'] != 1 else ''} run, {data.get('fresh', 0)} fresh"
         if "jobs" in data
@@ -667,7 +668,7 @@ def _list_met(loaded: Loaded) -> list[str]:
     if "rejected" not in codes:
         met.append("No standing rejection")
     troubles = [row for row in loaded.rows if row.comparison and (row.comparison.summary or {}).get("key_trouble")]
-    if not troubles and any(row.comparison and row.comparison.state == states.READY for row in loaded.rows):
+    if not troubles and any(row.comparison and row.comparison.state == ComparisonState.READY for row in loaded.rows):
         met.append("No duplicate or null keys in what changed")
     return met
 
@@ -693,7 +694,7 @@ def _describe_done(loaded: Loaded, merge: Merge, subject: MergeSubject) -> Merge
             reverse("build", args=[build.pk]),
             "run",
             "sync",
-            build.state.capitalize(),
+            build.state.label,
             builds.read_reasons(builds=[build])[build.pk] or "Follow its jobs and logs there.",
         )
         left = [
@@ -723,7 +724,7 @@ def _describe_ended(loaded: Loaded, merge: Merge, subject: MergeSubject, who: st
                 reverse("build", args=[build.pk]),
                 "bad" if failed else "ok",
                 "x-circle-fill" if failed else "workflow",
-                build.state.capitalize(),
+                build.state.label,
                 build.reason
                 or f"rebuilt {len(merge.targets)} dataset{'s' if len(merge.targets) != 1 else ''} on {loaded.pull.target}",
             ),
@@ -810,7 +811,7 @@ def _group_datasets(loaded: Loaded) -> list[DatasetGroup]:
 
 def _describe_dataset(loaded: Loaded, row: PullDataset) -> DatasetLine:
     comparison = row.comparison
-    ready = comparison is not None and comparison.state == states.READY
+    ready = comparison is not None and comparison.state == ComparisonState.READY
     summary = comparison.summary if ready and comparison else {}
     return DatasetLine(
         path=row.path,
@@ -819,7 +820,7 @@ def _describe_dataset(loaded: Loaded, row: PullDataset) -> DatasetLine:
         removed=summary.get("deleted"),
         changed=summary.get("updated"),
         mark=_mark_dataset(row),
-        note="" if ready else comparison.get_state_display().split(":")[0].lower() if comparison else "not compared",
+        note="" if ready else comparison.state.label.lower() if comparison else "not compared",
     )
 
 

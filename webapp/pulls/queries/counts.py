@@ -10,6 +10,7 @@ from webapp.core.words import counted
 from webapp.pulls.models import PullDataset
 from webapp.pulls.queries.named import write_name
 from webapp.pulls.rules import states
+from webapp.pulls.rules.states import ComparisonState
 
 if TYPE_CHECKING:
     from webapp.pulls.models import Comparison
@@ -96,9 +97,9 @@ def _add(sums: dict[str, int], row: PullDataset, comparison: Comparison | None) 
     sums["breaking"] += row.lands and row.schema_status == states.BREAKING
     if comparison is None:
         sums["without"] += 1
-    elif comparison.state == states.FAILED:
+    elif comparison.state == ComparisonState.FAILED:
         sums["failed"] += 1
-    elif comparison.state != states.READY:
+    elif comparison.state != ComparisonState.READY:
         sums["running"] += 1
     else:
         sums["ready"] += 1

@@ -23,7 +23,7 @@ from webapp.pulls.queries.rows import Marks, Place, RowsView, read_first_rows, r
 from webapp.pulls.queries.sides import list_drift
 from webapp.pulls.rules import states
 from webapp.pulls.rules.dataset_rules import rules_from_json
-from webapp.pulls.rules.states import PullState
+from webapp.pulls.rules.states import ComparisonState, PullState
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
@@ -338,9 +338,11 @@ def _item(loaded: Loaded, row: PullDataset, *, is_current: bool, is_viewed: bool
     counts = None
     note = "not compared"
     if comparison is not None:
-        note = {states.QUEUED: "queued", states.RUNNING: "comparing", states.FAILED: "comparison failed"}.get(
-            comparison.state, ""
-        )
+        note = {
+            ComparisonState.QUEUED: "queued",
+            ComparisonState.RUNNING: "comparing",
+            ComparisonState.FAILED: "comparison failed",
+        }.get(comparison.state, "")
         counts = _read_counts(named.find_shown(row))
     schema = _SCHEMA_NOTES.get(row.schema_status, "")
     lands_note = "" if row.lands else "does not land"
@@ -388,7 +390,7 @@ def _view_dataset(
         progress=describe_progress(comparison),
         reached=describe_reached(comparison),
         may_cancel=permissions.can_repository(principal, pull.repository.name, "write"),
-        is_moving=state in (states.QUEUED, states.RUNNING),
+        is_moving=state in (ComparisonState.QUEUED, ComparisonState.RUNNING),
         is_unmade=is_unmade,
         before_id=shown.before.pk if shown.before else "",
         after_id=shown.after.pk if shown.after else "",

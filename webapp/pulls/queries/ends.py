@@ -11,11 +11,12 @@ from webapp.core.errors import InvalidInput, NotFound
 from webapp.core.names import MASTER, check_spelling
 from webapp.datasets import queries as datasets
 from webapp.datasets.models import Transaction
-from webapp.datasets.rules.transactions import COMMITTED
+from webapp.datasets.rules.transactions import TransactionState
 from webapp.pulls.models import Comparison
 from webapp.pulls.queries.pulls import PIPELINE_FILE
 from webapp.pulls.rules import states
 from webapp.pulls.rules.dataset_rules import DatasetRules, read_dataset_rules
+from webapp.pulls.rules.states import ComparisonState
 from webapp.repositories import queries as repositories
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _rules_on(repository: Repository, path: str, branch: str) -> DatasetRules | 
 
 def list_between(dataset: Dataset, start: Transaction | None, end: Transaction | None) -> Between:
     """Return the transactions that lie between two ends."""
-    rows = {row.pk: row for row in dataset.transactions.filter(state=COMMITTED)}
+    rows = {row.pk: row for row in dataset.transactions.filter(state=TransactionState.COMMITTED)}
     lines = [_line(rows, start), _line(rows, end)]
     shared = {row.pk for row in lines[0]} & {row.pk for row in lines[1]}
     own = [tuple(row for row in line if row.pk not in shared) for line in lines]
@@ -148,12 +149,12 @@ def _line(rows: dict[str, Transaction], head: Transaction | None) -> list[Transa
 
 def list_changes(transactions: Iterable[Transaction]) -> dict[str, Changed]:
     """Return what each committed transaction changed: exactly where its row diff is stored, else as its writer counted."""
-    wanted = {row.pk: row for row in transactions if row.state == COMMITTED}
+    wanted = {row.pk: row for row in transactions if row.state == TransactionState.COMMITTED}
     found = {
         pk: Changed(False, int(row.summary.get("added") or 0), int(row.summary.get("deleted") or 0), None)
         for pk, row in wanted.items()
     }
-    stored = Comparison.objects.filter(kind=states.ROWS, after__in=list(wanted), state=states.READY)
+    stored = Comparison.objects.filter(kind=states.ROWS, after__in=list(wanted), state=ComparisonState.READY)
     rows = stored.order_by("finished_at").values_list("after_id", "before_id", "rules", "summary")
     # With a key a changed row is one; and what was compared of chosen rows only says nothing of the rest.
     for after_id, before_id, rules, summary in sorted(rows, key=lambda row: row[3].get("mode") == "identifier"):

@@ -7,6 +7,7 @@ from types import SimpleNamespace as Made
 from typing import Any
 
 from webapp.core import clock
+from webapp.core.moves import list_nouns
 from webapp.git.diff import FileDiff, Hunk, Line, Span
 from webapp.pulls.diffs.schema import diff_schemas
 
@@ -18,7 +19,8 @@ def read_guide() -> dict[str, Any]:
         "nav": "",
         "now": now,
         "ago": now - timedelta(minutes=48, seconds=7),
-        "states": ["COMPLETED", "RUNNING", "WAITING", "FAILED", "ABORTED", "OPEN", "SKIPPED", "stale", "void"],
+        "nouns": {noun: list(kind) for noun, kind in list_nouns().items()},
+        "tones": ["fresh", "stale", "void"],
         "repo_bar": {"name": "nyc", "tab": "pulls"},
         "verdict": _verdict(),
         "events": _events(now),

@@ -13,7 +13,7 @@ from webapp.builds.models import Build
 from webapp.core.words import counted
 from webapp.pulls.queries import counts
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.queries.lines import BUILD_KINDS
+from webapp.pulls.queries.lines import word_build
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.states import PullState
 from webapp.repositories.queries.pages import ref_url
@@ -54,7 +54,7 @@ class PullHead:
     number: int
     title: str
     body: str
-    state: str
+    state: PullState
     draft: bool
     author: str
     source: str
@@ -86,7 +86,7 @@ class PullHead:
     @property
     def word(self) -> str:
         """Its state in one word."""
-        return "Draft" if self.draft and self.is_open else self.state.capitalize()
+        return "Draft" if self.draft and self.is_open else self.state.label
 
     @property
     def icon(self) -> str:
@@ -272,7 +272,7 @@ def _judge_build(loaded: Loaded) -> VerdictItem:
         )
     if build is None:
         return VerdictItem("wait", "circle", "Not built", "no build of the branch yet", f"{loaded.url}/builds")
-    kind, word = BUILD_KINDS.get(build.state, ("wait", build.state.lower()))
+    kind = build.state.tone
     icon = {"ok": "check-circle-fill", "bad": "x-circle-fill", "abort": "stop", "run": "sync"}.get(kind, "clock")
     jobs = list(build.jobs.values_list("state", "skipped"))
     done = sum(state == "COMPLETED" for state, _ in jobs)
@@ -282,7 +282,9 @@ def _judge_build(loaded: Loaded) -> VerdictItem:
     note = (
         f"{done} of {len(jobs)} jobs, {current}" if jobs else builds.read_reasons(builds=[build])[build.pk] or current
     )
-    return VerdictItem(kind, icon, f"Build {build.pk} {word}", note, reverse("build", args=[build.pk]))
+    return VerdictItem(
+        kind, icon, f"Build {build.pk} {word_build(build.state)}", note, reverse("build", args=[build.pk])
+    )
 
 
 def _judge_reviews(loaded: Loaded) -> VerdictItem:

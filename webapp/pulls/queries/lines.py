@@ -10,6 +10,7 @@ from django.db.models import Max
 from django.urls import reverse
 
 from webapp.builds.models import Build
+from webapp.builds.rules.states import BuildState
 from webapp.pulls.models import Review
 from webapp.pulls.queries import counts
 from webapp.pulls.queries.approvers import list_ineligible
@@ -35,7 +36,7 @@ class PullLine:
     author: str
     source: str
     target: str
-    state: str
+    state: PullState
     draft: bool
     url: str
     created_at: datetime
@@ -86,13 +87,9 @@ class PullLine:
         return f"{self.approved} of {self.wanted}"
 
 
-BUILD_KINDS = {
-    "COMPLETED": ("ok", "passed"),
-    "FAILED": ("bad", "failed"),
-    "ABORTED": ("abort", "aborted"),
-    "RUNNING": ("run", "running"),
-    "RESOLVING": ("wait", "resolving"),
-}
+def word_build(state: BuildState) -> str:
+    """Say in a word how a build stands."""
+    return "passed" if state == BuildState.COMPLETED else state.label.lower()
 
 
 def describe_pulls(pulls: Sequence[PullRequest]) -> list[PullLine]:
@@ -131,7 +128,6 @@ def _describe(
 ) -> PullLine:
     facts = [approvals.ReviewFact(one.reviewer.username, one.verdict, one.voided_at is not None) for one in reviews]
     standing = approvals.list_standing(facts)
-    kind, word = BUILD_KINDS.get(build.state, ("open", build.state)) if build else ("open", "")
     return PullLine(
         id=pull.pk,
         number=pull.number,
@@ -147,8 +143,8 @@ def _describe(
         updated_at=pull.updated_at,
         diff=diff,
         build=build,
-        build_kind=kind,
-        build_text=f"{build.pk} {word}" if build else "not built",
+        build_kind=build.state.tone if build else "open",
+        build_text=f"{build.pk} {word_build(build.state)}" if build else "not built",
         approved=_count_approvals(pull, reviews, standing),
         wanted=wanted,
         void=sum(fact.void and fact.verdict == states.APPROVE for fact in facts),

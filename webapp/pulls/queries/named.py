@@ -10,6 +10,7 @@ from webapp.pulls.diffs import overlap
 from webapp.pulls.models import Comparison, NamedComparison
 from webapp.pulls.queries.artifacts import artifact_folder
 from webapp.pulls.rules import states
+from webapp.pulls.rules.states import ComparisonState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,7 +45,7 @@ class Shown:
     @property
     def is_ready(self) -> bool:
         """Whether its rows are stored."""
-        return self.comparison is not None and self.comparison.state == states.READY
+        return self.comparison is not None and self.comparison.state == ComparisonState.READY
 
     @property
     def folder(self) -> Path | None:

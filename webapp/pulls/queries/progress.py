@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from webapp.core import clock
 from webapp.core.words import counted
-from webapp.pulls.rules import states
+from webapp.pulls.rules.states import ComparisonState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,16 +38,16 @@ _DOING = {
 
 def describe_reached(comparison: Comparison | None) -> Progress:
     """Return what a comparison that failed had reached: counts are exact once they are known, rows may be missing."""
-    if comparison is None or comparison.state != states.FAILED or not comparison.progress:
+    if comparison is None or comparison.state != ComparisonState.FAILED or not comparison.progress:
         return NOTHING
     return _describe(comparison)
 
 
 def describe_progress(comparison: Comparison | None) -> Progress:
     """Return how far a comparison is; nothing where it does not move."""
-    if comparison is None or comparison.state not in (states.QUEUED, states.RUNNING):
+    if comparison is None or comparison.state not in (ComparisonState.QUEUED, ComparisonState.RUNNING):
         return NOTHING
-    if comparison.state == states.QUEUED:
+    if comparison.state == ComparisonState.QUEUED:
         return Progress("Waits for a worker.")
     return _describe(comparison)
 
@@ -68,7 +68,7 @@ def _describe(comparison: Comparison) -> Progress:
     elif phase == "comparing" and files:
         text += f" {count_differing(files)}"
     if comparison.started_at is not None:
-        until = comparison.finished_at if comparison.state == states.FAILED else clock.now()
+        until = comparison.finished_at if comparison.state == ComparisonState.FAILED else clock.now()
         seconds = ((until or clock.now()) - comparison.started_at).total_seconds()
         text += f", {seconds:,.0f} s so far"
     return Progress(f"{text}.", percent, counts, estimate)

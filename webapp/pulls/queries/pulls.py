@@ -30,7 +30,7 @@ from webapp.pulls.queries.approvers import list_ineligible
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.dataset_rules import CombinedRules, DatasetRules, combine_rules, read_dataset_rules
 from webapp.pulls.rules.datasets import find_downstream
-from webapp.pulls.rules.states import PullState
+from webapp.pulls.rules.states import ComparisonState, PullState
 from webapp.repositories import queries as repositories
 from webapp.repositories.rules import checks
 
@@ -473,9 +473,9 @@ def describe_outcome(merge: Merge) -> dict[str, dict[str, Any]]:
 def _judge(comparison: Comparison | None) -> dict[str, Any]:
     if comparison is None:
         return {"state": "not_compared"}
-    if comparison.state == states.FAILED:
+    if comparison.state == ComparisonState.FAILED:
         return {"state": "not_compared", "reason": comparison.error}
-    if comparison.state != states.READY:
+    if comparison.state != ComparisonState.READY:
         return {"state": "comparing"}
     counts = {name: comparison.summary.get(name, 0) for name in ("inserted", "deleted", "updated")}
     same_schema = comparison.schema.get("status") == states.UNCHANGED

@@ -12,9 +12,9 @@ from webapp.core.states import State
 class PullState(State):
     """Where a pull request stands."""
 
-    OPEN = "open", "Open: waits for builds, reviews and the merge"
-    MERGED = "merged", "Merged: its code is on the target branch, its datasets are rebuilt there"
-    CLOSED = "closed", "Closed without a merge; it may be opened again"
+    OPEN = "open", "Open", "open", "Waits for builds, reviews and the merge."
+    MERGED = "merged", "Merged", "merged", "Its code is on the target branch, its datasets are rebuilt there."
+    CLOSED = "closed", "Closed", "closed", "Ended without a merge; it may be opened again."
 
     @classmethod
     @cache
@@ -24,13 +24,27 @@ class PullState(State):
         return {cls.OPEN: {cls.MERGED, cls.CLOSED}, cls.CLOSED: {cls.OPEN, cls.MERGED}, cls.MERGED: set()}
 
 
-QUEUED, RUNNING, READY, FAILED = "queued", "running", "ready", "failed"
-COMPARISON_CHOICES = [
-    (QUEUED, "Queued: waits for a worker"),
-    (RUNNING, "Running: files that differ are being read"),
-    (READY, "Ready: stored, and will not change"),
-    (FAILED, "Failed: the reason is on the page; it can be run again"),
-]
+class ComparisonState(State):
+    """Where a comparison stands."""
+
+    QUEUED = "queued", "Queued", "wait", "Waits for a worker."
+    RUNNING = "running", "Running", "run", "Files that differ are being read."
+    READY = "ready", "Ready", "ok", "Stored, and will not change."
+    FAILED = "failed", "Failed", "bad", "The reason is on the page; it can be run again."
+
+    @classmethod
+    @cache
+    def transitions(cls) -> Mapping[ComparisonState, AbstractSet[ComparisonState]]:
+        """Return for each state those that may follow it."""
+        return {
+            cls.QUEUED: {cls.RUNNING, cls.FAILED},
+            # Back to QUEUED: its worker died under it, or there was no room.
+            cls.RUNNING: {cls.READY, cls.FAILED, cls.QUEUED},
+            # What was stored is lost.
+            cls.READY: {cls.QUEUED},
+            cls.FAILED: {cls.QUEUED},
+        }
+
 
 ROWS, CHANGELOG, BLAME = "rows", "changelog", "blame"
 KIND_CHOICES = [
@@ -71,11 +85,11 @@ REBUILD_CHOICES = [(MODIFIED, "What was modified"), (AFFECTED, "Also what is dow
 class MergeState(State):
     """Where a merge stands."""
 
-    PREPARED = "prepared", "The merge commit exists, the target branch has not moved"
-    LANDED = "landed", "The target branch has the merge commit, the build is not there yet"
-    BUILDING = "building", "The target branch's datasets are being rebuilt"
-    DONE = "done", "The rebuild has ended"
-    ABANDONED = "abandoned", "The target branch moved before the merge landed; nothing was changed"
+    PREPARED = "prepared", "Prepared", "wait", "The merge commit exists, the target branch has not moved."
+    LANDED = "landed", "Landed", "run", "The target branch has the merge commit, the build is not there yet."
+    BUILDING = "building", "Rebuilding", "run", "The target branch's datasets are being rebuilt."
+    DONE = "done", "Done", "ok", "The rebuild has ended."
+    ABANDONED = "abandoned", "Abandoned", "abort", "The target branch moved before it landed; nothing was changed."
 
     @classmethod
     @cache

@@ -11,7 +11,7 @@ from webapp.pulls.queries import named
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.ends import list_changes
 from webapp.pulls.rules import states
-from webapp.pulls.rules.states import MergeState, PullState
+from webapp.pulls.rules.states import ComparisonState, MergeState, PullState
 
 if TYPE_CHECKING:
     from webapp.datasets.models import Transaction
@@ -104,12 +104,12 @@ def shape_comparison(comparison: Comparison | None, *, reason: str = "") -> dict
     counts: dict[str, Any] = dict.fromkeys(("inserted", "deleted", "updated", "unchanged"))
     if comparison is None:
         return {"state": states.NOT_COMPARED, **counts, "reason": reason}
-    if comparison.state == states.FAILED:
-        return {"state": states.FAILED, **counts, "reason": comparison.error}
-    known = comparison.summary if comparison.state == states.READY else comparison.progress
+    if comparison.state == ComparisonState.FAILED:
+        return {"state": ComparisonState.FAILED, **counts, "reason": comparison.error}
+    known = comparison.summary if comparison.state == ComparisonState.READY else comparison.progress
     known = {**known, **known.get("summary", {})}
     counts = {name: known.get(name) for name in counts}
-    state = states.READY if comparison.state == states.READY else states.RUNNING
+    state = ComparisonState.READY if comparison.state == ComparisonState.READY else ComparisonState.RUNNING
     more = {name: known[name] for name in ("reason", "executor", "executor_reason", "by_row_ids") if known.get(name)}
     return {"state": state, **counts, **more}
 

@@ -6,15 +6,15 @@ from typing import Any
 
 from rest_framework import serializers
 
-from webapp.builds.serializers import BUILD_STATES, BuildSerializer
+from webapp.builds.rules.states import BuildState
+from webapp.builds.serializers import BuildSerializer
 from webapp.pulls.rules import states
-from webapp.pulls.rules.states import MergeState, PullState
+from webapp.pulls.rules.states import ComparisonState, MergeState, PullState
 
 Fields = dict[str, serializers.Field[Any, Any, Any, Any]]
 
-PULL_STATES = [PullState.OPEN, PullState.MERGED, PullState.CLOSED]
 ROW_CHANGES = ["inserted", "deleted", "updated"]
-ROW_STATES = [states.NOT_COMPARED, states.RUNNING, states.READY, states.FAILED]
+ROW_STATES = [states.NOT_COMPARED, ComparisonState.RUNNING, ComparisonState.READY, ComparisonState.FAILED]
 SCHEMA_STATUSES = [states.UNCHANGED, states.CHANGED, states.BREAKING, states.NOT_COMPARED]
 ROW = {"help_text": "column → value; null on a side that does not exist"}
 
@@ -91,7 +91,7 @@ class PullSerializer(serializers.Serializer[Any]):
     repository = serializers.CharField()
     title = serializers.CharField()
     body = serializers.CharField()
-    state = serializers.ChoiceField(choices=PULL_STATES)
+    state = serializers.ChoiceField(choices=list(PullState))
     draft = serializers.BooleanField()
     author = serializers.CharField()
     source = serializers.CharField()  # type: ignore[assignment]  # collected by DRF
@@ -130,7 +130,7 @@ class BuildStateSerializer(serializers.Serializer[Any]):
     """A build and how far it is."""
 
     id = serializers.IntegerField()
-    state = serializers.ChoiceField(choices=BUILD_STATES)
+    state = serializers.ChoiceField(choices=list(BuildState))
 
 
 class OutcomeSerializer(serializers.Serializer[Any]):

@@ -7,10 +7,10 @@ from typing import Any
 from rest_framework import serializers
 
 from webapp.datasets.serializers import ColumnSerializer, TransactionSerializer
-from webapp.pulls.rules import states
+from webapp.pulls.rules.states import ComparisonState
 from webapp.pulls.serializers.described import ROW, ROW_CHANGES, Fields, RowsSerializer, SchemaDiffSerializer
 
-RANGE_STATES = [states.RUNNING, states.READY, states.FAILED]
+RANGE_STATES = [ComparisonState.RUNNING, ComparisonState.READY, ComparisonState.FAILED]
 
 
 class EndSerializer(serializers.Serializer[Any]):

@@ -11,8 +11,7 @@ from webapp.core.fsck import Finding, Note
 from webapp.git.errors import GitError
 from webapp.pulls.models import Comparison, Merge
 from webapp.pulls.queries.artifacts import artifact_folder
-from webapp.pulls.rules import states
-from webapp.pulls.rules.states import MergeState
+from webapp.pulls.rules.states import ComparisonState, MergeState
 from webapp.pulls.services.comparisons import rerun_comparison
 from webapp.pulls.services.merging import resume_merge
 
@@ -66,7 +65,7 @@ def _find_problem(merge: Merge, git: GitRepository) -> str:
 
 def check_comparisons() -> Iterator[Finding | Note]:
     """Find stored diffs whose files are gone."""
-    ready = Comparison.objects.filter(state=states.READY).select_related("dataset").order_by("pk")
+    ready = Comparison.objects.filter(state=ComparisonState.READY).select_related("dataset").order_by("pk")
     for comparison in ready.iterator():
         folder = artifact_folder(comparison)
         if not (folder / "summary.json").is_file():
@@ -75,6 +74,6 @@ def check_comparisons() -> Iterator[Finding | Note]:
                 object=f"{comparison.dataset.path} comparison {comparison.pk}",
                 problem=f"It counts as stored, and {folder} does not have it.",
                 way_out="Compare again.",
-                repair=partial(rerun_comparison, comparison=comparison, by=None, of=states.READY),
+                repair=partial(rerun_comparison, comparison=comparison, by=None, of=ComparisonState.READY),
             )
     yield Note(what="stored diffs", count=ready.count())

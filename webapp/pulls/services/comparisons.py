@@ -34,6 +34,7 @@ from webapp.pulls.queries.artifacts import artifact_folder
 from webapp.pulls.queries.named import find_pull_comparison
 from webapp.pulls.rules import states
 from webapp.pulls.rules.dataset_rules import DatasetRules
+from webapp.pulls.rules.states import ComparisonState
 from webapp.pulls.services import spark
 from webapp.pulls.services.requests import REQUESTS, Work
 from webapp.runtime import doorbell
@@ -52,8 +53,8 @@ COMPARE_TASK = "webapp.pulls.tasks.compare"
 LEASE = timedelta(seconds=15)
 turns = Turns()
 STAMPS = (
-    Stamp(lambda: Comparison.objects.filter(state=states.RUNNING), "lease_until", LEASE),
-    Stamp(lambda: Comparison.objects.filter(state=states.QUEUED), "created_at"),
+    Stamp(lambda: Comparison.objects.filter(state=ComparisonState.RUNNING), "lease_until", LEASE),
+    Stamp(lambda: Comparison.objects.filter(state=ComparisonState.QUEUED), "created_at"),
 )
 """What the sweep waits for."""
 TRIES = 2
@@ -171,12 +172,14 @@ def ring_comparison(comparison: Comparison) -> None:
     transaction.on_commit(lambda: doorbell.ring(COMPARE_TASK, queue="quick", id=comparison.pk))
 
 
-def rerun_comparison(*, comparison: Comparison, by: Principal | None, of: str = states.FAILED) -> None:
+def rerun_comparison(
+    *, comparison: Comparison, by: Principal | None, of: ComparisonState = ComparisonState.FAILED
+) -> None:
     """Queue a failed comparison again, or one whose stored answer is lost (`of` READY)."""
     with transaction.atomic():
         record_audit(by=by, verb="rerun_comparison", object=comparison.dataset.path)
-        if Comparison.objects.filter(pk=comparison.pk, state=of).update(
-            state=states.QUEUED, attempt=0, code="", error="", progress={}, created_at=clock.now()
+        if Comparison.objects.filter(pk=comparison.pk).move(
+            to=ComparisonState.QUEUED, was=of, attempt=0, code="", error="", progress={}, created_at=clock.now()
         ):
             ring_comparison(comparison)
 
@@ -184,8 +187,8 @@ def rerun_comparison(*, comparison: Comparison, by: Principal | None, of: str = 
 def cancel_comparison(*, comparison: Comparison, by: Principal) -> None:
     """Stop a comparison that waits or runs; its worker notices within a moment."""
     with transaction.atomic():
-        Comparison.objects.filter(pk=comparison.pk, state__in=(states.QUEUED, states.RUNNING)).update(
-            state=states.FAILED,
+        Comparison.objects.filter(pk=comparison.pk).move(
+            to=ComparisonState.FAILED,
             code="cancelled",
             error=f"{by.username} cancelled the comparison.",
             finished_at=clock.now(),
@@ -209,7 +212,7 @@ def cancel_pull_comparison(*, pull: PullRequest, path: str, name: str, by: Princ
 def sweep_comparisons() -> int:
     """Ring again for what waits too long, and take over what a dead worker held."""
     taken_over = _take_over_lost_comparisons() if turns.begin() else 0
-    waiting = Comparison.objects.filter(state=states.QUEUED, created_at__lt=clock.now() - RING_AGAIN)
+    waiting = Comparison.objects.filter(state=ComparisonState.QUEUED, created_at__lt=clock.now() - RING_AGAIN)
     for comparison in waiting.order_by("created_at")[: doorbell.count_room("quick")]:
         ring_comparison(comparison)
     return taken_over
@@ -217,36 +220,36 @@ def sweep_comparisons() -> int:
 
 def _take_over_lost_comparisons() -> int:
     now = clock.now()
-    lost = Comparison.objects.filter(state=states.RUNNING, lease_until__lt=now)
-    failed = lost.filter(attempt__gte=TRIES).update(
-        state=states.FAILED,
+    lost = Comparison.objects.filter(state=ComparisonState.RUNNING, lease_until__lt=now)
+    failed = lost.filter(attempt__gte=TRIES).move(
+        to=ComparisonState.FAILED,
         code="crashed",
         error="The worker died twice while it compared. Run it again.",
         finished_at=now,
     )
     # due at once
-    return failed + lost.update(state=states.QUEUED, created_at=now - RING_AGAIN)
+    return failed + lost.move(to=ComparisonState.QUEUED, was=ComparisonState.RUNNING, created_at=now - RING_AGAIN)
 
 
 def run_comparison(*, comparison_id: int) -> None:
     """Run one queued comparison to its end. A second worker that rings for it does nothing."""
     now = clock.now()
-    claimed = Comparison.objects.filter(pk=comparison_id, state=states.QUEUED)
+    claimed = Comparison.objects.filter(pk=comparison_id, state=ComparisonState.QUEUED)
     comparison = claimed.first()
     if comparison is None:
         return
     attempt = comparison.attempt + 1
-    if not claimed.filter(attempt=comparison.attempt).update(
-        state=states.RUNNING, attempt=attempt, lease_until=now + LEASE, started_at=now
+    if not claimed.filter(attempt=comparison.attempt).move(
+        to=ComparisonState.RUNNING, attempt=attempt, lease_until=now + LEASE, started_at=now
     ):
         return
     comparison.refresh_from_db()
-    held = Comparison.objects.filter(pk=comparison_id, state=states.RUNNING, attempt=attempt)
+    held = Comparison.objects.filter(pk=comparison_id, state=ComparisonState.RUNNING, attempt=attempt)
     try:
         _run(comparison, held)
     except Unavailable:
         # The job runner is starting, or there is no room; nothing was begun, so this try does not count.
-        held.update(state=states.QUEUED, attempt=attempt - 1, created_at=clock.now())
+        held.move(to=ComparisonState.QUEUED, was=ComparisonState.RUNNING, attempt=attempt - 1, created_at=clock.now())
 
 
 def _run(comparison: Comparison, held: Any) -> None:
@@ -305,7 +308,7 @@ def _watch(handle: Handle, folder: Path, held: Any, lending: spark.Lending, *, t
         if time.monotonic() > deadline:
             handle.stop()
             message = f"It took longer than {time_limit_s:g} s and was stopped."
-            held.update(state=states.FAILED, code="time_limit", error=message, finished_at=clock.now())
+            held.move(to=ComparisonState.FAILED, code="time_limit", error=message, finished_at=clock.now())
             return None
         progress = _read_json(folder / "progress.json")
         lending.look(progress)
@@ -340,33 +343,35 @@ def _finish(answer: Path, code: int | None, held: Any, folder: Path) -> None:
     if code is None:
         return
     now = clock.now()
-    if code == LOST and held.filter(attempt__lt=TRIES).update(state=states.QUEUED, created_at=now - RING_AGAIN):
+    if code == LOST and held.filter(attempt__lt=TRIES).move(
+        to=ComparisonState.QUEUED, was=ComparisonState.RUNNING, created_at=now - RING_AGAIN
+    ):
         return  # the job runner or Spark died, not the comparison: the sweep rings for it again
     if code == OVER_QUOTA:
         message = f"The comparison wrote more than {LIMITS['disk_bytes']:,} bytes and was ended."
-        held.update(state=states.FAILED, code="disk_limit", error=message, finished_at=now)
+        held.move(to=ComparisonState.FAILED, code="disk_limit", error=message, finished_at=now)
         return
     if code == OVER_MEMORY:
         message = f"The comparison held more than {LIMITS['total_memory_bytes']:,} bytes of memory and was ended."
-        held.update(state=states.FAILED, code="memory_limit", error=message, finished_at=now)
+        held.move(to=ComparisonState.FAILED, code="memory_limit", error=message, finished_at=now)
         return
     try:
         result = read_message(DiffResult, answer)
     except ProtocolError as error:
         what = "The sandbox could not be made" if code == SETUP_FAILED else f"The comparison ended with code {code}"
-        held.update(state=states.FAILED, code="crashed", error=f"{what}: {error}", finished_at=now)
+        held.move(to=ComparisonState.FAILED, code="crashed", error=f"{what}: {error}", finished_at=now)
         return
     if result.status != "ok":
         message = result.message or str(result.code)
-        held.update(state=states.FAILED, code=result.code or "crashed", error=message, finished_at=now)
+        held.move(to=ComparisonState.FAILED, code=result.code or "crashed", error=message, finished_at=now)
         return
     if not _is_plain(folder):
         message = "The comparison left something else than regular files; nothing of it is shown."
-        held.update(state=states.FAILED, code="crashed", error=message, finished_at=now)
+        held.move(to=ComparisonState.FAILED, code="crashed", error=message, finished_at=now)
         return
     summary = _read_json(folder / "summary.json") or dict(result.summary)
     with transaction.atomic():
-        held.update(state=states.READY, summary=summary, finished_at=now, progress={})
+        held.move(to=ComparisonState.READY, summary=summary, finished_at=now, progress={})
 
 
 def prune_comparisons(*, older_than: timedelta = timedelta(days=30)) -> int:

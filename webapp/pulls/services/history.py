@@ -10,6 +10,7 @@ from django.db import transaction
 from webapp.core.errors import Conflict, TooManyRequests
 from webapp.pulls.models import Comparison
 from webapp.pulls.rules import states
+from webapp.pulls.rules.states import ComparisonState
 from webapp.pulls.services.comparisons import (
     find_comparison,
     hash_identity,
@@ -111,6 +112,6 @@ def check_queue() -> None:
         TooManyRequests: too many wait.
 
     """
-    if Comparison.objects.filter(state__in=(states.QUEUED, states.RUNNING)).count() >= MOST_WAITING:
+    if Comparison.objects.filter(state__in=(ComparisonState.QUEUED, ComparisonState.RUNNING)).count() >= MOST_WAITING:
         message = f"{MOST_WAITING} comparisons wait already. Ask again when some of them are done."
         raise TooManyRequests(message, code="too_many_comparisons")

@@ -18,8 +18,9 @@ from webapp.pulls.queries.ends import read_rules as read_dataset_rules
 from webapp.pulls.rules.sides import read_review_branch
 from webapp.pulls.rules.states import PullState
 from webapp.pulls.services import merging, pulls
-from webapp.repositories.models import PUBLISHED, Publication, Repository
+from webapp.repositories.models import Publication, Repository
 from webapp.repositories.rules import webhooks
+from webapp.repositories.rules.states import PublicationState
 from webapp.repositories.services import announce_event
 
 _SHOWING = Prepared(
@@ -51,7 +52,7 @@ def follow_deleted_branch(*, repository: Repository, branch: str, by: Any, **_: 
 
 def follow_publication(*, publication: Publication, **_: Any) -> None:
     """Keep the JobSpecs of a published commit, and look again at its pull requests."""
-    if publication.status == PUBLISHED:
+    if publication.status == PublicationState.PUBLISHED:
         SpecRecord.objects.update_or_create(
             repository=publication.repository,
             sha=publication.sha,

@@ -20,7 +20,8 @@ from webapp.pulls.rules.sides import BASE, HEAD, REVIEW_PREFIX, SIDES, read_revi
 from webapp.pulls.rules.states import PullState
 from webapp.pulls.services.pulls import refresh_pull
 from webapp.repositories import queries as repositories
-from webapp.repositories.models import PENDING, Repository
+from webapp.repositories.models import Repository
+from webapp.repositories.rules.states import PublicationState
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
@@ -73,7 +74,7 @@ def build_pull(
 def _check_published(pull: PullRequest) -> None:
     """Refuse where nobody knows yet what the head changes, which is not the same as that it changes nothing."""
     publication = repositories.get_publication(pull.repository, pull.source, pull.head_sha)
-    if publication is None or publication.status == PENDING:
+    if publication is None or publication.status == PublicationState.PENDING:
         message = "The JobSpecs of the head are not published yet: what there is to build is known when they are."
         raise Conflict(message, code="publication_pending")
 

@@ -17,9 +17,10 @@ from webapp.core.errors import AppError, PermissionDenied
 from webapp.git.errors import GitError, TooBig, UnknownPath
 from webapp.git.fingerprint import Fingerprint, read_fingerprint
 from webapp.repositories import signals
-from webapp.repositories.models import FAILED, PUBLISHED, BranchRecord, Publication, Repository
+from webapp.repositories.models import BranchRecord, Publication, Repository
 from webapp.repositories.rules.ancestry import Candidate, choose_parent
 from webapp.repositories.rules.pipeline import read_folders
+from webapp.repositories.rules.states import PublicationState
 from webapp.repositories.services.copies import count_move, find_copy_problem, note_damages
 from webapp.repositories.services.moves import find_pending_mover, record_move, settle_moves
 
@@ -189,20 +190,17 @@ def set_publication(
     repository: Repository,
     branch: str,
     sha: str,
-    status: Literal["pending", "published", "failed"],
+    status: PublicationState,
     jobspecs: int = 0,
     errors: Sequence[Mapping[str, Any]] = (),
 ) -> Publication:
     """Record what came of publishing a commit on a branch."""
-    finished = clock.now() if status in {PUBLISHED, FAILED} else None
+    now, is_over = clock.now(), status != PublicationState.PENDING
+    times = {"finished_at": now} if is_over else {"created_at": now, "rung_at": now, "finished_at": None}
     with transaction.atomic():
-        publication, _ = Publication.objects.update_or_create(
-            repository=repository,
-            branch=branch,
-            sha=sha,
-            defaults={"status": status, "jobspecs": jobspecs, "errors": list(errors), "finished_at": finished},
-        )
-        if finished is not None:
+        publication, _ = Publication.objects.get_or_create(repository=repository, branch=branch, sha=sha)
+        has_moved = Publication.objects.bring(publication, to=status, jobspecs=jobspecs, errors=list(errors), **times)
+        if has_moved and is_over:
             signals.publication_finished.send(sender=Publication, publication=publication)
     return publication
 
@@ -240,9 +238,7 @@ def _announce_head(
     record.name = branch
     record.save()
     count_move(repository, git)
-    set_publication(repository=repository, branch=branch, sha=after, status="pending")
-    now = clock.now()
-    Publication.objects.filter(repository=repository, branch=branch, sha=after).update(created_at=now, rung_at=now)
+    set_publication(repository=repository, branch=branch, sha=after, status=PublicationState.PENDING)
     if is_new:
         signals.branch_created.send(
             sender=Repository, repository=repository, branch=branch, parent=record.parent, head=after, by=by
