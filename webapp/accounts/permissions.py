@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from django.db.models import Value
 from django.db.models.functions import Lower
@@ -11,9 +12,12 @@ from webapp.accounts.models import Folder, RepositoryRole
 from webapp.accounts.rules.principals import Principal
 from webapp.accounts.rules.roles import Role, allows
 from webapp.accounts.rules.scopes import covers, needed_scope
-from webapp.core.errors import NotFound, PermissionDenied, hidden
+from webapp.core.errors import NotFound, PermissionDenied, Unauthenticated, hidden
 from webapp.core.names import MASTER, folder_of
 from webapp.core.prepared import Prepared
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
 
 _ROLES = Prepared(
     lambda user, repository: (
@@ -30,6 +34,15 @@ _FOLDERS = Prepared(
     ),
     str,
 )
+
+
+def signed_in(request: HttpRequest) -> Principal:
+    """Return who asks for a page; nobody is sent to the sign-in page."""
+    principal: Principal | None = getattr(request, "principal", None)
+    if principal is None:
+        message = "Sign in to see this."
+        raise Unauthenticated(message)
+    return principal
 
 
 def role_on_repository(principal: Principal, repository: str) -> Role | None:

@@ -114,6 +114,7 @@ INSTALLED_APPS = [
     "webapp.datasets",
     "webapp.builds",
     "webapp.pulls",
+    "webapp.site",
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.shortcuts import render as render_template
 from django.utils.cache import patch_vary_headers
+
+from webapp.core.errors import AppError
 
 
 def wants_fragment(request: HttpRequest) -> bool:
@@ -41,3 +45,27 @@ def render(
     response = render_template(request, name, values, status=status)
     patch_vary_headers(response, ["HX-Request"])
     return response
+
+
+def act(request: HttpRequest, action: Callable[[], str], *, back: str) -> HttpResponse:
+    """Do what a form asks for and return to the page, with what came of it in words.
+
+    A refusal belongs beside the form that caused it, so it is shown there instead of on a page of its own.
+    """
+    try:
+        done = action()
+    except AppError as error:
+        if error.status in (401, 404):
+            raise
+        messages.error(request, _write_refusal(error))
+    else:
+        if done:
+            messages.success(request, done)
+    return redirect(back)
+
+
+def _write_refusal(error: AppError) -> str:
+    reasons = error.extra.get("blocked_by") if isinstance(error.extra, dict) else None
+    if reasons:
+        return f"{error.detail} {' '.join(one['message'] for one in reasons)}"
+    return error.detail

@@ -10,8 +10,9 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from webapp.accounts import services as accounts
+from webapp.accounts.permissions import signed_in
 from webapp.core import names, pages
-from webapp.core.errors import AppError, InvalidInput, NotFound, Unauthenticated
+from webapp.core.errors import AppError, InvalidInput, NotFound
 from webapp.datasets import forms, queries, services
 from webapp.datasets.queries import pages as contexts
 
@@ -22,15 +23,6 @@ if TYPE_CHECKING:
 
     from webapp.accounts.rules.principals import Principal
     from webapp.datasets.models import Dataset, Transaction
-
-
-def signed_in(request: HttpRequest) -> Principal:
-    """Return who is asking; nobody is sent to the sign-in page."""
-    principal: Principal | None = getattr(request, "principal", None)
-    if principal is None:
-        message = "Sign in to see this."
-        raise Unauthenticated(message)
-    return principal
 
 
 @require_GET

@@ -1,4 +1,4 @@
-"""Pages and endpoints of pull requests; the home page, search and the style guide, which need every app."""
+"""Pages and endpoints of pull requests."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ from django.urls import URLPattern, path
 
 from webapp.pulls.api import history as history_api
 from webapp.pulls.api import pulls as api
-from webapp.pulls.views import data, guide, history, home, pull
+from webapp.pulls.views import data, history, pull
 
 _PAGE = "r/<str:repo>/pulls/<int:number>"
 page_urls: list[URLPattern] = [
-    path("", home.show_home, name="home"),
-    path("home/server", home.show_server, name="home-server"),
-    path("search", home.search, name="search"),
-    path("styleguide", guide.show_guide, name="styleguide"),
     path("pulls", pull.list_pulls, name="pulls"),
     path("r/<str:repo>/pulls", pull.list_pulls, name="repository-pulls"),
     path("r/<str:repo>/pulls/new", pull.new_pull, name="pull-new"),

@@ -3,54 +3,45 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 from django.contrib import messages
 from django.http import FileResponse, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from webapp.accounts.permissions import signed_in
 from webapp.builds import queries, services
 from webapp.builds.queries import new
 from webapp.builds.queries import pages as contexts
 from webapp.builds.queries.new import NewBuild
 from webapp.core import names, pages
-from webapp.core.errors import NotFound, Unauthenticated
+from webapp.core.errors import NotFound
 from webapp.datasets import queries as datasets
 from webapp.repositories import queries as repositories
-
-if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
 
 FILTERS = ("repository", "branch", "state", "by", "q")
 FRAGMENTS = {"live", "log"}
 
 
-def who(request: HttpRequest) -> Principal:
-    """Return who is asking; nobody is sent to sign in."""
-    principal: Principal | None = getattr(request, "principal", None)
-    if principal is None:
-        raise Unauthenticated("Sign in to see builds.")
-    return principal
-
-
 @require_GET
 def list_builds(request: HttpRequest) -> HttpResponse:
     """All builds that somebody may see."""
-    page = contexts.read_builds_page(who(request), filters=_read_filters(request), page=_read_page(request))
+    page = contexts.read_builds_page(signed_in(request), filters=_read_filters(request), page=_read_page(request))
     return pages.render(request, "builds/builds.html", page, fragment="list")
 
 
 @require_GET
 def list_repository_builds(request: HttpRequest, name: str) -> HttpResponse:
     """The builds of one repository."""
-    repository = repositories.get_repository(who(request), name)
+    repository = repositories.get_repository(signed_in(request), name)
     if request.GET.get("fragment") == "sidebar":
         branch = names.check_branch_name(request.GET.get("branch") or repository.default_branch)
-        sidebar = contexts.read_builds_sidebar(who(request), repository=repository, branch=branch)
+        sidebar = contexts.read_builds_sidebar(signed_in(request), repository=repository, branch=branch)
         return pages.render(request, "builds/_sidebar_builds.html", sidebar)
     filters = {**_read_filters(request), "repository": ""}
-    page = contexts.read_builds_page(who(request), repository=repository, filters=filters, page=_read_page(request))
+    page = contexts.read_builds_page(
+        signed_in(request), repository=repository, filters=filters, page=_read_page(request)
+    )
     return pages.render(request, "builds/repository-builds.html", page, fragment="list")
 
 
@@ -67,7 +58,7 @@ def _read_page(request: HttpRequest) -> int:
 def show_build(request: HttpRequest, build_id: int) -> HttpResponse:
     """One build: state, plan, jobs, time line, log."""
     number = _read_page(request) if "page" in request.GET else None
-    page = contexts.read_build_page(who(request), build_id, job=request.GET.get("job", ""), page=number)
+    page = contexts.read_build_page(signed_in(request), build_id, job=request.GET.get("job", ""), page=number)
     fragment = request.GET.get("fragment", "")
     return pages.render(request, "builds/build.html", page, fragment=fragment if fragment in FRAGMENTS else None)
 
@@ -88,7 +79,7 @@ def new_build(request: HttpRequest) -> HttpResponse:
     )
     if not is_sent and pages.wants_fragment(request):
         return _show_new_build_part(request, order)
-    page = new.read_new_build_page(who(request), order)
+    page = new.read_new_build_page(signed_in(request), order)
     planned = page.planned
     if not is_sent or planned.plan is None or planned.refusal:
         status = HTTPStatus.UNPROCESSABLE_ENTITY if is_sent else HTTPStatus.OK
@@ -99,7 +90,7 @@ def new_build(request: HttpRequest) -> HttpResponse:
         repository=page.repository,
         upstream=order.upstream,
         force=order.force,
-        by=who(request),
+        by=signed_in(request),
     )
     return redirect("build", build.pk)
 
@@ -108,12 +99,14 @@ def _show_new_build_part(request: HttpRequest, order: NewBuild) -> HttpResponse:
     """Answer with what changed of the page: the datasets or branches that were searched for, else the plan."""
     part = request.GET.get("fragment", "plan")
     if part == "branches":
-        links = new.list_branches(who(request), order, q=request.GET.get("find", "").strip())
+        links = new.list_branches(signed_in(request), order, q=request.GET.get("find", "").strip())
         return pages.render(request, "components/branch_options.html", links)
     if part == "targets":
-        chosen = new.read_targets(who(request), order)
+        chosen = new.read_targets(signed_in(request), order)
         return pages.render(request, "builds/build-new.html", {"chosen": chosen}, fragment="targets")
-    return pages.render(request, "builds/build-new.html", new.read_plan_fragment(who(request), order), fragment="plan")
+    return pages.render(
+        request, "builds/build-new.html", new.read_plan_fragment(signed_in(request), order), fragment="plan"
+    )
 
 
 def _read_targets(fields: QueryDict) -> tuple[str, ...] | None:
@@ -127,8 +120,8 @@ def _read_targets(fields: QueryDict) -> tuple[str, ...] | None:
 @require_POST
 def cancel_build(request: HttpRequest, build_id: int) -> HttpResponse:
     """Cancel a build."""
-    build = queries.get_build(who(request), build_id)
-    services.cancel_build(build=build, by=who(request))
+    build = queries.get_build(signed_in(request), build_id)
+    services.cancel_build(build=build, by=signed_in(request))
     messages.success(request, f"Build {build_id} is being cancelled.")
     return redirect("build", build_id)
 
@@ -136,15 +129,15 @@ def cancel_build(request: HttpRequest, build_id: int) -> HttpResponse:
 @require_POST
 def retry_build(request: HttpRequest, build_id: int) -> HttpResponse:
     """Try a build again."""
-    build = queries.get_build(who(request), build_id)
-    again = services.retry_build(build=build, by=who(request))
+    build = queries.get_build(signed_in(request), build_id)
+    again = services.retry_build(build=build, by=signed_in(request))
     return redirect("build", again.pk)
 
 
 @require_GET
 def show_plan(request: HttpRequest, build_id: int) -> HttpResponse:
     """The plan of a build as JSON."""
-    build = queries.get_build(who(request), build_id)
+    build = queries.get_build(signed_in(request), build_id)
     if build.plan is None:
         message = f"Build {build_id} has no plan: {build.reason or 'it is being made.'}"
         raise NotFound(message)
@@ -154,7 +147,7 @@ def show_plan(request: HttpRequest, build_id: int) -> HttpResponse:
 @require_GET
 def download_log(request: HttpRequest, job_id: str) -> FileResponse:
     """The log of a job as a file."""
-    job = queries.get_job(who(request), job_id)
+    job = queries.get_job(signed_in(request), job_id)
     path = queries.log_file(job)
     if not path.exists():
         message = f"Job {job_id} has written no log yet."
@@ -166,7 +159,7 @@ def download_log(request: HttpRequest, job_id: str) -> FileResponse:
 @require_GET
 def list_jobspecs(request: HttpRequest, name: str) -> HttpResponse:
     """The JobSpecs that a branch sees; `?fragment=sidebar` is the short list beside the files."""
-    repository = repositories.get_repository(who(request), name)
+    repository = repositories.get_repository(signed_in(request), name)
     branch = names.check_branch_name(request.GET.get("branch") or repository.default_branch)
     if request.GET.get("fragment") == "branches":
         q = request.GET.get("find", "").strip()
@@ -183,10 +176,10 @@ def list_jobspecs(request: HttpRequest, name: str) -> HttpResponse:
 @require_GET
 def show_lineage(request: HttpRequest, dataset_id: int) -> HttpResponse:
     """What a dataset is made from and what is made from it: a fragment of the dataset's page."""
-    dataset = datasets.get_dataset(who(request), dataset_id)
+    dataset = datasets.get_dataset(signed_in(request), dataset_id)
     branch = names.check_branch_name(request.GET.get("branch") or names.MASTER)
     if request.GET.get("fragment") == "freshness":
         part = contexts.read_freshness_part(dataset=dataset, branch=branch)
         return pages.render(request, "builds/_freshness.html", part)
-    page = contexts.read_lineage_page(who(request), dataset=dataset, branch=branch)
+    page = contexts.read_lineage_page(signed_in(request), dataset=dataset, branch=branch)
     return pages.render(request, "builds/_lineage.html", page)

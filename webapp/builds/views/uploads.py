@@ -12,11 +12,11 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
+from webapp.accounts.permissions import signed_in
 from webapp.builds import services
 from webapp.builds.queries.drafts import get_draft
 from webapp.builds.queries.upload_pages import Destination, read_check_page, read_upload_page
 from webapp.builds.rules.files import FileForm
-from webapp.builds.views.pages import who
 from webapp.core import names, pages
 from webapp.core.errors import AppError, InvalidInput, PermissionDenied
 from webapp.core.uploads import take_content
@@ -31,7 +31,7 @@ def send_file(request: HttpRequest) -> HttpResponse:
     """Choose a file and a dataset; the file is kept, and the next page shows what is in it."""
     fields = request.POST if request.method == "POST" else request.GET
     destination = _read_destination(fields)
-    page = read_upload_page(who(request), destination)
+    page = read_upload_page(signed_in(request), destination)
     if request.method == "GET":
         return pages.render(request, "builds/upload.html", page)
     try:
@@ -41,7 +41,7 @@ def send_file(request: HttpRequest) -> HttpResponse:
     except AppError as error:
         if request.htmx:  # type: ignore[attr-defined]  # set by a middleware
             raise
-        page = read_upload_page(who(request), destination, problem=error.detail)
+        page = read_upload_page(signed_in(request), destination, problem=error.detail)
         return pages.render(request, "builds/upload.html", page, status=error.status)
     query = urlencode({"dataset": destination.path, "branch": destination.branch})
     address = f"{reverse('upload-check', args=[token])}?{query}"
@@ -53,13 +53,13 @@ def _keep_file(request: HttpRequest, destination: Destination) -> str:
     file = request.FILES.get("file")
     if file is None:
         raise InvalidInput("Choose a file to load.", errors={"file": ["Required."]})
-    return services.keep_draft(content=take_content(file), filename=file.name or "", by=who(request))
+    return services.keep_draft(content=take_content(file), filename=file.name or "", by=signed_in(request))
 
 
 @require_http_methods(["GET", "POST"])
 def check_file(request: HttpRequest, draft: str) -> HttpResponse:
     """Look at the columns of a file that was sent, and load it."""
-    sent = get_draft(who(request), draft)
+    sent = get_draft(signed_in(request), draft)
     fields = request.POST if request.method == "POST" else request.GET
     destination, form = _read_destination(fields), _read_form(fields)
     problem = ""
@@ -71,13 +71,13 @@ def check_file(request: HttpRequest, draft: str) -> HttpResponse:
                 branch=destination.branch or names.MASTER,
                 mode=destination.mode,
                 form=form,
-                by=who(request),
+                by=signed_in(request),
             )
         except AppError as error:
             problem = error.detail
         else:
             return redirect("build", build.pk)
-    page = read_check_page(who(request), sent, destination, form, problem=problem)
+    page = read_check_page(signed_in(request), sent, destination, form, problem=problem)
     status = HTTPStatus.UNPROCESSABLE_ENTITY if problem else HTTPStatus.OK
     return pages.render(request, "builds/upload-check.html", page, fragment="columns", status=status)
 

@@ -8,12 +8,13 @@ from urllib.parse import urlencode
 from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_POST
 
+from webapp.accounts.permissions import signed_in
 from webapp.accounts.services import note_reading
 from webapp.core import pages
+from webapp.core.pages import act
 from webapp.datasets import queries as datasets
 from webapp.pulls import services
 from webapp.pulls.queries import blame_page, blames, compare, ends
-from webapp.pulls.views.common import act, signed_in
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse

@@ -14,15 +14,16 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import trigger_client_event
 
+from webapp.accounts.permissions import signed_in
 from webapp.core import pages
 from webapp.core.errors import AppError
 from webapp.core.numbers import read_count
+from webapp.core.pages import act
 from webapp.pulls import services
 from webapp.pulls.forms import CommentForm, EditPullForm, MergeForm, NewPullForm, RemarkForm, ReviewForm
 from webapp.pulls.queries import code, conversation, listing
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.named import find_pull_comparison
-from webapp.pulls.views.common import act, signed_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,23 +6,12 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from webapp.core import pages
-from webapp.core.errors import Unauthenticated
 
 if TYPE_CHECKING:
     from django.forms import Form
     from django.http import HttpRequest, HttpResponse
 
-    from webapp.accounts.rules.principals import Principal
     from webapp.core.errors import AppError
-
-
-def signed_in(request: HttpRequest) -> Principal:
-    """Return who is asking; nobody is sent to the sign-in page."""
-    principal: Principal | None = getattr(request, "principal", None)
-    if principal is None:
-        message = "Sign in to see this."
-        raise Unauthenticated(message)
-    return principal
 
 
 def show(

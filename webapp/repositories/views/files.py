@@ -10,12 +10,13 @@ from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_safe
 
+from webapp.accounts.permissions import signed_in
 from webapp.core.errors import AppError, Conflict, InvalidInput
 from webapp.core.numbers import read_count
 from webapp.repositories import queries, services
 from webapp.repositories.forms import EditForm
 from webapp.repositories.queries import pages as page_queries
-from webapp.repositories.views.common import add_refusal, show, signed_in
+from webapp.repositories.views.common import add_refusal, show
 
 if TYPE_CHECKING:
     from django.http import HttpRequest

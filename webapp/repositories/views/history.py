@@ -10,13 +10,14 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
+from webapp.accounts.permissions import signed_in
 from webapp.core import pages
 from webapp.core.choices import choose
 from webapp.core.errors import AppError, InvalidInput, NotFound
 from webapp.repositories import queries, services
 from webapp.repositories.forms import BranchForm, DeleteBranchForm
 from webapp.repositories.queries import pages as page_queries
-from webapp.repositories.views.common import add_refusal, show, signed_in
+from webapp.repositories.views.common import add_refusal, show
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse

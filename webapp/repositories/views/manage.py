@@ -8,13 +8,14 @@ from django.contrib import messages
 from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_POST
 
+from webapp.accounts.permissions import signed_in
 from webapp.core import pages
 from webapp.core.errors import AppError, InvalidInput
 from webapp.core.numbers import read_count
 from webapp.repositories import queries, services
 from webapp.repositories.forms import DescriptionForm, MemberForm, NewRepositoryForm, ProtectionForm, WebhookForm
 from webapp.repositories.queries import pages as page_queries
-from webapp.repositories.views.common import add_refusal, show, signed_in
+from webapp.repositories.views.common import add_refusal, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,14 +5,13 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from webapp.accounts.permissions import check_admin
+from webapp.accounts.permissions import check_admin, signed_in
 from webapp.core import pages
-from webapp.pulls.queries import guide
-from webapp.pulls.views.common import signed_in
+from webapp.site.queries import styleguide as guide
 
 
 @require_safe
 def show_guide(request: HttpRequest) -> HttpResponse:
     """Show every component."""
     check_admin(signed_in(request))
-    return pages.render(request, "core/styleguide.html", guide.read_guide())
+    return pages.render(request, "site/styleguide.html", guide.read_guide())

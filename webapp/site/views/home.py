@@ -6,11 +6,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_safe
 
+from webapp.accounts.permissions import signed_in
 from webapp.core import pages
-from webapp.pulls.queries import home as queries
-from webapp.pulls.queries import search as search_queries
-from webapp.pulls.views.common import signed_in
 from webapp.runtime import health
+from webapp.site.queries import home as queries
+from webapp.site.queries import search as search_queries
 
 
 @require_safe
@@ -18,14 +18,14 @@ def show_home(request: HttpRequest) -> HttpResponse:
     """Show what waits for the reader."""
     if not request.user.is_authenticated:
         return redirect("login")
-    return pages.render(request, "pulls/home.html", queries.read_home(signed_in(request)))
+    return pages.render(request, "site/home.html", queries.read_home(signed_in(request)))
 
 
 @require_safe
 def show_server(request: HttpRequest) -> HttpResponse:
     """Show the state of the parts of this server, which takes a moment to ask for."""
     signed_in(request)
-    return pages.render(request, "pulls/_server.html", {"parts": health.check_parts()})
+    return pages.render(request, "site/_server.html", {"parts": health.check_parts()})
 
 
 @require_safe
@@ -34,4 +34,4 @@ def search(request: HttpRequest) -> HttpResponse:
     found = search_queries.search(signed_in(request), request.GET.get("q", ""))
     if found.jump:
         return redirect(found.jump)
-    return pages.render(request, "pulls/search.html", found)
+    return pages.render(request, "site/search.html", found)
