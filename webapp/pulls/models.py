@@ -37,6 +37,8 @@ class PullRequest(models.Model):
     author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     head_sha = models.CharField(max_length=40)
     """The source's head as last seen; kept when the branch is deleted."""
+    followed_sha = models.CharField(max_length=40, null=True)  # noqa: DJ001 NULL is what the release before writes
+    """The head whose published JobSpecs named its datasets; empty before that, NULL where nobody noted it."""
     base_sha = models.CharField(max_length=40)
     """The target's head as last seen."""
     created_at = models.DateTimeField(default=clock.now)

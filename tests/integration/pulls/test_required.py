@@ -13,6 +13,7 @@ from webapp.accounts.models import User
 from webapp.core.errors import Conflict, InvalidInput
 from webapp.pulls.models import PullRequest
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.conversation import read_conversation
 from webapp.pulls.queries.data import read_data
 from webapp.pulls.serializers import shape_dataset
 from webapp.pulls.services import pulls
@@ -71,6 +72,7 @@ def test_a_pull_request_that_changes_no_dataset_meets_every_check(repository: Re
     Publication.objects.update_or_create(
         repository=repository, branch="feature", sha=pull.head_sha, defaults={"status": PublicationState.PUBLISHED}
     )
+    pulls.refresh_pull(pull=pull)
     assert queries.list_failed_checks(pull) == {}
     assert [(check.name, check.state) for check in queries.list_checks(pull)] == [(name, "green") for name in CHECKS]
 
@@ -104,6 +106,26 @@ def test_what_a_head_changes_is_not_told_before_its_jobspecs_are_published(
     head = read_data(ines, "shop", pull.number, parameters={}).head
     assert head.is_known
     assert ("No schema change", "no dataset is changed") in [(item.text, item.note) for item in head.verdict]
+
+
+def test_what_a_head_changes_is_not_told_before_somebody_has_looked_at_its_jobspecs(repository: Repository) -> None:
+    """A worker looks when they are published; until then the rows are those of the head before."""
+    pull = open_pull(repository, {"notes.txt": "new\n"})
+    Protection.objects.update(checks=list(CHECKS), approvals=0)
+    pulls.refresh_pull(pull=pull)
+    for branch, digest in (("master", "1"), ("feature", "2")):
+        publish(repository, branch, digest)
+    publication = {"repository": repository, "branch": "feature", "sha": pull.head_sha}
+    Publication.objects.update_or_create(**publication, defaults={"status": PublicationState.PUBLISHED})
+    ines = make.maker_of(repository)
+    assert {check.state for check in queries.list_checks(pull)} == {"pending"}
+    assert "publication_pending" in {blocker.code for blocker in queries.list_blockers(pull)}
+    assert not read_data(ines, "shop", pull.number, parameters={}).head.is_known
+    pulls.refresh_pull(pull=pull)
+    assert [check.state for check in queries.list_checks(pull)] == ["green", "pending", "red"]
+    head = read_conversation(ines, "shop", pull.number)
+    assert head.head.is_known
+    assert head.rules == [*(f"a green check {name}" for name in CHECKS), "maintainers may merge past them"]
 
 
 def test_a_branch_older_than_a_rule_of_the_target_is_compared_by_it(repository: Repository) -> None:

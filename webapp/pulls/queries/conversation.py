@@ -845,6 +845,7 @@ def _list_rules(loaded: Loaded) -> list[str]:
         rules.append(f"{protection.approvals} approval{'s' if protection.approvals != 1 else ''} by others")
     rules += [f"approval of {name}" for name in sorted(protection.groups)]
     rules += [f"approval for {path}" for path in sorted(protection.paths)]
+    rules += [f"a green check {name}" for name in protection.checks]
     if protection.allow_bypass and rules:
         rules.append("maintainers may merge past them")
     return rules

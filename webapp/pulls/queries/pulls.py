@@ -33,13 +33,14 @@ from webapp.pulls.rules.datasets import find_downstream
 from webapp.pulls.rules.states import ComparisonState, PullState
 from webapp.repositories import queries as repositories
 from webapp.repositories.rules import checks
+from webapp.repositories.rules.states import PublicationState
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
     from webapp.datasets.models import Transaction
     from webapp.git.diff import Changes
     from webapp.git.values import CommitInfo
-    from webapp.repositories.models import Protection, Repository
+    from webapp.repositories.models import Protection, Publication, Repository
 
 PIPELINE_FILE = "pipeline.toml"
 
@@ -269,7 +270,7 @@ def collect_facts(pull: PullRequest) -> approvals.MergeFacts:
         target_exists=target is not None,
         has_commits=bool(both and target and count_ahead(repository, sha=pull.head_sha, base=target)),
         conflicts=merge.conflicts if merge else (),
-        publication=publication.status if publication else "pending",
+        publication=_judge_publication(pull, publication),
         publication_errors=len(publication.errors) if publication else 0,
         build_state=build.state if build and list_rebuilt(rows) else "",
         build_id=build.pk if build else None,
@@ -325,7 +326,11 @@ def _describe_protection(pull: PullRequest, rows: list[PullDataset]) -> approval
         if any(fnmatchcase(path, rule["pattern"]) for path in touched)
     }
     return approvals.ProtectionFact(
-        approvals=protection.approvals, groups=members, paths=paths, allow_bypass=protection.allow_bypass
+        approvals=protection.approvals,
+        groups=members,
+        paths=paths,
+        checks=protection.checks,
+        allow_bypass=protection.allow_bypass,
     )
 
 
@@ -368,7 +373,7 @@ def list_checks(pull: PullRequest) -> list[CheckResult]:
     Each is always there: what there is nothing to do for is green, or a rule that requires it would block for good.
     """
     publication = repositories.get_publication(pull.repository, pull.source, pull.head_sha)
-    status = publication.status if publication else "pending"
+    status = _judge_publication(pull, publication)
     rows = list(pull.datasets.all())
     published = CheckResult(
         checks.JOBSPECS,
@@ -381,6 +386,14 @@ def list_checks(pull: PullRequest) -> list[CheckResult]:
         _check_build(pull, rows, is_published=is_published),
         _check_data(rows, is_published=is_published),
     ]
+
+
+def _judge_publication(pull: PullRequest, publication: Publication | None) -> str:
+    """The state of the head's JobSpecs; pending, too, until the datasets are those that the published ones name."""
+    is_behind = pull.state == PullState.OPEN and pull.followed_sha not in (None, pull.head_sha)
+    if publication is None or (publication.status == PublicationState.PUBLISHED and is_behind):
+        return PublicationState.PENDING
+    return publication.status
 
 
 def _check_build(pull: PullRequest, rows: Iterable[PullDataset], *, is_published: bool) -> CheckResult:

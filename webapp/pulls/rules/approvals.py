@@ -73,6 +73,8 @@ class ProtectionFact:
     """Group name → its members; each group must have an approval of its own."""
     paths: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Path pattern that the pull request touches → the users of whom one must approve."""
+    checks: Sequence[str] = ()
+    """Those that must be green."""
     allow_bypass: bool = True
 
 

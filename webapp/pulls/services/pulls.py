@@ -27,6 +27,7 @@ from webapp.pulls.services import comparisons
 from webapp.pulls.services.remarks import announce_pull, check_body, record_pull_act
 from webapp.repositories import queries as repositories
 from webapp.repositories.rules import webhooks
+from webapp.repositories.rules.states import PublicationState
 from webapp.runtime import doorbell
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def open_pull(
             draft=draft,
             author_id=by.user_id,
             head_sha=head,
+            followed_sha="",
             base_sha=base,
         )
         record_event(pull=pull, kind="opened", actor=by.username, data={"head": head, "base": base})
@@ -343,14 +345,24 @@ def refresh_pull(*, pull: PullRequest) -> None:
     if merge is not None and queries.is_landed(merge):
         return
     _follow_heads(pull, head=head, base=base)
+    # Asked before the JobSpecs are read: those that are published meanwhile are followed by the next look.
+    publication = repositories.get_publication(pull.repository, pull.source, pull.head_sha)
     _follow_datasets(pull)
+    if (
+        publication is not None
+        and publication.status == PublicationState.PUBLISHED
+        and pull.followed_sha != pull.head_sha
+    ):
+        pull.followed_sha = pull.head_sha
+        PullRequest.objects.filter(pk=pull.pk, head_sha=pull.head_sha).update(followed_sha=pull.head_sha)
     _void_approvals(pull)
 
 
 def _follow_heads(pull: PullRequest, *, head: str | None, base: str | None) -> None:
     if head and head != pull.head_sha:
         before = pull.head_sha
-        if PullRequest.objects.filter(pk=pull.pk, head_sha=before).update(head_sha=head, updated_at=clock.now()):
+        moved = {"head_sha": head, "followed_sha": "", "updated_at": clock.now()}
+        if PullRequest.objects.filter(pk=pull.pk, head_sha=before).update(**moved):
             _record_commits(pull, before=before, after=head)
     if base and base != pull.base_sha:
         before = pull.base_sha
