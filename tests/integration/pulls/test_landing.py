@@ -20,7 +20,7 @@ from webapp.pulls.queries.conversation import read_conversation
 from webapp.pulls.queries.data import read_data
 from webapp.pulls.queries.listing import read_new
 from webapp.pulls.rules import states
-from webapp.pulls.rules.states import ComparisonState
+from webapp.pulls.rules.states import ComparisonState, MergeState
 from webapp.pulls.serializers import shape_dataset, shape_merge
 from webapp.pulls.services import build_pull, merging, pulls
 
@@ -98,6 +98,14 @@ def test_what_did_not_land_is_said_after_the_merge(pull: PullRequest, monkeypatc
     assert shape_merge(merge)["outcome"] == {RAW: {"state": "not_landed", "reason": WHY}}
     box = read_conversation(ines, "shop", pull.number).merge
     assert [(one.path, one.word, one.text) for one in box.outcomes][1:] == [(RAW, "Did not land", WHY)]
+    different = Comparison.objects.latest("pk")
+    Comparison.objects.filter(pk=different.pk).update(state=ComparisonState.READY, summary={"inserted": 1})
+    Merge.objects.update(state=MergeState.DONE, outcome={"/shop/a": {"comparison": different.pk}})
+    rebuilt = read_conversation(ines, "shop", pull.number).merge.outcomes[1]
+    assert (rebuilt.word, rebuilt.text) == (
+        "Different",
+        "Not what was reviewed: +1 −0 ~0 rows. Newer inputs on the target or what did not land are the usual reasons.",
+    )
 
 
 def test_what_was_loaded_over_unchanged_code_is_not_rebuilt(pull: PullRequest) -> None:

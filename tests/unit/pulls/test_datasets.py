@@ -44,7 +44,7 @@ def test_what_was_only_rebuilt_from_what_was_loaded_is_affected() -> None:
             "/x/raw",
             {"/x/b"},
             "Loaded on side by ada. Data of a branch is never merged: master stays as it is until this is loaded "
-            "there too. /x/b is made from it here, and there from what master has.",
+            "there too. /x/b is made from it on the branch, and on master from what is there.",
         ),
         (
             "/x/a",

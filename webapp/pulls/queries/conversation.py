@@ -698,7 +698,7 @@ def _describe_done(loaded: Loaded, merge: Merge, subject: MergeSubject) -> Merge
             builds.read_reasons(builds=[build])[build.pk] or "Follow its jobs and logs there.",
         )
         left = [
-            _describe_outcome(path, one)
+            _describe_outcome(path, one, is_all_landed=False)
             for path, one in sorted(queries.describe_outcome(merge).items())
             if one["state"] == "not_landed"
         ]
@@ -712,7 +712,8 @@ def _describe_ended(loaded: Loaded, merge: Merge, subject: MergeSubject, who: st
     build = merge.build
     failed = build is not None and build.state != "COMPLETED"
     described = queries.describe_outcome(merge)
-    outcomes = [_describe_outcome(path, one) for path, one in sorted(described.items())]
+    is_all_landed = all(one["state"] != "not_landed" for one in described.values())
+    outcomes = [_describe_outcome(path, one, is_all_landed=is_all_landed) for path, one in sorted(described.items())]
     title = "Merged, but the rebuild failed" if failed else "Merged"
     commit = merge.merge_commit[:SHORT]
     text = f"{who} merged it into {loaded.pull.target} as {commit}"
@@ -741,7 +742,7 @@ def _describe_ended(loaded: Loaded, merge: Merge, subject: MergeSubject, who: st
     return MergeBox("failed" if failed else "merged", title, f"{text}.", subject, outcomes=outcomes, moving=moving)
 
 
-def _describe_outcome(path: str, one: dict[str, Any]) -> Outcome:
+def _describe_outcome(path: str, one: dict[str, Any], *, is_all_landed: bool) -> Outcome:
     url = f"/d{path}"
     if one["state"] == "equal":
         return Outcome(
@@ -758,7 +759,8 @@ def _describe_outcome(path: str, one: dict[str, Any]) -> Outcome:
         return Outcome(path, url, "warn", "alert", "Did not land", one["reason"])
     if one["state"] == "different":
         counts = f"+{one.get('inserted', 0):,} −{one.get('deleted', 0):,} ~{one.get('updated', 0):,} rows"
-        text = f"Not what was reviewed: {counts}. Newer inputs on the target are the usual reason."
+        reason = "are the usual reason" if is_all_landed else "or what did not land are the usual reasons"
+        text = f"Not what was reviewed: {counts}. Newer inputs on the target {reason}."
         return Outcome(path, url, "warn", "alert", "Different", text)
     return Outcome(
         path,

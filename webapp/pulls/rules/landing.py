@@ -41,5 +41,9 @@ def _explain_loaded(path: str, branches: Branches) -> str:
         return f"{what}{target} has what the JobSpec makes there."
     readers = sorted(find_downstream([path], branches.inputs) & set(branches.code))
     verb = "is" if len(readers) == 1 else "are"
-    rebuilt = f" {join_words(readers)} {verb} made from it here, and there from what {target} has." if readers else ""
+    rebuilt = (
+        f" {join_words(readers)} {verb} made from it on the branch, and on {target} from what is there."
+        if readers
+        else ""
+    )
     return f"{what}{target} stays as it is until this is loaded there too.{rebuilt}"
