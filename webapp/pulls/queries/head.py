@@ -124,6 +124,11 @@ class Loaded:
         """Whether what the branch changes is known: its head's JobSpecs are published, or it is over."""
         return self.facts.publication == "published" or self.pull.state != PullState.OPEN
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether its datasets are all that the branch changes."""
+        return self.is_known and not self.hidden
+
 
 def load(principal: Principal, repository: str, number: int) -> Loaded:
     """Load a pull request that the reader may see."""
@@ -306,6 +311,8 @@ def _judge_reviews(loaded: Loaded) -> VerdictItem:
 
 def _judge_rows(loaded: Loaded, diff: counts.DiffSum) -> VerdictItem:
     url = f"{loaded.url}/data"
+    if not loaded.rows and loaded.is_complete:
+        return VerdictItem("ok", "check-circle-fill", "No row change", _say_none(loaded), url)
     if diff.is_unlanded:
         return VerdictItem("info", "rows", "No row lands", diff.unlanded_words, url)
     if diff.delta is None:
@@ -334,8 +341,7 @@ def _judge_schemas(loaded: Loaded, diff: counts.DiffSum) -> VerdictItem:
         text = f"{diff.schemas} schema{'s' if diff.schemas != 1 else ''} changed"
         return VerdictItem("warn", "rows", text, f"nothing breaks, {diff.compared_words}", url)
     if not loaded.rows:
-        is_none = loaded.is_known and not loaded.hidden
-        found = ("ok", "check-circle-fill", "No schema change") if is_none else _NO_SCHEMAS
+        found = ("ok", "check-circle-fill", "No schema change") if loaded.is_complete else _NO_SCHEMAS
         return VerdictItem(*found, _say_none(loaded), url)
     landing = [row for row in loaded.rows if row.lands]
     if not landing:
