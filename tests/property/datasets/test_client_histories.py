@@ -335,19 +335,28 @@ class ClientHistories(RuleBasedStateMachine):
 
 @dataclass
 class _Changing:
-    """A client's commit to a branch: one transaction of that branch; others follow only where they have no ids of their own."""
+    """A client's commit to a branch: one transaction of that branch; others follow only where they have no ids of their own.
+
+    A branch that the commit only makes, where another transaction ended, begins with that one and has none of its own.
+    """
 
     machine: ClientHistories
     branch: str
 
     def __enter__(self) -> None:
         self.before = set(self.machine.dataset.transactions.values_list("pk", flat=True))
+        self.stood = queries.find_branch(self.machine.dataset, self.branch)
         self.machine.moved = True
 
     def __exit__(self, kind: type[BaseException] | None, *_rest: object) -> bool:
         if kind is not None:
             return issubclass(kind, BadRequestError)
         recorded = self.machine.dataset.transactions.exclude(pk__in=self.before)
+        if not recorded and self.stood is None:
+            made = queries.find_branch(self.machine.dataset, self.branch)
+            assert made is not None
+            assert made.transaction_id in self.before
+            return False
         assert [row.branch_name for row in recorded if row.branch_name == self.branch] == [self.branch]
         assert self.branch == "master" or len(recorded) == 1
         return False
