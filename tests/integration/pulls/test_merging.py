@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from tests.factories import datasets as make_datasets
 from tests.factories import repositories as make
@@ -265,6 +266,18 @@ def test_a_pull_request_that_adds_a_dataset_is_not_stale_until_the_target_moves(
     make.a_commit(pull.repository, {"other.txt": "x\n"}, branch="master", by=by)
     pulls.refresh_pull(pull=pull)
     assert shape_pull_detail(pull)["stale"]
+
+
+def test_where_only_the_code_of_the_target_moved_no_data_is_said_to_be_apart(pull: PullRequest, client: Client) -> None:
+    by = make.maker_of(pull.repository)
+    client.force_login(User.objects.get(pk=by.user_id))
+    make.a_commit(pull.repository, {"other.txt": "x\n"}, branch="master", by=by)
+    pulls.refresh_pull(pull=pull)
+
+    page = client.get(f"/r/{pull.repository.name}/pulls/{pull.number}").content.decode()
+
+    assert "master has commits that the branch lacks" in page
+    assert "shown apart" not in page
 
 
 def test_a_side_with_nothing_to_build_keeps_the_other_from_starting(pull: PullRequest) -> None:

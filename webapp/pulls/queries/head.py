@@ -215,6 +215,7 @@ def _count_schemas(loaded: Loaded) -> int:
 
 def _list_verdict(loaded: Loaded, diff: counts.DiffSum) -> list[VerdictItem]:
     items = [_judge_build(loaded), _judge_reviews(loaded), _judge_rows(loaded, diff), _judge_schemas(loaded, diff)]
+    is_open = loaded.pull.state == PullState.OPEN
     if loaded.pull.state == PullState.MERGED:
         commit = loaded.pull.merge.merge_commit[:7]
         items.append(
@@ -242,16 +243,12 @@ def _list_verdict(loaded: Loaded, diff: counts.DiffSum) -> list[VerdictItem]:
                 f"{loaded.url}/data",
             )
         )
-    elif queries.is_stale(loaded.pull):
-        items.append(
-            VerdictItem(
-                "warn",
-                "history",
-                "Stale",
-                f"{loaded.pull.target} has moved since; shown apart",
-                f"{loaded.url}/data",
-            )
-        )
+    elif is_open and queries.has_newer_data(loaded.pull):
+        note = f"{loaded.pull.target} has newer data; shown apart"
+        items.append(VerdictItem("warn", "history", "Stale", note, f"{loaded.url}/data"))
+    elif is_open and queries.has_newer_commits(loaded.pull):
+        note = f"{loaded.pull.target} has commits that the branch lacks"
+        items.append(VerdictItem("warn", "history", "Stale", note, f"{loaded.url}/commits"))
     elif loaded.facts.conflicts:
         items.append(
             VerdictItem(

@@ -452,10 +452,16 @@ def list_failed_checks(pull: PullRequest) -> dict[str, str]:
 
 def is_stale(pull: PullRequest) -> bool:
     """Whether the target has moved: it has commits, or data of these datasets, that the branch did not start from."""
-    if pull.state != PullState.OPEN:
-        return False
-    if NamedComparison.objects.filter(row__pull=pull, name=states.TARGET_SINCE).exists():
-        return True
+    return pull.state == PullState.OPEN and (has_newer_data(pull) or has_newer_commits(pull))
+
+
+def has_newer_data(pull: PullRequest) -> bool:
+    """Whether the target has data of these datasets that the branch did not start from; the Data tab shows it apart."""
+    return NamedComparison.objects.filter(row__pull=pull, name=states.TARGET_SINCE).exists()
+
+
+def has_newer_commits(pull: PullRequest) -> bool:
+    """Whether the target has commits that the branch lacks."""
     return repositories.find_merge_base(pull.repository, pull.base_sha, pull.head_sha) != pull.base_sha
 
 
