@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jobs.engine.paths import list_instead
+from jobs.engine.read.paths import list_instead
 
 
 class ChangelogError(Exception):

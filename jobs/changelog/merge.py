@@ -16,9 +16,9 @@ from jobs.changelog.keys import names_of
 from jobs.changelog.marks import check_keys
 from jobs.changelog.plan import TYPE
 from jobs.changelog.spark import read_frame_marks
-from jobs.engine import tables
-from jobs.engine.paths import list_paths
-from jobs.engine.spark import quote, same_key
+from jobs.engine.read.paths import list_paths
+from jobs.engine.spark import tables
+from jobs.engine.spark.reader import quote, same_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -14,16 +14,16 @@ from pyiceberg.table import Table
 from jobs.changelog.keys import Key, resolve_keys
 from jobs.changelog.ranges import list_range, number_snapshots
 from jobs.engine.errors import UnsupportedTableError
-from jobs.engine.fields import duckdb_type
-from jobs.engine.metadata import describe_table
-from jobs.engine.paths import field_parts, list_paths
-from jobs.engine.planner import plan_step
-from jobs.engine.sizes import estimate_decoded_bytes
+from jobs.engine.plan.planner import plan_step
+from jobs.engine.plan.sizes import estimate_decoded_bytes
+from jobs.engine.read.fields import duckdb_type
+from jobs.engine.read.metadata import describe_table
+from jobs.engine.read.paths import field_parts, list_paths
 
 if TYPE_CHECKING:
-    from jobs.engine.fields import Schema
-    from jobs.engine.metadata import TableMetadata
-    from jobs.engine.planner import LiveFile, ShiftedFile
+    from jobs.engine.plan.planner import LiveFile, ShiftedFile
+    from jobs.engine.read.fields import Schema
+    from jobs.engine.read.metadata import TableMetadata
 
 Images = Literal["first", "latest"]
 TYPE, ORDINAL = "_change_type", "_change_ordinal"

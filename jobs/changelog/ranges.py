@@ -6,7 +6,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from jobs.changelog import errors
-from jobs.engine.ranges import lineage
+from jobs.engine.plan.ranges import lineage
 
 
 def list_range(table: Table, start: int | None, end: int) -> list[Snapshot]:

@@ -14,19 +14,19 @@ from pyiceberg.conversions import to_json
 from pyiceberg.table import Table
 
 from jobs.changelog.plan import OWN_PREFIX
-from jobs.engine.fields import literal, quote
-from jobs.engine.metadata import describe_table
-from jobs.engine.planner import plan_step
-from jobs.engine.row_ids import COLUMNS
-from jobs.engine.scan import ID_COLUMNS, Column, Scanner, default_value, inherited_ids
+from jobs.engine.plan.planner import plan_step
+from jobs.engine.read.fields import literal, quote
+from jobs.engine.read.metadata import describe_table
+from jobs.engine.read.row_ids import COLUMNS
+from jobs.engine.read.scan import ID_COLUMNS, Column, Scanner, default_value, inherited_ids
 
 if TYPE_CHECKING:
     from pyiceberg.types import NestedField
 
     from jobs.changelog.keys import Key
     from jobs.changelog.plan import Step
-    from jobs.engine.fields import Field
-    from jobs.engine.planner import LiveFile
+    from jobs.engine.plan.planner import LiveFile
+    from jobs.engine.read.fields import Field
 
 MEMORY_LIMIT = "1GB"
 

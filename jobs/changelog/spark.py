@@ -16,10 +16,10 @@ from jobs.changelog import errors
 from jobs.changelog.keys import names_of
 from jobs.changelog.marks import make_marks
 from jobs.changelog.plan import ORDINAL, TYPE
-from jobs.engine import spark
-from jobs.engine.listing import Listing
-from jobs.engine.paths import field_parts
-from jobs.engine.spark import SparkSource, groupable, is_own_group, quote, same_key, union
+from jobs.engine.read.listing import Listing
+from jobs.engine.read.paths import field_parts
+from jobs.engine.spark import reader as spark
+from jobs.engine.spark.reader import SparkSource, groupable, is_own_group, quote, same_key, union
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

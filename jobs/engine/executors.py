@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table import StaticTable
 
-from jobs.engine.components import Part
+from jobs.engine.compare.reduced import drop_tables
 from jobs.engine.failures import describe
-from jobs.engine.reduced import drop_tables
-from jobs.engine.router import Decision, choose_executor
-from jobs.engine.session import SparkUnavailable, close_session, configure, connect, interrupt_session
+from jobs.engine.plan.components import Part
+from jobs.engine.plan.router import Decision, choose_executor
+from jobs.engine.spark.session import SparkUnavailable, close_session, configure, connect, interrupt_session
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyspark.sql.connect.session import SparkSession
 
-    from jobs.engine.duckdb import Embedded
-    from jobs.engine.spark_diff import Fetch, SparkDiff
-    from jobs.engine.spark_statistics import SparkMeasured
+    from jobs.engine.compare.duckdb import Embedded
+    from jobs.engine.spark.diff import Fetch, SparkDiff
+    from jobs.engine.spark.statistics import SparkMeasured
     from jobs.protocol import DiffRequest, SparkAccess
 
 _LONGEST = 200
@@ -80,7 +80,7 @@ class Executors:
     def _find_obstacle(self, diff: Embedded) -> str:
         if self.request.spark is None:
             return self.request.spark_obstacle or "there is no Spark server here"
-        from jobs.engine.spark_diff import find_obstacle
+        from jobs.engine.spark.diff import find_obstacle
 
         return find_obstacle(diff)
 
@@ -115,8 +115,8 @@ def compare_by(session: SparkSession, diff: Embedded, *, folder: str, fetch: Fet
 
     `folder` is one that Spark reads, `fetch` brings its answers. What is returned is to be closed after the diff.
     """
-    from jobs.engine.spark_diff import SparkDiff
-    from jobs.engine.spark_statistics import SparkMeasured
+    from jobs.engine.spark.diff import SparkDiff
+    from jobs.engine.spark.statistics import SparkMeasured
 
     reduced = SparkDiff(diff, session, _open_tables(diff.request), folder, fetch)
     compared = Compared(reduced, SparkMeasured(diff, reduced.all_rows, reduced.fetch))

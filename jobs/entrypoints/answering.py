@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from jobs.channel import NUMBER, Channel, Closed
 from jobs.engine.channel_io import ChannelFileIO
-from jobs.engine.manifest_files import Beyond, Damaged
+from jobs.engine.read.manifest_files import Beyond, Damaged
 from jobs.entrypoints.address_space import leave_room
 from jobs.protocol import ReadFailure
 

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from jobs.engine.channel_io import ChannelFileIO
-from jobs.engine.manifest_files import Damaged
-from jobs.engine.row_exports import export_rows
-from jobs.engine.stored_rows import StoredRows, read_slice
+from jobs.engine.read.manifest_files import Damaged
+from jobs.engine.read.row_exports import export_rows
+from jobs.engine.read.stored_rows import StoredRows, read_slice
 from jobs.entrypoints.answering import Answer, Answering, answer_all
 from jobs.protocol import ExportedValue, RowExport
 from jobs.regular_files import open_beneath

@@ -12,7 +12,7 @@ import sys
 
 import duckdb
 
-from jobs.engine.blame import Blame
+from jobs.engine.compare.blame import Blame
 from jobs.engine.errors import DiffError
 from jobs.protocol import BlameRequest, DiffResult, ProtocolError, read_message, write_message
 

@@ -22,8 +22,8 @@ from pyiceberg.table import StaticTable, Table
 from jobs.changelog import errors, read_changelog
 from jobs.changelog.plan import ORDINAL, TYPE
 from jobs.changelog.ranges import list_range, number_snapshots
-from jobs.engine.artifact import ROWS, SUMMARY, write_json
 from jobs.engine.errors import DiffError
+from jobs.engine.write.artifact import ROWS, SUMMARY, write_json
 from jobs.protocol import ChangelogRequest, DiffResult, ProtocolError, read_message, write_message
 
 _OK, _FAILED, _BAD_REQUEST = 0, 1, 2

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jobs.engine.artifact import FIRST, ROWS, SUMMARY
-from jobs.engine.duckdb import run_diff
+from jobs.engine.compare.duckdb import run_diff
 from jobs.engine.errors import CancelledError, DiffError, MemoryLimitError, TimeLimitError
 from jobs.engine.executors import Executors
+from jobs.engine.write.artifact import FIRST, ROWS, SUMMARY
 from jobs.protocol import DiffRequest, DiffResult, ProtocolError, read_message, write_message
 
 if TYPE_CHECKING:

@@ -99,7 +99,7 @@ PRELOADED = (
     "pyspark.sql.connect.session",
     "pyspark.sql.functions",
     "pyspark.sql.window",
-    "jobs.engine.session",
+    "jobs.engine.spark.session",
 )
 
 

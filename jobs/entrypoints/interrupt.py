@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobs.engine.session import close_session, connect
+from jobs.engine.spark.session import close_session, connect
 from jobs.protocol import InterruptRequest, read_message
 
 

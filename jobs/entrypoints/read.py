@@ -6,7 +6,7 @@ in return, and ends this process when it has what it wanted. One process reads o
 Questions: ``{"ask": "rows", ...}`` with the fields of RowsRequest; ``{"ask": "list", "location"}`` for the records of a
 manifest list; ``{"ask": "entries", "location"}`` for the first live entries of a manifest, and ``{"ask": "more"}`` for the
 next; ``{"ask": "sample", ...}`` with the fields of SampleRequest for the beginning of a file that somebody sent. Answers:
-``{"rows", "total", "scanned"}``; ``{"records", "is_last"}``, packed (jobs/engine/packed.py); ``{"columns", "rows",
+``{"rows", "total", "scanned"}``; ``{"records", "is_last"}``, packed (jobs/engine/read/packed.py); ``{"columns", "rows",
 "delimiter"}`` or ``{"problem"}``; or ``{"failure", "message"}`` with a ReadFailure. In between: ``{"open": location}``,
 answered by ``{"size"}`` and an open file where there is one, and ``{"read": location, "start", "size"}``, answered by the
 bytes.
@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from jobs.engine.channel_io import ChannelFileIO
-from jobs.engine.files import CsvFormat, FileError, sample_csv, sample_json_lines, sample_parquet
-from jobs.engine.first_rows import read_rows
-from jobs.engine.manifest_files import read_live_entries, read_manifest_list
-from jobs.engine.packed import pack
+from jobs.engine.read.files import CsvFormat, FileError, sample_csv, sample_json_lines, sample_parquet
+from jobs.engine.read.first_rows import read_rows
+from jobs.engine.read.manifest_files import read_live_entries, read_manifest_list
+from jobs.engine.read.packed import pack
 from jobs.entrypoints.answering import Answer, Answering, answer_all
 from jobs.protocol import RowsRequest, SampleRequest
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
-from jobs.engine import tables
 from jobs.engine.failures import is_out_of_memory_beside_spark
+from jobs.engine.spark import tables
 from jobs.entrypoints.usercode import (
     allow_functions_before_session,
     describe_job_error,

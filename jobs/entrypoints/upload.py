@@ -15,11 +15,11 @@ import requests
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, RESTError
 from pyiceberg.schema import Schema
 
-from jobs.engine.catalog import open_catalog
-from jobs.engine.counts import count_rows
-from jobs.engine.files import CsvFormat, FileError, Source, read_csv, read_json_lines, read_parquet
-from jobs.engine.schemas import SchemaError
-from jobs.engine.writer import write_table
+from jobs.engine.plan.counts import count_rows
+from jobs.engine.read.catalog import open_catalog
+from jobs.engine.read.files import CsvFormat, FileError, Source, read_csv, read_json_lines, read_parquet
+from jobs.engine.write.schemas import SchemaError
+from jobs.engine.write.writer import write_table
 from jobs.entrypoints.address_space import leave_room
 from jobs.protocol import JobError, JobResult, OutputResult, Progress, UploadManifest, read_message, write_message
 from jobs.transforms.context import say

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from jobs.engine.session import close_session, connect
+from jobs.engine.spark.session import close_session, connect
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession

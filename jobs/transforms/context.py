@@ -11,7 +11,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import ForbiddenError, NoSuchTableError
 from pyiceberg.table import Table
 
-from jobs.engine.catalog import open_catalog
+from jobs.engine.read.catalog import open_catalog
 from jobs.protocol import JobManifest, Progress, write_message
 from jobs.transforms.errors import TransformError
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from jobs.changelog import ChangelogPlan
     from jobs.changelog.keys import Key
-    from jobs.engine.listing import Listing
+    from jobs.engine.read.listing import Listing
 
 
 def say(line: str) -> None:
@@ -59,7 +59,7 @@ class Connections:
     def spark(self) -> SparkSession:
         """The job's Spark session."""
         if self._spark is None:
-            from jobs.engine.session import open_session
+            from jobs.engine.spark.session import open_session
 
             if self.manifest.profile != "spark":
                 raise TransformError(
@@ -71,7 +71,7 @@ class Connections:
 
     def explain_python_memory(self) -> str:
         """Say that a Python function beside Spark wanted more memory than it may have, and how much that is."""
-        from jobs.engine.session import find_python_memory
+        from jobs.engine.spark.session import find_python_memory
 
         limit = find_python_memory(self.spark)
         return (
@@ -81,7 +81,7 @@ class Connections:
 
     def open_listing(self, plan: ChangelogPlan) -> Listing:
         """Begin a list of files for Spark to read, beside an output's metadata or in the folder that both see."""
-        from jobs.engine.listing import Listing
+        from jobs.engine.read.listing import Listing
 
         folder = self.manifest.spark_folder
         if not folder:
@@ -98,7 +98,7 @@ class Connections:
     def close(self) -> None:
         """End the Spark session, running queries included, and remove what it alone read."""
         if self._spark is not None:
-            from jobs.engine.session import close_session
+            from jobs.engine.spark.session import close_session
 
             close_session(self._spark)
             self._spark = None

@@ -10,9 +10,9 @@ import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.table import Table
 
-from jobs.engine.metadata import local_path
-from jobs.engine.ranges import added_files_only
-from jobs.engine.router import Decision, choose_executor
+from jobs.engine.plan.ranges import added_files_only
+from jobs.engine.plan.router import Decision, choose_executor
+from jobs.engine.read.metadata import local_path
 from jobs.protocol import Executor, PinnedInput
 from jobs.transforms.context import Connections, say
 from jobs.transforms.errors import TransformError
@@ -113,7 +113,7 @@ class IcebergInput:
         mode: Mode | None = None,
     ) -> DataFrame:
         """Read as a Spark DataFrame (transforms declared with `@transform.spark.using`)."""
-        from jobs.engine import tables
+        from jobs.engine.spark import tables
 
         _ = self._table  # says in the log what is read
         since = self._since(mode)
@@ -139,7 +139,7 @@ class IcebergInput:
         from jobs.changelog import compute_changelog
         from jobs.changelog.marks import make_marks
         from jobs.changelog.spark import mark_frame, spark_changelog
-        from jobs.engine import tables
+        from jobs.engine.spark import tables
 
         plan = self._plan_changelog(keys, start, end, images)
         spark = self._connections.spark

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 from pyiceberg.table import Table
 
-from jobs.engine.counts import count_rows
-from jobs.engine.schemas import SchemaError
-from jobs.engine.writer import write_table
+from jobs.engine.plan.counts import count_rows
+from jobs.engine.write.schemas import SchemaError
+from jobs.engine.write.writer import write_table
 from jobs.protocol import OutputResult, OutputTarget
 from jobs.transforms.context import Connections, say
 from jobs.transforms.errors import TransformError
@@ -85,7 +85,7 @@ class IcebergOutput:
 
     def write_dataframe(self, frame: DataFrame) -> None:
         """Write a Spark DataFrame as one snapshot (transforms declared with `@transform.spark.using`)."""
-        from jobs.engine import tables
+        from jobs.engine.spark import tables
 
         table = self._load()
         try:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.engine.writer import write_table
+from jobs.engine.write.writer import write_table
 from jobs.entrypoints.publish import publish
 from jobs.entrypoints.run import run
 from jobs.protocol import JobManifest, JobResult, OutputTarget, PinnedInput, PublishResult

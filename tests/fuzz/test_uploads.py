@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.schema import Schema
 
-from jobs.engine.files import FileError, read_parquet
-from jobs.engine.schemas import SchemaError, cast_batches, storable_schema
+from jobs.engine.read.files import FileError, read_parquet
+from jobs.engine.write.schemas import SchemaError, cast_batches, storable_schema
 from jobs.entrypoints import upload
 from tests.factories.builds import Stack, running_stack
 from tests.fuzz.uploads import File, load, make_file

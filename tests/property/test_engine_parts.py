@@ -24,10 +24,10 @@ from pyiceberg.types import (
     TimestampType,
 )
 
-from jobs.engine import sides
-from jobs.engine.artifact import Progress
-from jobs.engine.components import Part, Room, split_by_key
-from jobs.engine.planner import LiveFile, plan_diff
+from jobs.engine.compare import sides
+from jobs.engine.plan.components import Part, Room, split_by_key
+from jobs.engine.plan.planner import LiveFile, plan_diff
+from jobs.engine.write.artifact import Progress
 from tests.factories import engine as tables
 from tests.property import engine_oracle as oracle
 

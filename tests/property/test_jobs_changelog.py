@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobs.changelog import apply_changelog, read_changelog
-from jobs.engine.writer import write_table
+from jobs.engine.write.writer import write_table
 from tests.factories.forks import in_child
 from tests.fakes.jobs_catalog import MemoryCatalog
 

@@ -13,7 +13,7 @@ from pyiceberg.table.metadata import TableMetadata, new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import AddSchemaUpdate, SetCurrentSchemaUpdate, update_table_metadata
 
-from jobs.engine.schemas import (
+from jobs.engine.write.schemas import (
     SchemaError,
     find_equal,
     next_schema,

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jobs.engine.fields import KEEP_NAN
+from jobs.engine.read.fields import KEEP_NAN
 from webapp.core.errors import BadRequest
 from webapp.pulls.rules.row_search import Term, parse_search
 from webapp.pulls.rules.row_values import compare

@@ -37,7 +37,7 @@ FUNCTIONS: list[tuple[object, str, str, str]] = [
     # webapp/core/prepared.py
     (django_query, "get_related_populators", "klass_info select db", f"{DJANGO}/query.py"),
     (SQLCompiler, "get_converters", "self expressions", f"{DJANGO}/sql/compiler.py"),
-    # jobs/engine/version3.py, jobs/engine/writer.py
+    # jobs/engine/write/version3.py, jobs/engine/write/writer.py
     (iceberg_snapshot, "_SnapshotProducer", PRODUCER_STARTS, SNAPSHOT),
     (iceberg_snapshot, "_FastAppendFiles", PRODUCER_STARTS, SNAPSHOT),
     (iceberg_snapshot, "_new_manifest_list_file_name", "snapshot_id attempt commit_uuid", SNAPSHOT),
@@ -49,10 +49,10 @@ FUNCTIONS: list[tuple[object, str, str, str]] = [
     (iceberg_snapshot._SnapshotProducer, "_validate_concurrency", "self", SNAPSHOT),
     (iceberg_snapshot._SnapshotProducer, "_build_delete_files_partition_predicate", "self", SNAPSHOT),
     (iceberg_arrow, "_dataframe_to_data_files", "table_metadata df io write_uuid counter", ARROW),
-    # jobs/engine/schemas.py
+    # jobs/engine/write/schemas.py
     (iceberg_arrow, "_pyarrow_to_schema_without_ids", "schema downcast_ns_timestamp_to_us format_version", ARROW),
     (iceberg_schema, "_SetFreshIDs", "next_id_func", f"{PYICEBERG}/schema.py"),
-    # jobs/engine/first_rows.py
+    # jobs/engine/read/first_rows.py
     (iceberg_arrow, "_get_file_format", "file_format kwargs", ARROW),
     # jobs/nulls.py
     (ArrowProjectionVisitor, "list", "self list_type list_array value_array", ARROW),
@@ -84,14 +84,14 @@ def test_a_compiler_of_django_says_how_its_rows_are_read() -> None:
 
 
 def test_a_record_of_pyiceberg_keeps_its_values_by_position() -> None:
-    """For jobs/engine/listing.py, metadata.py and version3.py; see pyiceberg/typedef.py upstream."""
+    """For jobs/engine/read/listing.py, metadata.py and version3.py; see pyiceberg/typedef.py upstream."""
     entry = ManifestEntry.from_args(snapshot_id=7)
     assert isinstance(entry._data, list)
     assert entry._data[1] == entry.snapshot_id == 7
 
 
 def test_pyiceberg_still_writes_no_manifests_of_version_3() -> None:
-    """The reason for jobs/engine/version3.py."""
+    """The reason for jobs/engine/write/version3.py."""
     write: Callable[..., Any] = iceberg_snapshot.write_manifest
     with pytest.raises(ValueError, match="Cannot write manifest for table version: 3"):
         write(3, PartitionSpec(), LISTS, io.BytesIO(), 1, "null")

@@ -9,10 +9,10 @@ from unittest.mock import patch
 
 import duckdb
 
-from jobs.engine.artifact import Progress
-from jobs.engine.duckdb import Embedded
-from jobs.engine.lineage import count_versions
-from jobs.engine.planner import plan_diff
+from jobs.engine.compare.duckdb import Embedded
+from jobs.engine.compare.lineage import count_versions
+from jobs.engine.plan.planner import plan_diff
+from jobs.engine.write.artifact import Progress
 from jobs.protocol import DiffRequest, write_message
 from tests.bench.diff.cases import Moment
 from tests.factories import engine as tables

@@ -156,7 +156,7 @@ def test_a_file_that_is_changed_behind_the_catalog_is_found_by_fsck(held: Stack)
 
 COMMIT = """
 from pyiceberg.manifest import DataFile
-from jobs.engine.writer import _commit_files, _write_files
+from jobs.engine.write.writer import _commit_files, _write_files
 """
 
 

@@ -17,7 +17,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from jobs.engine.listing import Listing
+from jobs.engine.read.listing import Listing
 from tests.factories.catalog import Catalog, schema
 from tests.factories.object_store import BUCKET, ObjectStore
 from tests.unit.catalog.test_views import version

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap
 
-from jobs.engine.metadata import local_path
+from jobs.engine.read.metadata import local_path
 from jobs.entrypoints import diff as entrypoint
 from jobs.protocol import DiffRequest, DiffResult, SideRef, SparkAccess, read_message, write_message
 from tests.factories import engine as tables

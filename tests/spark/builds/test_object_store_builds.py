@@ -20,7 +20,7 @@ from transforms.tables import TableInput, TableOutput
 def multiply(ctx, source, output):
     output.write_dataframe(source.dataframe().selectExpr("a", "a * 10 as tens"))
 """
-FOLLOW = """from jobs.engine.listing import Listing
+FOLLOW = """from jobs.engine.read.listing import Listing
 from transforms.api import incremental, transform
 from transforms.tables import TableInput, TableOutput
 
@@ -56,7 +56,7 @@ out.write_table(i0.arrow())
 LONG = """import gc
 import time
 
-from jobs.engine.file_io import EXPIRES_AT, TOKEN, RenewedProperties
+from jobs.engine.read.file_io import EXPIRES_AT, TOKEN, RenewedProperties
 
 
 def end_keys(seconds=0):

@@ -211,8 +211,8 @@ from pyiceberg.table import StaticTable
 
 from jobs.changelog import plan_changelog
 from jobs.changelog.spark import spark_changelog
-from jobs.engine.listing import Listing
-from jobs.engine.session import connect
+from jobs.engine.read.listing import Listing
+from jobs.engine.spark.session import connect
 
 remote, metadata, folder = sys.argv[1:]
 table = StaticTable.from_metadata(metadata)
@@ -400,7 +400,7 @@ def test_a_cancelled_row_diff_ends_what_spark_computes_for_it(spark_stack: Stack
     assert read_message(DiffResult, answer).code == "cancelled"
     assert list((folder / "listings").iterdir()) == []
     # nothing is left of its session, under whose name another would find what ran in it
-    asked = "import sys; from jobs.engine.session import connect; connect(*sys.argv[1:2], job_id=sys.argv[2], session_id=sys.argv[3]).range(1).count()"
+    asked = "import sys; from jobs.engine.spark.session import connect; connect(*sys.argv[1:2], job_id=sys.argv[2], session_id=sys.argv[3]).range(1).count()"
     again = subprocess.run(
         [sys.executable, "-c", asked, access.remote, access.owner, access.session_id], capture_output=True, text=True
     )

@@ -16,8 +16,8 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.schema import Schema
 
 from jobs.changelog import plan_changelog
-from jobs.engine.listing import Listing
-from jobs.engine.router import Decision
+from jobs.engine.plan.router import Decision
+from jobs.engine.read.listing import Listing
 from tests.contract.catalog.conftest import Server, start_server
 from tests.factories import engine as tables
 from tests.factories.spark import QUICK, new_session, rest_catalog
@@ -152,7 +152,7 @@ class BothExecutors:
 
     def _reduce(self, diff: Any) -> Decision:
         from jobs.engine.executors import compare_by
-        from jobs.engine.spark_diff import find_obstacle
+        from jobs.engine.spark.diff import find_obstacle
 
         if obstacle := find_obstacle(diff):
             return Decision("embedded", obstacle)

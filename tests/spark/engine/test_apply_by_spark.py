@@ -19,7 +19,7 @@ from jobs.changelog.keys import Key
 from jobs.changelog.marks import make_marks
 from jobs.changelog.merge import merge_changelog
 from jobs.changelog.spark import mark_frame
-from jobs.engine import tables
+from jobs.engine.spark import tables
 from tests.spark.engine.conftest import Shared
 from tests.unit.jobs import test_changelog as cases
 from tests.unit.jobs.test_changelog import (  # noqa: F401 - collected here again

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from jobs.engine import tables
+from jobs.engine.spark import tables
 from tests.unit.engine import test_engine_changelog as files
 from tests.unit.engine.test_engine_changelog import (  # noqa: F401 - collected here again
     test_a_step_reads_the_files_that_its_snapshots_do_not_share,

@@ -27,7 +27,8 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from jobs.engine import measured, spark_statistics, statistics
+from jobs.engine.measure import measured, statistics
+from jobs.engine.spark import statistics as spark_statistics
 from tests.factories import engine as tables
 from tests.spark.engine.conftest import BothExecutors
 

@@ -14,7 +14,7 @@ from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.table.name_mapping import create_mapping_from_schema
 
 from jobs.changelog import read_changelog
-from jobs.engine.writer import _commit_files
+from jobs.engine.write.writer import _commit_files
 from tests.factories import engine as tables
 from tests.property import changelog_laws as laws
 from tests.property.engine_oracle import canon

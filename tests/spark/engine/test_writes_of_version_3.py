@@ -11,9 +11,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
 from jobs.changelog import apply_changelog, read_changelog
-from jobs.engine.catalog import open_catalog
-from jobs.engine.counts import count_rows
-from jobs.engine.writer import write_table
+from jobs.engine.plan.counts import count_rows
+from jobs.engine.read.catalog import open_catalog
+from jobs.engine.write.writer import write_table
 from tests.contract.catalog.conftest import Server
 from tests.factories import engine as tables
 from tests.spark.engine.conftest import Shared

@@ -32,8 +32,8 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from jobs.engine import row_exports
-from jobs.engine.stored_rows import StoredRows
+from jobs.engine.read import row_exports
+from jobs.engine.read.stored_rows import StoredRows
 from jobs.protocol import ExportedValue, RowExport
 from tests.factories import engine as tables
 from webapp.core.errors import BadRequest, Conflict, Gone

@@ -17,7 +17,7 @@ from pyiceberg.expressions import EqualTo
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType, StructType
 
-from jobs.engine.blame import Blame
+from jobs.engine.compare.blame import Blame
 from jobs.engine.errors import InvalidRulesError
 from jobs.entrypoints import blame
 from jobs.protocol import BlameRequest, BlameStep, DiffResult, SideRef, read_message, write_message

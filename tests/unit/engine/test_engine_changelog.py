@@ -15,10 +15,10 @@ from pyiceberg.transforms import BucketTransform, DayTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestampType, UUIDType
 
 from jobs.changelog import apply_changelog, plan_changelog, read_changelog
-from jobs.engine.counts import count_rows
 from jobs.engine.errors import UnsupportedTableError
-from jobs.engine.spark import find_obstacle
-from jobs.engine.writer import write_table
+from jobs.engine.plan.counts import count_rows
+from jobs.engine.spark.reader import find_obstacle
+from jobs.engine.write.writer import write_table
 from tests.factories import engine as tables
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "value", StringType()))

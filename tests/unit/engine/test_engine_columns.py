@@ -7,8 +7,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from jobs.engine.columns import comparable, text
-from jobs.engine.fields import Field, Primitive, describe, duckdb_type, read_schema
+from jobs.engine.plan.columns import comparable, text
+from jobs.engine.read.fields import Field, Primitive, describe, duckdb_type, read_schema
 
 
 def column(type_: Any) -> Field:

@@ -6,7 +6,7 @@ from operator import add
 
 import pytest
 
-from jobs.engine.spark import combine
+from jobs.engine.spark.reader import combine
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 1000, 1025])

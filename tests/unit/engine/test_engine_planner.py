@@ -9,11 +9,11 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import DateType, LongType, NestedField, StringType
 
-from jobs.engine.bounds import Range, Values, may_overlap, range_of
-from jobs.engine.columns import pair_columns
-from jobs.engine.fields import Field, Primitive
-from jobs.engine.fields import Schema as Columns
-from jobs.engine.planner import plan_diff
+from jobs.engine.plan.columns import pair_columns
+from jobs.engine.plan.planner import plan_diff
+from jobs.engine.read.bounds import Range, Values, may_overlap, range_of
+from jobs.engine.read.fields import Field, Primitive
+from jobs.engine.read.fields import Schema as Columns
 from tests.factories import engine as tables
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
-    from jobs.engine.planner import DiffPlan
+    from jobs.engine.plan.planner import DiffPlan
 
 SCHEMA = Schema(NestedField(1, "k", LongType()), NestedField(2, "v", StringType()))
 

@@ -10,9 +10,9 @@ import pytest
 from django.template.loader import render_to_string
 from pyiceberg.types import DateType, DoubleType, LongType, StringType
 
-from jobs.engine import statistics
-from jobs.engine.duckdb import Embedded
-from jobs.engine.measured import HereMeasured
+from jobs.engine.compare.duckdb import Embedded
+from jobs.engine.measure import statistics
+from jobs.engine.measure.measured import HereMeasured
 from tests.factories import engine as tables
 from tests.unit.engine.test_engine_embedded import field, keyed, two_versions
 from webapp.pulls.diffs.statistics import load_statistics
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 def test_tables_too_large_to_be_measured_whole_say_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, cells: int, is_measured: bool
 ) -> None:
-    monkeypatch.setattr("jobs.engine.measured.HereMeasured.row_limit", rows)
-    monkeypatch.setattr("jobs.engine.measured.HereMeasured.cell_limit", cells)
+    monkeypatch.setattr("jobs.engine.measure.measured.HereMeasured.row_limit", rows)
+    monkeypatch.setattr("jobs.engine.measure.measured.HereMeasured.cell_limit", cells)
     schema = keyed(field(2, "v", DoubleType()))
     same = {"k": 5, "v": 5.0}
     _, *sides = two_versions(tmp_path, schema, [{"k": 1}, {"k": 2}, same], [{"k": 1, "v": 1.0}, {"k": 3}, same])
@@ -108,8 +108,8 @@ def test_a_column_that_is_the_same_at_both_ends_is_measured_once(
 
 def test_quantiles_of_a_sample_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exact up to a stated number of rows of an end; beyond it near, and the same however the rows are stored."""
-    monkeypatch.setattr("jobs.engine.measured.EXACT_QUANTILE_ROWS", 1000)
-    monkeypatch.setattr("jobs.engine.measured.SAMPLE", 500)
+    monkeypatch.setattr("jobs.engine.measure.measured.EXACT_QUANTILE_ROWS", 1000)
+    monkeypatch.setattr("jobs.engine.measure.measured.SAMPLE", 500)
     before = [{"k": number} for number in range(1000)]
     _, *sides = two_versions(
         tmp_path, keyed(field(2, "v", DoubleType())), before, [*before, *({"k": 1000 + n} for n in range(1000))]

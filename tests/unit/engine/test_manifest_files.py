@@ -12,8 +12,8 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import MANIFEST_LIST_FILE_SCHEMAS
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
-from jobs.engine import manifest_files
-from jobs.engine.manifest_files import Beyond, Damaged, read_live_entries, read_manifest_list
+from jobs.engine.read import manifest_files
+from jobs.engine.read.manifest_files import Beyond, Damaged, read_live_entries, read_manifest_list
 from tests.factories.manifests import data_entry, write_manifest, write_manifest_list
 
 MANY = 2**40

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.engine.stored_rows import StoredRows
+from jobs.engine.read.stored_rows import StoredRows
 
 if TYPE_CHECKING:
     from pathlib import Path

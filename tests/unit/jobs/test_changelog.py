@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from jobs.changelog import apply_changelog, read_changelog
-from jobs.engine.writer import write_table
+from jobs.engine.write.writer import write_table
 from tests.factories.forks import in_child
 from tests.factories.jobs import LocalJob
 from tests.fakes.jobs_catalog import MemoryCatalog

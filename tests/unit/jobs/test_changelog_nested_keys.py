@@ -21,7 +21,7 @@ from pyiceberg.types import (
 )
 
 from jobs.changelog import apply_changelog, read_changelog
-from jobs.engine.paths import list_paths
+from jobs.engine.read.paths import list_paths
 from tests.factories import engine as tables
 from tests.property.engine_oracle import canon
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pyarrow.fs import S3FileSystem
 
-from jobs.engine import file_io
-from jobs.engine.file_io import EXPIRES_AT, MARGIN_MS, RETRY_MS, TOKEN, RenewedFileIO
+from jobs.engine.read import file_io
+from jobs.engine.read.file_io import EXPIRES_AT, MARGIN_MS, RETRY_MS, TOKEN, RenewedFileIO
 
 HOUR_MS = 60 * 60 * 1000
 

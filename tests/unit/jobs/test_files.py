@@ -13,7 +13,7 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, StringType
 
-from jobs.engine.files import (
+from jobs.engine.read.files import (
     CsvFormat,
     FileError,
     Source,

@@ -9,8 +9,8 @@ from threading import Thread
 import pytest
 import requests
 
-from jobs.engine import retries
-from jobs.engine.retries import PatientAdapter
+from jobs.engine.read import retries
+from jobs.engine.read.retries import PatientAdapter
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
 BUSY = b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"

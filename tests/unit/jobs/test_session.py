@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from jobs.engine import session
-from jobs.engine.session import _Progress, session_url
+from jobs.engine.spark import session
+from jobs.engine.spark.session import _Progress, session_url
 
 
 @pytest.mark.parametrize(

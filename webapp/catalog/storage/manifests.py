@@ -1,4 +1,4 @@
-"""Manifest lists and manifests as another process has read them (jobs/engine/manifest_files.py): clients wrote them.
+"""Manifest lists and manifests as another process has read them (jobs/engine/read/manifest_files.py): clients wrote them.
 
 That process took them apart under limits, and may have been taken over by them all the same: every field that it hands on
 is checked for what it is.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def export(folder: str | Path, file_format: ExportFormat) -> Iterator[bytes]:
-    """The whole diff, a chunk at a time (jobs/engine/row_exports.py).
+    """The whole diff, a chunk at a time (jobs/engine/read/row_exports.py).
 
     Parts of the key that stand inside a struct column have a column of their own.
     """

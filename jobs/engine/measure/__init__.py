@@ -1,0 +1,1 @@
+"""Statistics of both ends, and how they spread."""

@@ -1,0 +1,221 @@
+"""What statistics ask of the rows of both ends, and the answers of this process.
+
+Queries are written for speed as measured: CASE inside an aggregate instead of FILTER (4 times), GROUP BY per column
+instead of `histogram` (2 times).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from jobs.engine.measure.axes import plain, plain_axis
+from jobs.engine.plan.columns import text
+from jobs.engine.read.fields import Primitive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from jobs.engine.compare.duckdb import Embedded
+    from jobs.engine.measure.axes import Bins, Scale
+    from jobs.engine.plan.columns import Pair
+    from jobs.engine.read.fields import Field
+    from jobs.engine.read.scan import Column
+
+EXACT_DISTINCT_CELLS = 20_000_000
+"""Up to this many values of an end, in rows of up to `EXACT_DISTINCT_ROWS`, distinct ones are counted, else estimated."""
+EXACT_DISTINCT_ROWS = 500_000
+EXACT_QUANTILE_ROWS = 10_000_000
+"""Up to this many rows of an end quantiles are those of all its values, else of about `SAMPLE` of them."""
+SAMPLE = 20_000
+TOP_VALUES = 10
+QUANTILES = (5, 25, 50, 75, 95)
+_QUANTILE_BYTES = 32
+"""What a value takes while a quantile is found, at most."""
+_CELLS_AT_ONCE = 2_000_000
+"""Values that one query may hold in memory."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How the values of one column lie on its axis."""
+
+    quantiles: Sequence[Any] | None
+    histogram: Mapping[int, int]
+    """The number of values by bin."""
+    is_exact: bool = True
+    """Whether the quantiles are those of all values."""
+
+
+@dataclass(frozen=True)
+class Frequent:
+    """The most frequent values of one column, as text, with their numbers before and after."""
+
+    top: Sequence[tuple[str, int, int]]
+    distinct: Mapping[str, int]
+    """How many values there are, by end."""
+
+
+class MeasuringError(Exception):
+    """The rows cannot be measured where that was tried."""
+
+
+class Measured(Protocol):
+    """The rows of both ends that are measured together."""
+
+    row_limit: int
+    """Up to this many rows at both ends together all are read, beyond it only those that changed."""
+
+    def count(self, side: str) -> int:
+        """How many rows one end has."""
+
+    def summarize(self, side: str, columns: Sequence[Column], *, is_exact: bool) -> str:
+        """SQL of one row, of each column `<alias>_count`, without NULL, and `<alias>_distinct`.
+
+        What has extremes also has `<alias>_min` and `<alias>_max`, floats have `<alias>_finite`.
+        """
+
+    def spread(
+        self, side: str, bins: Mapping[str, Bins], scales: Mapping[str, Scale | None]
+    ) -> tuple[dict[str, int], dict[str, Spread]]:
+        """The sums of some columns, as whole numbers (those without a scale are), and how those in `bins` lie there."""
+
+    def frequent(self, pairs: Sequence[Pair]) -> dict[int, Frequent]:
+        """The most frequent values of both ends together, by the index of the column."""
+
+
+def has_extremes(found: Field) -> bool:
+    """Whether a smallest and a largest value say something."""
+    return isinstance(found.type, Primitive) and found.type.name not in {"boolean", "unknown"}
+
+
+def is_float(found: Field) -> bool:
+    """Whether values may have no place on their axis."""
+    return isinstance(found.type, Primitive) and found.type.is_float
+
+
+def asked_columns(diff: Embedded, side: str, same: frozenset[int]) -> list[Column]:
+    """The columns of one end that are measured there: of those that are the same at both ends it is known from before."""
+    return diff.columns(side, [pair for pair in diff.plan.pairs if side == "b" or pair.index not in same])
+
+
+@dataclass
+class HereMeasured:
+    """Rows that this process reads."""
+
+    row_limit = 2_000_000
+    cell_limit = 100_000_000
+    """Rows of few columns may be more: so many values take some ten seconds."""
+    diff: Embedded
+    sources: Mapping[str, str]
+    """What follows FROM, without a star: expanding a thousand columns for each question is what would cost."""
+    same: frozenset[int]
+    """Columns that have the same values at both ends; the one after need not have them."""
+    _counts: dict[str, int] = field(default_factory=dict)
+
+    def count(self, side: str) -> int:
+        if side not in self._counts:
+            self._counts[side] = int(self.diff.one(f"SELECT count(*) FROM {self.sources[side]}")[0])
+        return self._counts[side]
+
+    def summarize(self, side: str, columns: Sequence[Column], *, is_exact: bool) -> str:
+        outputs = []
+        for column in columns:
+            name, found = column.alias, column.field
+            number = self._distinct(side, name, len(columns)) if is_exact else _estimate(found, name)
+            outputs += [f"count({name}) AS {name}_count", f"{number} AS {name}_distinct"]
+            if has_extremes(found):
+                outputs += [f"{end}({plain(found, name)}) AS {name}_{end}" for end in ("min", "max")]
+            if is_float(found):
+                outputs.append(f"count({plain(found, name)}) AS {name}_finite")
+        return f"SELECT {', '.join(outputs)} FROM {self.sources[side]}"
+
+    def _distinct(self, side: str, name: str, columns: int) -> str:
+        if self.count(side) * columns <= _CELLS_AT_ONCE:
+            # a thousand small queries would take seconds
+            return f"coalesce(len(list_distinct(list({name}))), 0)"
+        groups = f"SELECT {name} FROM {self.sources[side]} GROUP BY {name}"
+        return str(self.diff.one(f"SELECT count({name}) FROM ({groups})")[0])
+
+    def spread(
+        self, side: str, bins: Mapping[str, Bins], scales: Mapping[str, Scale | None]
+    ) -> tuple[dict[str, int], dict[str, Spread]]:
+        fields = {column.alias: column.field for column in self.diff.columns(side)}
+        axes = {name: plain_axis(fields[name], name) for name in {**bins, **scales}}
+        quantiles = self._quantiles(side, {name: axes[name] for name in bins})
+        is_exact = self._has_exact_quantiles(side)
+        spreads = {
+            name: Spread(quantiles[name], self._histogram(side, axes[name], found), is_exact=is_exact)
+            for name, found in bins.items()
+        }
+        return self._totals(side, axes, scales), spreads
+
+    def _totals(self, side: str, axes: Mapping[str, str], scales: Mapping[str, Scale | None]) -> dict[str, int]:
+        if not scales:
+            return {}
+        wholes = (axes[name] if scale is None else scale.whole(axes[name]) for name, scale in scales.items())
+        tests = ", ".join(f"sum({whole})" for whole in wholes)
+        row = self.diff.one(f"SELECT {tests} FROM {self.sources[side]}")
+        return dict(zip(scales, map(int, row), strict=True))
+
+    def _histogram(self, side: str, axis: str, bins: Bins) -> dict[int, int]:
+        rows = self.diff.connection.execute(
+            f"SELECT bin, count(*) FROM (SELECT {bins.index('axis')} AS bin FROM "
+            f"(SELECT {axis} AS axis FROM {self.sources[side]}) WHERE axis IS NOT NULL) GROUP BY bin"
+        ).fetchall()
+        return dict(rows)
+
+    def _quantiles(self, side: str, axes: Mapping[str, str]) -> dict[str, Any]:
+        shares = ", ".join(f"{percent / 100}" for percent in QUANTILES)
+        rows, names = self._sample(side, axes), list(axes)
+        # each holds its values in memory
+        step = max(1, _CELLS_AT_ONCE // max(1, self.count(side)))
+        found: dict[str, Any] = {}
+        for some in (names[start : start + step] for start in range(0, len(names), step)):
+            tests = ", ".join(f"quantile_disc({axes[name]}, [{shares}])" for name in some)
+            found |= dict(zip(some, self.diff.one(f"SELECT {tests} FROM {rows}"), strict=True))
+        return found
+
+    def _has_exact_quantiles(self, side: str) -> bool:
+        return self.count(side) <= min(EXACT_QUANTILE_ROWS, self.diff.request.memory_bytes // _QUANTILE_BYTES)
+
+    def _sample(self, side: str, names: Iterable[str]) -> str:
+        """All rows, or of too many those that a hash chooses: the same ones in whatever order they are stored."""
+        rows = self.count(side)
+        if self._has_exact_quantiles(side):
+            return self.sources[side]
+        values = ", ".join(column.alias for column in asked_columns(self.diff, side, self.same))
+        outputs = f"{', '.join(names)}, hash({values}) AS chosen"
+        return f"(SELECT {outputs} FROM {self.sources[side]}) WHERE chosen % {max(1, rows // SAMPLE)} = 0"
+
+    def frequent(self, pairs: Sequence[Pair]) -> dict[int, Frequent]:
+        return {pair.index: rank(self.diff, " UNION ALL ".join(self._counted(pair))) for pair in pairs}
+
+    def _counted(self, pair: Pair) -> Iterator[str]:
+        """SQL of the values of a column, with what each counts before and after."""
+        is_same = pair.index in self.same
+        for side, end in (("b", pair.before), ("a", pair.after)):
+            if end is not None and not (is_same and side == "a"):
+                before, after = int(is_same or side == "b"), int(is_same or side == "a")
+                value = text(end.type, f"{side}{pair.index}")
+                yield f"SELECT {value} AS value, {before} AS before, {after} AS after FROM {self.sources[side]}"
+
+
+def rank(diff: Embedded, values: str) -> Frequent:
+    """The most frequent of many values, each with what it counts before and after."""
+    diff.connection.execute(
+        "CREATE OR REPLACE TEMP TABLE frequent AS SELECT value, sum(before)::BIGINT AS before, "
+        f"sum(after)::BIGINT AS after FROM ({values}) WHERE value IS NOT NULL GROUP BY value"
+    )
+    # not as window functions beside the rows: those cost the square of the values
+    distinct = diff.one("SELECT count(*) FILTER (before > 0), count(*) FILTER (after > 0) FROM frequent")
+    top = diff.connection.execute(
+        f"SELECT value, before, after FROM frequent ORDER BY before + after DESC, value LIMIT {TOP_VALUES}"
+    ).fetchall()
+    return Frequent(top, dict(zip("ba", distinct, strict=True)))
+
+
+def _estimate(found: Field, value: str) -> str:
+    # only primitive types have an estimator of their own
+    hashed = f"CASE WHEN {value} IS NOT NULL THEN hash({value}) END"
+    return f"approx_count_distinct({value if isinstance(found.type, Primitive) else hashed})"

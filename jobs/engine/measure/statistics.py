@@ -1,0 +1,284 @@
+"""Each column in numbers at both ends: over the whole table where that is affordable, and over the changed rows.
+
+Counts, nulls, smallest, largest, mean and histograms are exact. Quantiles come from a sample where `quantiles_exact` is
+false, and the number of distinct values is an estimate where `distinct_exact` is. Both ends share the bins of a histogram
+and the list of top values, so that a page can draw them side by side.
+
+Nothing here depends on the order in which rows come, so that whoever counts them finds the same.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jobs.engine.measure.axes import Scale, axis, axis_kind, bins_between
+from jobs.engine.measure.measured import (
+    EXACT_DISTINCT_CELLS,
+    EXACT_DISTINCT_ROWS,
+    QUANTILES,
+    HereMeasured,
+    MeasuringError,
+    asked_columns,
+    has_extremes,
+)
+from jobs.engine.plan.columns import text
+from jobs.engine.read.fields import Primitive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from jobs.engine.compare.duckdb import Embedded
+    from jobs.engine.measure.axes import Bins
+    from jobs.engine.measure.measured import Frequent, Measured, Spread
+    from jobs.engine.plan.columns import Pair
+    from jobs.engine.read.fields import Field
+
+VERSION = 1
+DETAILED_COLUMNS = 100
+"""Columns with a histogram or top values, the most changed first: a wide table must not take minutes."""
+_MOST_TOP_DISTINCT = 100_000
+_LONGEST = 200
+_SAFE_INTEGER = 2**53
+
+
+def collect(diff: Embedded, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of statistics.json; `summary` is that of summary.json.
+
+    Where every row changed the whole table is measured by them, without reading it again.
+    """
+    rows, matches = summary["before_rows"] + summary["after_rows"], summary["columns"]
+    changed_first = sorted(matches, key=lambda match: (-(match["changed"] or 0), match["index"]))
+    detailed = frozenset(match["index"] for match in changed_first[:DETAILED_COLUMNS])
+    same = _same_columns(diff, summary)
+    table = _measure_table(diff, rows, detailed, same) if summary["unchanged"] else None
+    changed = _Scope(diff, HereMeasured(diff, _changed_rows(diff), same), detailed, same).measure()
+    table = table if summary["unchanged"] else changed
+    scopes = {"changed": changed} if table is None else {"table": table, "changed": changed}
+    return {"version": VERSION, "table_is_measured": table is not None, "scopes": scopes}
+
+
+def _same_columns(diff: Embedded, summary: Mapping[str, Any]) -> frozenset[int]:
+    """The columns that have the same values at both ends as often: what is known of the one end is known of the other.
+
+    So it is where rows were only updated, in other columns.
+    """
+    if summary["inserted"] or summary["deleted"]:
+        return frozenset()
+    return frozenset(pair.index for pair in diff.unchanged_pairs(summary["columns"]))
+
+
+def _measure_table(diff: Embedded, rows: int, detailed: frozenset[int], same: frozenset[int]) -> dict[str, Any] | None:
+    """All rows of both ends, where whoever compared them can afford it."""
+    if diff.measured is not None and rows <= diff.measured.row_limit:
+        try:
+            return _Scope(diff, diff.measured, detailed, same).measure()
+        except MeasuringError as error:
+            diff.warnings.append(f"Spark compared the rows and could not measure them: {_encode(str(error))}")
+    if rows > max(HereMeasured.row_limit, HereMeasured.cell_limit // max(1, len(diff.plan.pairs))):
+        return None
+    sources = {side: _load_table(diff, side, same) for side in "ba"}
+    return _Scope(diff, HereMeasured(diff, sources, same), detailed, same).measure()
+
+
+def _load_table(diff: Embedded, side: str, same: frozenset[int]) -> str:
+    """All rows of one end, decoded once: every column is asked several questions."""
+    pairs = [pair for pair in diff.plan.pairs if side == "b" or pair.index not in same]
+    diff.connection.execute(f"CREATE TEMP TABLE all_{side} AS {diff.whole(side, pairs)}")
+    return f"all_{side}"
+
+
+def _changed_rows(diff: Embedded) -> dict[str, str]:
+    """The rows of each end that are in the diff, as often as they are there."""
+    copies = diff.one("SELECT coalesce(max(copies), 1) FROM changes")[0]
+    source = "changes" if copies == 1 else "changes c, range(c.copies)"
+    return {"b": f"{source} WHERE change <> 'inserted'", "a": f"{source} WHERE change <> 'deleted'"}
+
+
+@dataclass
+class _Scope:
+    """The rows of both ends that are measured together."""
+
+    diff: Embedded
+    rows: Measured
+    detailed: frozenset[int]
+    """Columns that get a histogram or top values; the others only what one pass over all columns gives."""
+    same: frozenset[int]
+    """Columns that have the same values at both ends: asked of one."""
+
+    def measure(self) -> dict[str, Any]:
+        basics = {side: self._basics(side) for side in "ba"}
+        basics["a"] |= self._repeated(basics["b"])
+        bins = {pair.index: found for pair in self.diff.plan.pairs if (found := self._bins(pair, basics))}
+        spread = {side: self._spread(side, bins, basics[side]) for side in "ba"}
+        basics["a"] |= self._repeated(basics["b"])
+        spread["a"] |= self._repeated(spread["b"])
+        sides = {
+            pair.index: {side: self._side(pair, side, basics[side]) for side in "ba"} for pair in self.diff.plan.pairs
+        }
+        frequent = self.rows.frequent(
+            [
+                pair
+                for pair in self.diff.plan.pairs
+                if pair.index in self.detailed - bins.keys() and _has_top_values(pair, sides[pair.index])
+            ]
+        )
+        columns = []
+        for pair in self.diff.plan.pairs:
+            known = sides[pair.index]
+            entry: dict[str, Any] = {"index": pair.index, "name": pair.name, "before": known["b"], "after": known["a"]}
+            if pair.index in bins:
+                entry["bins"] = _edges(pair, bins[pair.index])
+                _add_spread(pair, bins[pair.index], known, spread)
+            elif pair.index in frequent:
+                _add_top_values(entry, known, frequent[pair.index])
+            columns.append(entry)
+        return {"rows": {"before": basics["b"]["rows"], "after": basics["a"]["rows"]}, "columns": columns}
+
+    def _repeated(self, before: Mapping[str, Any]) -> dict[str, Any]:
+        """What is known of the end before, and so of the one after, by the names there."""
+        names = {f"b{index}" for index in self.same}
+        return {f"a{name[1:]}": measure for name, measure in before.items() if name.partition("_")[0] in names}
+
+    def _basics(self, side: str) -> dict[str, Any]:
+        """What every column has, under the names `<alias>_nulls` and so on."""
+        rows, columns = self.rows.count(side), asked_columns(self.diff, side, self.same)
+        is_exact = rows <= EXACT_DISTINCT_ROWS and rows * len(self.diff.columns(side)) <= EXACT_DISTINCT_CELLS
+        basics: dict[str, Any] = {"rows": rows, "distinct_exact": is_exact}
+        if columns:
+            tests = dict(test for column in columns for test in _basic_tests(column.field, column.alias, rows))
+            summary = self.rows.summarize(side, columns, is_exact=is_exact)
+            row = self.diff.one(f"SELECT {', '.join(tests.values())} FROM ({summary})")
+            basics |= dict(zip(tests, row, strict=True))
+        return basics
+
+    def _scales(self, side: str, basics: Mapping[str, Any]) -> dict[str, Scale | None]:
+        """How the numbers of one end are made whole to be added; those without a scale are."""
+        scales: dict[str, Scale | None] = {}
+        for column in asked_columns(self.diff, side, self.same):
+            low = basics.get(f"{column.alias}_low")
+            if low is not None and axis_kind(column.field.type) == "number":
+                is_whole = isinstance(low, int)
+                scales[column.alias] = None if is_whole else Scale.of(low, basics[f"{column.alias}_high"])
+        return scales
+
+    def _bins(self, pair: Pair, basics: dict[str, dict[str, Any]]) -> Bins | None:
+        if pair.index not in self.detailed:
+            return None
+        sides = [found.type for found in (pair.before, pair.after) if found is not None]
+        kinds = {axis_kind(side) for side in sides}
+        if len(kinds) != 1 or None in kinds:
+            return None
+        ends = [basics[side].get(f"{side}{pair.index}_{end}") for side in "ba" for end in ("low", "high")]
+        found = [value for value in ends if value is not None]
+        return bins_between(found) if found else None
+
+    def _spread(self, side: str, bins: Mapping[int, Bins], basics: dict[str, Any]) -> dict[str, Spread]:
+        """How values lie on their axes; adds the means to the basics."""
+        names = {column.alias: int(column.alias[1:]) for column in asked_columns(self.diff, side, self.same)}
+        scales = self._scales(side, basics)
+        chosen = {name: bins[index] for name, index in names.items() if index in bins}
+        totals, spread = self.rows.spread(side, chosen, scales)
+        for name, total in totals.items():
+            count = basics.get(f"{name}_finite", basics["rows"] - basics[f"{name}_nulls"])
+            scale = scales[name]
+            basics[f"{name}_mean"] = total / count if scale is None else scale.mean(total, count)
+        return spread
+
+    def _side(self, pair: Pair, side: str, basics: dict[str, Any]) -> dict[str, Any] | None:
+        if pair.end(side) is None or pair.unreadable:
+            return None
+        value = f"{side}{pair.index}"
+        rows, nulls = basics["rows"], basics[f"{value}_nulls"]
+        result: dict[str, Any] = {
+            "rows": rows,
+            "nulls": nulls,
+            "null_share": nulls / rows if rows else None,
+            "distinct": min(basics[f"{value}_distinct"], rows - nulls),
+            "distinct_exact": basics["distinct_exact"],
+            "min": _encode(basics.get(f"{value}_min")),
+            "max": _encode(basics.get(f"{value}_max")),
+            "mean": _encode(basics.get(f"{value}_mean")),
+        }
+        if f"{value}_finite" in basics:
+            result["not_finite"] = rows - nulls - basics[f"{value}_finite"]
+        return result
+
+
+def _has_top_values(pair: Pair, sides: Mapping[str, dict[str, Any] | None]) -> bool:
+    fields = [found for found in (pair.before, pair.after) if found is not None]
+    if pair.unreadable or not all(isinstance(found.type, Primitive) for found in fields):
+        return False
+    # a column of nearly unique values has no top values worth the sorting
+    return all(side is None or side["distinct"] <= _MOST_TOP_DISTINCT for side in sides.values())
+
+
+def _add_spread(
+    pair: Pair, bins: Bins, sides: Mapping[str, dict[str, Any] | None], spread: Mapping[str, Mapping[str, Spread]]
+) -> None:
+    """Quantiles and histogram of one column that has an axis."""
+    for side, known in sides.items():
+        end = pair.end(side)
+        if known is not None and end is not None:
+            found = spread[side][f"{side}{pair.index}"]
+            histogram = [found.histogram.get(index, 0) for index in range(bins.count)]
+            known.update(_quantiles(end, found), histogram=histogram)
+
+
+def _add_top_values(entry: dict[str, Any], sides: Mapping[str, dict[str, Any] | None], found: Frequent) -> None:
+    """The most frequent values of both ends, and the exact number of distinct ones."""
+    entry["top"] = [{"value": _encode(value), "before": before, "after": after} for value, before, after in found.top]
+    for side, known in sides.items():
+        if known is not None:
+            known.update(distinct=found.distinct[side], distinct_exact=True)
+
+
+def _basic_tests(found: Field, value: str, rows: int) -> Iterator[tuple[str, str]]:
+    """What is made of the summary of one column, as SQL."""
+    yield f"{value}_nulls", f"{rows} - {value}_count"
+    yield f"{value}_distinct", f"{value}_distinct"
+    if not has_extremes(found) or not isinstance(found.type, Primitive):
+        return
+    for name, end in (("min", "low"), ("max", "high")):
+        extreme = f"{value}_{name}"
+        # numbers stay numbers; everything else is written as text
+        yield extreme, extreme if found.type.is_integer or found.type.is_float else text(found.type, extreme)
+        if axis_kind(found.type) is not None:
+            yield f"{value}_{end}", axis(found, extreme)
+    if found.type.is_float:
+        yield f"{value}_finite", f"{value}_finite"
+
+
+def _edges(pair: Pair, bins: Bins) -> dict[str, Any]:
+    found = pair.after or pair.before
+    assert found is not None  # noqa: S101 - a pair has at least one side
+    is_time = axis_kind(found.type) == "time"
+    return {"kind": "time" if is_time else "number", "edges": bins.edges, "unit": "us" if is_time else None}
+
+
+def _quantiles(end: Field, found: Spread) -> dict[str, Any]:
+    values = [None] * len(QUANTILES) if found.quantiles is None else [_encode(value) for value in found.quantiles]
+    unit = "us" if axis_kind(end.type) == "time" else None
+    names = (f"p{percent}" for percent in QUANTILES)
+    return {
+        "quantiles": dict(zip(names, values, strict=True)),
+        "quantiles_unit": unit,
+        "quantiles_exact": found.quantiles is None or found.is_exact,
+    }
+
+
+def _encode(value: Any) -> Any:
+    """A value as JSON holds it: large integers, NaN and infinities as text, long text cut."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) <= _SAFE_INTEGER else str(value)
+    if isinstance(value, float):
+        if math.isnan(value):
+            return "NaN"
+        # zero has one sign
+        return value + 0.0 if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")
+    if isinstance(value, str) and len(value) > _LONGEST:
+        return value[: _LONGEST - 1] + "…"
+    return str(value)

@@ -1,0 +1,188 @@
+"""Rules of a comparison as SQL: tolerances of columns, and the filter that chooses the rows to compare.
+
+A filter is written as PyIceberg reads it, `origin = 'JFK' and delay > 60`, over the columns of the table, and chooses the
+rows that a scan with PyIceberg does: a comparison with NULL leaves the row out, `not in` keeps it, and NaN is neither
+less nor greater than anything.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg import expressions as e
+from pyiceberg.expressions.parser import parse
+from pyiceberg.expressions.visitors import bind, rewrite_not
+from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField
+from pyparsing import ParseException
+
+from jobs.engine.errors import InvalidRulesError
+from jobs.engine.read.fields import Primitive, literal
+from jobs.engine.read.scan import constant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from jobs.engine.plan.columns import Pair
+    from jobs.engine.read.fields import Field
+
+_LARGE_PRECISION = 37
+_WORDS = ("absolute", "relative")
+_COMPARED = {
+    e.BoundEqualTo: "=",
+    e.BoundNotEqualTo: "<>",
+    e.BoundLessThan: "<",
+    e.BoundLessThanOrEqual: "<=",
+    e.BoundGreaterThan: ">",
+    e.BoundGreaterThanOrEqual: ">=",
+}
+
+
+# --- tolerance ------------------------------------------------------------------------------------
+
+
+def check_tolerance(tolerance: Mapping[str, Mapping[str, float]]) -> None:
+    """Refuse what is no tolerance: it would silently be none."""
+    for column, limits in tolerance.items():
+        if unknown := [word for word in limits if word not in _WORDS]:
+            raise InvalidRulesError(
+                f"The tolerance of {column!r} names {unknown[0]!r}; it can be 'absolute', 'relative' or both."
+            )
+        for word, limit in limits.items():
+            if not 0 <= limit < float("inf"):
+                raise InvalidRulesError(
+                    f"The {word} tolerance of {column!r} is {limit}; it must be a number of at least 0."
+                )
+
+
+def is_near(pair: Pair, *, absolute: float | None, relative: float | None) -> str:
+    """SQL that is true where two numbers are within the tolerance."""
+    left, right = f"b{pair.index}", f"a{pair.index}"
+    doubles = [f"CAST({value} AS DOUBLE)" for value in (left, right)]
+    gap = f"abs({doubles[0]} - {doubles[1]})"
+    tests = []
+    if absolute is not None:
+        tests.append(_exact_gap(pair, absolute) or f"{gap} <= {absolute!r}::DOUBLE")
+    if relative is not None:
+        tests.append(f"{gap} <= {relative!r}::DOUBLE * greatest(abs({doubles[0]}), abs({doubles[1]}))")
+    finite = " AND ".join(f"isfinite({value})" for value in doubles)
+    return f"({finite} AND ({' OR '.join(tests)}))"
+
+
+def _exact_gap(pair: Pair, absolute: float) -> str | None:
+    """For integers and decimals, whose difference must not be rounded: 0.40 and 0.30 are within 0.1."""
+    sides = [side.type for side in (pair.before, pair.after) if side is not None]
+    if not all(isinstance(side, Primitive) and not side.is_float for side in sides):
+        return None
+    left, right = f"b{pair.index}", f"a{pair.index}"
+    scales = [side.decimal[1] for side in sides if isinstance(side, Primitive) and side.decimal is not None]
+    wide = any(side.decimal[0] > _LARGE_PRECISION - 1 for side in sides if isinstance(side, Primitive) and side.decimal)
+    if wide or (scales and len(scales) != len(sides)):
+        return None
+    if not scales:
+        return f"abs(CAST({left} AS HUGEINT) - CAST({right} AS HUGEINT)) <= {int(absolute)}"
+    step = Decimal(1).scaleb(-max(scales))
+    limit = Decimal(repr(absolute)) // step * step
+    return f"abs({left} - {right}) <= CAST('{limit:f}' AS DECIMAL(38,{max(scales)}))"
+
+
+# --- row filter -----------------------------------------------------------------------------------
+
+
+def read_filter(text: str | None) -> e.BooleanExpression | None:
+    """Parse a filter; None where there is none."""
+    if text is None or not text.strip():
+        return None
+    try:
+        return rewrite_not(parse(text))
+    except (ParseException, ValueError) as error:
+        place = f" near character {error.loc + 1}" if isinstance(error, ParseException) else ""
+        raise InvalidRulesError(
+            f'The row filter {text!r} cannot be read{place}; write it like "a = 1 and b is not null".'
+        ) from None
+
+
+def filter_columns(expression: e.BooleanExpression | None) -> frozenset[str]:
+    """The names that a filter uses."""
+    if isinstance(expression, e.And | e.Or):
+        return filter_columns(expression.left) | filter_columns(expression.right)
+    term = getattr(expression, "term", None)
+    return frozenset() if term is None else frozenset((str(term.name),))
+
+
+def filter_pairs(names: Iterable[str], pairs: Sequence[Pair]) -> dict[str, Pair]:
+    """The columns that a filter means; the end's name counts where a rename gave the old one to another column."""
+    found: dict[str, Pair] = {}
+    for name in sorted(names):
+        by_name = [
+            pair
+            for side in ("after", "before")
+            for pair in pairs
+            if getattr(pair, side) is not None and getattr(pair, side).name == name
+        ]
+        if not by_name:
+            raise InvalidRulesError(f"The row filter names {name!r}, but neither side has that column.")
+        found[name] = by_name[0]
+    return found
+
+
+def filter_sql(expression: e.BooleanExpression, pairs: Mapping[str, Pair], side: str) -> str:
+    """SQL over the columns `b<i>` or `a<i>` of one side that is true for the rows to compare."""
+    if isinstance(expression, e.And | e.Or):
+        word = "AND" if isinstance(expression, e.And) else "OR"
+        return f"({filter_sql(expression.left, pairs, side)} {word} {filter_sql(expression.right, pairs, side)})"
+    if isinstance(expression, e.AlwaysTrue | e.AlwaysFalse):
+        return "true" if isinstance(expression, e.AlwaysTrue) else "false"
+    name = str(expression.term.name)
+    bound, found = bind_to(expression, pairs[name], name, side)
+    return _predicate_sql(bound, found, f"{side}{pairs[name].index}")
+
+
+def bind_to(expression: e.BooleanExpression, pair: Pair, name: str, side: str) -> tuple[e.BooleanExpression, Field]:
+    """A predicate as it is asked of one side's column, and that column."""
+    found = pair.before if side == "b" else pair.after
+    if found is None:
+        where = "before" if side == "b" else "after"
+        raise InvalidRulesError(
+            f"The row filter names {name!r}, which the side {where} does not have; filter by columns of both sides."
+        )
+    return _bind(expression, name, found), found
+
+
+def _bind(expression: e.BooleanExpression, name: str, found: Field) -> e.BooleanExpression:
+    if not isinstance(found.type, Primitive):
+        raise InvalidRulesError(f"The row filter names {name!r}, which has parts; filter by a column of single values.")
+    try:
+        schema = Schema(NestedField(1, name, found.type.name, required=False))
+        return bind(schema, expression, case_sensitive=True)
+    except (ValueError, TypeError) as error:
+        raise InvalidRulesError(f"The row filter does not fit {name!r}, a {found.type.name}: {error}") from None
+
+
+def _predicate_sql(bound: e.BooleanExpression, found: Field, value: str) -> str:
+    if isinstance(bound, e.AlwaysTrue | e.AlwaysFalse):
+        # a literal that no value of the type reaches decides for every row
+        return "true" if isinstance(bound, e.AlwaysTrue) else "false"
+    if isinstance(bound, e.BoundIsNull | e.BoundNotNull):
+        return f"({value} IS {'NOT ' if isinstance(bound, e.BoundNotNull) else ''}NULL)"
+    if isinstance(bound, e.BoundIsNaN | e.BoundNotNaN):
+        # a bare isnan is asked of the file's minimum and maximum, which leave NaN out
+        return f"NOT isnan({value})" if isinstance(bound, e.BoundNotNaN) else f"coalesce(isnan({value}), false)"
+    if isinstance(bound, e.BoundStartsWith | e.BoundNotStartsWith):
+        test = f"starts_with({value}, {_literal(found, bound.literal.value)})"
+        return f"(NOT {test})" if isinstance(bound, e.BoundNotStartsWith) else test
+    if isinstance(bound, e.BoundSetPredicate):
+        values = ", ".join(sorted(_literal(found, item.value) for item in bound.literals))
+        found_in = f"coalesce({value} IN ({values}), false)"
+        return f"(NOT {found_in})" if isinstance(bound, e.BoundNotIn) else found_in
+    sign = _COMPARED[type(bound)]
+    test = f"{value} {sign} {_literal(found, bound.literal.value)}"
+    is_float = isinstance(found.type, Primitive) and found.type.is_float
+    return f"({test} AND NOT isnan({value}))" if is_float and sign in {"<", "<=", ">", ">="} else f"({test})"
+
+
+def _literal(found: Field, value: Any) -> str:
+    if isinstance(value, str):
+        return literal(value)
+    return constant(found.type, value)

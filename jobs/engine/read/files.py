@@ -1,0 +1,633 @@
+r"""Reading files that people upload: CSV, JSON lines, Parquet. Types come from the whole file, memory stays bounded.
+
+Text files are scanned twice by DuckDB: once to find broken rows and the type of every column, once to read. A column is
+what all of its values are: boolean, whole number, number, date, timestamp, else text. Numbers with leading zeros or too
+many digits stay text, so that nothing is lost. An empty CSV field is NULL; `NA`, `N/A`, `NULL`, `null`, `NaN`, `nan` and
+`\N` are NULL too in a column of numbers, dates or booleans, and then in the whole file.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.schema import Schema
+
+from jobs.engine.read.file_types import (
+    BY_ICEBERG,
+    Misfit,
+    cast_batches,
+    check_names,
+    check_texts,
+    read_raw,
+    type_schema,
+)
+
+MEMORY_LIMIT = "1GB"
+BATCH_ROWS = 65_536
+SAMPLE_ROWS = 2_000
+MAX_LINE_BYTES = 32 * 1024 * 1024
+BUFFER_BYTES = 2 * MAX_LINE_BYTES
+"""How much of a CSV file is read at once: DuckDB's own choice, sixteen lines of the longest, is half of its memory."""
+MOST_COLUMNS = 5_000
+"""Columns of a file, those inside others too."""
+LEAST_DECODED_BYTES = 256 * 1024 * 1024
+MOST_TIMES = 100
+"""A Parquet file may decode to so many times its size, and to `LEAST_DECODED_BYTES` whatever its size."""
+PARQUET_ROWS = 8_192
+"""Rows that are decoded at a time: fewer than of text, since each may be larger than the whole file."""
+_BATCH_BYTES = 16 * 1024 * 1024
+SAMPLED_ROWS = 64
+SHOWN_CHARACTERS = 200
+_SEPARATORS = (",", ";", "\t", "|")
+_MISSING = ("NA", "N/A", "NULL", "null", "NaN", "nan", r"\N")
+# the first that fits all values of a column wins; each as (DuckDB type, what a text must look like)
+_KINDS = (
+    ("BOOLEAN", "(?i:true|false)"),
+    ("BIGINT", ""),
+    ("DOUBLE", r"[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(?i:inf|infinity)"),
+    ("DATE", r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
+    ("TIMESTAMP", r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"),
+    (
+        "TIMESTAMPTZ",
+        r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)? ?(Z|[+-][0-9]{2}(:?[0-9]{2})?)",
+    ),
+)
+_TOO_LONG = r"[+-]?[0-9]{16,}"
+"""Digits that a double would round: kept as text unless they fit a whole number."""
+
+
+@dataclass(frozen=True)
+class CsvFormat:
+    """How to read a CSV file, where somebody said so."""
+
+    delimiter: str = ""
+    """One character; found from the first line where it is empty."""
+    has_header: bool = True
+    types: Mapping[str, str] = field(default_factory=dict)
+    """Column → Iceberg type; the others' types come from the whole file."""
+
+
+class FileError(ValueError):
+    """The file cannot be loaded; `line` is where, 0 for the whole file."""
+
+    def __init__(self, message: str, *, code: str, line: int = 0) -> None:
+        super().__init__(f"line {line}: {message}" if line else message)
+        self.code = code
+        self.line = line
+
+
+class Source:
+    """An opened file: its columns, its number of rows, and its rows once."""
+
+    def __init__(self, schema: pa.Schema, rows: int, reader: Iterator[pa.RecordBatch], close: object) -> None:
+        self.schema = schema
+        self.rows = rows
+        self._reader = reader
+        self._close = close
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Read the rows."""
+        return self._reader
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(self._close, duckdb.DuckDBPyConnection):
+            self._close.close()
+
+
+# --- CSV ------------------------------------------------------------------------------------------
+
+
+def read_csv(path: Path, table_schema: Schema, form: CsvFormat = CsvFormat()) -> Source:
+    """Open a CSV file; `table_schema` is that of the table that it is appended to."""
+    _check_not_empty(path)
+    separator, names = _read_header(path, form)
+    connection = _connect()
+    source = _csv_source(path, separator, names, form)
+    explain = partial(_csv_error, path, separator, len(names))
+    try:
+        rows, kinds, missing = _infer(connection, source, names)
+        if rows == 0:
+            raise FileError("the file has a header and no rows", code="empty_file")
+        with _refusing_misfits():
+            check_names(form.types, names)
+            texts = {name: _value(name, _MISSING) for name in form.types}
+            check_texts(connection, source, texts, form.types)
+    except duckdb.Error as error:
+        raise explain(error) from None
+    kinds = _suit(connection, source, names=names, kinds=kinds, missing=missing, table_schema=table_schema)
+    cast = ", ".join(
+        _cast(name, BY_ICEBERG[form.types[name]], _MISSING) if name in form.types else _cast(name, kind, missing)
+        for name, kind in zip(names, kinds, strict=True)
+    )
+    return _stream(connection, f"SELECT {cast} FROM {source}", rows, explain)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The beginning of a file, for somebody to look at before it is loaded."""
+
+    columns: Sequence[tuple[str, str]]
+    """Names with the types that these rows suggest, in Iceberg's words for CSV."""
+    rows: Sequence[Sequence[str | None]]
+    delimiter: str = ""
+
+
+def sample_csv(path: Path, form: CsvFormat, *, shown: int) -> Sample:
+    """Read the first rows of a CSV file as texts, and find their types.
+
+    Raises:
+        FileError: these rows cannot be read.
+
+    """
+    _check_not_empty(path)
+    separator, names = _read_header(path, form)
+    source = f"(SELECT * FROM {_csv_source(path, separator, names, form)} LIMIT {SAMPLE_ROWS})"
+    with _connect() as connection:
+        try:
+            _, kinds, _ = _infer(connection, source, names)
+            rows = connection.execute(f"SELECT * FROM {source} LIMIT {int(shown)}").fetchall()
+        except duckdb.Error as error:
+            raise _csv_error(path, separator, len(names), error) from None
+    words = {kind: word for word, kind in BY_ICEBERG.items()}
+    return Sample(
+        list(zip(names, (words[kind] for kind in kinds), strict=True)), [_cut(row) for row in rows], separator
+    )
+
+
+def _csv_source(path: Path, separator: str, names: Sequence[str], form: CsvFormat) -> str:
+    columns = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in names)
+    header = "true" if form.has_header else "false"
+    return (
+        f"read_csv({_text(str(path))}, auto_detect=false, header={header}, delim={_text(separator)}, quote='\"', "
+        f"escape='\"', strict_mode=true, null_padding=false, max_line_size={MAX_LINE_BYTES}, "
+        f"buffer_size={BUFFER_BYTES}, columns={{{columns}}})"
+    )
+
+
+@contextmanager
+def _refusing_misfits() -> Iterator[None]:
+    try:
+        yield
+    except Misfit as error:
+        raise FileError(str(error), code="type") from None
+
+
+def _read_header(path: Path, form: CsvFormat) -> tuple[str, list[str]]:
+    with path.open("rb") as file:
+        first = file.readline(MAX_LINE_BYTES)
+    try:
+        text = first.decode("utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise FileError("the file is not UTF-8 text", code="broken_row", line=1) from None
+    if "\0" in text:
+        raise FileError("this is not a CSV file", code="broken_file", line=1)
+    separator = form.delimiter or max(_SEPARATORS, key=lambda mark: (text.count(mark), -_SEPARATORS.index(mark)))
+    try:
+        names = [name.strip() for name in next(csv.reader([text], delimiter=separator, strict=True), [])]
+    except csv.Error as error:
+        raise FileError(f"the header cannot be read: {error}", code="broken_row", line=1) from None
+    _check_width(len(names))
+    if not form.has_header:
+        return separator, [f"column_{number}" for number in range(1, len(names) + 1)]
+    seen: dict[str, str] = {}
+    for number, name in enumerate(names, 1):
+        if not name:
+            raise FileError(f"column {number} has no name in the header", code="bad_header", line=1)
+        if name.lower() in seen:
+            raise FileError(f"the header names column {name!r} twice", code="bad_header", line=1)
+        seen[name.lower()] = name
+    return separator, names
+
+
+def _infer(
+    connection: duckdb.DuckDBPyConnection, source: str, names: Sequence[str]
+) -> tuple[int, list[str], tuple[str, ...]]:
+    """Return the number of rows, the type of each column and the words that mean NULL in this file.
+
+    A first look at some rows says which type each column may have; the scans of the whole file then ask about that one
+    alone, and again about the next where some value does not fit.
+    """
+    head = f"(SELECT * FROM {source} LIMIT {SAMPLE_ROWS})"
+    everything = [tuple(range(len(_KINDS)))] * len(names)
+    _, filled, present, fitting = _count(connection, head, names, everything)
+    left = [
+        [kind for kind in range(len(_KINDS)) if fitting[index][kind] == present[index]] for index in range(len(names))
+    ]
+    while True:
+        asked = [tuple(kinds[:1]) for kinds in left]
+        rows, filled, present, fitting = _count(connection, source, names, asked)
+        misfits = [index for index, kinds in enumerate(asked) if any(fitting[index][k] < present[index] for k in kinds)]
+        if not misfits:
+            break
+        for index in misfits:
+            left[index].pop(0)
+    # a column of NULLs alone fits everything and is text
+    kinds = [
+        _KINDS[candidates[0]][0] if candidates and present[index] else "VARCHAR"
+        for index, candidates in enumerate(left)
+    ]
+    marks = any(kind != "VARCHAR" and filled[index] > present[index] for index, kind in enumerate(kinds))
+    return rows, kinds, _MISSING if marks else ()
+
+
+def _count(
+    connection: duckdb.DuckDBPyConnection, source: str, names: Sequence[str], asked: Sequence[Sequence[int]]
+) -> tuple[int, list[int], list[int], list[dict[int, int]]]:
+    """Scan once: rows; then for each column the filled fields, those that are a value, and those that fit each kind."""
+    parts = ["count(*)"]
+    for name, kinds in zip(names, asked, strict=True):
+        value = _value(name, _MISSING)
+        parts += [f"count({_name(name)})", f"count({value})"]
+        parts += [f"count_if({_fits(value, *_KINDS[kind])})" for kind in kinds]
+    found = iter(connection.execute(f"SELECT {', '.join(parts)} FROM {source}").fetchall()[0])
+    rows, filled, present, fitting = int(next(found, 0)), [], [], []
+    for kinds in asked:
+        filled.append(int(next(found)))
+        present.append(int(next(found)))
+        fitting.append({kind: int(next(found) or 0) for kind in kinds})
+    return rows, filled, present, fitting
+
+
+def _fits(value: str, kind: str, pattern: str) -> str:
+    if kind == "BIGINT":  # writing the number again must give the same text: fast, and no leading zero is lost
+        return f"CAST(TRY_CAST({value} AS BIGINT) AS VARCHAR) = {value}"
+    fits = f"regexp_full_match({value}, {_text(pattern)}) AND TRY_CAST({value} AS {kind}) IS NOT NULL"
+    return f"{fits} AND NOT regexp_full_match({value}, {_text(_TOO_LONG)})" if kind == "DOUBLE" else fits
+
+
+def _suit(
+    connection: duckdb.DuckDBPyConnection,
+    source: str,
+    *,
+    names: Sequence[str],
+    kinds: Sequence[str],
+    missing: Sequence[str],
+    table_schema: Schema,
+) -> list[str]:
+    """Prefer the types of the table that is appended to, where every value fits them."""
+    table = {field.name: BY_ICEBERG.get(str(field.field_type)) for field in table_schema.fields}
+    suited = []
+    for name, kind in zip(names, kinds, strict=True):
+        target = table.get(name)
+        if target is None or target == kind:
+            suited.append(kind)
+            continue
+        value = _value(name, missing)
+        misfit = f"TRY_CAST({value} AS {target}) IS NULL"
+        if target in {"INTEGER", "BIGINT"}:  # casting would round
+            misfit = f"CAST(TRY_CAST({value} AS {target}) AS VARCHAR) IS DISTINCT FROM {value}"
+        query = f"SELECT count(*) FROM {source} WHERE {value} IS NOT NULL AND {misfit}"
+        misfits = connection.execute(query).fetchall()[0]
+        # a text column takes anything; a date is not read from '5', nor a number from 'true'
+        fits = misfits[0] == 0 and (target == "VARCHAR" or kind == "VARCHAR" or {target, kind} <= _NUMBERS)
+        suited.append(target if fits else kind)
+    return suited
+
+
+_NUMBERS = {"INTEGER", "BIGINT", "FLOAT", "DOUBLE"}
+
+
+def _value(name: str, missing: Sequence[str]) -> str:
+    if not missing:
+        return _name(name)
+    return f"CASE WHEN {_name(name)} IN ({', '.join(map(_text, missing))}) THEN NULL ELSE {_name(name)} END"
+
+
+def _cast(name: str, kind: str, missing: Sequence[str]) -> str:
+    return f"CAST({_value(name, missing)} AS {kind}) AS {_name(name)}"
+
+
+def _csv_error(path: Path, separator: str, width: int, error: duckdb.Error) -> FileError:
+    """Find the broken row again with the line numbers that an editor shows."""
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return FileError("the file needs more memory than an upload may use", code="memory")
+    csv.field_size_limit(MAX_LINE_BYTES)
+    line = 0
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, delimiter=separator, strict=True)
+            for row in reader:
+                first, line = line + 1, reader.line_num
+                if len(row) not in (0, width) or (not row and width > 1):
+                    values = "1 value" if len(row) == 1 else f"{len(row)} values"
+                    return FileError(f"expected {width} values, found {values}", code="broken_row", line=first)
+    except csv.Error as problem:
+        text = str(problem)
+        text = "a quoted value is never closed" if "unexpected end of data" in text else text
+        return FileError(text, code="broken_row", line=line + 1)
+    except UnicodeDecodeError:
+        return FileError("this is not UTF-8 text", code="broken_row", line=_undecodable_line(path))
+    place = re.search(r"Line: (\d+)", str(error))
+    message = str(error).partition("\n")[0].removeprefix("Invalid Input Error: ")
+    return FileError(message, code="broken_row", line=int(place[1]) if place else 0)
+
+
+def _undecodable_line(path: Path) -> int:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                return number
+    return 0
+
+
+# --- JSON lines -----------------------------------------------------------------------------------
+
+
+def read_json_lines(path: Path, table_schema: Schema, types: Mapping[str, str] | None = None) -> Source:
+    """Open a file with one JSON object on each line; `types` are those that somebody chose, by column."""
+    _check_not_empty(path)
+    _check_first_object(path)
+    connection = _connect()
+    source = _json_source(path, sampled="-1")
+    try:
+        described = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+        counted = connection.execute(f"SELECT count(*) FROM {source}").fetchall()[0]
+    except duckdb.OutOfMemoryException:
+        raise
+    except duckdb.Error as error:
+        raise _json_error(path, error) from None
+    _check_width(len(described))
+    table = {field.name: BY_ICEBERG.get(str(field.field_type)) for field in table_schema.fields}
+    kinds = {name: kind for name, kind, *_ in described}
+    words = types or {}
+    cast = ", ".join(
+        _cast(name, BY_ICEBERG[words[name]], ()) if name in words else _json_cast(name, kind, table.get(name))
+        for name, kind in kinds.items()
+    )
+    try:
+        if words:
+            source = _choose_json(connection, path, source, kinds, words)
+        return _stream(connection, f"SELECT {cast} FROM {source}", int(counted[0]), partial(_json_error, path))
+    except duckdb.Error as error:
+        raise _json_error(path, error) from None
+
+
+def _choose_json(
+    connection: duckdb.DuckDBPyConnection, path: Path, source: str, names: Iterable[str], words: Mapping[str, str]
+) -> str:
+    """Return, as SQL, the file with the texts of the columns that somebody chose a type for.
+
+    What DuckDB has made of them already may have lost something: digits, or how a date was written.
+    """
+    with _refusing_misfits():
+        check_names(words, names)
+    columns = ", ".join(f"{_text(name)}: 'JSON'" for name in words)
+    raw = read_raw(
+        f"read_json({_text(str(path))}, format='newline_delimited', records=true, maximum_object_size={MAX_LINE_BYTES}, "
+        f"columns={{{columns}}})",
+        words,
+    )
+    for name in words:
+        counts = [
+            connection.execute(f"SELECT count({_name(name)}) FROM {relation}").fetchall() for relation in (source, raw)
+        ]
+        if counts[0] != counts[1]:
+            message = (
+                f"column {name!r} has a key that differs from another one only in case: leave its type to the file"
+            )
+            raise FileError(message, code="type")
+    with _refusing_misfits():
+        check_texts(connection, raw, {name: _name(name) for name in words}, words)
+    rest = ", ".join(_name(name) for name in names if name not in words)
+    return f"((SELECT {rest} FROM {source}) POSITIONAL JOIN {raw})" if rest else raw
+
+
+def sample_json_lines(path: Path, *, shown: int) -> Sample:
+    """Read the first objects of a file with one on each line.
+
+    Raises:
+        FileError: they cannot be read.
+
+    """
+    _check_not_empty(path)
+    _check_first_object(path)
+    source = _json_source(path, sampled=str(SAMPLE_ROWS))
+    with _connect() as connection:
+        try:
+            described = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+            _check_width(len(described))
+            texts = ", ".join(f"CAST({_name(name)} AS VARCHAR)" for name, *_ in described)
+            rows = connection.execute(f"SELECT {texts} FROM {source} LIMIT {int(shown)}").fetchall()
+        except duckdb.OutOfMemoryException:
+            raise
+        except duckdb.Error as error:
+            raise _json_error(path, error) from None
+    words = {kind: word for word, kind in BY_ICEBERG.items()} | {"TIMESTAMP WITH TIME ZONE": "timestamptz"}
+    return Sample([(name, words.get(kind, kind.lower())) for name, kind, *_ in described], [_cut(row) for row in rows])
+
+
+def _json_source(path: Path, *, sampled: str) -> str:
+    """The objects of a file, of the types that so many of them suggest; -1: all of them."""
+    return (
+        f"read_json({_text(str(path))}, format='newline_delimited', records=true, sample_size={sampled}, "
+        f"map_inference_threshold=-1, maximum_object_size={MAX_LINE_BYTES})"
+    )
+
+
+def _check_first_object(path: Path) -> None:
+    """Refuse an object of too many members before DuckDB makes columns of them; the rest has the limits of its memory."""
+    with path.open("rb") as file:
+        line = next((line for line in iter(lambda: file.readline(MAX_LINE_BYTES), b"") if line.strip()), b"")
+    try:
+        _check_width(_count_members(json.loads(line)))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, FileError):
+            raise
+        return  # the reading of all lines says what is wrong with it
+
+
+def _count_members(value: object) -> int:
+    if isinstance(value, dict):
+        return len(value) + sum(_count_members(inner) for inner in value.values())
+    return sum(_count_members(inner) for inner in value) if isinstance(value, list) else 0
+
+
+def _json_cast(name: str, kind: str, wanted: str | None) -> str:
+    is_scalar = not any(mark in kind for mark in ("STRUCT", "[", "MAP"))
+    if wanted == "VARCHAR" and is_scalar:
+        kind = "VARCHAR"
+    elif wanted == "DOUBLE" and kind in {"BIGINT", "UBIGINT", "HUGEINT"}:
+        kind = "DOUBLE"
+    elif kind in {'"NULL"', "NULL"} or (is_scalar and kind in {"JSON", "UUID", "HUGEINT", "UBIGINT", "TIME"}):
+        kind = "VARCHAR"
+    # values of several types stay JSON text, nested ones too
+    kind = kind.replace('"NULL"', "VARCHAR").replace("JSON", "VARCHAR").replace("UBIGINT", "DOUBLE")
+    return f"CAST({_name(name)} AS {kind}) AS {_name(name)}"
+
+
+class _Repeated(ValueError):
+    """A key that occurs twice in one object."""
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    names = {name for name, _ in pairs}
+    if len(names) < len(pairs):
+        seen: set[str] = set()
+        raise _Repeated(next(name for name, _ in pairs if name in seen or seen.add(name)))  # type: ignore[func-returns-value]
+    return dict(pairs)
+
+
+def _json_error(path: Path, error: duckdb.Error) -> FileError:
+    """Find the broken line by reading as people do, line by line."""
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return FileError("the file needs more memory than an upload may use", code="memory")
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                value = json.loads(line, object_pairs_hook=_unique)
+            except UnicodeDecodeError:
+                return FileError("this is not UTF-8 text", code="broken_row", line=number)
+            except _Repeated as problem:
+                return FileError(
+                    f"the key {problem.args[0]!r} occurs twice in one object", code="broken_row", line=number
+                )
+            except (ValueError, RecursionError) as problem:
+                return FileError(f"this is not JSON: {problem}", code="broken_row", line=number)
+            if not isinstance(value, dict):
+                return FileError("expected one JSON object on each line", code="broken_row", line=number)
+    message = str(error).partition("\n")[0].replace(str(path), "the file")
+    return FileError(message, code="broken_file")
+
+
+# --- Parquet --------------------------------------------------------------------------------------
+
+
+def read_parquet(path: Path, table_schema: Schema, types: Mapping[str, str] | None = None) -> Source:
+    """Open a Parquet file; `types` are those that somebody chose, by column."""
+    _ = table_schema
+    _check_not_empty(path)
+    try:
+        file = pq.ParquetFile(path)
+    except (pa.ArrowException, OSError) as error:
+        raise FileError(f"this is not a Parquet file: {error}", code="broken_file") from None
+    except UnicodeDecodeError:
+        raise FileError("the name of a column is not UTF-8", code="broken_file") from None
+    _check_width(file.metadata.num_columns)
+    size = path.stat().st_size
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    _check_decoded(sum(group.total_byte_size for group in groups), size)  # what the footer claims, which may lie
+    sample = next(file.iter_batches(SAMPLED_ROWS, use_threads=False), None)
+    row_bytes = 1 if not sample else -(-sample.nbytes // sample.num_rows)
+    batch_rows = max(SAMPLED_ROWS, min(PARQUET_ROWS, _BATCH_BYTES // max(1, row_bytes)))
+    batches = _count_decoded(file.iter_batches(batch_rows, use_threads=False), size)
+    schema = file.schema_arrow.remove_metadata()
+    if types:
+        with _refusing_misfits():
+            schema = type_schema(schema, types)
+        batches = _typed(batches, types)
+    return Source(schema, file.metadata.num_rows, batches, file)
+
+
+def _typed(batches: Iterator[pa.RecordBatch], types: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+    with _refusing_misfits():
+        yield from cast_batches(batches, types)
+
+
+def sample_parquet(path: Path, *, shown: int) -> Sample:
+    """Read the first rows of a Parquet file.
+
+    Raises:
+        FileError: they cannot be read.
+
+    """
+    with read_parquet(path, Schema()) as source:
+        first = next(source.batches(), None)
+        rows = [] if first is None else first.slice(0, shown).to_pylist()
+        columns = [(column.name, str(column.type)) for column in source.schema]
+    return Sample(columns, [_cut([row[name] for name, _ in columns]) for row in rows])
+
+
+def _count_decoded(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
+    decoded = 0
+    for batch in batches:
+        decoded += batch.nbytes
+        _check_decoded(decoded, size)
+        yield batch
+
+
+def _check_decoded(decoded: int, size: int) -> None:
+    if decoded > max(LEAST_DECODED_BYTES, size * MOST_TIMES):
+        message = (
+            f"the file has {size:,} bytes and decodes to more than {MOST_TIMES} times as much: what repeats itself so "
+            "often is loaded by a transform that makes it"
+        )
+        raise FileError(message, code="decodes_to_too_much")
+
+
+# --- shared ---------------------------------------------------------------------------------------
+
+
+def _cut(row: Iterable[object]) -> list[str | None]:
+    return [None if value is None else str(value)[:SHOWN_CHARACTERS] for value in row]
+
+
+def _check_width(columns: int) -> None:
+    if columns > MOST_COLUMNS:
+        message = f"the file has {columns:,} columns, more than the {MOST_COLUMNS:,} that a file may have"
+        raise FileError(message, code="too_many_columns")
+
+
+def _check_not_empty(path: Path) -> None:
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            if chunk.strip(b"\xef\xbb\xbf\r\n\t "):
+                return
+    raise FileError("the file is empty", code="empty_file")
+
+
+def _connect() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(
+        config={"memory_limit": MEMORY_LIMIT, "temp_directory": "/tmp/upload", "threads": "2"}  # noqa: S108 - private
+    )
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+def _stream(
+    connection: duckdb.DuckDBPyConnection, query: str, rows: int, explain: Callable[[duckdb.Error], FileError]
+) -> Source:
+    reader = connection.sql(query).to_arrow_reader(BATCH_ROWS)
+    return Source(reader.schema, rows, _explained(reader, explain), connection)
+
+
+def _explained(
+    reader: Iterator[pa.RecordBatch], explain: Callable[[duckdb.Error], FileError]
+) -> Iterator[pa.RecordBatch]:
+    """Pass rows on; some of what is wrong with a file shows only while it is read."""
+    try:
+        yield from reader
+    except duckdb.Error as error:
+        raise explain(error) from None
+    except pa.ArrowException as error:
+        raise explain(duckdb.Error(str(error))) from None
+
+
+def _text(value: str) -> str:
+    escaped = value.replace("'", "''")
+    return f"'{escaped}'"
+
+
+def _name(value: str) -> str:
+    escaped = value.replace('"', '""')
+    return f'"{escaped}"'

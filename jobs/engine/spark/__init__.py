@@ -1,0 +1,1 @@
+"""The same work in Spark, for what one process cannot hold, and a job's tables."""
