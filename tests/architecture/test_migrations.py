@@ -73,6 +73,8 @@ def list_steps() -> Iterator[Step]:
 def explain_break(step: Step, released: ProjectState) -> str:
     """Return what of a process of the last release the operation breaks; empty if nothing."""
     operation, app = step.operation, step.migration.app_label
+    if isinstance(operation, operations.SeparateDatabaseAndState) and not operation.database_operations:
+        return ""
     if isinstance(operation, HARMLESS):
         return ""
     if isinstance(operation, operations.CreateModel):
@@ -142,7 +144,7 @@ def test_accepted_operations_are_there() -> None:
 def test_migrations_of_the_last_release_are_there() -> None:
     loader = MigrationLoader(None)
 
-    assert set(read_release().migrations) == set(APPS)
+    assert set(read_release().migrations) <= set(APPS)
     assert set(read_release().leaves) <= loader.disk_migrations.keys(), "a migration that was released was removed"
 
 

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.urls import URLPattern, URLResolver, get_resolver
 
 ROOT = Path(settings.BASE_DIR)
-APPS = ("accounts", "catalog", "repositories", "datasets", "builds", "pulls", "site")
+APPS = ("accounts", "catalog", "repositories", "datasets", "builds", "comparisons", "pulls", "site")
 KNOWN = {
     *(
         "__init__",

@@ -17,11 +17,12 @@ from webapp.accounts.models import User
 from webapp.accounts.rules.scopes import SCOPES
 from webapp.accounts.services import create_token, grant_role
 from webapp.builds.models import Job
+from webapp.comparisons.rules.dataset_rules import DatasetRules
+from webapp.comparisons.services import request_comparison
 from webapp.datasets.queries import list_deleted_branches
 from webapp.datasets.services import create_branch, delete_branch, open_transaction
 from webapp.pulls.models import PullDataset
-from webapp.pulls.rules.dataset_rules import DatasetRules
-from webapp.pulls.services import open_pull, request_comparison
+from webapp.pulls.services import open_pull
 from webapp.repositories.services import add_webhook
 
 ROLES = ("nobody", "reader", "writer", "maintainer", "admin")

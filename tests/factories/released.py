@@ -20,7 +20,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "tests" / "released.json"
-APPS = ("accounts", "builds", "catalog", "core", "datasets", "pulls", "repositories")
+APPS = ("accounts", "builds", "catalog", "comparisons", "core", "datasets", "pulls", "repositories")
 
 
 @dataclass(frozen=True)

@@ -113,6 +113,7 @@ INSTALLED_APPS = [
     "webapp.repositories",
     "webapp.datasets",
     "webapp.builds",
+    "webapp.comparisons",
     "webapp.pulls",
     "webapp.site",
 ]

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 from django.urls import URLPattern, URLResolver, include, path
 
-APPS = ("core", "runtime", "accounts", "catalog", "repositories", "datasets", "builds", "pulls", "site")
+APPS = ("core", "runtime", "accounts", "catalog", "repositories", "datasets", "builds", "comparisons", "pulls", "site")
 
 
 def _collect(kind: str) -> list[URLPattern | URLResolver]:

@@ -1,4 +1,4 @@
-"""Pull requests, their reviews and comments, the stored diffs they show, and their merge."""
+"""Pull requests, their datasets, reviews and comments, and their merge."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, ClassVar
 from django.conf import settings
 from django.db import models
 
+from webapp.comparisons.models import Comparison
+from webapp.comparisons.rules.states import NOT_COMPARED
 from webapp.core import clock
 from webapp.core.moves import Moves, StateField
 from webapp.pulls.rules import states
-from webapp.pulls.rules.states import ComparisonState, MergeState, PullState
+from webapp.pulls.rules.states import MergeState, PullState
 
 if TYPE_CHECKING:
     from django_stubs_ext.db.models import TypedModelMeta
@@ -67,43 +69,6 @@ class PullRequest(models.Model):
         return f"{self.repository_id}#{self.number}"
 
 
-class ComparisonRows(Moves["Comparison"]):
-    """Comparisons."""
-
-
-class Comparison(models.Model):
-    """A stored answer about a dataset's history: immutable once READY, shared by all pages that ask for it.
-
-    Mostly the row diff between two transactions; also a changelog of a range, or who changed one row.
-    """
-
-    identity = models.CharField(max_length=64, unique=True)
-    """SHA-256 of dataset, both transactions and the rules; of another kind than a row diff also the kind."""
-    kind = models.CharField(max_length=10, choices=states.KIND_CHOICES, default=states.ROWS)
-    dataset = models.ForeignKey("datasets.Dataset", on_delete=models.CASCADE, related_name="comparisons")
-    before = models.ForeignKey("datasets.Transaction", null=True, on_delete=models.CASCADE, related_name="+")
-    after = models.ForeignKey("datasets.Transaction", null=True, on_delete=models.CASCADE, related_name="+")
-    rules = models.JSONField(default=dict)
-    """Key, ignored columns, tolerance and row filter from pipeline.toml; of another kind what was asked."""
-    state = StateField(max_length=10, default=ComparisonState.QUEUED)
-    progress = models.JSONField(default=dict)
-    summary = models.JSONField(default=dict)
-    schema = models.JSONField(default=dict)
-    error = models.TextField(blank=True)
-    code = models.CharField(max_length=30, blank=True)
-    """Why it failed, for programs."""
-    attempt = models.PositiveIntegerField(default=0)
-    lease_until = models.DateTimeField(null=True)
-    created_at = models.DateTimeField(default=clock.now)
-    started_at = models.DateTimeField(null=True)
-    finished_at = models.DateTimeField(null=True)
-
-    objects = ComparisonRows.as_manager()
-
-    def __str__(self) -> str:
-        return f"{self.dataset_id}: {self.before_id} to {self.after_id}"
-
-
 class PullDataset(models.Model):
     """One dataset that a pull request changes or affects, with the two transactions compared."""
 
@@ -127,7 +92,7 @@ class PullDataset(models.Model):
     """Why merging does not bring its rows to the target; empty where it does, by rebuilding them."""
     rule_changes = models.JSONField(default=list, db_default=[])
     """How the branch changes the dataset's review rules, in words."""
-    schema_status = models.CharField(max_length=12, default=states.NOT_COMPARED)
+    schema_status = models.CharField(max_length=12, default=NOT_COMPARED)
     is_rebuilt = models.BooleanField(default=True, db_default=True, db_column="has_jobspec")
     """Whether there is something to build where it is modified or new: not what was loaded over unchanged code."""
     current = models.BooleanField(default=False)

@@ -13,9 +13,3 @@ from webapp.pulls import services
 def refresh(*, id: int, **_: Any) -> None:
     """Bring one pull request up to date."""
     services.refresh_by_id(pull_id=id)
-
-
-@shared_task(name="webapp.pulls.tasks.compare", ignore_result=True)
-def compare(*, id: int, **_: Any) -> None:
-    """Run one queued comparison."""
-    services.run_comparison(comparison_id=id)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from webapp.pulls.api import history as history_api
 from webapp.pulls.api import pulls as api
-from webapp.pulls.views import data, history, pull
+from webapp.pulls.views import data, pull
 
 _PAGE = "r/<str:repo>/pulls/<int:number>"
 page_urls: list[URLPattern] = [
@@ -34,14 +33,6 @@ page_urls: list[URLPattern] = [
     path(f"{_PAGE}/compare-cancel", pull.compare_cancel, name="pull-compare-cancel"),
     path(f"{_PAGE}/compare-again", pull.compare_again, name="pull-compare-again"),
 ]
-_COMPARE = "datasets/<int:dataset_id>/compare"
-page_urls += [
-    path(_COMPARE, history.show_compare, name="dataset-compare"),
-    path("datasets/<int:dataset_id>/blame", history.show_blame, name="dataset-blame"),
-    path("datasets/<int:dataset_id>/blame/again", history.blame_again, name="dataset-blame-again"),
-    path(f"{_COMPARE}/again", history.compare_again, name="dataset-compare-again"),
-    path(f"{_COMPARE}/cancel", history.cancel_compare, name="dataset-compare-cancel"),
-]
 _PULL = "repositories/<str:repo>/pulls/<int:number>"
 _DATASET = f"{_PULL}/datasets/<int:dataset_id>"
 api_urls: list[URLPattern] = [
@@ -63,17 +54,4 @@ api_urls: list[URLPattern] = [
     path(f"{_PULL}/close", api.PullClose.as_view(), name="api-pull-close"),
     path(f"{_PULL}/reopen", api.PullReopen.as_view(), name="api-pull-reopen"),
     path(f"{_PULL}/merge", api.PullMerge.as_view(), name="api-pull-merge"),
-    path(_COMPARE, history_api.DatasetCompare.as_view(), name="api-dataset-compare"),
-    path(f"{_COMPARE}/cancel", history_api.DatasetCompareCancel.as_view(), name="api-dataset-compare-cancel"),
-    path(f"{_COMPARE}/rows.csv", history_api.DatasetCompareCsv.as_view(), name="api-dataset-compare-csv"),
-    path(
-        f"{_COMPARE}/rows.parquet",
-        history_api.DatasetCompareParquet.as_view(),
-        name="api-dataset-compare-parquet",
-    ),
-    path(
-        f"{_COMPARE}/statistics", history_api.DatasetCompareStatistics.as_view(), name="api-dataset-compare-statistics"
-    ),
-    path("datasets/<int:dataset_id>/changelog", history_api.DatasetChangelog.as_view(), name="api-dataset-changelog"),
-    path("datasets/<int:dataset_id>/blame", history_api.DatasetBlame.as_view(), name="api-dataset-blame"),
 ]

@@ -10,7 +10,7 @@
 `summary.json`     the counts; written last, so its presence means that the artifact is whole.
 `first/`           the same for the first rows by key alone (all, where they are few), whole long before the rest is:
                    rows.parquet, schema.json, and summary.json with the counts of the whole diff.
-`numbers/`         lists of numbers of rows, by what pages asked for; the web's own (webapp/pulls/diffs/numbers.py).
+`numbers/`         lists of numbers of rows, by what pages asked for; the web's own (webapp/comparisons/diffs/numbers.py).
 `progress.json`    rewritten while the diff runs: phase, and counts as soon as they are known.
 """
 

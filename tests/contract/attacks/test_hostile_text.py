@@ -29,10 +29,11 @@ from webapp.builds.rules.states import JobState
 from webapp.builds.runner import paths
 from webapp.builds.runner.logs import LogWriter
 from webapp.builds.services import builds
+from webapp.comparisons.models import Comparison
+from webapp.comparisons.rules.dataset_rules import DatasetRules
+from webapp.comparisons.services import request_comparison, run_comparison
 from webapp.core import clock
-from webapp.pulls.models import Comparison, PullDataset
-from webapp.pulls.rules.dataset_rules import DatasetRules
-from webapp.pulls.services import request_comparison, run_comparison
+from webapp.pulls.models import PullDataset
 from webapp.repositories.models import Repository
 from webapp.repositories.queries import get_head
 from webapp.repositories.rules.states import PublicationState

@@ -12,14 +12,16 @@ import pyarrow as pa
 import pytest
 from django.test import Client
 
-from tests.factories import build_rows, datasets
+from tests.factories import build_rows, datasets, repositories
 from tests.factories.crawl import ask_everything, crawl
 from tests.factories.everything import World, make_world
 from webapp.accounts.models import RepositoryRole
+from webapp.comparisons.models import Comparison
+from webapp.comparisons.rules.states import ComparisonState
+from webapp.comparisons.services import run_comparison
 from webapp.datasets.models import Dataset
-from webapp.pulls.models import Comparison, PullDataset, PullRequest
-from webapp.pulls.rules.states import ComparisonState
-from webapp.pulls.services import refresh_pull, run_comparison
+from webapp.pulls.models import PullDataset, PullRequest
+from webapp.pulls.services import refresh_pull
 from webapp.repositories.models import Repository
 
 pytestmark = [pytest.mark.contract, pytest.mark.django_db(transaction=True), pytest.mark.timeout(900)]
@@ -45,6 +47,7 @@ def hidden(world: World) -> Dataset:
         table.append(rows)
     shop = build_rows.World(Repository.objects.get(name="shop"), vault.maker)
     spec = build_rows.a_jobspec("clean", inputs=["/shop/raw", "/vault/hidden"], outputs=["/shop/clean"])
+    repositories.a_commit(shop.repository, {"reads.txt": "/vault/hidden\n"}, branch="fix")
     shop.publish(spec, branch="fix")
     refresh_pull(pull=PullRequest.objects.get(number=world.values["number"]))
     for comparison in Comparison.objects.filter(dataset=dataset):

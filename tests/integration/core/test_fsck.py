@@ -34,15 +34,17 @@ from webapp.catalog.storage import metadata_files
 from webapp.catalog.storage.local_files import local_path
 from webapp.catalog.storage.reader import TableReader
 from webapp.catalog.storage.references import list_references
+from webapp.comparisons.models import Comparison
+from webapp.comparisons.queries.artifacts import artifact_folder
+from webapp.comparisons.rules.states import ComparisonState
 from webapp.core import clock
 from webapp.datasets.models import Dataset, DatasetBranch, DeletedBranch, Transaction
 from webapp.datasets.services import delete_branch
 from webapp.git import locks
 from webapp.git.errors import GitError
 from webapp.git.values import Person
-from webapp.pulls.models import Comparison, Merge, PullRequest
-from webapp.pulls.queries.artifacts import artifact_folder
-from webapp.pulls.rules.states import ComparisonState, MergeState, PullState
+from webapp.pulls.models import Merge, PullRequest
+from webapp.pulls.rules.states import MergeState, PullState
 from webapp.repositories import services as repositories
 from webapp.repositories.models import BranchDeletion, BranchRecord, Publication, Repository
 from webapp.repositories.rules.states import PublicationState

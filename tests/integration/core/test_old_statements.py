@@ -23,11 +23,12 @@ from tests.factories.released import APPS, read_release
 from webapp.accounts.models import User
 from webapp.builds.models import PublishedInput, PublishedSpec
 from webapp.builds.services.publication import write_missing_inputs
+from webapp.comparisons.rules.dataset_rules import DatasetRules
+from webapp.comparisons.services import request_comparison
 from webapp.datasets.models import Dataset
 from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest
 from webapp.pulls.rules import states
-from webapp.pulls.rules.dataset_rules import DatasetRules
-from webapp.pulls.services import open_pull, request_comparison
+from webapp.pulls.services import open_pull
 from webapp.pulls.services.merging import resume_merge
 from webapp.pulls.services.pulls import sweep_names
 from webapp.repositories.models import PendingMove, Publication
@@ -61,7 +62,7 @@ def pull(home: Path) -> PullRequest:
 
 
 def list_models(old: Apps) -> Iterator[Any]:
-    for app in APPS:
+    for app in read_release().migrations:
         yield from old.get_app_config(app).get_models()
 
 

@@ -20,19 +20,19 @@ from pyiceberg.types import LongType, NestedField
 from jobs.protocol import DiffResult, InterruptRequest, SparkAccess, write_message
 from tests.factories import engine as tables
 from webapp.builds.runner.launcher import OVER_MEMORY
+from webapp.comparisons.api.rows import shape_rows
+from webapp.comparisons.models import Comparison
+from webapp.comparisons.queries.artifacts import artifact_folder, first_rows_folder
+from webapp.comparisons.queries.progress import Progress, describe_progress, describe_reached
+from webapp.comparisons.queries.rows import Place, read_first_rows
+from webapp.comparisons.rules.states import ComparisonState
+from webapp.comparisons.serializers import shape_comparison
+from webapp.comparisons.services import comparisons, history, spark
+from webapp.comparisons.services.requests import Work
 from webapp.core import clock
 from webapp.core.errors import TooManyRequests, Unavailable
 from webapp.core.sweeps import LATE_S
 from webapp.datasets.models import Dataset
-from webapp.pulls.api.rows import shape_rows
-from webapp.pulls.models import Comparison
-from webapp.pulls.queries.artifacts import artifact_folder, first_rows_folder
-from webapp.pulls.queries.progress import Progress, describe_progress, describe_reached
-from webapp.pulls.queries.rows import Place, read_first_rows
-from webapp.pulls.rules.states import ComparisonState
-from webapp.pulls.serializers import shape_comparison
-from webapp.pulls.services import comparisons, history, spark
-from webapp.pulls.services.requests import Work
 from webapp.runtime.fork_server import LOST
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]

@@ -12,15 +12,17 @@ from tests.integration.pulls.test_merging import publish
 from webapp.accounts.models import User
 from webapp.builds import queries as builds
 from webapp.builds.models import RUN, UPLOAD, Build, Job
+from webapp.comparisons.models import Comparison
+from webapp.comparisons.rules.states import BREAKING, UNCHANGED, ComparisonState
 from webapp.datasets.models import Transaction
-from webapp.pulls.models import Comparison, Merge, PullRequest
+from webapp.pulls.models import Merge, PullRequest
 from webapp.pulls.queries import counts
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.conversation import read_conversation
 from webapp.pulls.queries.data import read_data
 from webapp.pulls.queries.listing import read_new
 from webapp.pulls.rules import states
-from webapp.pulls.rules.states import ComparisonState, MergeState
+from webapp.pulls.rules.states import MergeState
 from webapp.pulls.serializers import shape_dataset, shape_merge
 from webapp.pulls.services import build_pull, merging, pulls
 
@@ -64,7 +66,7 @@ def test_what_does_not_land_is_said_before_the_merge(pull: PullRequest) -> None:
 def test_what_does_not_land_is_in_no_sum(pull: PullRequest) -> None:
     rows = list(pull.datasets.select_related("comparison"))
     for row in rows:
-        row.schema_status = states.BREAKING
+        row.schema_status = BREAKING
         row.comparison = Comparison(state=ComparisonState.READY, summary={"inserted": 5, "deleted": 3, "updated": 1})
     diff = counts.sum_rows(rows)
     assert (diff.delta, diff.schemas, diff.breaking) == ((5, 3, 1), 1, 1)
@@ -81,9 +83,9 @@ def test_the_verdict_on_schemas_counts_what_lands(pull: PullRequest) -> None:
         item = read_data(ines, "shop", pull.number, parameters={}).head.verdict[3]
         return item.text, item.note
 
-    pull.datasets.filter(path=RAW).update(schema_status=states.BREAKING)
+    pull.datasets.filter(path=RAW).update(schema_status=BREAKING)
     assert judge() == ("Schemas not compared", "nothing is built yet")
-    pull.datasets.exclude(path=RAW).update(schema_status=states.UNCHANGED)
+    pull.datasets.exclude(path=RAW).update(schema_status=UNCHANGED)
     text, note = judge()
     assert (text, note.split(", ")[0]) == ("No schema change", "in 1 dataset")
     pull.datasets.exclude(path=RAW).delete()

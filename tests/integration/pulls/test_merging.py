@@ -15,10 +15,11 @@ from webapp.accounts.models import User
 from webapp.builds.models import Build, PublishedOutput, PublishedSpec
 from webapp.builds.rules.states import BuildState
 from webapp.builds.services.builds import end_build, retry_build
+from webapp.comparisons.models import Comparison
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, Unavailable
 from webapp.git import locks
-from webapp.pulls.models import Comparison, Merge, PullDataset, PullRequest
+from webapp.pulls.models import Merge, PullDataset, PullRequest
 from webapp.pulls.queries.conversation import read_conversation
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.states import MergeState, PullState

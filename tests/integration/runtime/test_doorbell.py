@@ -14,7 +14,7 @@ import pytest
 from tests.factories.broker import ringing, running_redis
 from tests.factories.builds import ROOT
 from webapp.builds.services import sweeping
-from webapp.pulls.services import comparisons
+from webapp.comparisons.services import comparisons
 from webapp.repositories.services import webhooks
 from webapp.runtime import doorbell
 from webapp.runtime.broker import MessageFile

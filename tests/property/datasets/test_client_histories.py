@@ -29,8 +29,8 @@ from webapp.accounts.services import create_token
 from webapp.catalog import queries as catalog
 from webapp.catalog.rules import lens
 from webapp.catalog.rules.metadata import current_snapshot_id
+from webapp.comparisons.queries import ends
 from webapp.datasets import queries, services
-from webapp.pulls.queries import ends
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,10 +15,10 @@ from pyiceberg.types import LongType, StringType, StructType
 
 from tests.factories import engine as tables
 from tests.unit.diffs.test_diffs_rows import field
+from webapp.comparisons.diffs import rows
+from webapp.comparisons.diffs.exports import export
+from webapp.comparisons.queries.rows import Place, read_rows
 from webapp.core.errors import BadRequest
-from webapp.pulls.diffs import rows
-from webapp.pulls.diffs.exports import export
-from webapp.pulls.queries.rows import Place, read_rows
 
 PLACE = StructType(field(10, "a", LongType()), field(11, "it's", StringType()))
 SCHEMA = Schema(field(1, "value", StringType()), field(2, "d", PLACE))

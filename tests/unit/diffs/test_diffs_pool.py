@@ -15,10 +15,10 @@ from pyiceberg.types import LongType
 
 from tests.factories import engine as tables
 from tests.unit.diffs.test_diffs_rows import field
+from webapp.comparisons.diffs import pool as pools
+from webapp.comparisons.diffs import reader, rows
+from webapp.comparisons.diffs.exports import export
 from webapp.core.errors import Conflict, Unavailable
-from webapp.pulls.diffs import pool as pools
-from webapp.pulls.diffs import reader, rows
-from webapp.pulls.diffs.exports import export
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -36,10 +36,10 @@ from jobs.engine.read import row_exports
 from jobs.engine.read.stored_rows import StoredRows
 from jobs.protocol import ExportedValue, RowExport
 from tests.factories import engine as tables
+from webapp.comparisons.diffs import numbers, reader, rows
+from webapp.comparisons.diffs.exports import export
+from webapp.comparisons.diffs.statistics import load_statistics
 from webapp.core.errors import BadRequest, Conflict, Gone
-from webapp.pulls.diffs import numbers, reader, rows
-from webapp.pulls.diffs.exports import export
-from webapp.pulls.diffs.statistics import load_statistics
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from webapp.pulls.diffs.schema import SchemaDiff, diff_schemas
+from webapp.comparisons.diffs.schema import SchemaDiff, diff_schemas
 
 
 def column(field_id: int, name: str, type_: Any = "long", **others: Any) -> dict[str, Any]:

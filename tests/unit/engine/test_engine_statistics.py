@@ -15,9 +15,9 @@ from jobs.engine.measure import statistics
 from jobs.engine.measure.measured import HereMeasured
 from tests.factories import engine as tables
 from tests.unit.engine.test_engine_embedded import field, keyed, two_versions
-from webapp.pulls.diffs.statistics import load_statistics
-from webapp.pulls.queries import charts
-from webapp.pulls.queries.charts import read_statistics
+from webapp.comparisons.diffs.statistics import load_statistics
+from webapp.comparisons.queries import charts
+from webapp.comparisons.queries.charts import read_statistics
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from webapp.pulls.diffs.artifact import Column
-from webapp.pulls.diffs.statistics import Bucket, ColumnStatistics, SideStatistics
-from webapp.pulls.queries import charts
+from webapp.comparisons.diffs.artifact import Column
+from webapp.comparisons.diffs.statistics import Bucket, ColumnStatistics, SideStatistics
+from webapp.comparisons.queries import charts
 
 TALL = charts.HEIGHT - charts.TOP - charts.BOTTOM
 

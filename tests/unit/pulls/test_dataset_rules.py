@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from webapp.pulls.rules.dataset_rules import DatasetRules
+from webapp.comparisons.rules.dataset_rules import DatasetRules
 
 ROW = {"id": 1, "d": {"a": 2, "e": {"f": 3}}, "nothing": None, "d.x": 4, "text": "d"}
 

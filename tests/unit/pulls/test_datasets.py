@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from webapp.comparisons.rules.dataset_rules import DatasetRules, combine_rules, read_dataset_rules, rules_from_json
 from webapp.pulls.rules import states
-from webapp.pulls.rules.dataset_rules import DatasetRules, combine_rules, read_dataset_rules, rules_from_json
 from webapp.pulls.rules.datasets import classify_datasets, find_downstream, find_upstream
 from webapp.pulls.rules.landing import Branches, explain_landing
 

@@ -12,13 +12,21 @@ from rest_framework.response import Response
 
 from webapp.accounts.services import note_reading
 from webapp.builds.serializers import shape_build
+from webapp.comparisons.api.rows import (
+    FILTERS,
+    SCOPE,
+    describe_export,
+    export,
+    find_folder,
+    shape_rows,
+    shape_statistics,
+)
+from webapp.comparisons.diffs.schema import diff_artifact
 from webapp.core.api import ApiView
 from webapp.core.errors import InvalidInput, NotFound
 from webapp.core.openapi import refusals
 from webapp.core.pagination import paginate
 from webapp.pulls import serializers, services
-from webapp.pulls.api.rows import FILTERS, SCOPE, describe_export, export, find_folder, shape_rows, shape_statistics
-from webapp.pulls.diffs.schema import diff_artifact
 from webapp.pulls.queries import named
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.rules import states

@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='comparison',
             name='state',
-            field=models.CharField(default=webapp.pulls.rules.states.ComparisonState['QUEUED'], max_length=10),
+            field=models.CharField(default='queued', max_length=10),
         ),
         migrations.AlterField(
             model_name='merge',

@@ -11,6 +11,7 @@ from django.urls import reverse
 from webapp.builds import queries as builds
 from webapp.builds.models import Build
 from webapp.builds.rules.states import BuildState
+from webapp.comparisons.rules.states import BREAKING, ComparisonState
 from webapp.core.templatetags.ui import duration
 from webapp.pulls.models import Comment, Merge, Review, TimelineEvent
 from webapp.pulls.queries import named
@@ -18,7 +19,7 @@ from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.head import Loaded, PullHead, load, read_head
 from webapp.pulls.queries.lines import word_build
 from webapp.pulls.rules import approvals, states
-from webapp.pulls.rules.states import ComparisonState, MergeState, PullState
+from webapp.pulls.rules.states import MergeState, PullState
 from webapp.repositories.queries import publications_of_commits
 
 if TYPE_CHECKING:
@@ -829,7 +830,7 @@ def _describe_dataset(loaded: Loaded, row: PullDataset) -> DatasetLine:
 def _mark_dataset(row: PullDataset) -> Mark | None:
     if not row.lands:
         return Mark("does not land", "bad")
-    if row.schema_status == states.BREAKING:
+    if row.schema_status == BREAKING:
         return Mark("breaking", "bad")
     if row.change == states.ADDED:
         return Mark("new", "ok")

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from webapp.comparisons.rules.states import BREAKING, CHANGED, ComparisonState
 from webapp.core.words import counted
 from webapp.pulls.models import PullDataset
 from webapp.pulls.queries.named import write_name
 from webapp.pulls.rules import states
-from webapp.pulls.rules.states import ComparisonState
 
 if TYPE_CHECKING:
-    from webapp.pulls.models import Comparison
+    from webapp.comparisons.models import Comparison
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ def sum_rows(rows: Iterable[PullDataset]) -> DiffSum:
 
 def _add(sums: dict[str, int], row: PullDataset, comparison: Comparison | None) -> None:
     sums["landing"] += row.lands
-    sums["schemas"] += row.lands and row.schema_status in (states.CHANGED, states.BREAKING)
-    sums["breaking"] += row.lands and row.schema_status == states.BREAKING
+    sums["schemas"] += row.lands and row.schema_status in (CHANGED, BREAKING)
+    sums["breaking"] += row.lands and row.schema_status == BREAKING
     if comparison is None:
         sums["without"] += 1
     elif comparison.state == ComparisonState.FAILED:

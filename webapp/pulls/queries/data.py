@@ -10,20 +10,22 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from webapp.accounts import permissions
+from webapp.comparisons.diffs.schema import ColumnDiff, SchemaDiff, diff_artifact
+from webapp.comparisons.queries import charts
+from webapp.comparisons.queries.artifacts import first_rows_folder
+from webapp.comparisons.queries.progress import Progress, describe_progress, describe_reached
+from webapp.comparisons.queries.rows import Marks, Place, RowsView, read_first_rows, read_rows
+from webapp.comparisons.rules.dataset_rules import rules_from_json
+from webapp.comparisons.rules.states import BREAKING, CHANGED, NOT_COMPARED, ComparisonState
 from webapp.core.errors import NotFound
-from webapp.pulls.diffs.schema import ColumnDiff, SchemaDiff, diff_artifact
-from webapp.pulls.queries import charts, named
+from webapp.pulls.queries import named
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.queries.artifacts import first_rows_folder
 from webapp.pulls.queries.conversation import frame
 from webapp.pulls.queries.head import Loaded, PullHead, load, read_head
-from webapp.pulls.queries.progress import Progress, describe_progress, describe_reached
 from webapp.pulls.queries.remarks import RowTalk, Viewing, content_of_dataset, place_row_talk, read_viewed
-from webapp.pulls.queries.rows import Marks, Place, RowsView, read_first_rows, read_rows
 from webapp.pulls.queries.sides import list_drift
 from webapp.pulls.rules import states
-from webapp.pulls.rules.dataset_rules import rules_from_json
-from webapp.pulls.rules.states import ComparisonState, PullState
+from webapp.pulls.rules.states import PullState
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
@@ -329,7 +331,7 @@ _ICONS = {
 }
 
 
-_SCHEMA_NOTES = {states.BREAKING: "schema breaks", states.CHANGED: "schema changed"}
+_SCHEMA_NOTES = {BREAKING: "schema breaks", CHANGED: "schema changed"}
 
 
 def _item(loaded: Loaded, row: PullDataset, *, is_current: bool, is_viewed: bool) -> DatasetItem:
@@ -371,7 +373,7 @@ def _view_dataset(
     shown = named.find_shown(row, str(parameters.get("compared", "")))
     comparison, folder = shown.comparison, shown.folder
     show = "statistics" if parameters.get("show") == "statistics" else "rows"
-    state = comparison.state if comparison else states.NOT_COMPARED
+    state = comparison.state if comparison else NOT_COMPARED
     query = {"compared": shown.name} if shown.name != row.compared else {}
     place = _place_rows(loaded, row, shown, query)
     url = _data_url(loaded, row, shown.name)

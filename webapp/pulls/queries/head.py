@@ -10,6 +10,7 @@ from django.urls import reverse
 from webapp.accounts.permissions import can_repository
 from webapp.builds import queries as builds
 from webapp.builds.models import Build
+from webapp.comparisons.rules.states import BREAKING, CHANGED, NOT_COMPARED
 from webapp.core.words import counted
 from webapp.pulls.queries import counts
 from webapp.pulls.queries import pulls as queries
@@ -210,7 +211,7 @@ def _list_tabs(loaded: Loaded, diff: counts.DiffSum, commits: int) -> list[Tab]:
 
 def _count_schemas(loaded: Loaded) -> int:
     """Return how many schemas the tab shows, also of what does not land."""
-    return sum(row.schema_status in (states.CHANGED, states.BREAKING) for row in loaded.rows)
+    return sum(row.schema_status in (CHANGED, BREAKING) for row in loaded.rows)
 
 
 def _list_verdict(loaded: Loaded, diff: counts.DiffSum) -> list[VerdictItem]:
@@ -343,7 +344,7 @@ def _judge_schemas(loaded: Loaded, diff: counts.DiffSum) -> VerdictItem:
     landing = [row for row in loaded.rows if row.lands]
     if not landing:
         return VerdictItem("info", "rows", "No schema lands", diff.unlanded_words, url)
-    compared = [row for row in landing if row.schema_status != states.NOT_COMPARED]
+    compared = [row for row in landing if row.schema_status != NOT_COMPARED]
     if not compared:
         return VerdictItem(*_NO_SCHEMAS, "nothing is built yet", url)
     note = ", ".join(filter(None, (f"in {counted(len(compared), 'dataset')}", diff.unlanded_words)))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from webapp.comparisons.diffs import overlap
+from webapp.comparisons.models import Comparison
+from webapp.comparisons.queries.artifacts import artifact_folder
+from webapp.comparisons.rules.states import NOT_COMPARED, ComparisonState
 from webapp.core.errors import BadRequest
-from webapp.pulls.diffs import overlap
-from webapp.pulls.models import Comparison, NamedComparison
-from webapp.pulls.queries.artifacts import artifact_folder
+from webapp.pulls.models import NamedComparison
 from webapp.pulls.rules import states
-from webapp.pulls.rules.states import ComparisonState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,9 +39,7 @@ class Shown:
     @property
     def schema_status(self) -> str:
         """What became of the schema."""
-        return (
-            str(self.comparison.schema.get("status", states.NOT_COMPARED)) if self.comparison else states.NOT_COMPARED
-        )
+        return str(self.comparison.schema.get("status", NOT_COMPARED)) if self.comparison else NOT_COMPARED
 
     @property
     def is_ready(self) -> bool:

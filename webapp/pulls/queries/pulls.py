@@ -14,23 +14,22 @@ from webapp.accounts import permissions
 from webapp.accounts.queries import get_signed_in_user, list_folders
 from webapp.builds import queries as builds
 from webapp.builds.models import Build
+from webapp.comparisons.models import Comparison
+from webapp.comparisons.rules.dataset_rules import (
+    PIPELINE_FILE,
+    CombinedRules,
+    DatasetRules,
+    combine_rules,
+    read_dataset_rules,
+)
+from webapp.comparisons.rules.states import UNCHANGED, ComparisonState
 from webapp.core.errors import Conflict, NotFound
 from webapp.datasets import queries as datasets
-from webapp.pulls.models import (
-    Comment,
-    Comparison,
-    Merge,
-    NamedComparison,
-    PullDataset,
-    PullRequest,
-    Review,
-    SpecRecord,
-)
+from webapp.pulls.models import Comment, Merge, NamedComparison, PullDataset, PullRequest, Review, SpecRecord
 from webapp.pulls.queries.approvers import list_ineligible
 from webapp.pulls.rules import approvals, states
-from webapp.pulls.rules.dataset_rules import CombinedRules, DatasetRules, combine_rules, read_dataset_rules
 from webapp.pulls.rules.datasets import find_downstream
-from webapp.pulls.rules.states import ComparisonState, PullState
+from webapp.pulls.rules.states import PullState
 from webapp.repositories import queries as repositories
 from webapp.repositories.rules import checks
 from webapp.repositories.rules.states import PublicationState
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
     from webapp.git.diff import Changes
     from webapp.git.values import CommitInfo
     from webapp.repositories.models import Protection, Publication, Repository
-
-PIPELINE_FILE = "pipeline.toml"
 
 
 @dataclass(frozen=True)
@@ -497,7 +494,7 @@ def _judge(comparison: Comparison | None) -> dict[str, Any]:
     if comparison.state != ComparisonState.READY:
         return {"state": "comparing"}
     counts = {name: comparison.summary.get(name, 0) for name in ("inserted", "deleted", "updated")}
-    same_schema = comparison.schema.get("status") == states.UNCHANGED
+    same_schema = comparison.schema.get("status") == UNCHANGED
     return {"state": "equal" if not any(counts.values()) and same_schema else "different", **counts}
 
 

@@ -24,35 +24,6 @@ class PullState(State):
         return {cls.OPEN: {cls.MERGED, cls.CLOSED}, cls.CLOSED: {cls.OPEN, cls.MERGED}, cls.MERGED: set()}
 
 
-class ComparisonState(State):
-    """Where a comparison stands."""
-
-    QUEUED = "queued", "Queued", "wait", "Waits for a worker."
-    RUNNING = "running", "Running", "run", "Files that differ are being read."
-    READY = "ready", "Ready", "ok", "Stored, and will not change."
-    FAILED = "failed", "Failed", "bad", "The reason is on the page; it can be run again."
-
-    @classmethod
-    @cache
-    def transitions(cls) -> Mapping[ComparisonState, AbstractSet[ComparisonState]]:
-        """Return for each state those that may follow it."""
-        return {
-            cls.QUEUED: {cls.RUNNING, cls.FAILED},
-            # Back to QUEUED: its worker died under it, or there was no room.
-            cls.RUNNING: {cls.READY, cls.FAILED, cls.QUEUED},
-            # What was stored is lost.
-            cls.READY: {cls.QUEUED},
-            cls.FAILED: {cls.QUEUED},
-        }
-
-
-ROWS, CHANGELOG, BLAME = "rows", "changelog", "blame"
-KIND_CHOICES = [
-    (ROWS, "The row diff of two transactions"),
-    (CHANGELOG, "The changelog of a range of history"),
-    (BLAME, "Who changed one row"),
-]
-
 MODIFIED, ADDED, REMOVED, AFFECTED = "modified", "added", "removed", "affected"
 CHANGE_CHOICES = [
     (MODIFIED, "The branch changes its code or has built it"),
@@ -60,8 +31,6 @@ CHANGE_CHOICES = [
     (REMOVED, "The branch removes its code"),
     (AFFECTED, "Only downstream of a change"),
 ]
-
-NOT_COMPARED, UNCHANGED, CHANGED, BREAKING = "not_compared", "unchanged", "changed", "breaking"
 
 THIS_BRANCH, CODE_EFFECT, TARGET_NOW = "base", "inputs", "master"
 COMPARED_CHOICES = [

@@ -1,4 +1,4 @@
-"""Whether what merges landed is what Git merges by itself, and whether stored answers are still there."""
+"""Whether what merges landed is what Git merges by itself."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 from webapp.core import clock
 from webapp.core.fsck import Finding, Note
 from webapp.git.errors import GitError
-from webapp.pulls.models import Comparison, Merge
-from webapp.pulls.queries.artifacts import artifact_folder
-from webapp.pulls.rules.states import ComparisonState, MergeState
-from webapp.pulls.services.comparisons import rerun_comparison
+from webapp.pulls.models import Merge
+from webapp.pulls.rules.states import MergeState
 from webapp.pulls.services.merging import resume_merge
 
 if TYPE_CHECKING:
@@ -61,19 +59,3 @@ def _find_problem(merge: Merge, git: GitRepository) -> str:
     if head is not None and not git.is_ancestor(merge.merge_commit, head):
         return f"It counts as merged, and {merge.landing_branch} does not have its commit {merge.merge_commit[:7]}."
     return ""
-
-
-def check_comparisons() -> Iterator[Finding | Note]:
-    """Find stored diffs whose files are gone."""
-    ready = Comparison.objects.filter(state=ComparisonState.READY).select_related("dataset").order_by("pk")
-    for comparison in ready.iterator():
-        folder = artifact_folder(comparison)
-        if not (folder / "summary.json").is_file():
-            yield Finding(
-                code="diff_missing",
-                object=f"{comparison.dataset.path} comparison {comparison.pk}",
-                problem=f"It counts as stored, and {folder} does not have it.",
-                way_out="Compare again.",
-                repair=partial(rerun_comparison, comparison=comparison, by=None, of=ComparisonState.READY),
-            )
-    yield Note(what="stored diffs", count=ready.count())

@@ -18,6 +18,8 @@ from webapp.accounts.permissions import check_repository
 from webapp.accounts.services import record_audit
 from webapp.builds import services as builds
 from webapp.builds.queries import list_tries
+from webapp.comparisons.rules.dataset_rules import DatasetRules
+from webapp.comparisons.services.comparisons import request_comparison
 from webapp.core import clock
 from webapp.core.errors import AppError, Conflict, InvalidInput
 from webapp.core.stamps import Stamp
@@ -28,9 +30,7 @@ from webapp.pulls.errors import MergeBlocked
 from webapp.pulls.models import Merge, PullRequest
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.rules import approvals, states
-from webapp.pulls.rules.dataset_rules import DatasetRules
 from webapp.pulls.rules.states import MergeState, PullState
-from webapp.pulls.services.comparisons import request_comparison
 from webapp.pulls.services.pulls import record_event, refresh_pull
 from webapp.repositories import services as repositories
 

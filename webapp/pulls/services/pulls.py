@@ -11,6 +11,7 @@ from django.db.models import Exists, Max, OuterRef
 
 from webapp.accounts.permissions import check_repository
 from webapp.builds import queries as builds
+from webapp.comparisons.rules.dataset_rules import CombinedRules, DatasetRules
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, PermissionDenied
 from webapp.datasets import queries as datasets
@@ -18,12 +19,11 @@ from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.sides import Course, explain_base, find_ends
 from webapp.pulls.rules import approvals, states
-from webapp.pulls.rules.dataset_rules import CombinedRules, DatasetRules
 from webapp.pulls.rules.datasets import classify_datasets
 from webapp.pulls.rules.landing import Branches, explain_landing
 from webapp.pulls.rules.sides import REVIEW_PREFIX
 from webapp.pulls.rules.states import MergeState, PullState
-from webapp.pulls.services import comparisons
+from webapp.pulls.services.attaching import attach_comparisons
 from webapp.pulls.services.remarks import announce_pull, check_body, record_pull_act
 from webapp.repositories import queries as repositories
 from webapp.repositories.rules import webhooks
@@ -445,7 +445,7 @@ def _follow_dataset(
     # Together, or readers would see the counts of one comparison beside the ends of another.
     with transaction.atomic():
         row, _created = PullDataset.objects.update_or_create(pull=pull, path=path, defaults=fields)
-        comparisons.attach_comparisons(row=row, pairs=ends.pairs, rules=rules)
+        attach_comparisons(row=row, pairs=ends.pairs, rules=rules)
 
 
 def _void_approvals(pull: PullRequest) -> None:

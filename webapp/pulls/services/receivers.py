@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db.models import Q
@@ -10,11 +9,8 @@ from django.db.models import Q
 from webapp.builds.models import Build
 from webapp.builds.queries import describe_published
 from webapp.core.prepared import Prepared
-from webapp.datasets.models import Dataset, Transaction
+from webapp.datasets.models import Transaction
 from webapp.pulls.models import PullRequest, SpecRecord
-from webapp.pulls.queries.blames import blame_url
-from webapp.pulls.queries.ends import Changed, list_changes
-from webapp.pulls.queries.ends import read_rules as read_dataset_rules
 from webapp.pulls.rules.sides import read_review_branch
 from webapp.pulls.rules.states import PullState
 from webapp.pulls.services import merging, pulls
@@ -92,17 +88,3 @@ def follow_build(*, build: Build, **_: Any) -> None:
 def follow_retry(*, build: Build, again: Build, **_: Any) -> None:
     """A build is tried again: the merge that it belongs to waits for the new one."""
     merging.follow_retry(build=build, again=again)
-
-
-def answer_changes(*, transactions: Sequence[Transaction], **_: Any) -> dict[str, Changed]:
-    """Tell what transactions changed, exactly where a row diff is stored."""
-    return list_changes(transactions)
-
-
-def answer_row_urls(*, dataset: Dataset, branch: str, rows: Sequence[Mapping[str, Any]], **_: Any) -> list[str]:
-    """Tell where the history of each row is, for datasets with a key whose columns are shown."""
-    rules = read_dataset_rules(dataset, branch=branch)
-    keys = [rules.key_of(row) for row in rows]
-    if not all(keys):
-        return []
-    return [blame_url(dataset.pk, branch=branch, key=key) for key in keys if key is not None]

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import trigger_client_event
 
 from webapp.accounts.permissions import signed_in
+from webapp.comparisons.services import rerun_comparison
 from webapp.core import pages
 from webapp.core.errors import AppError
 from webapp.core.numbers import read_count
@@ -297,7 +298,7 @@ def compare_again(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     def action() -> str:
         comparison = find_pull_comparison(pull, path, name)
         if comparison is not None:
-            services.rerun_comparison(comparison=comparison, by=principal)
+            rerun_comparison(comparison=comparison, by=principal)
         return ""
 
     return act(request, action, back=_data_url(repo, number, path, name))

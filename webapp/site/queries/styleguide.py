@@ -6,10 +6,10 @@ from datetime import timedelta
 from types import SimpleNamespace as Made
 from typing import Any
 
+from webapp.comparisons.diffs.schema import diff_schemas
 from webapp.core import clock
 from webapp.core.moves import list_nouns
 from webapp.git.diff import FileDiff, Hunk, Line, Span
-from webapp.pulls.diffs.schema import diff_schemas
 
 
 def read_guide() -> dict[str, Any]:

@@ -1,0 +1,360 @@
+"""REST endpoints of a dataset's history: any two ends compared, changelogs of a range, who changed a row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.response import Response
+
+from webapp.accounts.services import note_reading
+from webapp.comparisons import services
+from webapp.comparisons.api.rows import (
+    FILTERS,
+    SCOPE,
+    describe_export,
+    export,
+    find_folder,
+    read_row_limit,
+    shape_rows,
+    shape_statistics,
+)
+from webapp.comparisons.diffs import changelog
+from webapp.comparisons.diffs.schema import diff_artifact
+from webapp.comparisons.queries import blames, ends
+from webapp.comparisons.queries.artifacts import artifact_folder
+from webapp.comparisons.queries.changelogs import find_range
+from webapp.comparisons.rules.states import ComparisonState
+from webapp.comparisons.serializers import described, shape_between
+from webapp.comparisons.serializers.history import BlameSerializer, ChangelogSerializer, DatasetComparisonSerializer
+from webapp.core.api import ApiView
+from webapp.core.errors import Conflict, InvalidInput
+from webapp.core.openapi import refusals
+from webapp.datasets import queries as datasets
+from webapp.datasets.serializers import shape_transaction
+
+if TYPE_CHECKING:
+    from django.http import StreamingHttpResponse
+    from rest_framework.request import Request
+
+    from jobs.protocol import ExportFormat
+    from webapp.comparisons.models import Comparison
+    from webapp.comparisons.queries.changelogs import Range
+    from webapp.comparisons.services.history import Compared
+    from webapp.datasets.models import Dataset
+
+ENDS = [
+    OpenApiParameter("from", str, required=True, description="a branch or a transaction"),
+    OpenApiParameter("to", str, required=True, description="a branch or a transaction"),
+    OpenApiParameter("keys", str, description="identifier columns, separated by commas; default: by pipeline.toml"),
+]
+
+
+def read_keys(request: Request) -> list[str] | None:
+    """Return the identifier columns that an address names; None where it leaves them to others.
+
+    Raises:
+        InvalidInput: an empty list.
+
+    """
+    given = request.GET.getlist("keys")
+    if not given:
+        return None
+    keys = [name.strip() for text in given for name in text.split(",") if name.strip()]
+    if not keys:
+        message = "Name at least one identifier column, or leave keys out."
+        raise InvalidInput(message, code="no_columns", errors={"keys": [message]})
+    return keys
+
+
+REFUSED = (409, 410, 422, 429)
+"""With what a look at a dataset's history may be refused: an end that is no state of it, one that is gone, bad input, a crowd."""
+CHANGELOG = [
+    OpenApiParameter("branch", str, description="default: master"),
+    OpenApiParameter("keys", str, description="identifier columns, separated by commas; without them net changes"),
+    OpenApiParameter("start", str, description="exclusive: a transaction, a snapshot id, or earliest (default)"),
+    OpenApiParameter("end", str, description="inclusive: a transaction or a snapshot id; default: the branch's head"),
+    OpenApiParameter("images", str, enum=["first", "latest"], description="with keys: which change of a key is told"),
+    OpenApiParameter("cursor", str),
+    OpenApiParameter("limit", int),
+]
+
+
+BLAME = [
+    OpenApiParameter("branch", str, description="default: master"),
+    OpenApiParameter("key.<column>", str, description="the value of one key column, as rows show it; once for each"),
+    OpenApiParameter("null", str, many=True, description="a key column whose value is NULL"),
+    OpenApiParameter("cursor", str, description="`next` of the answer before: where to go on"),
+]
+
+
+class CompareEndpoint(ApiView):
+    """What the endpoints of two ends of a dataset share."""
+
+    def compare(self, request: Request, dataset_id: int, *, action: str = "read") -> Compared:
+        """Find the comparison that the address asks for; the first to ask starts it."""
+        dataset = datasets.get_dataset(self.principal, dataset_id, action=action)
+        before = ends.find_end(dataset, request.GET.get("from", ""), field="from")
+        after = ends.find_end(dataset, request.GET.get("to", ""), field="to")
+        rules = ends.read_rules(dataset, branch=after.branch, keys=read_keys(request))
+        return services.compare_ends(dataset=dataset, before=before, after=after, rules=rules)
+
+    def note(self, verb: str, found: Compared) -> None:
+        """Count a read of the dataset's rows."""
+        note_reading(by=self.principal, verb=verb, object=found.dataset.path, branch=found.after.branch or "")
+
+
+class DatasetCompare(CompareEndpoint):
+    """GET `/datasets/{id}/compare`, and POST to run a failed one again."""
+
+    @extend_schema(
+        operation_id="compareDataset",
+        parameters=[*ENDS, *FILTERS],
+        responses={200: DatasetComparisonSerializer, **refusals(*REFUSED)},
+    )
+    def get(self, request: Request, dataset_id: int) -> Response:
+        """Compare any two branches or transactions: schema, one page of rows, and what lies between.
+
+        The first request starts it; ask again until `state` is ready or failed. What is found is kept: both ends are
+        immutable.
+        """
+        found = self.compare(request, dataset_id)
+        self.note("read_rows", found)
+        return Response({**_shape_ends(found), **shape_rows(request, found.comparison, reason=found.reason)})
+
+    @extend_schema(
+        operation_id="compareDatasetAgain",
+        parameters=ENDS,
+        request=None,
+        responses={202: DatasetComparisonSerializer, **refusals(*REFUSED)},
+    )
+    def post(self, request: Request, dataset_id: int) -> Response:
+        """Run a failed or cancelled comparison again."""
+        found = self.compare(request, dataset_id)
+        if found.comparison is not None:
+            services.rerun_comparison(comparison=found.comparison, by=self.principal)
+            found.comparison.refresh_from_db()
+        shaped = {**_shape_ends(found), **shape_rows(request, found.comparison, reason=found.reason)}
+        return Response(shaped, status=202)
+
+
+def _shape_ends(found: Compared) -> dict[str, Any]:
+    comparison = found.comparison
+    return {
+        "dataset": found.dataset.pk,
+        "path": found.dataset.path,
+        "from": _shape_end(found.before),
+        "to": _shape_end(found.after),
+        "rules": found.rules.as_json(),
+        "schema": diff_artifact(comparison.schema).as_json() if comparison is not None else None,
+        "between": shape_between(ends.list_between(found.dataset, found.before.transaction, found.after.transaction)),
+    }
+
+
+def _shape_end(end: ends.End) -> dict[str, Any]:
+    found = end.transaction
+    return {
+        "asked": end.asked,
+        "branch": end.branch,
+        "transaction": None if found is None else shape_transaction(found),
+    }
+
+
+class DatasetCompareExport(CompareEndpoint):
+    """What both exports share."""
+
+    kind: ExportFormat = "csv"
+
+    def get(self, request: Request, dataset_id: int) -> StreamingHttpResponse:
+        """Return the whole diff as a file."""
+        found = self.compare(request, dataset_id)
+        folder = find_folder(found.comparison, path=found.dataset.path, reason=found.reason)
+        self.note("export_rows", found)
+        return export(
+            folder, kind=self.kind, name=f"{dataset_id}-{found.before.name}-{found.after.name}".replace("/", "-")
+        )
+
+
+@describe_export("exportDatasetCompare", kind="csv", parameters=ENDS, refused=REFUSED)
+class DatasetCompareCsv(DatasetCompareExport):
+    """GET `/datasets/{id}/compare/rows.csv`."""
+
+
+@describe_export("exportDatasetCompare", kind="parquet", parameters=ENDS, refused=REFUSED)
+class DatasetCompareParquet(DatasetCompareExport):
+    """GET `/datasets/{id}/compare/rows.parquet`."""
+
+    kind = "parquet"
+
+
+class DatasetCompareStatistics(CompareEndpoint):
+    """GET `/datasets/{id}/compare/statistics`."""
+
+    @extend_schema(
+        operation_id="getDatasetCompareStatistics",
+        parameters=[*ENDS, SCOPE],
+        responses={200: described.StatisticsSerializer, **refusals(*REFUSED)},
+    )
+    def get(self, request: Request, dataset_id: int) -> Response:
+        """Return both sides' statistics per column."""
+        found = self.compare(request, dataset_id)
+        folder = find_folder(found.comparison, path=found.dataset.path, reason=found.reason)
+        self.note("read_statistics", found)
+        return Response(shape_statistics(request, folder))
+
+
+class DatasetCompareCancel(CompareEndpoint):
+    """POST `/datasets/{id}/compare/cancel`."""
+
+    @extend_schema(
+        operation_id="cancelDatasetCompare",
+        parameters=ENDS,
+        request=None,
+        responses={202: described.RowsSerializer, **refusals(*REFUSED)},
+    )
+    def post(self, request: Request, dataset_id: int) -> Response:
+        """Stop a comparison that is queued or running; whoever may write the dataset may."""
+        found = self.compare(request, dataset_id, action="write")
+        if found.comparison is not None:
+            services.cancel_comparison(comparison=found.comparison, by=self.principal)
+            found.comparison.refresh_from_db()
+        return Response(shape_rows(request, found.comparison, reason=found.reason), status=202)
+
+
+class DatasetChangelog(ApiView):
+    """GET `/datasets/{id}/changelog`, and POST to compute a failed one again."""
+
+    @extend_schema(
+        operation_id="getDatasetChangelog",
+        parameters=CHANGELOG,
+        responses={200: ChangelogSerializer, **refusals(*REFUSED)},
+    )
+    def get(self, request: Request, dataset_id: int) -> Response:
+        """Return one page of the changelog of a range, with the rows that transforms get.
+
+        The first request starts it; ask again until `state` is ready or failed.
+        """
+        dataset, asked, found = self._find(request, dataset_id)
+        if found.state == ComparisonState.FAILED and found.code == "duplicate_rows":
+            raise Conflict(found.error, code=found.code, errors={"keys": [found.error]})
+        shaped = {"dataset": dataset.pk, "path": dataset.path, "branch": asked.branch, **asked.as_json()}
+        if found.state != ComparisonState.READY:
+            state = ComparisonState.FAILED if found.state == ComparisonState.FAILED else ComparisonState.RUNNING
+            reason = {"reason": found.error, "code": found.code} if found.error else {}
+            return Response({**shaped, "state": state, **reason, "columns": [], "rows": [], "next": None})
+        note_reading(by=self.principal, verb="read_changelog", object=dataset.path, branch=asked.branch)
+        page = changelog.read_page(
+            artifact_folder(found), cursor=request.GET.get("cursor") or None, limit=read_row_limit(request)
+        )
+        return Response({**shaped, "state": ComparisonState.READY, **page.as_json()})
+
+    @extend_schema(
+        operation_id="getDatasetChangelogAgain",
+        parameters=CHANGELOG,
+        request=None,
+        responses={202: ChangelogSerializer, **refusals(429)},
+    )
+    def post(self, request: Request, dataset_id: int) -> Response:
+        """Compute a failed changelog again."""
+        dataset, asked, found = self._find(request, dataset_id)
+        services.rerun_comparison(comparison=found, by=self.principal)
+        shaped = {"dataset": dataset.pk, "path": dataset.path, "branch": asked.branch, **asked.as_json()}
+        return Response(
+            {**shaped, "state": ComparisonState.RUNNING, "columns": [], "rows": [], "next": None}, status=202
+        )
+
+    def _find(self, request: Request, dataset_id: int) -> tuple[Dataset, Range, Comparison]:
+        dataset = datasets.get_dataset(self.principal, dataset_id)
+        asked = find_range(
+            dataset,
+            branch=request.GET.get("branch", ""),
+            start=request.GET.get("start", ""),
+            end=request.GET.get("end", ""),
+            keys=read_keys(request),
+            images=request.GET.get("images", "first"),
+        )
+        return dataset, asked, services.request_changelog(dataset=dataset, asked=asked)
+
+
+class DatasetBlame(ApiView):
+    """GET `/datasets/{id}/blame`, and POST to look again after a failure."""
+
+    @extend_schema(
+        operation_id="getDatasetBlame",
+        parameters=BLAME,
+        responses={200: BlameSerializer, **refusals(*REFUSED)},
+    )
+    def get(self, request: Request, dataset_id: int) -> Response:
+        """Return the transactions that changed one row, newest first, each with its job, its commit and both images.
+
+        The first request starts it; ask again until `state` is ready or failed. A long history is walked in steps:
+        `next` is the cursor to go on with.
+        """
+        walk = self._walk(request, dataset_id)
+        comparison = services.request_blame(walk=walk)
+        if comparison.state == ComparisonState.FAILED and comparison.code == "bad_rules":
+            raise InvalidInput(comparison.error, code="bad_key", errors={"key": [comparison.error]})
+        note_reading(by=self.principal, verb="read_history", object=walk.dataset.path, branch=walk.branch)
+        return Response(_shape_blame(walk, comparison))
+
+    @extend_schema(
+        operation_id="getDatasetBlameAgain",
+        parameters=BLAME,
+        request=None,
+        responses={202: BlameSerializer, **refusals(*REFUSED)},
+    )
+    def post(self, request: Request, dataset_id: int) -> Response:
+        """Look again after a failure."""
+        walk = self._walk(request, dataset_id)
+        comparison = services.request_blame(walk=walk)
+        services.rerun_comparison(comparison=comparison, by=self.principal)
+        comparison.refresh_from_db()
+        return Response(_shape_blame(walk, comparison), status=202)
+
+    def _walk(self, request: Request, dataset_id: int) -> blames.Walk:
+        dataset = datasets.get_dataset(self.principal, dataset_id)
+        return blames.find_walk(
+            dataset,
+            branch=request.GET.get("branch", ""),
+            key=blames.read_key(request.GET),
+            cursor=request.GET.get("cursor", ""),
+        )
+
+
+def _shape_blame(walk: blames.Walk, comparison: Comparison) -> dict[str, Any]:
+    shaped: dict[str, Any] = {
+        "dataset": walk.dataset.pk,
+        "path": walk.dataset.path,
+        "branch": walk.branch,
+        "key": walk.key,
+        "ignore": list(walk.ignore),
+        "changes": [],
+        "next": None,
+    }
+    if comparison.state != ComparisonState.READY:
+        state = ComparisonState.FAILED if comparison.state == ComparisonState.FAILED else ComparisonState.RUNNING
+        reason = {"reason": comparison.error, "code": comparison.code} if comparison.error else {}
+        return {**shaped, "state": state, "looked_at": comparison.progress.get("steps", 0), **reason}
+    found = blames.read_found(comparison)
+    return {
+        **shaped,
+        "state": ComparisonState.READY,
+        "changes": [_shape_change(one) for one in found.changes],
+        "looked_at": found.looked_at,
+        "ended": found.ended or None,
+        "next": found.next,
+    }
+
+
+def _shape_change(one: blames.RowChange) -> dict[str, Any]:
+    shaped = {
+        "transaction": shape_transaction(one.transaction),
+        "change": one.change,
+        "before": one.before[0] if one.before else None,
+        "after": one.after[0] if one.after else None,
+        "changed": one.changed,
+        "job": None if one.made is None else vars(one.made),
+    }
+    if max(len(one.before), len(one.after)) > 1:
+        shaped["rows"] = {"before": one.before, "after": one.after}
+    return shaped

@@ -1,0 +1,204 @@
+"""A stored row diff, opened: its summary, its columns, and where its rows are."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from jobs.protocol import MAX_MESSAGE_BYTES
+from jobs.regular_files import read_beneath
+from webapp.comparisons.diffs import reader
+from webapp.core.errors import Gone
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SIDES: tuple[Literal["b", "a"], ...] = ("b", "a")
+NUMBERS = ("int", "long", "float", "double", "decimal")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the diff, as a table head shows it."""
+
+    index: int
+    name: str
+    before_name: str | None
+    before_type: str | None
+    after_name: str | None
+    after_type: str | None
+    is_key: bool
+    is_ignored: bool
+    is_unreadable: bool
+    """Its type cannot be read; its cells are empty and the page says why."""
+    before_path: tuple[str, ...] = ()
+    """The names that lead to its values: one, or those of a struct column and of fields inside it; none on a side without."""
+    after_path: tuple[str, ...] = ()
+    changed: int | None = None
+    """In how many updated rows its value differs; None in net mode."""
+    match_rate: float | None = None
+
+    def stored(self, side: Literal["a", "b"]) -> str:
+        """SQL of its values before (`b`) or after (`a`) in rows.parquet."""
+        value = f"{side}{self.index}"
+        for name in (self.before_path if side == "b" else self.after_path)[1:]:
+            literal = name.replace("'", "''")
+            value = f"struct_extract({value}, '{literal}')"
+        return value
+
+    @property
+    def state(self) -> Literal["added", "removed", "retyped", "renamed", "same"]:
+        if self.before_name is None:
+            return "added"
+        if self.after_name is None:
+            return "removed"
+        if self.before_type != self.after_type:
+            return "retyped"
+        return "same" if self.before_name == self.after_name else "renamed"
+
+    @property
+    def type(self) -> str:
+        return (self.after_type if self.after_type is not None else self.before_type) or ""
+
+    @property
+    def is_number(self) -> bool:
+        return self.type.startswith(NUMBERS)
+
+    @property
+    def is_text(self) -> bool:
+        return "string" in (self.before_type, self.after_type)
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A finished diff on disk, opened."""
+
+    folder: Path
+    summary: dict[str, Any]
+    schema: dict[str, Any]
+    columns: tuple[Column, ...]
+    inside: tuple[Column, ...]
+    """Parts of the key that are fields inside a struct column."""
+    stored_rows: int
+
+    @cached_property
+    def types(self) -> dict[str, str]:
+        """Columns of rows.parquet, and the SQL of values inside them, with their DuckDB types."""
+        return reader.describe(self.rows, [value for one in self.inside for value in _values(one)])
+
+    @property
+    def mode(self) -> Literal["identifier", "net"]:
+        return "identifier" if self.summary["mode"] == "identifier" else "net"
+
+    @property
+    def key_columns(self) -> tuple[Column, ...]:
+        """In the order of the rules, as stored in `k0`, `k1`, …"""
+        by_name = {column.name: column for column in (*self.columns, *self.inside)}
+        return tuple(by_name[name] for name in self.summary.get("key") or ())
+
+    @property
+    def shown(self) -> tuple[Column, ...]:
+        """The columns of a page: parts of the key that stand inside others have one of their own."""
+        return (*self.inside, *self.columns)
+
+    @property
+    def stored_names(self) -> list[str]:
+        """The columns of rows.parquet of which rows are shown."""
+        values = (column.stored(side) for column in self.columns for side in SIDES)
+        return ["n", "change", "copies", "changed", *(name for name in values if name in self.types)]
+
+    @property
+    def rows(self) -> Path:
+        """The file of changed rows, one line each in key order, numbered by `n`."""
+        return self.folder / "rows.parquet"
+
+    @property
+    def rows_stamp(self) -> int:
+        """When the rows were written, in nanoseconds since 1970."""
+        with reader.naming_damage():
+            return os.stat(self.rows, follow_symlinks=False).st_mtime_ns
+
+
+def read_json(folder: Path, name: str) -> Any:
+    """Read a small file of an artifact.
+
+    Raises:
+        OSError: it is not there, or no regular file in its folder.
+        ValueError: it is no JSON, or too long.
+
+    """
+    # the folder itself may be one that the job made, a link for example; the one above is not
+    text = read_beneath(folder.parent, f"{folder.name}/{name}", at_most=MAX_MESSAGE_BYTES + 1)
+    if len(text) > MAX_MESSAGE_BYTES:
+        message = f"{name} is longer than {MAX_MESSAGE_BYTES:,} bytes"
+        raise ValueError(message)
+    return json.loads(text)
+
+
+def open_artifact(folder: str | Path) -> Artifact:
+    """Open the artifact of a finished diff; Gone when its files have been removed."""
+    path = Path(folder)
+    try:
+        stamp = os.stat(path / "summary.json", follow_symlinks=False).st_mtime_ns
+    except FileNotFoundError:
+        raise Gone("The stored rows of this comparison have been removed. Compute it again.", code="expired") from None
+    return _open(path, stamp)
+
+
+@lru_cache(maxsize=64)
+def _open(folder: Path, _stamp: int) -> Artifact:
+    with reader.naming_damage():
+        summary, schema = read_json(folder, "summary.json"), read_json(folder, "schema.json")
+        columns = tuple(_column(raw, summary) for raw in schema["columns"])
+        # older artifacts have no such keys
+        inside = tuple(_inner(raw) for raw in schema.get("inside", ()) if raw["name"] in (summary["key"] or ()))
+        return Artifact(folder, summary, schema, columns, inside, int(summary["stored_rows"]))
+
+
+def _column(raw: Mapping[str, Any], summary: Mapping[str, Any]) -> Column:
+    before, after = raw["before"] or {}, raw["after"] or {}
+    match: Mapping[str, Any] = next(
+        (entry for entry in summary.get("columns", ()) if entry["index"] == raw["index"]), {}
+    )
+    return Column(
+        index=raw["index"],
+        name=raw["name"],
+        before_name=before.get("name"),
+        before_type=before.get("type"),
+        after_name=after.get("name"),
+        after_type=after.get("type"),
+        is_key=raw["name"] in (summary.get("key") or ()),
+        is_ignored=raw["ignored"],
+        is_unreadable=raw["unreadable"],
+        before_path=(before["name"],) if before else (),
+        after_path=(after["name"],) if after else (),
+        changed=match.get("changed"),
+        match_rate=match.get("match_rate"),
+    )
+
+
+def _inner(raw: Mapping[str, Any]) -> Column:
+    before, after = raw["before"] or {}, raw["after"] or {}
+    return Column(
+        index=raw["index"],
+        name=raw["name"],
+        before_name=".".join(before["path"]) if before else None,
+        before_type=before.get("type"),
+        after_name=".".join(after["path"]) if after else None,
+        after_type=after.get("type"),
+        is_key=True,
+        is_ignored=False,
+        is_unreadable=False,
+        before_path=tuple(before.get("path", ())),
+        after_path=tuple(after.get("path", ())),
+    )
+
+
+def _values(inner: Column) -> list[str]:
+    """SQL of the values of a field that are stored."""
+    before, after = [inner.stored("b")] * bool(inner.before_path), [inner.stored("a")] * bool(inner.after_path)
+    return [*before, *after]

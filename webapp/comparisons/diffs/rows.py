@@ -1,0 +1,261 @@
+"""Pages of a stored row diff. Nothing is recomputed: the artifact is immutable.
+
+Its file holds one line per changed row in key order, numbered by `n`, so a page in that order is a range of `n`. Of a
+filter or another order the numbers are found once and kept (see `numbers`), so that every page costs the same, however
+deep. Cursors are opaque and name the request they belong to, so that a cursor of one filter cannot silently page another.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from webapp.comparisons.diffs import reader
+from webapp.comparisons.diffs.artifact import NUMBERS, Artifact, Column, open_artifact
+from webapp.comparisons.diffs.numbers import numbers_of
+from webapp.comparisons.diffs.search import Asked
+from webapp.core.errors import BadRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+LIMITS = (25, 100, 250)
+MAX_LIMIT = 250
+DEFAULT_LIMIT = 100
+_FURTHEST = 400
+"""Powers of ten beyond which no column has numbers."""
+
+Change = Literal["inserted", "deleted", "updated"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One value of one row at both ends. `state` says which of the two to show."""
+
+    column: Column
+    before: Any
+    after: Any
+    state: Literal["same", "changed", "inserted", "deleted", "none"]
+    delta: str | None = None
+    """For changed numbers the signed difference."""
+
+    @property
+    def value(self) -> Any:
+        return self.before if self.state == "deleted" else self.after
+
+
+@dataclass(frozen=True)
+class Row:
+    """One changed row. `copies` counts equal rows in net mode."""
+
+    n: int
+    change: Change
+    copies: int
+    key: dict[str, Any]
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    changed: tuple[str, ...]
+    cells: tuple[Cell, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The shape of the REST API."""
+        found = {
+            "change": self.change,
+            "key": self.key,
+            "before": self.before,
+            "after": self.after,
+            "changed": list(self.changed),
+        }
+        return found if self.copies == 1 else {**found, "copies": self.copies}
+
+
+@dataclass(frozen=True)
+class RowPage:
+    """One page of a row diff, with what is needed to walk on."""
+
+    mode: Literal["identifier", "net"]
+    key: tuple[str, ...]
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    total: int
+    """Lines that match the filter, over all pages."""
+    first: int
+    """The position of the first line, from 1; 0 when there is none."""
+    next: str | None
+    previous: str | None
+    summary: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.rows) - 1 if self.rows else 0
+
+    def as_json(self) -> dict[str, Any]:
+        """The shape of the REST API, without `state`."""
+        return {
+            "mode": self.mode,
+            "key": list(self.key) or None,
+            "summary": self.summary,
+            "total": self.total,
+            "rows": [row.as_json() for row in self.rows],
+            "next": self.next,
+            "previous": self.previous,
+        }
+
+
+def read_page(
+    folder: str | Path,
+    *,
+    change: Iterable[str] = (),
+    column: str | None = None,
+    q: str | None = None,
+    sort: str | None = None,
+    cursor: str | None = None,
+    limit: int = DEFAULT_LIMIT,
+) -> RowPage:
+    """Read one page.
+
+    Args:
+        folder: the artifact.
+        change: kinds of change to keep; none keeps all.
+        column: keep rows in which this column's value differs.
+        q: conditions that all hold, see `webapp.comparisons.rules.row_search`.
+        sort: a column, with `-` for descending; none for key order.
+        cursor: from an earlier page of the same request.
+        limit: rows a page, at most 250.
+
+    """
+    artifact = open_artifact(folder)
+    asked = Asked.parse(artifact, change=change, column=column, q=q, sort=sort)
+    limit = max(1, min(int(limit), MAX_LIMIT))
+    position = _Position.read(cursor, asked.digest)
+    most = limit if position.most is None else min(limit, position.most)
+    total, numbers = numbers_of(artifact, asked, start=position.start, limit=most)
+    lines = reader.select(artifact.rows, columns=artifact.stored_names, numbers=numbers)
+    return _page(artifact, asked, lines, total=total, start=position.start, limit=limit)
+
+
+def read_no_rows(folder: str | Path) -> RowPage:
+    """Read what a page says beside its rows."""
+    artifact = open_artifact(folder)
+    query = Asked.parse(artifact, change=(), column=None, q=None, sort=None)
+    return _page(artifact, query, [], total=0, start=0, limit=DEFAULT_LIMIT)
+
+
+@dataclass(frozen=True)
+class _Position:
+    """Where a page begins, and where it must end if it is shorter than others."""
+
+    start: int = 0
+    """How many lines stand before the page."""
+    most: int | None = None
+
+    @classmethod
+    def read(cls, cursor: str | None, digest: str) -> _Position:
+        if not cursor:
+            return cls()
+        problem = BadRequest("cursor: it belongs to another list; begin again without it.", code="bad_cursor")
+        try:
+            padded = cursor + "=" * (-len(cursor) % 4)
+            name, start, most = json.loads(base64.urlsafe_b64decode(padded.encode("ascii")))
+        except (ValueError, TypeError) as error:
+            raise problem from error
+        if name != digest or type(start) is not int or not (most is None or type(most) is int):
+            raise problem
+        return cls(max(0, start), most if most is None else max(1, most))
+
+    def write(self, digest: str) -> str:
+        text = json.dumps([digest, self.start, self.most], separators=(",", ":"))
+        return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def _page(
+    artifact: Artifact, query: Asked, lines: list[dict[str, Any]], *, total: int, start: int, limit: int
+) -> RowPage:
+    following = _Position(start + len(lines))
+    preceding = _Position(max(0, start - limit), min(limit, start))
+    return RowPage(
+        mode=artifact.mode,
+        key=tuple(column.name for column in artifact.key_columns),
+        columns=artifact.shown,
+        rows=tuple(_row(artifact, line) for line in lines),
+        total=total,
+        first=start + 1 if lines else 0,
+        next=following.write(query.digest) if lines and following.start < total else None,
+        previous=preceding.write(query.digest) if lines and start > 0 else None,
+        summary=artifact.summary,
+    )
+
+
+def _row(artifact: Artifact, line: Mapping[str, Any]) -> Row:
+    change = cast("Change", line["change"])
+    changed = frozenset(line["changed"] or ())
+    before = None if change == "inserted" else _side(artifact.columns, line, "b")
+    after = None if change == "deleted" else _side(artifact.columns, line, "a")
+    keys = {}
+    for column in artifact.key_columns:
+        keys[column.name] = _dig(before, column.before_path) if after is None else _dig(after, column.after_path)
+    return Row(
+        n=line["n"],
+        change=change,
+        copies=line["copies"],
+        key=keys,
+        before=before,
+        after=after,
+        changed=tuple(column.name for column in artifact.columns if column.index in changed),
+        cells=tuple(
+            _cell(column, change, before, after, is_changed=column.index in changed and not column.is_key)
+            for column in artifact.shown
+        ),
+    )
+
+
+def _side(columns: Sequence[Column], line: Mapping[str, Any], side: Literal["a", "b"]) -> dict[str, Any]:
+    found = {}
+    for column in columns:
+        name = column.before_name if side == "b" else column.after_name
+        stored = f"{side}{column.index}"
+        if name is not None and stored in line:
+            found[name] = line[stored]
+    return found
+
+
+def _dig(values: dict[str, Any] | None, path: Sequence[str]) -> Any:
+    """A value by the names that lead to it; a struct that is NULL has fields that are."""
+    found: Any = values if path else None
+    for name in path:
+        found = (found or {}).get(name)
+    return found
+
+
+def _cell(
+    column: Column, change: Change, before: dict[str, Any] | None, after: dict[str, Any] | None, *, is_changed: bool
+) -> Cell:
+    old, new = _dig(before, column.before_path), _dig(after, column.after_path)
+    if is_changed:
+        return Cell(column, old, new, "changed", _delta(column, old, new))
+    if change == "inserted" or (after is not None and column.before_name is None):
+        return Cell(column, None, new, "inserted" if column.after_name is not None else "none")
+    if change == "deleted" or (before is not None and column.after_name is None):
+        return Cell(column, old, None, "deleted" if column.before_name is not None else "none")
+    return Cell(column, old, new, "same")
+
+
+def _delta(column: Column, before: Any, after: Any) -> str | None:
+    """The signed difference of two numbers, without the noise of binary fractions."""
+    both = (column.before_type or "", column.after_type or "")
+    if not all(type_.startswith(NUMBERS) for type_ in both) or before is None or after is None:
+        return None
+    try:
+        gap = Decimal(str(after)) - Decimal(str(before))
+    except InvalidOperation:
+        return None
+    if not gap.is_finite() or abs(gap.adjusted()) > _FURTHEST:
+        return None
+    if "double" in both or "float" in both:
+        gap = Decimal(f"{gap:.12g}")
+    text = f"{gap:+f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,0 +1,154 @@
+"""The page that says who changed one row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from webapp.builds.queries import chains
+from webapp.comparisons.queries import blames, ends
+from webapp.comparisons.rules.states import ComparisonState
+from webapp.core.errors import AppError
+from webapp.core.names import MASTER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from webapp.comparisons.models import Comparison
+    from webapp.datasets.models import Dataset
+
+WORDS = {"inserted": ("add", "+", "added"), "deleted": ("del", "−", "removed"), "updated": ("mod", "~", "changed")}
+SHORT_SHA = 7
+
+
+@dataclass(frozen=True)
+class Value:
+    """One column of the row, before and after."""
+
+    name: str
+    before: Any
+    after: Any
+    is_changed: bool
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One transaction that changed the row."""
+
+    id: str
+    change: blames.RowChange
+    css: str
+    sign: str
+    word: str
+    values: list[Value]
+    same: list[Value]
+    """Columns of an update that did not change."""
+    several: int
+    """Rows beyond the one that is shown: the key is none."""
+    compare_url: str
+    commit_url: str
+    commit: str
+
+
+@dataclass(frozen=True)
+class BlamePage:
+    """Context of the page."""
+
+    nav: str
+    repo_bar: Mapping[str, str] | None
+    dataset: Dataset
+    dataset_url: str
+    branch: str
+    key: list[tuple[str, str | None]]
+    columns: list[str]
+    """What the form asks for: the columns of the key."""
+    state: str
+    problem: str
+    steps: int
+    poll_url: str
+    again_url: str
+    fields: list[tuple[str, str]]
+    entries: list[Entry]
+    looked_at: int
+    ended: str
+    ignored: str
+    next_url: str
+    is_continued: bool
+
+
+def read_blame(
+    dataset: Dataset,
+    *,
+    branch: str,
+    key: Mapping[str, str | None],
+    cursor: str,
+    ask: Callable[[blames.Walk], Comparison],
+) -> BlamePage:
+    """Return the page; a refusal is said above the form that names the row."""
+    branch = branch or MASTER
+    rules = ends.read_rules(dataset, branch=branch)
+    state, problem, comparison, found = "", "", None, None
+    if key:
+        try:
+            comparison = ask(blames.find_walk(dataset, branch=branch, key=key, cursor=cursor))
+            state, problem = comparison.state, comparison.error
+            found = blames.read_found(comparison) if state == ComparisonState.READY else None
+        except AppError as error:
+            state, problem = "refused", error.detail
+    fields = [("branch", branch), *blames.write_key(key), *([("cursor", cursor)] if cursor else [])]
+    address = reverse("dataset-blame", args=[dataset.pk])
+    owner = chains.find_folder_owner(path=dataset.path)
+    following = [("branch", branch), *blames.write_key(key), ("cursor", found.next if found and found.next else "")]
+    return BlamePage(
+        nav="datasets",
+        repo_bar={"name": owner, "tab": "datasets"} if owner else None,
+        dataset=dataset,
+        dataset_url=f"/d{dataset.path}?{urlencode({'branch': branch})}",
+        branch=branch,
+        key=list(key.items()),
+        columns=list(key) or list(rules.key),
+        state=state,
+        problem=problem,
+        steps=(comparison.progress or {}).get("steps", 0) if comparison is not None else 0,
+        poll_url=f"{address}?{urlencode(fields)}" if state in (ComparisonState.QUEUED, ComparisonState.RUNNING) else "",
+        again_url=reverse("dataset-blame-again", args=[dataset.pk]),
+        fields=fields,
+        entries=[_entry(dataset, number, one) for number, one in enumerate(found.changes)] if found else [],
+        looked_at=found.looked_at if found else 0,
+        ended=found.ended if found else "",
+        ignored=", ".join(name for name in rules.ignore if name not in key),
+        next_url=f"{address}?{urlencode(following)}" if found and found.next else "",
+        is_continued=bool(cursor),
+    )
+
+
+def _entry(dataset: Dataset, number: int, one: blames.RowChange) -> Entry:
+    css, sign, word = WORDS[one.change]
+    before, after = (rows[0] if rows else {} for rows in (one.before, one.after))
+    names = dict.fromkeys([*after, *before])
+    values = [Value(name, before.get(name), after.get(name), name in one.changed) for name in names]
+    is_update = one.change == "updated" and bool(one.changed)
+    shown = [value for value in values if value.is_changed or value.before != value.after] if is_update else values
+    made, transaction = one.made, one.transaction
+    query = {
+        "tab": "compare",
+        "branch": transaction.branch_name,
+        "from": transaction.parent_id or "",
+        "to": transaction.pk,
+    }
+    return Entry(
+        id=f"change-{number}",
+        change=one,
+        css=css,
+        sign=sign,
+        word=word,
+        values=shown,
+        same=[value for value in values if value not in shown],
+        several=max(len(one.before), len(one.after), 1) - 1,
+        compare_url=f"/d{dataset.path}?{urlencode(query)}" if transaction.parent_id else "",
+        commit_url=reverse("repository-commit", args=[made.repository, made.commit]) if made and made.commit else "",
+        commit=made.commit[:SHORT_SHA] if made else "",
+    )

@@ -1,0 +1,167 @@
+"""Two ends of a dataset's history: what an address means by them, what lies between, and how it is compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from webapp.builds.queries import chains
+from webapp.catalog import queries as catalog
+from webapp.comparisons.models import Comparison
+from webapp.comparisons.rules import states
+from webapp.comparisons.rules.dataset_rules import PIPELINE_FILE, DatasetRules, read_dataset_rules
+from webapp.comparisons.rules.states import ComparisonState
+from webapp.core.errors import InvalidInput, NotFound
+from webapp.core.names import MASTER, check_spelling
+from webapp.datasets import queries as datasets
+from webapp.datasets.models import Transaction
+from webapp.datasets.rules.transactions import TransactionState
+from webapp.repositories import queries as repositories
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from webapp.datasets.models import Dataset
+    from webapp.repositories.models import Repository
+
+SHORT_ID = 7
+
+
+@dataclass(frozen=True)
+class End:
+    """One end of a comparison."""
+
+    asked: str
+    """The branch or transaction as the address names it."""
+    branch: str
+    transaction: Transaction | None
+    """None for a branch on which nothing is committed: it reads as the empty table."""
+    is_branch: bool
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return self.branch if self.is_branch or self.transaction is None else self.transaction.pk[:SHORT_ID]
+
+
+@dataclass(frozen=True)
+class Between:
+    """What separates two ends: the transactions of each since the last one that both have."""
+
+    base: Transaction | None
+    """The newest transaction in the history of both; None where they have none in common."""
+    came: tuple[Transaction, ...]
+    """In the history of the second end only, newest first."""
+    left: tuple[Transaction, ...]
+    """In the history of the first end only, newest first."""
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What one transaction changed in rows."""
+
+    is_exact: bool
+    """From a stored row diff; else rows written and removed as the writer counted them, rewritten ones included."""
+    inserted: int
+    deleted: int
+    updated: int | None
+
+
+def find_end(dataset: Dataset, asked: str, *, field: str) -> End:
+    """Return the branch of this name, else the committed transaction of this id.
+
+    Raises:
+        InvalidInput: nothing is asked for.
+        NotFound: the dataset has neither.
+        Conflict: the transaction is open or aborted, or its files are gone.
+
+    """
+    if not asked:
+        message = f"{field} is missing: give a branch or a transaction of {dataset.path}."
+        raise InvalidInput(message, errors={field: ["A branch or a transaction."]})
+    branch = datasets.find_branch(dataset, asked)
+    if branch is not None:
+        _, shown = datasets.parse_view(dataset, branch=branch.name)
+        return End(asked, branch.name, _checked(dataset, shown), is_branch=True)
+    try:
+        name, found = datasets.parse_view(dataset, transaction=asked)
+    except NotFound:
+        check_spelling(asked, datasets.list_parents(dataset))
+        message = f"{dataset.path} has no branch and no transaction {asked}."
+        raise NotFound(message, errors={field: [message]}) from None
+    return End(asked, name, _checked(dataset, found), is_branch=False)
+
+
+def _checked(dataset: Dataset, found: Transaction | None) -> Transaction | None:
+    if found is not None:
+        datasets.check_not_expired(dataset, found, catalog.get_metadata(table=dataset.table))
+    return found
+
+
+def suggest_ends(dataset: Dataset, branch: str) -> tuple[str, str]:
+    """Return what to compare where nothing is asked for: a branch with its parent, a root with its last step."""
+    pointer = datasets.find_branch(dataset, branch) or datasets.find_branch(dataset, MASTER)
+    if pointer is None:
+        return "", ""
+    if pointer.parent is not None:
+        return pointer.parent.name, pointer.name
+    committed = datasets.committed_of(pointer)
+    return (committed.parent_id or "" if committed else ""), pointer.name
+
+
+def read_rules(dataset: Dataset, *, branch: str, keys: Sequence[str] | None = None) -> DatasetRules:
+    """Return how rows are compared: by pipeline.toml on the branch, else on the default branch; `keys` overrides."""
+    repository = chains.find_repository(paths=[dataset.path], branch=branch)
+    found = _rules_on(repository, dataset.path, branch) if repository else None
+    if found is None and repository is not None:
+        found = _rules_on(repository, dataset.path, repository.default_branch)
+    rules = found or DatasetRules()
+    return rules if keys is None else replace(rules, key=tuple(keys))
+
+
+def _rules_on(repository: Repository, path: str, branch: str) -> DatasetRules | None:
+    head = chains.find_head(repository=repository, branch=branch)
+    if head is None or repositories.find_kind(repository, head.sha, PIPELINE_FILE) is None:
+        return None
+    text = repositories.read_file(repository, head.sha, PIPELINE_FILE).decode("utf-8", "replace")
+    return read_dataset_rules(text).get(path, DatasetRules())
+
+
+def list_between(dataset: Dataset, start: Transaction | None, end: Transaction | None) -> Between:
+    """Return the transactions that lie between two ends."""
+    rows = {row.pk: row for row in dataset.transactions.filter(state=TransactionState.COMMITTED)}
+    lines = [_line(rows, start), _line(rows, end)]
+    shared = {row.pk for row in lines[0]} & {row.pk for row in lines[1]}
+    own = [tuple(row for row in line if row.pk not in shared) for line in lines]
+    base = next((row for row in lines[1] if row.pk in shared), None)
+    return Between(base=base, left=own[0], came=own[1])
+
+
+def _line(rows: dict[str, Transaction], head: Transaction | None) -> list[Transaction]:
+    line: list[Transaction] = []
+    current = rows.get(head.pk) if head is not None else None
+    while current is not None:
+        line.append(current)
+        current = rows.get(current.parent_id or "")
+    return line
+
+
+def list_changes(transactions: Iterable[Transaction]) -> dict[str, Changed]:
+    """Return what each committed transaction changed: exactly where its row diff is stored, else as its writer counted."""
+    wanted = {row.pk: row for row in transactions if row.state == TransactionState.COMMITTED}
+    found = {
+        pk: Changed(False, int(row.summary.get("added") or 0), int(row.summary.get("deleted") or 0), None)
+        for pk, row in wanted.items()
+    }
+    stored = Comparison.objects.filter(kind=states.ROWS, after__in=list(wanted), state=ComparisonState.READY)
+    rows = stored.order_by("finished_at").values_list("after_id", "before_id", "rules", "summary")
+    # With a key a changed row is one; and what was compared of chosen rows only says nothing of the rest.
+    for after_id, before_id, rules, summary in sorted(rows, key=lambda row: row[3].get("mode") == "identifier"):
+        if after_id is not None and before_id == wanted[after_id].parent_id and not rules.get("row_filter"):
+            found[after_id] = _read_counts(summary)
+    return found
+
+
+def _read_counts(summary: dict[str, int]) -> Changed:
+    counts = (int(summary.get(name) or 0) for name in ("inserted", "deleted", "updated"))
+    return Changed(True, *counts)

@@ -1,0 +1,488 @@
+"""One page of a row diff with its filters, wherever it is shown: in a pull request or between any two transactions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from webapp.comparisons.diffs import rows as stored
+from webapp.comparisons.queries.blames import blame_url
+from webapp.comparisons.queries.column_pages import choose_columns
+from webapp.comparisons.queries.progress import count_differing
+from webapp.core.errors import AppError, BadRequest
+from webapp.core.numbers import read_count
+from webapp.core.templatetags.ui import filesize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from webapp.comparisons.diffs.artifact import Column
+
+MANY_COLUMNS = 8
+"""With more columns than this, only the changed ones are shown at first."""
+COLUMNS_PER_PAGE = 50
+"""Beside the key; the cells of more make a page of megabytes."""
+FLOAT_DIGITS = 7
+DELTA_LENGTH = 8
+SIGNS = {"inserted": ("ins", "+", "added"), "deleted": ("rm", "−", "removed"), "updated": ("up", "~", "changed")}
+KINDS = (("", "All"), ("inserted", "Added"), ("deleted", "Removed"), ("updated", "Changed"))
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Rows of a page that something else is to be said of."""
+
+    find: Callable[[Iterable[int]], set[int]]
+    """Numbers of rows → those that are marked."""
+    text: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a row diff is shown: the page's address, what its links keep, and the exports of the whole."""
+
+    url: str
+    keeps: Mapping[str, str]
+    csv_url: str
+    parquet_url: str
+    dataset_id: int | None = None
+    branch: str = ""
+    """Where the history of a row is looked for."""
+    marks: Marks | None = None
+    """Which rows something else is to be said of."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One choice of a filter, as a link."""
+
+    text: str
+    url: str
+    count: int | None
+    is_current: bool
+    tone: str = ""
+    sign: str = ""
+
+
+@dataclass(frozen=True)
+class Size:
+    """Rows a page."""
+
+    value: int
+    url: str
+    current: bool
+
+
+@dataclass(frozen=True)
+class Head:
+    """One column of the table."""
+
+    name: str
+    note: str
+    pin: bool
+    is_number: bool
+    state: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of the table."""
+
+    state: str
+    before: Any
+    after: Any
+    delta: str | None
+    css: str
+    pin: bool
+    num: bool
+    title: str = ""
+    """All digits, where the cell shows fewer."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of the table."""
+
+    n: int
+    css: str
+    sign: str
+    word: str
+    copies: int
+    cells: list[Cell]
+    url: str
+    """Who changed the row; empty without a key."""
+    key: Mapping[str, Any]
+    mark: str = ""
+    """What else is to be said of it."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of one page, ready to draw."""
+
+    columns: list[Head]
+    rows: list[Line]
+
+
+@dataclass(frozen=True)
+class Share:
+    """A count with what it is a share of."""
+
+    css: str
+    sign: str
+    count: int
+    word: str
+    whole: int
+
+
+@dataclass(frozen=True)
+class RowsView:
+    """One page of a row diff with its filters."""
+
+    table: Table
+    text: str
+    shares: list[Share]
+    choices: list[Choice]
+    columns: list[Choice]
+    hidden: int
+    only_changed: bool
+    toggle_url: str
+    columns_text: str
+    """Which columns are drawn; empty where all are."""
+    columns_before_url: str
+    columns_after_url: str
+    sizes: list[Size]
+    previous_url: str
+    next_url: str
+    q: str
+    column: str
+    change: str
+    sort: str
+    key: str
+    key_columns: list[str]
+    mode: str
+    trouble: Mapping[str, Any] | None
+    is_complete: bool
+    stored: int
+    warnings: list[str]
+    row_filter: str
+    """Which rows are compared; empty: all."""
+    engine: str
+    """What compared the rows, and what that took."""
+    csv_url: str
+    parquet_url: str
+    hidden_fields: list[tuple[str, str]]
+    all_url: str
+    """All changed rows."""
+    problem: str = ""
+    """Why what the address asks for has no answer; there are no rows then."""
+
+
+def read_rows(folder: Path, *, parameters: Mapping[str, Any], place: Place) -> RowsView:
+    """Return the page of a stored row diff that an address asks for."""
+    asked = _Asked.parse(parameters)
+    problem = ""
+    try:
+        page = stored.read_page(folder, **asked.arguments)
+    except BadRequest as error:
+        # Rows that were not asked for would pass for an answer.
+        problem = error.detail
+        page = stored.read_no_rows(folder)
+    return _RowsBuilder(place, page, asked, problem, str(parameters.get("columns", ""))).build()
+
+
+def read_first_rows(folder: Path | None, *, place: Place) -> RowsView | None:
+    """Return the first rows by key of a comparison that still runs; None where there are none to show, yet or any more."""
+    if folder is None:
+        return None
+    try:
+        view = read_rows(folder, parameters={}, place=place)
+    except AppError:
+        # the run began anew in this moment
+        return None
+    return view if view.table.rows else None
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the address asks for."""
+
+    change: str = ""
+    column: str = ""
+    q: str = ""
+    sort: str = ""
+    cursor: str = ""
+    limit: int = stored.DEFAULT_LIMIT
+    columns_page: int = 0
+
+    @classmethod
+    def parse(cls, parameters: Mapping[str, Any]) -> _Asked:
+        limit = read_count(str(parameters.get("limit", "")))
+        change = str(parameters.get("change", ""))
+        return cls(
+            change=change,
+            column=str(parameters.get("column", "")),
+            q=str(parameters.get("q", "")).strip(),
+            sort=str(parameters.get("sort", "")),
+            cursor=str(parameters.get("cursor", "")),
+            limit=limit if limit in stored.LIMITS else stored.DEFAULT_LIMIT,
+            columns_page=read_count(str(parameters.get("columns_page", ""))) or 0,
+        )
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What reading takes."""
+        return {
+            "change": [self.change] if self.change else [],
+            "column": self.column or None,
+            "q": self.q or None,
+            "sort": self.sort or None,
+            "cursor": self.cursor or None,
+            "limit": self.limit,
+        }
+
+
+@dataclass(frozen=True)
+class _RowsBuilder:
+    place: Place
+    page: stored.RowPage
+    asked: _Asked
+    problem: str
+    columns_wish: str
+
+    def build(self) -> RowsView:
+        """Put table, filters and addresses together."""
+        page, asked = self.page, self.asked
+        fitting = self._list_columns()
+        place = self._choose_columns(fitting)
+        shown = [*(one for one in fitting if one.is_key), *fitting[place]]
+        marks = self.place.marks
+        marked = dict.fromkeys(marks.find(row.n for row in page.rows), marks.text) if marks else {}
+        summary = page.summary
+        return RowsView(
+            table=Table(
+                [self._head(one) for one in shown], [self._line(one, shown, marked.get(one.n, "")) for one in page.rows]
+            ),
+            text=self._text(),
+            shares=self._shares(),
+            choices=self._choices(),
+            columns=self._column_choices(),
+            hidden=len(page.columns) - len(fitting),
+            only_changed=self._only_changed,
+            toggle_url=self._url(
+                columns="all" if self._only_changed else "changed", columns_page="", cursor=asked.cursor
+            ),
+            **self._describe_columns(fitting, place),
+            sizes=[Size(value, self._url(limit=value), current=value == asked.limit) for value in stored.LIMITS],
+            previous_url=self._url(cursor=page.previous) if page.previous else "",
+            next_url=self._url(cursor=page.next) if page.next else "",
+            q=asked.q,
+            column=asked.column,
+            change=asked.change,
+            sort=asked.sort,
+            key=", ".join(page.key),
+            key_columns=list(page.key),
+            mode=page.mode,
+            trouble=summary.get("key_trouble"),
+            is_complete=bool(summary.get("is_complete", True)),
+            stored=int(summary.get("stored_rows", 0)),
+            warnings=[str(one) for one in summary.get("warnings", ())],
+            row_filter=str(summary.get("row_filter") or ""),
+            engine=describe_engine(summary),
+            csv_url=self.place.csv_url,
+            parquet_url=self.place.parquet_url,
+            hidden_fields=self._hidden_fields(),
+            all_url=self._url(change="", column="", q="", sort=""),
+            problem=self.problem,
+        )
+
+    @property
+    def _only_changed(self) -> bool:
+        if self.columns_wish in ("all", "changed"):
+            return self.columns_wish == "changed"
+        return len(self.page.columns) > MANY_COLUMNS
+
+    def _list_columns(self) -> list[Column]:
+        """The columns that the reader asked for, those of the key first."""
+        columns = [one for one in self.page.columns if not self._only_changed or self._is_telling(one)]
+        # Where only the key is left, the rows themselves are the news: then every column tells something.
+        columns = columns if len(columns) > len(self.page.key) else list(self.page.columns)
+        return sorted(columns, key=lambda one: not one.is_key)
+
+    def _choose_columns(self, columns: list[Column]) -> slice:
+        """Which of these columns are drawn beside the key: a page of them."""
+        key = sum(one.is_key for one in columns)
+        chosen = choose_columns(len(columns) - key, page=self.asked.columns_page, size=COLUMNS_PER_PAGE)
+        return slice(key + chosen.start, key + chosen.stop)
+
+    def _describe_columns(self, columns: list[Column], drawn: slice) -> dict[str, str]:
+        """Say which columns are drawn, and where the others are."""
+        key = sum(one.is_key for one in columns)
+        page = (drawn.start - key) // COLUMNS_PER_PAGE
+        is_whole = drawn.stop - drawn.start == len(columns) - key
+        text = f"Columns {drawn.start - key + 1:,}–{drawn.stop - key:,} of {len(columns) - key:,} beside the key"
+        cursor = self.asked.cursor
+        return {
+            "columns_text": "" if is_whole else text,
+            "columns_before_url": self._url(columns_page=page - 1 or "", cursor=cursor) if page else "",
+            "columns_after_url": (self._url(columns_page=page + 1, cursor=cursor) if drawn.stop < len(columns) else ""),
+        }
+
+    def _is_telling(self, column: Column) -> bool:
+        """Whether any row of the whole diff differs in it, so that columns stay while the reader pages."""
+        return column.is_key or bool(column.changed) or column.state != "same" or self.page.mode == "net"
+
+    def _url(self, **changes: object) -> str:
+        asked = self.asked
+        values: dict[str, object] = {
+            **self.place.keeps,
+            "change": asked.change,
+            "column": asked.column,
+            "q": asked.q,
+            "sort": asked.sort,
+            "limit": asked.limit if asked.limit != stored.DEFAULT_LIMIT else "",
+            "columns": self.columns_wish,
+            "columns_page": asked.columns_page or "",
+            **changes,
+        }
+        kept = {name: value for name, value in values.items() if value not in ("", None)}
+        return f"{self.place.url}?{urlencode(kept, safe='/')}"
+
+    def _hidden_fields(self) -> list[tuple[str, str]]:
+        asked = self.asked
+        values = [
+            *self.place.keeps.items(),
+            ("change", asked.change),
+            ("column", asked.column),
+            ("columns", self.columns_wish),
+        ]
+        return [(name, value) for name, value in values if value]
+
+    def _text(self) -> str:
+        page = self.page
+        if not page.rows:
+            return "No row"
+        order = f"sorted by {self.asked.sort.removeprefix('-')}" if self.asked.sort else ""
+        order = order or (f"ordered by {', '.join(page.key)}" if page.key else "in no order of theirs")
+        return f"Rows {page.first:,}–{page.last:,} of {page.total:,}, {order}"
+
+    def _shares(self) -> list[Share]:
+        summary = self.page.summary
+        before, after = int(summary.get("before_rows", 0)), int(summary.get("after_rows", 0))
+        shares = [
+            Share("add", "+", int(summary.get("inserted", 0)), "added", after),
+            Share("del", "−", int(summary.get("deleted", 0)), "removed", before),
+        ]
+        if self.page.mode == "identifier":
+            shares.append(Share("mod", "~", int(summary.get("updated", 0)), "changed", before))
+        shares.append(Share("muted", "", int(summary.get("unchanged", 0)), "same", before))
+        return shares
+
+    def _choices(self) -> list[Choice]:
+        summary = self.page.summary
+        found = []
+        for value, text in KINDS:
+            if value == "updated" and self.page.mode == "net":
+                continue
+            count = int(summary.get(value, 0)) if value else None
+            css, sign, _word = SIGNS.get(value, ("", "", ""))
+            tone = {"ins": "add", "rm": "del", "up": "mod"}.get(css, "")
+            found.append(Choice(text, self._url(change=value), count, self.asked.change == value, tone, sign))
+        return found
+
+    def _column_choices(self) -> list[Choice]:
+        changed = [one for one in self.page.columns if one.changed]
+        found = [
+            Choice(
+                one.name,
+                self._url(column="" if self.asked.column == one.name else one.name),
+                one.changed,
+                self.asked.column == one.name,
+            )
+            for one in sorted(changed, key=lambda one: -(one.changed or 0))
+        ]
+        return found[:24]
+
+    def _head(self, column: Column) -> Head:
+        parts = [column.type]
+        if column.state == "retyped":
+            parts = [f"{column.before_type} → {column.after_type}"]
+        if column.state == "renamed":
+            parts.append(f"was {column.before_name}")
+        if column.is_key:
+            parts.append("key")
+        if column.is_ignored:
+            parts.append("ignored")
+        if column.is_unreadable:
+            parts.append("not readable")
+        return Head(column.name, " · ".join(parts), column.is_key, column.is_number, column.state)
+
+    def _line(self, row: stored.Row, shown: list[Column], mark: str) -> Line:
+        css, sign, word = SIGNS[row.change]
+        cells = {cell.column: cell for cell in row.cells}
+        shown_cells = [self._cell(cells[one]) for one in shown]
+        return Line(row.n, css, sign, word, row.copies, shown_cells, self._blame(row), row.key or {}, mark)
+
+    def _blame(self, row: stored.Row) -> str:
+        if self.place.dataset_id is None or not row.key:
+            return ""
+        return blame_url(self.place.dataset_id, branch=self.place.branch, key=row.key)
+
+    def _cell(self, cell: stored.Cell) -> Cell:
+        column = cell.column
+        marks = ["num"] if column.is_number else []
+        if cell.state == "changed":
+            marks.append("chg")
+        elif cell.state == "inserted" and column.state == "added":
+            marks.append("ins")
+        elif cell.state == "deleted" and column.state == "removed":
+            marks.append("rm")
+        elif cell.state == "none":
+            marks.append("none")
+        elif cell.state == "same":
+            marks.append("same")
+        before, after = _write(cell.before, column.before_type), _write(cell.after, column.after_type)
+        if cell.state == "changed" and before == after:
+            # Shortened they look alike, so the reader gets all digits.
+            before, after = cell.before, cell.after
+        is_short = (before, after) != (cell.before, cell.after) and "timestamp" not in column.type
+        whole = [str(one) for one in (cell.before, cell.after) if one is not None] if is_short else []
+        title = " → ".join(whole if cell.state == "changed" else whole[-1:])
+        delta = _shorten(cell.delta) if cell.delta else None
+        return Cell(cell.state, before, after, delta, " ".join(marks), column.is_key, column.is_number, title)
+
+
+EXECUTORS = {"embedded": "the embedded engine", "spark": "Spark"}
+
+
+def describe_engine(summary: Mapping[str, Any]) -> str:
+    """Return what compared the rows and why, how many files it read and how long it took."""
+    name = str(summary.get("executor", "embedded"))
+    why = summary.get("executor_reason") or ""
+    text = f"Compared by {EXECUTORS.get(name, name)}{f' ({why})' if why else ''}"
+    files, size = summary.get("files_read"), summary.get("bytes_read")
+    if isinstance(files, int) and isinstance(size, int):
+        text += f": {count_differing(files)}, {filesize(size)}"
+    seconds = sum((summary.get("timings_s") or {}).values())
+    return f"{text}, in {seconds:.1f} s." if seconds else f"{text}."
+
+
+def _write(value: Any, kind: str | None) -> Any:
+    """Times and floating point numbers as people write them; API and exports keep every digit."""
+    if isinstance(value, str) and kind and kind.startswith("timestamp"):
+        return value.replace("T", " ", 1).replace("+00:00", "Z")
+    if isinstance(value, float) and len(repr(value)) > FLOAT_DIGITS + 2 and math.isfinite(value):
+        return f"{value:.{FLOAT_DIGITS}g}".replace("-", "−", 1) if value < 0 else f"{value:.{FLOAT_DIGITS}g}"
+    return value
+
+
+def _shorten(delta: str) -> str:
+    """A difference with as many digits as say something; it is signed."""
+    return (
+        f"{float(delta):+.4g}".replace("-", "−", 1)
+        if "." in delta and len(delta) > DELTA_LENGTH
+        else delta.replace("-", "−", 1)
+    )

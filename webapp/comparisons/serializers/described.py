@@ -1,0 +1,141 @@
+"""Comparisons as the API describes them: the shapes of what the functions beside return."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from webapp.comparisons.rules import states
+from webapp.comparisons.rules.states import ComparisonState
+
+Fields = dict[str, serializers.Field[Any, Any, Any, Any]]
+
+ROW_CHANGES = ["inserted", "deleted", "updated"]
+ROW_STATES = [states.NOT_COMPARED, ComparisonState.RUNNING, ComparisonState.READY, ComparisonState.FAILED]
+SCHEMA_STATUSES = [states.UNCHANGED, states.CHANGED, states.BREAKING, states.NOT_COMPARED]
+ROW = {"help_text": "column → value; null on a side that does not exist"}
+
+
+class RowCountsSerializer(serializers.Serializer[Any]):
+    """How far a row diff is and what it found. Counts are null where nothing is known: not compared is not unchanged."""
+
+    state = serializers.ChoiceField(choices=ROW_STATES)
+    inserted = serializers.IntegerField(allow_null=True)
+    deleted = serializers.IntegerField(allow_null=True)
+    updated = serializers.IntegerField(allow_null=True)
+    unchanged = serializers.IntegerField(allow_null=True)
+    reason = serializers.CharField(required=False, help_text="why it is not compared or failed")
+    executor = serializers.ChoiceField(
+        choices=["embedded", "spark"], required=False, help_text="what compares the rows"
+    )
+    executor_reason = serializers.CharField(required=False, help_text="why that one, once it is chosen")
+
+
+class ShownComparisonSerializer(serializers.Serializer[Any]):
+    """One comparison of a dataset: its two ends, and what it found."""
+
+    schema_status = serializers.ChoiceField(choices=SCHEMA_STATUSES)
+    to = serializers.CharField(allow_null=True, help_text="transaction")
+    rows = RowCountsSerializer()
+
+    def get_fields(self) -> Fields:
+        """Add the field whose name Python keeps for itself."""
+        return {**super().get_fields(), "from": serializers.CharField(allow_null=True, help_text="transaction")}
+
+
+COLUMN_CHANGES = ["type", "required", "identity", "default", "doc", "position"]
+
+
+class LayoutDiffSerializer(serializers.Serializer[Any]):
+    """A partition spec or sort order at both ends, as text."""
+
+    to = serializers.CharField(allow_null=True)
+
+    def get_fields(self) -> Fields:
+        """Add the field whose name Python keeps for itself."""
+        return {"from": serializers.CharField(allow_null=True), **super().get_fields()}
+
+
+class ColumnDiffSerializer(LayoutDiffSerializer):
+    """A column that differs; each is one entry."""
+
+    name = serializers.CharField()
+    field_id = serializers.IntegerField()
+    destructive = serializers.BooleanField()
+    widening = serializers.BooleanField()
+    sentence = serializers.CharField(help_text="who notices")
+
+
+class ColumnChangeSerializer(LayoutDiffSerializer):
+    """One difference of one column."""
+
+    what = serializers.ChoiceField(choices=["renamed", *COLUMN_CHANGES])
+    destructive = serializers.BooleanField()
+    widening = serializers.BooleanField()
+    sentence = serializers.CharField(help_text="who notices")
+
+
+class ModifiedColumnSerializer(ColumnDiffSerializer):
+    """A column that both ends have, with everything that changed about it; `from` and `to` say what weighs most of that."""
+
+    what = serializers.ListField(child=serializers.ChoiceField(choices=COLUMN_CHANGES), help_text="besides its name")
+    changes = ColumnChangeSerializer(many=True)
+
+
+class SchemaDiffSerializer(serializers.Serializer[Any]):
+    """Everything that differs between two schemas."""
+
+    status = serializers.ChoiceField(choices=SCHEMA_STATUSES)
+    added = ColumnDiffSerializer(many=True)
+    removed = ColumnDiffSerializer(many=True)
+    renamed = ModifiedColumnSerializer(many=True)
+    modified = ModifiedColumnSerializer(many=True)
+    partition_spec = LayoutDiffSerializer()
+    sort_order = LayoutDiffSerializer()
+
+
+class DiffRowSerializer(serializers.Serializer[Any]):
+    """One changed row with both images."""
+
+    change = serializers.ChoiceField(choices=ROW_CHANGES)
+    key = serializers.DictField(allow_null=True, help_text="column → value; null for net changes")
+    before = serializers.DictField(allow_null=True, **ROW)  # type: ignore[arg-type]
+    after = serializers.DictField(allow_null=True, **ROW)  # type: ignore[arg-type]
+    changed = serializers.ListField(child=serializers.CharField(), help_text="columns")
+    copies = serializers.IntegerField(required=False, help_text="of net changes, where more than one row is the same")
+
+
+class RowsSerializer(serializers.Serializer[Any]):
+    """One page of a row diff. Before it is ready there is its state, with the first rows by key as soon as they are known.
+
+    Rows of a diff that is not ready are not all: `next` is null then, and a filter, order or cursor gets none.
+    """
+
+    state = serializers.ChoiceField(choices=ROW_STATES)
+    mode = serializers.ChoiceField(choices=["identifier", "net"], allow_null=True)
+    key = serializers.ListField(child=serializers.CharField(), allow_null=True)
+    summary = serializers.DictField(help_text="the counts, and when ready how they were found")
+    total = serializers.IntegerField(required=False, help_text="rows that match the filters, over all pages")
+    rows = DiffRowSerializer(many=True)
+    next = serializers.CharField(allow_null=True, help_text="what to pass as `cursor`")
+    previous = serializers.CharField(allow_null=True, required=False)
+
+
+class StatisticsSerializer(serializers.Serializer[Any]):
+    """Each column in numbers at both ends."""
+
+    class RowsOfBoth(serializers.Serializer[Any]):
+        """How many rows were measured."""
+
+        before = serializers.IntegerField()
+        after = serializers.IntegerField()
+
+    scope = serializers.ChoiceField(choices=["table", "changed"])
+    table_is_measured = serializers.BooleanField()
+    rows = RowsOfBoth()
+    columns = serializers.ListField(
+        child=serializers.DictField(),
+        help_text="index, name, match_rate, changed; before and after with nulls, distinct, min, max, mean, "
+        "quantiles and histogram; bins; top values",
+    )

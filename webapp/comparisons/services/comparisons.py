@@ -1,0 +1,348 @@
+"""Stored row diffs: asked for once, run by a worker in a sandboxed process, kept as an immutable artifact."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q, QuerySet
+
+from jobs.protocol import MAX_MESSAGE_BYTES, DiffResult, ProtocolError, read_message, write_message
+from jobs.regular_files import read_regular
+from webapp.accounts.services import record_audit
+from webapp.builds.runner.launcher import OVER_MEMORY, OVER_QUOTA, Handle, Sandbox, launch
+from webapp.catalog import queries as catalog
+from webapp.comparisons.diffs.schema import diff_artifact
+from webapp.comparisons.models import Comparison
+from webapp.comparisons.queries.artifacts import artifact_folder
+from webapp.comparisons.rules.dataset_rules import DatasetRules
+from webapp.comparisons.rules.states import ComparisonState
+from webapp.comparisons.services import spark
+from webapp.comparisons.services.requests import REQUESTS, Work
+from webapp.core import clock
+from webapp.core.databases import BUSY
+from webapp.core.errors import Unavailable
+from webapp.core.stamps import Stamp
+from webapp.core.sweeps import RING_AGAIN, Turns
+from webapp.runtime import doorbell
+from webapp.runtime.folders import remove_folder
+from webapp.runtime.fork_server import LOST, SETUP_FAILED
+from webapp.runtime.hosts import find_hosts
+from webapp.runtime.room import wait_for_room
+from webapp.runtime.spark_folders import open_spark_folder
+
+if TYPE_CHECKING:
+    from webapp.accounts.rules.principals import Principal
+    from webapp.datasets.models import Dataset, Transaction
+
+COMPARE_TASK = "webapp.pulls.tasks.compare"
+"""Named as the release before names it: its workers hear the ring too."""
+LEASE = timedelta(seconds=15)
+turns = Turns()
+STAMPS = (
+    Stamp(lambda: Comparison.objects.filter(state=ComparisonState.RUNNING), "lease_until", LEASE),
+    Stamp(lambda: Comparison.objects.filter(state=ComparisonState.QUEUED), "created_at"),
+)
+"""What the sweep waits for."""
+TRIES = 2
+LIMITS = {
+    "memory_bytes": 6 * 1024**3,
+    "cpu_s": 1800,
+    "nproc": 256,
+    "fsize": 8 * 1024**3,
+    "disk_bytes": 64 * 1024**3,
+    "total_memory_bytes": 4 * 1024**3,
+}
+ANSWER = "result.json"
+POLL_S = 0.25
+VERSION = 2
+"""Of what a row diff says of two transactions under rules: counted up where that changes, so that it is computed anew."""
+ENDED = (0, 1, 2)
+"""Exit codes of a process that ended by itself."""
+
+
+def request_comparison(
+    *, dataset: Dataset, before: Transaction | None, after: Transaction | None, rules: DatasetRules
+) -> Comparison:
+    """Find or make the comparison of two transactions under the rules; a new one is queued."""
+    comparison = find_comparison(dataset=dataset, before=before, after=after, rules=rules)
+    if comparison is not None:
+        return comparison
+    body = rules.as_json()
+    identity = identify(dataset, before, after, body)
+    schema = describe_schema(dataset=dataset, before=before, after=after)
+    with transaction.atomic():
+        comparison, created = Comparison.objects.get_or_create(
+            identity=identity,
+            defaults={"dataset": dataset, "before": before, "after": after, "rules": body, "schema": schema},
+        )
+        if created:
+            ring_comparison(comparison)
+    return comparison
+
+
+def find_comparison(
+    *, dataset: Dataset, before: Transaction | None, after: Transaction | None, rules: DatasetRules
+) -> Comparison | None:
+    """Find the comparison of two transactions under the rules, in whatever state."""
+    return Comparison.objects.filter(identity=identify(dataset, before, after, rules.as_json())).first()
+
+
+def identify(dataset: Dataset, before: Transaction | None, after: Transaction | None, rules: dict[str, Any]) -> str:
+    """Return the name of what is compared: the same for whoever asks, so that it is computed once."""
+    ends = [dataset.pk, before.pk if before else None, after.pk if after else None]
+    return hash_identity([VERSION, *ends, rules])
+
+
+def hash_identity(parts: list[Any]) -> str:
+    """Return the name under which an answer to such a question is stored."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def describe_schema(*, dataset: Dataset, before: Transaction | None, after: Transaction | None) -> dict[str, Any]:
+    """Both ends' schema, partition spec and sort order, and the verdict: cheap, so made when the comparison is asked for."""
+    metadata = catalog.get_metadata(table=dataset.table)
+    ends = {"before": _end(metadata, before), "after": _end(metadata, after)}
+    diff = diff_artifact(ends)
+    return {**ends, "status": diff.status, "changes": diff.count, "breaking": diff.breaking}
+
+
+def _end(metadata: Mapping[str, Any], side: Transaction | None) -> dict[str, Any] | None:
+    if side is None:
+        return None
+
+    def find(kind: str, name: str, wanted: int | None) -> Any:
+        return next((one for one in metadata.get(kind, ()) if one.get(name) == wanted), None)
+
+    return {
+        "schema": find("schemas", "schema-id", side.schema_id),
+        "partition_spec": find("partition-specs", "spec-id", side.spec_id),
+        "sort_order": find("sort-orders", "order-id", side.order_id),
+    }
+
+
+def ring_comparison(comparison: Comparison) -> None:
+    """Ask a worker to run it once the current changes are committed."""
+    transaction.on_commit(lambda: doorbell.ring(COMPARE_TASK, queue="quick", id=comparison.pk))
+
+
+def rerun_comparison(
+    *, comparison: Comparison, by: Principal | None, of: ComparisonState = ComparisonState.FAILED
+) -> None:
+    """Queue a failed comparison again, or one whose stored answer is lost (`of` READY)."""
+    with transaction.atomic():
+        record_audit(by=by, verb="rerun_comparison", object=comparison.dataset.path)
+        if Comparison.objects.filter(pk=comparison.pk).move(
+            to=ComparisonState.QUEUED, was=of, attempt=0, code="", error="", progress={}, created_at=clock.now()
+        ):
+            ring_comparison(comparison)
+
+
+def cancel_comparison(*, comparison: Comparison, by: Principal) -> None:
+    """Stop a comparison that waits or runs; its worker notices within a moment."""
+    with transaction.atomic():
+        Comparison.objects.filter(pk=comparison.pk).move(
+            to=ComparisonState.FAILED,
+            code="cancelled",
+            error=f"{by.username} cancelled the comparison.",
+            finished_at=clock.now(),
+        )
+        record_audit(by=by, verb="cancel_comparison", object=comparison.dataset.path)
+
+
+def sweep_comparisons() -> int:
+    """Ring again for what waits too long, and take over what a dead worker held."""
+    taken_over = _take_over_lost_comparisons() if turns.begin() else 0
+    waiting = Comparison.objects.filter(state=ComparisonState.QUEUED, created_at__lt=clock.now() - RING_AGAIN)
+    for comparison in waiting.order_by("created_at")[: doorbell.count_room("quick")]:
+        ring_comparison(comparison)
+    return taken_over
+
+
+def _take_over_lost_comparisons() -> int:
+    now = clock.now()
+    lost = Comparison.objects.filter(state=ComparisonState.RUNNING, lease_until__lt=now)
+    failed = lost.filter(attempt__gte=TRIES).move(
+        to=ComparisonState.FAILED,
+        code="crashed",
+        error="The worker died twice while it compared. Run it again.",
+        finished_at=now,
+    )
+    # due at once
+    return failed + lost.move(to=ComparisonState.QUEUED, was=ComparisonState.RUNNING, created_at=now - RING_AGAIN)
+
+
+def run_comparison(*, comparison_id: int) -> None:
+    """Run one queued comparison to its end. A second worker that rings for it does nothing."""
+    now = clock.now()
+    claimed = Comparison.objects.filter(pk=comparison_id, state=ComparisonState.QUEUED)
+    comparison = claimed.first()
+    if comparison is None:
+        return
+    attempt = comparison.attempt + 1
+    if not claimed.filter(attempt=comparison.attempt).move(
+        to=ComparisonState.RUNNING, attempt=attempt, lease_until=now + LEASE, started_at=now
+    ):
+        return
+    comparison.refresh_from_db()
+    held = Comparison.objects.filter(pk=comparison_id, state=ComparisonState.RUNNING, attempt=attempt)
+    try:
+        _run(comparison, held)
+    except Unavailable:
+        # The job runner is starting, or there is no room; nothing was begun, so this try does not count.
+        held.move(to=ComparisonState.QUEUED, was=ComparisonState.RUNNING, attempt=attempt - 1, created_at=clock.now())
+
+
+def _run(comparison: Comparison, held: Any) -> None:
+    wait_for_room()
+    folder = artifact_folder(comparison)
+    remove_folder(folder)
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)  # the sandboxed process has a user of its own; the installation's home keeps others out
+    work = REQUESTS[comparison.kind](comparison, folder, folder / ANSWER)
+    manifest = folder / "request.json"
+    write_message(manifest, work.message)
+    manifest.chmod(0o644)
+    is_killed = False
+    if work.spark is not None:
+        open_spark_folder(Path(work.spark.folder))
+    try:
+        with ExitStack() as lent, closing(_launch(work, manifest, folder)) as handle:
+            is_killed = True  # closing it does that, unless it is seen to end by itself
+            lending = spark.Lending(work.spark, lent)
+            code = _watch(handle, folder, held, lending, time_limit_s=work.time_limit_s)
+            is_killed = code not in ENDED
+            if code and lending.loan.is_lost:
+                code = LOST
+    finally:
+        if work.spark is not None:
+            spark.withdraw_spark(work.spark, is_killed=is_killed, beat=lambda: _keep_lease(held))
+        if work.spark is not None or not work.table_folder:
+            manifest.unlink(missing_ok=True)  # the artifact is kept for long; keys and tokens are not
+    _finish(folder / ANSWER, code, held, folder)
+
+
+def _launch(work: Work, manifest: Path, folder: Path) -> Handle:
+    return launch(
+        work.entrypoint,
+        manifest,
+        sandbox=Sandbox(
+            readonly=[work.table_folder] if work.table_folder else [],
+            writable=[str(folder), *([work.spark.folder] if work.spark else [])],
+            # files of this machine need no network; those of an object store do, and so does Spark
+            hosts=find_hosts([settings.SPARK_REMOTE] if work.spark else ()),
+        ),
+        limits=LIMITS,
+        log_path=folder / "log",
+        cwd=str(folder),
+    )
+
+
+def _watch(handle: Handle, folder: Path, held: Any, lending: spark.Lending, *, time_limit_s: float) -> int | None:
+    """Wait for the end, keep the lease alive and pass the progress on; None when it was taken from us."""
+    last: dict[str, Any] = {}
+    deadline = time.monotonic() + time_limit_s
+    while True:
+        code = handle.wait(POLL_S)
+        if code is not None:
+            return code
+        if time.monotonic() > deadline:
+            handle.stop()
+            message = f"It took longer than {time_limit_s:g} s and was stopped."
+            held.move(to=ComparisonState.FAILED, code="time_limit", error=message, finished_at=clock.now())
+            return None
+        progress = _read_json(folder / "progress.json")
+        lending.look(progress)
+        changes: dict[str, Any] = {"lease_until": clock.now() + LEASE}
+        if progress and progress != last:
+            changes["progress"] = last = progress
+        if not held.update(**changes):
+            handle.stop()
+            return None
+
+
+def _keep_lease(held: Any) -> None:
+    with suppress(*BUSY):  # it lasts for a while
+        held.update(lease_until=clock.now() + LEASE)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(read_regular(path, at_most=MAX_MESSAGE_BYTES))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _is_plain(folder: Path) -> bool:
+    """Whether a folder holds folders and regular files alone: pages read them, and a link would lead them elsewhere."""
+    kinds = [(Path(root, name).lstat().st_mode) for root, folders, files in os.walk(folder) for name in folders + files]
+    return all(stat.S_ISREG(kind) or stat.S_ISDIR(kind) for kind in kinds)
+
+
+def _finish(answer: Path, code: int | None, held: Any, folder: Path) -> None:
+    if code is None:
+        return
+    now = clock.now()
+    if code == LOST and held.filter(attempt__lt=TRIES).move(
+        to=ComparisonState.QUEUED, was=ComparisonState.RUNNING, created_at=now - RING_AGAIN
+    ):
+        return  # the job runner or Spark died, not the comparison: the sweep rings for it again
+    if code == OVER_QUOTA:
+        message = f"The comparison wrote more than {LIMITS['disk_bytes']:,} bytes and was ended."
+        held.move(to=ComparisonState.FAILED, code="disk_limit", error=message, finished_at=now)
+        return
+    if code == OVER_MEMORY:
+        message = f"The comparison held more than {LIMITS['total_memory_bytes']:,} bytes of memory and was ended."
+        held.move(to=ComparisonState.FAILED, code="memory_limit", error=message, finished_at=now)
+        return
+    try:
+        result = read_message(DiffResult, answer)
+    except ProtocolError as error:
+        what = "The sandbox could not be made" if code == SETUP_FAILED else f"The comparison ended with code {code}"
+        held.move(to=ComparisonState.FAILED, code="crashed", error=f"{what}: {error}", finished_at=now)
+        return
+    if result.status != "ok":
+        message = result.message or str(result.code)
+        held.move(to=ComparisonState.FAILED, code=result.code or "crashed", error=message, finished_at=now)
+        return
+    if not _is_plain(folder):
+        message = "The comparison left something else than regular files; nothing of it is shown."
+        held.move(to=ComparisonState.FAILED, code="crashed", error=message, finished_at=now)
+        return
+    summary = _read_json(folder / "summary.json") or dict(result.summary)
+    with transaction.atomic():
+        held.move(to=ComparisonState.READY, summary=summary, finished_at=now, progress={})
+
+
+def prune_comparisons(*, older_than: timedelta = timedelta(days=30)) -> int:
+    """Remove artifacts that nobody above keeps."""
+    unused = Comparison.objects.filter(finished_at__lt=clock.cautious_now() - older_than)
+    for keep in _keepers:
+        unused = unused.filter(~Q(pk__in=keep()))
+    count = 0
+    for comparison in unused[:100]:
+        folder = artifact_folder(comparison)
+        comparison.delete()
+        remove_folder(folder)
+        count += 1
+    return count
+
+
+def register_keeper(keep: Callable[[], QuerySet[Any, Any]]) -> None:
+    """Add a query for ids of comparisons that an app above shows, however old; call it from `AppConfig.ready`."""
+    if keep not in _keepers:
+        _keepers.append(keep)
+
+
+_keepers: list[Callable[[], QuerySet[Any, Any]]] = []

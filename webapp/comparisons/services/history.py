@@ -1,0 +1,117 @@
+"""Work that readers of a dataset's history ask for, bounded so that nobody keeps the workers busy with it alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from django.db import transaction
+
+from webapp.comparisons.models import Comparison
+from webapp.comparisons.rules import states
+from webapp.comparisons.rules.states import ComparisonState
+from webapp.comparisons.services.comparisons import (
+    find_comparison,
+    hash_identity,
+    request_comparison,
+    ring_comparison,
+)
+from webapp.core.errors import Conflict, TooManyRequests
+
+if TYPE_CHECKING:
+    from webapp.comparisons.queries.blames import Walk
+    from webapp.comparisons.queries.changelogs import Range
+    from webapp.comparisons.queries.ends import End
+    from webapp.comparisons.rules.dataset_rules import DatasetRules
+    from webapp.datasets.models import Dataset, Transaction
+
+MOST_WAITING = 40
+"""Unfinished comparisons of the whole installation beyond which nobody may ask for another by looking."""
+
+VERSION = 1
+"""Of what changelogs and blames hold: a newer one is computed anew."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two ends of a dataset and their row diff."""
+
+    dataset: Dataset
+    before: End
+    after: End
+    rules: DatasetRules
+    comparison: Comparison | None
+    reason: str = ""
+    """Why it is not compared, where it is not."""
+
+
+def compare_ends(*, dataset: Dataset, before: End, after: End, rules: DatasetRules) -> Compared:
+    """Find the row diff of two ends; the first to ask starts it.
+
+    Raises:
+        TooManyRequests: too many wait already.
+
+    """
+    if before.transaction is None and after.transaction is None:
+        reason = f"Nothing is committed on {before.name}, nor on {after.name}: there are no rows to compare."
+        return Compared(dataset, before, after, rules, None, reason)
+    start, end = before.transaction, after.transaction
+    found = find_comparison(dataset=dataset, before=start, after=end, rules=rules)
+    if found is None:
+        check_queue()
+        found = request_comparison(dataset=dataset, before=start, after=end, rules=rules)
+    return Compared(dataset, before, after, rules, found)
+
+
+def request_changelog(*, dataset: Dataset, asked: Range) -> Comparison:
+    """Find the changelog of a range; the first to ask starts it.
+
+    Raises:
+        TooManyRequests: too many wait already.
+
+    """
+    return _find_or_start(
+        dataset=dataset, kind=states.CHANGELOG, after=asked.end, question={**asked.as_json(), "version": VERSION}
+    )
+
+
+def request_blame(*, walk: Walk) -> Comparison:
+    """Find who changed a row; the first to ask starts the walk.
+
+    Raises:
+        Conflict: nothing is committed on the branch.
+        TooManyRequests: too many wait already.
+
+    """
+    if walk.start is None:
+        message = f"Nothing is committed on {walk.branch} of {walk.dataset.path}, so it has no row."
+        raise Conflict(message, code="nothing_committed")
+    question = {"key": walk.key, "ignore": list(walk.ignore), "version": VERSION}
+    return _find_or_start(dataset=walk.dataset, kind=states.BLAME, after=walk.start, question=question)
+
+
+def _find_or_start(*, dataset: Dataset, kind: str, after: Transaction | None, question: dict[str, Any]) -> Comparison:
+    identity = hash_identity([kind, dataset.pk, after.pk if after else None, question])
+    found = Comparison.objects.filter(identity=identity).first()
+    if found is not None:
+        return found
+    check_queue()
+    with transaction.atomic():
+        made, created = Comparison.objects.get_or_create(
+            identity=identity, defaults={"dataset": dataset, "kind": kind, "after": after, "rules": question}
+        )
+        if created:
+            ring_comparison(made)
+    return made
+
+
+def check_queue() -> None:
+    """Refuse to start more while too much waits already.
+
+    Raises:
+        TooManyRequests: too many wait.
+
+    """
+    if Comparison.objects.filter(state__in=(ComparisonState.QUEUED, ComparisonState.RUNNING)).count() >= MOST_WAITING:
+        message = f"{MOST_WAITING} comparisons wait already. Ask again when some of them are done."
+        raise TooManyRequests(message, code="too_many_comparisons")

@@ -1,0 +1,115 @@
+"""Fragments of a dataset's page: any two ends of its history compared; and the page that says who changed a row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from django.shortcuts import redirect
+from django.views.decorators.http import require_GET, require_POST
+
+from webapp.accounts.permissions import signed_in
+from webapp.accounts.services import note_reading
+from webapp.comparisons import services
+from webapp.comparisons.queries import blame_page, blames, compare, ends
+from webapp.core import pages
+from webapp.core.pages import act
+from webapp.datasets import queries as datasets
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest, HttpResponse
+
+    from webapp.comparisons.services.history import Compared
+    from webapp.datasets.models import Dataset
+
+
+@require_GET
+def show_compare(request: HttpRequest, dataset_id: int) -> HttpResponse:
+    """Two ends side by side. The first to look starts the comparison, and the fragment follows it."""
+    principal = signed_in(request)
+    dataset = datasets.get_dataset(principal, dataset_id)
+    if not request.htmx:  # type: ignore[attr-defined]  # set by a middleware
+        return redirect(_page(dataset, request.GET.dict()))
+    asked = compare.Asked.parse(dataset, request.GET)
+
+    def find() -> Compared:
+        return _compare(dataset, asked)
+
+    page = compare.read_compare(principal, dataset, asked=asked, parameters=request.GET, find=find)
+    note_reading(by=principal, verb="read_rows", object=dataset.path)
+    return pages.render(request, "pulls/_compare.html", page)
+
+
+def _compare(dataset: Dataset, asked: compare.Asked) -> Compared:
+    before = ends.find_end(dataset, asked.start, field="from")
+    after = ends.find_end(dataset, asked.end, field="to")
+    rules = ends.read_rules(dataset, branch=after.branch, keys=asked.key_list)
+    return services.compare_ends(dataset=dataset, before=before, after=after, rules=rules)
+
+
+@require_POST
+def compare_again(request: HttpRequest, dataset_id: int) -> HttpResponse:
+    """Run a failed or cancelled comparison again."""
+    principal = signed_in(request)
+    dataset = datasets.get_dataset(principal, dataset_id)
+    asked = compare.Asked.parse(dataset, request.POST)
+
+    def action() -> str:
+        found = _compare(dataset, asked)
+        if found.comparison is not None:
+            services.rerun_comparison(comparison=found.comparison, by=principal)
+        return ""
+
+    return act(request, action, back=_page(dataset, asked.address))
+
+
+@require_POST
+def cancel_compare(request: HttpRequest, dataset_id: int) -> HttpResponse:
+    """Stop a comparison that waits or runs."""
+    principal = signed_in(request)
+    dataset = datasets.get_dataset(principal, dataset_id, action="write")
+    asked = compare.Asked.parse(dataset, request.POST)
+
+    def action() -> str:
+        found = _compare(dataset, asked)
+        if found.comparison is not None:
+            services.cancel_comparison(comparison=found.comparison, by=principal)
+        return "The comparison is cancelled."
+
+    return act(request, action, back=_page(dataset, asked.address))
+
+
+@require_GET
+def show_blame(request: HttpRequest, dataset_id: int) -> HttpResponse:
+    """Who changed one row, newest first. The first to look starts the walk, and the page follows it."""
+    principal = signed_in(request)
+    dataset = datasets.get_dataset(principal, dataset_id)
+    note_reading(by=principal, verb="read_history", object=dataset.path, branch=request.GET.get("branch", ""))
+    page = blame_page.read_blame(
+        dataset,
+        branch=request.GET.get("branch", ""),
+        key=blames.read_key(request.GET),
+        cursor=request.GET.get("cursor", ""),
+        ask=lambda walk: services.request_blame(walk=walk),
+    )
+    return pages.render(request, "pulls/dataset-blame.html", page, fragment="changes")
+
+
+@require_POST
+def blame_again(request: HttpRequest, dataset_id: int) -> HttpResponse:
+    """Look again after a failure."""
+    principal = signed_in(request)
+    dataset = datasets.get_dataset(principal, dataset_id)
+    branch, key = request.POST.get("branch", ""), blames.read_key(request.POST)
+    cursor = request.POST.get("cursor", "")
+
+    def action() -> str:
+        walk = blames.find_walk(dataset, branch=branch, key=key, cursor=cursor)
+        services.rerun_comparison(comparison=services.request_blame(walk=walk), by=principal)
+        return ""
+
+    return act(request, action, back=blames.blame_url(dataset.pk, branch=branch, key=key))
+
+
+def _page(dataset: Dataset, query: dict[str, str]) -> str:
+    return f"/d{dataset.path}?{urlencode({'tab': 'compare', **query})}"
