@@ -37,7 +37,7 @@ def show_compare(request: HttpRequest, dataset_id: int) -> HttpResponse:
 
     page = compare.read_compare(principal, dataset, asked=asked, parameters=request.GET, find=find)
     note_reading(by=principal, verb="read_rows", object=dataset.path)
-    return pages.render(request, "pulls/_compare.html", page)
+    return pages.render(request, "comparisons/_compare.html", page)
 
 
 def _compare(dataset: Dataset, asked: compare.Asked) -> Compared:
@@ -92,7 +92,7 @@ def show_blame(request: HttpRequest, dataset_id: int) -> HttpResponse:
         cursor=request.GET.get("cursor", ""),
         ask=lambda walk: services.request_blame(walk=walk),
     )
-    return pages.render(request, "pulls/dataset-blame.html", page, fragment="changes")
+    return pages.render(request, "comparisons/blame.html", page, fragment="changes")
 
 
 @require_POST

@@ -130,7 +130,7 @@ def test_the_first_rows_are_shown_while_the_rest_is_written(tmp_path: Path, sett
     shown = read_first_rows(first_rows_folder(comparison), place=place)
     progress = Progress("Writing.", None, (300, 0, 0))
     page = render_to_string(
-        "pulls/_moving.html", {"view": {"state": "running", "progress": progress, "first_rows": shown}}
+        "comparisons/_moving.html", {"view": {"state": "running", "progress": progress, "first_rows": shown}}
     )
     assert "7000" in page
     assert "7099" in page
@@ -153,7 +153,7 @@ def test_the_first_rows_are_shown_while_the_rest_is_written(tmp_path: Path, sett
 def test_an_end_that_was_not_measured_is_no_null() -> None:
     side = {"rows": 3, "nulls": 0, "distinct": 2, "distinct_exact": True, "min": None, "max": None, "quantiles": {}}
 
-    cells = render_to_string("pulls/_side.html", {"side": side})
+    cells = render_to_string("comparisons/_side.html", {"side": side})
 
     assert "null" not in cells
 
@@ -162,7 +162,7 @@ def test_counts_by_row_ids_are_told_until_values_are_compared(tmp_path: Path) ->
     comparison = running(1)
     comparison.progress = {"phase": "comparing", "by_row_ids": {"inserted": 1, "deleted": 2, "updated": 31_000}}
     page = render_to_string(
-        "pulls/_moving.html", {"view": {"state": "running", "progress": describe_progress(comparison)}}
+        "comparisons/_moving.html", {"view": {"state": "running", "progress": describe_progress(comparison)}}
     )
     assert "About" in page
     assert "31,000" in page
@@ -175,7 +175,7 @@ def test_counts_by_row_ids_are_told_until_values_are_compared(tmp_path: Path) ->
         "summary": {"inserted": 0, "deleted": 2, "updated": 9},
     }
     page = render_to_string(
-        "pulls/_moving.html", {"view": {"state": "running", "progress": describe_progress(comparison)}}
+        "comparisons/_moving.html", {"view": {"state": "running", "progress": describe_progress(comparison)}}
     )
     assert "About" not in page
 

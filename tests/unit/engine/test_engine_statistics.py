@@ -124,7 +124,7 @@ def test_quantiles_of_a_sample_say_so(tmp_path: Path, monkeypatch: pytest.Monkey
     assert empty.after is not None
     assert empty.after.quantiles_exact
     statistics = read_statistics(folder, url="?show=statistics", parameters={}, before="m", after="f")
-    assert "≈" in render_to_string("pulls/_statistics.html", {"statistics": statistics})
+    assert "≈" in render_to_string("comparisons/_statistics.html", {"statistics": statistics})
 
 
 def test_columns_come_in_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +137,7 @@ def test_columns_come_in_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         asked = {"scope": "changed", "columns_page": page}
         statistics = read_statistics(folder, url="?show=statistics", parameters=asked, before="m", after="f")
         assert statistics is not None
-        assert statistics.columns_text in render_to_string("pulls/_statistics.html", {"statistics": statistics})
+        assert statistics.columns_text in render_to_string("comparisons/_statistics.html", {"statistics": statistics})
         return (
             [one.name for one in statistics.columns],
             statistics.columns_text,
