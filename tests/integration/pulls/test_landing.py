@@ -58,6 +58,7 @@ def test_what_does_not_land_is_said_before_the_merge(pull: PullRequest) -> None:
     box = read_conversation(make.maker_of(pull.repository), "shop", pull.number).merge
     assert [(one.path, one.text) for one in box.subject.not_landing] == [(RAW, WHY)]
     assert (box.subject.effect.datasets, box.subject.effect.total) == (1, 1)
+    assert read_data(make.maker_of(pull.repository), "shop", pull.number, parameters={}).head.datasets == 1
     assert queries.list_rebuilt(pull.datasets.all()) == ["/shop/a"]
     new = read_new(make.maker_of(pull.repository), repository="shop", parameters={"source": "feature"})
     assert new.difference.datasets == {"/shop/a": states.MODIFIED, RAW: states.MODIFIED}

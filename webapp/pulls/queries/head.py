@@ -65,6 +65,8 @@ class PullHead:
     head_sha: str
     url: str
     commits: int
+    datasets: int
+    """Those that the source changes and merging rebuilds; not what was loaded, nor what is only downstream."""
     verdict: list[VerdictItem]
     tabs: list[Tab]
     diff: counts.DiffSum
@@ -171,6 +173,7 @@ def read_head(principal: Principal, loaded: Loaded) -> PullHead:
         head_sha=pull.head_sha,
         url=loaded.url,
         commits=commits,
+        datasets=len(queries.list_rebuilt(loaded.rows)),
         verdict=_list_verdict(loaded, diff),
         tabs=_list_tabs(loaded, diff, commits),
         diff=diff,
