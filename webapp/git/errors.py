@@ -57,7 +57,7 @@ class NotStored(GitError):
     def __init__(self) -> None:
         """Name what is most likely."""
         super().__init__(
-            "The commit could not be stored, and nothing was changed: the disk of the repositories is full or fails. "
+            "Git could not store it, and nothing was changed: the disk of the repositories is full or fails. "
             "Free some space and try again."
         )
 

@@ -227,10 +227,17 @@ class GitRepository:
                 self._repo.references.create(f"refs/heads/{name}", commit.id, force=False)
             except (pygit2.AlreadyExistsError, ValueError, OSError, pygit2.GitError) as error:
                 self._check_lock(str(error))
+                if not self._is_taken(name):
+                    raise NotStored from error
                 msg = f"A branch {name} cannot be made: a branch of that name, or one that is a folder of it, exists."
                 raise BranchExists(msg) from error
 
         self._move(create)
+
+    def _is_taken(self, name: str) -> bool:
+        """Whether a branch of this name, one above it or one below it keeps it from being made."""
+        heads = [ref.removeprefix("refs/heads/") for ref in self._repo.references if ref.startswith("refs/heads/")]
+        return any(f"{name}/".startswith(f"{head}/") or head.startswith(f"{name}/") for head in heads)
 
     def delete_branch(self, name: str, *, expected: str) -> None:
         """Delete a branch that still points to the expected commit."""
@@ -246,6 +253,8 @@ class GitRepository:
                 msg = f"There is no branch {name}."
                 raise UnknownRef(msg)
             self._check_lock(result.stderr.decode("utf-8", "replace"))
+            if head == expected:
+                raise NotStored
             raise HeadMoved(branch=name, head=head)
 
         self._move(delete)
@@ -268,7 +277,10 @@ class GitRepository:
                 reference.set_target(commit.id)
             except (pygit2.GitError, ValueError, OSError) as error:
                 self._check_lock(str(error))
-                raise HeadMoved(branch=name, head=self.find_head(name) or "") from error
+                head = self.find_head(name)
+                if head == expected:
+                    raise NotStored from error
+                raise HeadMoved(branch=name, head=head or "") from error
 
         self._move(move)
 

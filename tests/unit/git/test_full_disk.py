@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from webapp.git.errors import NotStored
+from webapp.git.errors import BranchExists, NotStored
 from webapp.git.repository import GitRepository
 from webapp.git.values import Change, Person
 
@@ -51,3 +51,21 @@ def test_a_commit_that_is_not_stored_moves_nothing(repo: GitRepository, content:
     assert repo.get_head("master") == head
     made = repo.commit_changes(branch="master", message=message, changes=[change], author=ME)
     assert repo.get_head("master") == made.sha
+
+
+def test_a_branch_that_cannot_be_written_has_not_moved(repo: GitRepository) -> None:
+    head = repo.get_head("master")
+    made = repo.commit_changes(
+        branch="master", message="Second", changes=[Change(path="b.txt", content=b"b\n")], author=ME
+    )
+    with room(10):
+        with pytest.raises(NotStored):
+            repo.move_branch("master", expected=made.sha, sha=head)
+        with pytest.raises(NotStored):
+            repo.create_branch("other", made.sha)
+    assert repo.get_head("master") == made.sha
+    repo.create_branch("other", made.sha)
+    with room(10), pytest.raises(BranchExists):
+        repo.create_branch("other/below", made.sha)
+    repo.move_branch("master", expected=made.sha, sha=head)
+    assert repo.get_head("master") == head
