@@ -535,13 +535,29 @@ class GitRepository:
         )
         tree, *rest = result.stdout.split(b"\0")
         if result.returncode == 0:
-            return MergeState(clean=True, tree=tree.decode())
+            marked = tuple(self._find_marked(tree.decode(), target=target, source=source))
+            return MergeState(clean=not marked, conflicts=marked, tree=tree.decode())
         paths = []
         for item in rest:
             if not item:
                 break
             paths.append(item.decode("utf-8", "replace"))
         return MergeState(clean=False, conflicts=tuple(dict.fromkeys(paths)), tree=tree.decode())
+
+    def _find_marked(self, tree: str, *, target: str, source: str) -> Iterator[str]:
+        """Find files in which Git left the marks of a conflict although it called the merge clean.
+
+        Git 2.39 does so where one side renames a file to a place at which both sides add the same other one.
+        """
+        ours, theirs = self._commit(target), self._commit(source).tree
+        mark = re.compile(rb"^<{7,} " + str(ours.id).encode(), re.MULTILINE)
+        for delta in ours.tree.diff_to_tree(self._repo[tree]).deltas:
+            path, merged = delta.new_file.path, delta.new_file.id
+            if delta.status == DeltaStatus.DELETED or (path in theirs and theirs[path].id == merged):
+                continue
+            blob = self._repo.get(merged)
+            if isinstance(blob, pygit2.Blob) and mark.search(blob.data):
+                yield path
 
     def prepare_merge(
         self,
