@@ -28,13 +28,13 @@ from webapp.builds.models import Build, Job, QueuedOutput
 from webapp.builds.queries import queue
 from webapp.builds.rules.states import BUILD_ENDS, JobState
 from webapp.builds.runner import paths
-from webapp.builds.runner.logs import LogWriter
 from webapp.builds.services import publication, running, sweeping
 from webapp.builds.services import queue as services_queue
 from webapp.core import clock
 from webapp.datasets import services as datasets
 from webapp.datasets.models import Dataset, Transaction
 from webapp.datasets.rules.transactions import TransactionState
+from webapp.dispatch.logs import LogWriter
 from webapp.repositories import queries as repository_queries
 from webapp.repositories import services as repository_services
 from webapp.repositories.models import Publication

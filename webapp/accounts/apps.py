@@ -15,7 +15,7 @@ class AccountsConfig(AppConfig):
         from webapp.accounts.services.audit import seal_audit
         from webapp.accounts.services.retention import remove_old_entries
         from webapp.core.fsck import register_check
-        from webapp.core.sweeps import register_sweep
+        from webapp.dispatch.sweeps import register_sweep
 
         promise = "no audit entry is changed or gone, and the chain ends where it was sealed"
         register_check(name="audit", promise=promise, run=check_audit_chain)

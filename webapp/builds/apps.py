@@ -14,14 +14,14 @@ class BuildsConfig(AppConfig):
         from webapp.builds.queries.backlog import check_backlog
         from webapp.builds.services import checking, publication, queue, receivers, seals, sweeping
         from webapp.core.fsck import register_check
-        from webapp.core.stamps import register_stamps
-        from webapp.core.sweeps import register_sweep
         from webapp.datasets.signals import (
             git_chain_requested,
             jobspecs_requested,
             transaction_aborted,
             transaction_committed,
         )
+        from webapp.dispatch.stamps import register_stamps
+        from webapp.dispatch.sweeps import register_sweep
         from webapp.repositories.signals import branch_deleted, commit_created, publication_finished
         from webapp.runtime.health import register_part
 

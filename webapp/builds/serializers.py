@@ -9,10 +9,10 @@ from rest_framework import serializers
 
 from webapp.builds.models import Build, Job, PublishedSpec
 from webapp.builds.queries import Lineage
-from webapp.builds.rules.log_lines import LogEnd, LogLine
 from webapp.builds.rules.states import BuildState, JobState
 from webapp.builds.rules.values import BuildPlan
 from webapp.datasets.rules.transactions import TransactionState
+from webapp.dispatch.log_lines import LogEnd, LogLine
 
 
 class NewBuildSerializer(serializers.Serializer[Any]):

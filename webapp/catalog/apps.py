@@ -14,7 +14,7 @@ class CatalogConfig(AppConfig):
         from webapp.catalog.services.checking import check_tables
         from webapp.catalog.services.collector import Collector
         from webapp.core.fsck import register_check
-        from webapp.core.sweeps import register_sweep
+        from webapp.dispatch.sweeps import register_sweep
 
         register_sweep(name="orphans", every_seconds=60, run=Collector().start_turn)
         register_check(

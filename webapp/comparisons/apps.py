@@ -13,9 +13,9 @@ class ComparisonsConfig(AppConfig):
         """Connect the receivers, the sweeps and the check."""
         from webapp.comparisons.services import checking, comparisons, receivers
         from webapp.core.fsck import register_check
-        from webapp.core.stamps import register_stamps
-        from webapp.core.sweeps import register_sweep
         from webapp.datasets.signals import changes_requested, row_urls_requested
+        from webapp.dispatch.stamps import register_stamps
+        from webapp.dispatch.sweeps import register_sweep
 
         changes_requested.connect(receivers.answer_changes, dispatch_uid="comparisons.answer_changes")
         row_urls_requested.connect(receivers.answer_row_urls, dispatch_uid="comparisons.answer_row_urls")

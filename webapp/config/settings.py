@@ -108,6 +108,7 @@ INSTALLED_APPS = [
     "csp",
     "webapp.core",
     "webapp.runtime",
+    "webapp.dispatch",
     "webapp.accounts",
     "webapp.catalog",
     "webapp.repositories",

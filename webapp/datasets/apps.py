@@ -23,8 +23,8 @@ class DatasetsConfig(AppConfig):
         """Connect to what the catalog asks and tells, and have fsck look at datasets."""
         from webapp.catalog import signals as catalog
         from webapp.core.fsck import register_check
-        from webapp.core.sweeps import register_sweep
         from webapp.datasets.services import check_datasets, sweep_deleted_branches, sweep_leftovers
+        from webapp.dispatch.sweeps import register_sweep
 
         catalog.chain_requested.connect(find_chain)
         catalog.tables_committing.connect(lock_tables)

@@ -14,9 +14,9 @@ class PullsConfig(AppConfig):
         from webapp.builds.signals import build_finished, build_retried
         from webapp.comparisons.services.comparisons import register_keeper
         from webapp.core.fsck import register_check
-        from webapp.core.stamps import register_stamps
-        from webapp.core.sweeps import register_sweep
         from webapp.datasets.signals import transaction_committed
+        from webapp.dispatch.stamps import register_stamps
+        from webapp.dispatch.sweeps import register_sweep
         from webapp.pulls.services import attaching, checking, merging, pulls, receivers, sides
         from webapp.repositories import signals
 

@@ -14,8 +14,8 @@ class RepositoriesConfig(AppConfig):
     def ready(self) -> None:
         """Register the sweeps, for what a crash lost and what is due again, and tell webhooks of pushes."""
         from webapp.core.fsck import register_check
-        from webapp.core.stamps import Stamp, register_stamps
-        from webapp.core.sweeps import register_sweep
+        from webapp.dispatch.stamps import Stamp, register_stamps
+        from webapp.dispatch.sweeps import register_sweep
         from webapp.repositories import signals
         from webapp.repositories.models import BranchDeletion, Delivery, PendingMove
         from webapp.repositories.rules.webhooks import MOST_TRIES, pause_after

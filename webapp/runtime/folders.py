@@ -1,4 +1,4 @@
-"""Removing folders that code of others has filled."""
+"""Folders that code of others fills: made open for it, and removed."""
 
 import subprocess
 from pathlib import Path
@@ -10,3 +10,9 @@ def remove_folder(path: Path) -> None:
     `shutil.rmtree` calls itself for each level, and raises RecursionError even where errors are to be ignored.
     """
     subprocess.run(["rm", "-rf", "--", str(path)], check=False, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def make_open_folder(path: Path) -> None:
+    """Make a folder that a process with a user of its own may write; the home above it is closed to everybody else."""
+    path.mkdir(parents=True, exist_ok=True)
+    path.chmod(0o777)

@@ -27,12 +27,12 @@ from webapp.accounts.queries import principal_for_user
 from webapp.builds.models import Job
 from webapp.builds.rules.states import JobState
 from webapp.builds.runner import paths
-from webapp.builds.runner.logs import LogWriter
 from webapp.builds.services import builds
 from webapp.comparisons.models import Comparison
 from webapp.comparisons.rules.dataset_rules import DatasetRules
 from webapp.comparisons.services import request_comparison, run_comparison
 from webapp.core import clock
+from webapp.dispatch.logs import LogWriter
 from webapp.pulls.models import PullDataset
 from webapp.repositories.models import Repository
 from webapp.repositories.queries import get_head

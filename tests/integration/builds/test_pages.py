@@ -17,11 +17,11 @@ from webapp.accounts.models import User
 from webapp.builds.models import Build, Job
 from webapp.builds.rules.states import JobState
 from webapp.builds.runner import paths
-from webapp.builds.runner.logs import LogWriter
 from webapp.builds.services import builds
 from webapp.core import clock
 from webapp.datasets.models import Dataset, Transaction
 from webapp.datasets.rules.transactions import TransactionState
+from webapp.dispatch.logs import LogWriter
 from webapp.pulls.services import close_pull, open_pull
 
 if TYPE_CHECKING:

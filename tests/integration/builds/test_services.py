@@ -16,7 +16,6 @@ from tests.factories.build_rows import World, a_jobspec, a_world
 from webapp.builds import services
 from webapp.builds.models import Build, Job
 from webapp.builds.rules.states import BuildState, JobState
-from webapp.builds.runner.logs import LogWriter
 from webapp.builds.services import builds, interrupts, running, sweeping
 from webapp.catalog.models import Table
 from webapp.catalog.storage import metadata_files
@@ -25,6 +24,7 @@ from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from webapp.datasets.models import DatasetBranch, Transaction
 from webapp.datasets.rules.transactions import TransactionState
+from webapp.dispatch.logs import LogWriter
 from webapp.repositories import queries as repository_queries
 from webapp.repositories import services as repository_services
 from webapp.repositories.rules.states import PublicationState

@@ -11,7 +11,7 @@ from webapp.builds.models import Build, Job
 from webapp.builds.services import sweeping
 from webapp.core import clock
 from webapp.core.models import Heartbeat
-from webapp.core.stamps import SKEW, set_back_stamps
+from webapp.dispatch.stamps import SKEW, set_back_stamps
 from webapp.repositories.models import Publication
 from webapp.repositories.rules.states import PublicationState
 

@@ -19,7 +19,6 @@ from pyiceberg.types import LongType, NestedField
 
 from jobs.protocol import DiffResult, InterruptRequest, SparkAccess, write_message
 from tests.factories import engine as tables
-from webapp.builds.runner.launcher import OVER_MEMORY
 from webapp.comparisons.api.rows import shape_rows
 from webapp.comparisons.models import Comparison
 from webapp.comparisons.queries.artifacts import artifact_folder, first_rows_folder
@@ -31,8 +30,9 @@ from webapp.comparisons.services import comparisons, history, spark
 from webapp.comparisons.services.requests import Work
 from webapp.core import clock
 from webapp.core.errors import TooManyRequests, Unavailable
-from webapp.core.sweeps import LATE_S
 from webapp.datasets.models import Dataset
+from webapp.dispatch.processes import OVER_MEMORY
+from webapp.dispatch.sweeps import LATE_S
 from webapp.runtime.fork_server import LOST
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]

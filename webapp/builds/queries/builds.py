@@ -12,10 +12,11 @@ from django.db.models import Prefetch, QuerySet
 from webapp.builds import permissions
 from webapp.builds.models import Build, Job, JobInput, JobOutput
 from webapp.builds.queries import queue
-from webapp.builds.rules.log_lines import LogEnd, LogLine
 from webapp.builds.rules.states import BuildState
-from webapp.builds.runner import logs, paths
+from webapp.builds.runner import paths
 from webapp.core.errors import InvalidInput, NotFound
+from webapp.dispatch import logs
+from webapp.dispatch.log_lines import LogEnd, LogLine
 from webapp.repositories import queries as repositories
 from webapp.repositories.models import Repository
 

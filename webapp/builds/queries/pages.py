@@ -17,7 +17,6 @@ from webapp.builds.queries import chains, queue, specs
 from webapp.builds.queries.drafts import find_draft_url
 from webapp.builds.queries.totals import JobTotals, read_totals
 from webapp.builds.rules import timeline
-from webapp.builds.rules.log_lines import LogLine
 from webapp.builds.rules.plan import join_words
 from webapp.builds.rules.states import BuildState, JobState
 from webapp.builds.rules.timeline import Span, Timeline
@@ -25,6 +24,7 @@ from webapp.core import clock
 from webapp.core.choices import Picker, choose
 from webapp.core.numbered import NumberedPage
 from webapp.core.numbers import read_count
+from webapp.dispatch.log_lines import LogLine
 from webapp.repositories import queries as repositories
 from webapp.repositories.models import Publication, Repository
 

@@ -25,8 +25,8 @@ from jobs.protocol import (
     UploadManifest,
     read_message,
 )
-from webapp.builds.runner.launcher import Sandbox
 from webapp.core.errors import InvalidInput
+from webapp.dispatch.processes import Sandbox
 from webapp.runtime.fork_server import LOST, SETUP_FAILED
 from webapp.runtime.hosts import find_hosts
 

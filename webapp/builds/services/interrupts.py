@@ -13,10 +13,10 @@ from jobs.protocol import InterruptRequest, write_message
 from webapp.builds.models import Job
 from webapp.builds.rules import profiles
 from webapp.builds.runner import paths
-from webapp.builds.runner.launcher import Handle, Sandbox, launch
 from webapp.builds.services import trees
 from webapp.core.errors import Unavailable
-from webapp.runtime.folders import remove_folder
+from webapp.dispatch.processes import Handle, Sandbox, launch
+from webapp.runtime.folders import make_open_folder, remove_folder
 from webapp.runtime.health import does_spark_listen
 from webapp.runtime.hosts import find_hosts
 from webapp.runtime.spark_folders import renew_spark
@@ -88,7 +88,7 @@ def _interrupt(owner: str, session_id: str, beat: Callable[[], None]) -> int | N
 
     """
     folder = paths.work_folder(f"interrupt-{owner}", trees.next_number())
-    trees.make_open_folder(folder)
+    make_open_folder(folder)
     manifest = folder / "manifest.json"
     request = InterruptRequest(spark_remote=settings.SPARK_REMOTE, job_id=owner, spark_session_id=session_id)
     write_message(manifest, request)

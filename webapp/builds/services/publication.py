@@ -22,15 +22,15 @@ from webapp.builds.models import Build, PublishedInput, PublishedOutput, Publish
 from webapp.builds.queries.chains import find_folder_owner, find_head_sha
 from webapp.builds.rules import profiles
 from webapp.builds.runner import paths
-from webapp.builds.runner.launcher import OVER_MEMORY, Sandbox, launch
 from webapp.builds.services import trees
 from webapp.core import names
 from webapp.core.errors import AppError, InvalidInput
+from webapp.dispatch.processes import OVER_MEMORY, Sandbox, launch
 from webapp.repositories import services as repository_services
 from webapp.repositories.models import Publication, Repository
 from webapp.repositories.rules.states import PublicationState
 from webapp.runtime import doorbell
-from webapp.runtime.folders import remove_folder
+from webapp.runtime.folders import make_open_folder, remove_folder
 from webapp.runtime.fork_server import SETUP_FAILED
 from webapp.runtime.room import wait_for_room
 
@@ -120,7 +120,7 @@ def import_commit(*, repository: Repository, sha: str) -> PublishResult:
     wait_for_room()
     root = trees.export(repository=repository, sha=sha)
     folder = paths.work_folder(f"publish-{repository.name}-{sha[:12]}", trees.next_number())
-    trees.make_open_folder(folder)
+    make_open_folder(folder)
     try:
         return _run_import(root=root, folder=folder)
     finally:

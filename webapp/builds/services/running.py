@@ -27,8 +27,6 @@ from webapp.builds.queries.trust import find_group
 from webapp.builds.rules import profiles
 from webapp.builds.rules.states import JobState
 from webapp.builds.runner import manifests, paths
-from webapp.builds.runner.launcher import OVER_MEMORY, OVER_QUOTA, Handle, launch, read_status
-from webapp.builds.runner.logs import LogWriter
 from webapp.builds.runner.manifests import Place
 from webapp.builds.services import builds, interrupts, quotas, seals, trees, uploads
 from webapp.catalog import queries as catalog
@@ -40,8 +38,10 @@ from webapp.core.errors import AppError, Conflict, InvalidInput, Unavailable
 from webapp.core.failures import FULL
 from webapp.datasets import services as dataset_services
 from webapp.datasets.models import Transaction
+from webapp.dispatch.logs import LogWriter
+from webapp.dispatch.processes import OVER_MEMORY, OVER_QUOTA, Handle, launch, read_status
 from webapp.repositories import queries as repositories
-from webapp.runtime.folders import remove_folder
+from webapp.runtime.folders import make_open_folder, remove_folder
 from webapp.runtime.fork_server import LOST
 from webapp.runtime.health import does_spark_listen
 from webapp.runtime.object_store import is_object_location
@@ -177,7 +177,7 @@ class _Attempt:
             f"job {self.job.number} attempt {self.job.attempt} on {self.job.worker}, profile {self.job.profile}, "
             f"size {self.job.size}, staging branch {self._staging_branch()}"
         )
-        trees.make_open_folder(place.folder)
+        make_open_folder(place.folder)
         if self.job.attempt > 1:
             self._drop_staging()
         allowance = self._allow()

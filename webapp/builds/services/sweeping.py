@@ -14,16 +14,16 @@ from webapp.builds.models import Build, Job
 from webapp.builds.queries import queue as waiting
 from webapp.builds.rules.states import BUILD_ENDS, BuildState, JobState
 from webapp.builds.runner import paths
-from webapp.builds.runner.logs import LogWriter
 from webapp.builds.services import builds, interrupts, publication, queue, seals, trees, uploads
 from webapp.builds.services.running import LEASE, MAX_LOST, PAUSE
 from webapp.core import clock
 from webapp.core.errors import AppError
-from webapp.core.stamps import Stamp
-from webapp.core.sweeps import HELD_UP_S, RING_AGAIN, Turns
 from webapp.datasets import services as datasets
 from webapp.datasets.models import Transaction
 from webapp.datasets.rules.transactions import TransactionState
+from webapp.dispatch.logs import LogWriter
+from webapp.dispatch.stamps import Stamp
+from webapp.dispatch.sweeps import HELD_UP_S, RING_AGAIN, Turns
 from webapp.repositories.models import Publication
 from webapp.repositories.rules.states import PublicationState
 from webapp.runtime import doorbell

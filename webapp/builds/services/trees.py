@@ -1,4 +1,4 @@
-"""Folders that job processes see: exported commits, shared and read-only, and the open folder of one attempt."""
+"""Exported commits: folders that job processes read and share."""
 
 from __future__ import annotations
 
@@ -20,12 +20,6 @@ _numbers = itertools.count(1)
 def next_number() -> int:
     """Return a number that this process has not used: folders of attempts that no row counts."""
     return os.getpid() * 100_000 + next(_numbers)
-
-
-def make_open_folder(folder: Path) -> None:
-    """Make a folder that a job with a user of its own may write; the home above it is closed to everybody else."""
-    folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o777)
 
 
 def export(*, repository: Repository, sha: str) -> Path:

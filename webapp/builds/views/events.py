@@ -14,16 +14,16 @@ from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
 
 from webapp.accounts.queries import authenticate_again
 from webapp.builds import queries
-from webapp.builds.runner.logs import LogReader
 from webapp.core.errors import AppError, NotFound, PermissionDenied, Unauthenticated
 from webapp.core.numbers import read_count
 from webapp.core.problems import problem_response
+from webapp.dispatch.logs import LogReader
 from webapp.runtime.web import shares
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
     from webapp.builds.models import Build, Job
-    from webapp.builds.rules.log_lines import LogLine
+    from webapp.dispatch.log_lines import LogLine
 
 LOOK_SECONDS = 0.25
 KEEPALIVE_SECONDS = 15

@@ -20,7 +20,6 @@ from django.db.models import Q, QuerySet
 from jobs.protocol import MAX_MESSAGE_BYTES, DiffResult, ProtocolError, read_message, write_message
 from jobs.regular_files import read_regular
 from webapp.accounts.services import record_audit
-from webapp.builds.runner.launcher import OVER_MEMORY, OVER_QUOTA, Handle, Sandbox, launch
 from webapp.catalog import queries as catalog
 from webapp.comparisons.diffs.schema import diff_artifact
 from webapp.comparisons.models import Comparison
@@ -32,10 +31,11 @@ from webapp.comparisons.services.requests import REQUESTS, Work
 from webapp.core import clock
 from webapp.core.databases import BUSY
 from webapp.core.errors import Unavailable
-from webapp.core.stamps import Stamp
-from webapp.core.sweeps import RING_AGAIN, Turns
+from webapp.dispatch.processes import OVER_MEMORY, OVER_QUOTA, Handle, Sandbox, launch
+from webapp.dispatch.stamps import Stamp
+from webapp.dispatch.sweeps import RING_AGAIN, Turns
 from webapp.runtime import doorbell
-from webapp.runtime.folders import remove_folder
+from webapp.runtime.folders import make_open_folder, remove_folder
 from webapp.runtime.fork_server import LOST, SETUP_FAILED
 from webapp.runtime.hosts import find_hosts
 from webapp.runtime.room import wait_for_room
@@ -207,8 +207,7 @@ def _run(comparison: Comparison, held: Any) -> None:
     wait_for_room()
     folder = artifact_folder(comparison)
     remove_folder(folder)
-    folder.mkdir(parents=True)
-    folder.chmod(0o777)  # the sandboxed process has a user of its own; the installation's home keeps others out
+    make_open_folder(folder)
     work = REQUESTS[comparison.kind](comparison, folder, folder / ANSWER)
     manifest = folder / "request.json"
     write_message(manifest, work.message)

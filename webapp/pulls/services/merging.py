@@ -22,8 +22,8 @@ from webapp.comparisons.rules.dataset_rules import DatasetRules
 from webapp.comparisons.services.comparisons import request_comparison
 from webapp.core import clock
 from webapp.core.errors import AppError, Conflict, InvalidInput
-from webapp.core.stamps import Stamp
 from webapp.datasets import queries as datasets
+from webapp.dispatch.stamps import Stamp
 from webapp.git.errors import GitError
 from webapp.git.values import Person
 from webapp.pulls.errors import MergeBlocked

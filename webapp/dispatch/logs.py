@@ -5,10 +5,10 @@ from io import BufferedReader
 from pathlib import Path
 from threading import Lock
 
-from webapp.builds.rules import log_lines
-from webapp.builds.rules.log_lines import LogEnd, LogLine
 from webapp.core import clock
 from webapp.core.failures import FULL
+from webapp.dispatch import log_lines
+from webapp.dispatch.log_lines import LogEnd, LogLine
 
 
 class LogWriter:

@@ -13,7 +13,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from django.db import close_old_connections
 
-from webapp.core.sweeps import Sweep, list_sweeps
+from webapp.dispatch.sweeps import Sweep, list_sweeps
 
 logger = logging.getLogger("webapp.sweep")
 TICK_SECONDS = 0.5

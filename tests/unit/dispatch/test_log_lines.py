@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.builds.rules import log_lines
-from webapp.builds.rules.log_lines import LogEnd, LogLine
-from webapp.builds.runner.logs import LogReader, LogWriter, read_lines
+from webapp.dispatch import log_lines
+from webapp.dispatch.log_lines import LogEnd, LogLine
+from webapp.dispatch.logs import LogReader, LogWriter, read_lines
 
 AT = datetime(2026, 11, 21, 14, 2, 42, 18_000, tzinfo=UTC)
 

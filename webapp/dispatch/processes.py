@@ -1,4 +1,4 @@
-"""Starts job processes: a client of the warm fork server (jobs/entrypoints/forkserver.py)."""
+"""Processes in the sandbox, started through the warm fork server (jobs/entrypoints/forkserver.py), and how they ended."""
 
 import json
 import os
@@ -12,8 +12,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from webapp.builds.runner.logs import LogWriter
 from webapp.core.errors import Unavailable
+from webapp.dispatch.logs import LogWriter
 from webapp.runtime import fork_server
 from webapp.runtime.fork_server import CONNECT_SECONDS, LOST, READ_BYTES
 
