@@ -88,7 +88,7 @@ def test_a_repeated_key_and_lost_races(catalog: Catalog) -> None:
     first, second = (catalog.call("POST", PATH, body, headers={"idempotency-key": key}) for _ in range(2))
     assert (first.status, first.body) == (second.status, second.body)
     new = {"updates": [{"action": "set-properties", "updates": {"a": "1"}}]}
-    with mock.patch.object(views, "_swap", return_value=False):
+    with mock.patch.object(views, "_swap", side_effect=views.LostRace):
         assert catalog.call("POST", f"{PATH}/v", new).status == 503
     stale = views.find_view(views.TableRef(("shop",), "v"))
     catalog.call("POST", f"{PATH}/v", new)

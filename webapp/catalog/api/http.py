@@ -68,8 +68,6 @@ class Call:
     variables: Mapping[str, str]
     branch: str | None
     query: Mapping[str, str] = field(default_factory=dict)
-    inside: Callable[[], None] | None = None
-    """Called in the atomic block of the effect."""
 
     @classmethod
     def of(cls, request: CatalogRequest, *, by: Principal, variables: Mapping[str, str]) -> "Call":

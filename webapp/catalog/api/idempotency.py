@@ -12,7 +12,7 @@ from django.db import transaction
 
 from webapp.catalog.api.http import JSON_TYPE, Call, CatalogResponse
 from webapp.catalog.rules.errors import Malformed
-from webapp.catalog.services.idempotency import Keyed, KeyTaken
+from webapp.catalog.services.idempotency import Keyed, KeyTaken, carrying
 from webapp.core.errors import AppError, InvalidInput
 
 Handler = Callable[[Call], CatalogResponse]
@@ -27,7 +27,7 @@ def run_once(
 
     Args:
         call: the request.
-        handler: does the work and, where it takes `call.inside`, stores the record with it.
+        handler: does the work; where `again` is given, its service keeps the record with it.
         again: makes the answer of a replay from the present state; None where the stored one is complete.
         refuse: turns an error into an answer.
 
@@ -52,8 +52,8 @@ def run_once(
 def _run(call: Call, handler: Handler, keyed: Keyed, again: Handler | None) -> CatalogResponse:
     if again is not None:
         # The handler's service writes files first and has an atomic block of its own; the record goes into that.
-        call.inside = lambda: keyed.store(status=200)
-        return handler(call)
+        with carrying(keyed):
+            return handler(call)
     with transaction.atomic():
         answer = handler(call)
         keyed.store(status=answer.status, body=answer.body.decode())

@@ -39,7 +39,7 @@ def create_table(call: Call) -> CatalogResponse:
     """Make a table, or stage one."""
     request = CreateRequest.parse(call.json())
     ref = TableRef(call.namespace, request.name, call.branch)
-    return _render_for(call, ref, services.create_table(ref=ref, request=request, by=call.by, inside=call.inside))
+    return _render_for(call, ref, services.create_table(ref=ref, request=request, by=call.by))
 
 
 def register_table(call: Call) -> CatalogResponse:
@@ -48,9 +48,7 @@ def register_table(call: Call) -> CatalogResponse:
     ref = TableRef(call.namespace, field(body, "name", str), call.branch)
     location = field(body, "metadata-location", str)
     overwrite = field(body, "overwrite", bool) if body.get("overwrite") is not None else False
-    view = services.register_table(
-        ref=ref, metadata_location=location, overwrite=overwrite, by=call.by, inside=call.inside
-    )
+    view = services.register_table(ref=ref, metadata_location=location, overwrite=overwrite, by=call.by)
     return _render_for(call, ref, view)
 
 
@@ -84,7 +82,7 @@ def table_exists(call: Call) -> CatalogResponse:
 def update_table(call: Call) -> CatalogResponse:
     """Commit updates."""
     request = without_shown(call, CommitRequest.parse(call.json(), branch=call.branch))
-    view = services.commit_table(ref=call.table, request=request, by=call.by, inside=call.inside)
+    view = services.commit_table(ref=call.table, request=request, by=call.by)
     return _render_for(call, call.table, view, with_config=False)
 
 
@@ -140,7 +138,7 @@ def commit_transaction(call: Call) -> CatalogResponse:
         (read_identifier(change.get("identifier")), CommitRequest.parse(change))
         for change in objects(call.json(), "table-changes")
     ]
-    services.commit_tables(changes=changes, by=call.by, inside=call.inside)
+    services.commit_tables(changes=changes, by=call.by)
     return empty()
 
 

@@ -24,7 +24,7 @@ def create_view(call: Call) -> CatalogResponse:
     """Make a view."""
     request = CreateViewRequest.parse(call.json())
     ref = TableRef(call.namespace, request.name)
-    return render(services.make_view(ref=ref, request=request, by=call.by, inside=call.inside))
+    return render(services.make_view(ref=ref, request=request, by=call.by))
 
 
 def load_view(call: Call) -> CatalogResponse:
@@ -42,9 +42,7 @@ def replace_view(call: Call) -> CatalogResponse:
     """Commit updates to a view."""
     body = call.json()
     requirements = objects(body, "requirements") if body.get("requirements") is not None else []
-    view = services.commit_view(
-        ref=call.view, requirements=requirements, updates=objects(body, "updates"), by=call.by, inside=call.inside
-    )
+    view = services.commit_view(ref=call.view, requirements=requirements, updates=objects(body, "updates"), by=call.by)
     return render(view)
 
 
@@ -67,7 +65,7 @@ def register_view(call: Call) -> CatalogResponse:
     body = call.json()
     ref = TableRef(call.namespace, field(body, "name", str))
     location = field(body, "metadata-location", str)
-    return render(services.register_view(ref=ref, metadata_location=location, by=call.by, inside=call.inside))
+    return render(services.register_view(ref=ref, metadata_location=location, by=call.by))
 
 
 def show_named(call: Call) -> CatalogResponse:

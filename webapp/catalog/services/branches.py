@@ -154,7 +154,7 @@ def _change_all(
             Move(ref, row, base, write_next(row, base, after)) for ref, row, base, after in found if after is not base
         ]
         try:
-            swap(moves, by=by, check=False, inside=None if on_swap is None else partial(on_swap, pointers))
+            swap(moves, by=by, check=False, then=None if on_swap is None else partial(on_swap, pointers))
         except LostRace:
             continue
         return

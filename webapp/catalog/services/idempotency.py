@@ -1,6 +1,9 @@
 """Answers kept by Idempotency-Key, written in the same atomic block as the effect: one key, one effect."""
 
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -13,6 +16,7 @@ from webapp.core import clock
 LIFETIME = "PT30M"
 KEPT_FOR = timedelta(minutes=35)
 PRUNE_ONE_IN = 50
+_carried: ContextVar["Keyed | None"] = ContextVar("idempotency_key", default=None)
 
 
 class KeyTaken(Exception):
@@ -54,3 +58,34 @@ class Keyed:
                 self.store(status=status, body=body)
                 return
             raise KeyTaken from None
+
+
+@contextmanager
+def carrying(keyed: Keyed) -> Iterator[None]:
+    """Have the act that is done in here keep its answer under the key: see `act`."""
+    token = _carried.set(keyed)
+    try:
+        yield
+    finally:
+        _carried.reset(token)
+
+
+@contextmanager
+def act() -> Iterator[None]:
+    """The atomic block of an act. If its request carries a key, the last thing it writes is that the key is used.
+
+    A block that is left by an error, a lost race for one, has no effect and keeps nothing; acts inside of an act are part of it.
+
+    Raises:
+        KeyTaken: another request with the key was first; this act is undone.
+
+    """
+    keyed = _carried.get()
+    token = _carried.set(None)
+    try:
+        with transaction.atomic():
+            yield
+            if keyed is not None:
+                keyed.store(status=200)
+    finally:
+        _carried.reset(token)

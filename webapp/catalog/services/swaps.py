@@ -23,6 +23,7 @@ from webapp.catalog.rules.metadata import Metadata
 from webapp.catalog.rules.pointers import Pointer
 from webapp.catalog.rules.refs import TableRef
 from webapp.catalog.rules.updates import last_updated
+from webapp.catalog.services.idempotency import act
 from webapp.catalog.storage import metadata_files
 from webapp.catalog.storage.metadata_files import MetadataFile
 from webapp.core import clock
@@ -64,7 +65,7 @@ def writing() -> Iterator[None]:
     """An atomic block that writes. SQLite has one writer at a time and lets the others sleep: those of this process queue."""
     # Who is in a block already has the database's lock, and must not wait for somebody who waits for that one.
     is_queued = connection.vendor == "sqlite" and not connection.in_atomic_block
-    with _WRITING if is_queued else nullcontext(), transaction.atomic():
+    with _WRITING if is_queued else nullcontext(), act():
         yield
 
 
@@ -94,7 +95,7 @@ def swap(
     by: Principal | None,
     check: bool = True,
     first: Callable[[], object] | None = None,
-    inside: Callable[[], None] | None = None,
+    then: Callable[[], None] | None = None,
 ) -> None:
     """Move the pointers of all tables, or of none.
 
@@ -103,7 +104,7 @@ def swap(
         by: the actor, None for the application itself.
         check: whether the layers above may object to the writes.
         first: called in the atomic block before anything is checked or moved.
-        inside: called in the atomic block after the pointers moved; what it raises undoes them.
+        then: called in the atomic block after the pointers moved; what it raises undoes them.
 
     Raises:
         LostRace: a pointer had moved already; nothing has changed.
@@ -122,8 +123,8 @@ def swap(
                 _move(move, by=by, check=check)
                 if check:
                     _record(move, by=by)
-            if inside is not None:
-                inside()
+            if then is not None:
+                then()
             asked_to_commit = True
     except DatabaseError as error:
         if asked_to_commit and not isinstance(error, IntegrityError):

@@ -1,6 +1,6 @@
 """Make, change, rename and drop tables."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from uuid import uuid4
@@ -28,13 +28,12 @@ from webapp.catalog.services.folders import (
     new_location,
     warehouse,
 )
+from webapp.catalog.services.idempotency import act
 from webapp.catalog.services.namespaces import ensure_namespace
 from webapp.catalog.services.swaps import ATTEMPTS, LostRace, Move, now_ms, swap, write_next, writing
 from webapp.catalog.services.turns import take_turn
 from webapp.catalog.storage import metadata_files
 from webapp.core.errors import Unavailable
-
-Inside = Callable[[], None]
 
 
 def create_empty_table(*, table: str, by: Principal | None) -> TableView:
@@ -52,9 +51,7 @@ def create_empty_table(*, table: str, by: Principal | None) -> TableView:
     return _insert(ref, metadata, by=by)
 
 
-def create_table(
-    *, ref: TableRef, request: CreateRequest, by: Principal | None, inside: Inside | None = None
-) -> TableView:
+def create_table(*, ref: TableRef, request: CreateRequest, by: Principal | None) -> TableView:
     """Make a table, or with `stage` only say what it would be.
 
     Raises:
@@ -66,17 +63,17 @@ def create_table(
     _check_create(ref, by=by)
     for attempt in range(ATTEMPTS):
         try:
-            return _create_once(ref, request, by=by, inside=inside)
+            return _create_once(ref, request, by=by)
         except LostRace:
             if attempt == ATTEMPTS - 1:
                 raise _exists(ref) from None
     raise _exists(ref)
 
 
-def _create_once(ref: TableRef, request: CreateRequest, *, by: Principal | None, inside: Inside | None) -> TableView:
+def _create_once(ref: TableRef, request: CreateRequest, *, by: Principal | None) -> TableView:
     row = find_table(ref)
     if row is None:
-        return _create_new(ref, request, by=by, inside=inside)
+        return _create_new(ref, request, by=by)
     base = metadata_files.read(row.metadata_location).metadata
     chain = get_chain(ref, by=by)
     if ref.branch is None:
@@ -93,11 +90,11 @@ def _create_once(ref: TableRef, request: CreateRequest, *, by: Principal | None,
         staged = commits.staged(lens.get(after, ref.branch))
         return TableView(lambda: staged)
     move = Move(ref, row, base, write_next(row, base, after), frozenset({ref.branch}))
-    swap([move], by=by, inside=inside)
+    swap([move], by=by)
     return load_table(ref, by=by)
 
 
-def _create_new(ref: TableRef, request: CreateRequest, *, by: Principal | None, inside: Inside | None) -> TableView:
+def _create_new(ref: TableRef, request: CreateRequest, *, by: Principal | None) -> TableView:
     location = new_location(ref)
     if request.location is not None:
         if not is_given_location(
@@ -111,12 +108,10 @@ def _create_new(ref: TableRef, request: CreateRequest, *, by: Principal | None, 
     if request.stage:
         metadata_files.make_table_folders(location)
         return TableView(lambda: metadata)
-    return _insert(ref, metadata, by=by, inside=inside)
+    return _insert(ref, metadata, by=by)
 
 
-def commit_table(
-    *, ref: TableRef, request: CommitRequest, by: Principal | None, inside: Inside | None = None
-) -> TableView:
+def commit_table(*, ref: TableRef, request: CommitRequest, by: Principal | None) -> TableView:
     """Commit updates to a table on the branch of the request; makes the table where the commit says so.
 
     Raises:
@@ -125,31 +120,28 @@ def commit_table(
 
     """
     if request.creates and find_table(ref) is None:
-        return _create_by_commit(ref, request, by=by, inside=inside)
+        return _create_by_commit(ref, request, by=by)
     for _attempt in range(ATTEMPTS):
         with take_turn(ref):
             try:
-                return _commit_once(ref, request, by=by, inside=inside)
+                return _commit_once(ref, request, by=by)
             except LostRace:
                 continue
     raise _too_busy(ref)
 
 
-def _commit_once(ref: TableRef, request: CommitRequest, *, by: Principal | None, inside: Inside | None) -> TableView:
+def _commit_once(ref: TableRef, request: CommitRequest, *, by: Principal | None) -> TableView:
     ref, row = locate(ref, by=by)
     move = _prepare(ref, row, replace(request, branch=ref.branch if ref.branch != MASTER else None), by=by)
     if move is not None:
-        swap([move], by=by, inside=inside)
+        swap([move], by=by)
         return view_of(move.file, ref, by=by)
-    if inside is not None:
-        with transaction.atomic():
-            inside()
+    with act():
+        pass  # nothing is changed, and that is what a request with the same key is to hear, too
     return load_table(ref, by=by)
 
 
-def commit_tables(
-    *, changes: Sequence[tuple[TableRef, CommitRequest]], by: Principal | None, inside: Inside | None = None
-) -> None:
+def commit_tables(*, changes: Sequence[tuple[TableRef, CommitRequest]], by: Principal | None) -> None:
     """Commit to several tables, all or none.
 
     Raises:
@@ -171,7 +163,7 @@ def commit_tables(
                 metadata_files.delete(move.file)
             raise
         try:
-            swap(moves, by=by, inside=inside)
+            swap(moves, by=by)
         except LostRace:
             continue
         return
@@ -207,9 +199,7 @@ def _chain_for_write(ref: TableRef, base: Metadata, *, by: Principal | None) -> 
     return get_chain(ref, by=by)
 
 
-def _create_by_commit(
-    ref: TableRef, request: CommitRequest, *, by: Principal | None, inside: Inside | None
-) -> TableView:
+def _create_by_commit(ref: TableRef, request: CommitRequest, *, by: Principal | None) -> TableView:
     check_name(ref.name, what="table")
     _check_create(ref, by=by)
     if by is not None and by.job is not None:
@@ -223,15 +213,13 @@ def _create_by_commit(
         replace(request, branch=ref.branch), uuid=str(uuid4()), location=location, now_ms=now_ms()
     )
     try:
-        return _insert(ref, metadata, by=by, inside=inside)
+        return _insert(ref, metadata, by=by)
     except AlreadyExists:
         message = "Requirement failed: table already exists"
         raise CommitFailed(message) from None
 
 
-def register_table(
-    *, ref: TableRef, metadata_location: str, overwrite: bool, by: Principal | None, inside: Inside | None = None
-) -> TableView:
+def register_table(*, ref: TableRef, metadata_location: str, overwrite: bool, by: Principal | None) -> TableView:
     """Take a table over from a metadata file that lies in the warehouse, in a folder of which the actor has the rights.
 
     Raises:
@@ -253,7 +241,7 @@ def register_table(
         raise Malformed(message)
     row = find_table(plain)
     if row is None:
-        return _insert(plain, metadata, by=by, inside=inside)
+        return _insert(plain, metadata, by=by)
     if not overwrite:
         raise _exists(ref)
     base = _read_undamaged(row)
@@ -263,7 +251,7 @@ def register_table(
     # Nobody can commit to damaged metadata, and nothing open is to keep it from being replaced.
     first = partial(signals.table_repairing.send, sender=Table, table=ref.table, principal=by) if base is None else None
     try:
-        swap([_overwrite(plain, row, base, metadata)], by=by, first=first, inside=inside)
+        swap([_overwrite(plain, row, base, metadata)], by=by, first=first)
     except LostRace:
         raise _too_busy(ref) from None
     return load_table(plain, by=by)
@@ -287,7 +275,7 @@ def _overwrite(ref: TableRef, row: TableRow, base: Metadata | None, metadata: Me
     return Move(ref, row, base, file, branches)
 
 
-def rename_table(*, source: TableRef, target: TableRef, by: Principal | None, inside: Inside | None = None) -> None:
+def rename_table(*, source: TableRef, target: TableRef, by: Principal | None) -> None:
     """Give a table another name; its files stay where they are.
 
     Raises:
@@ -311,8 +299,6 @@ def rename_table(*, source: TableRef, target: TableRef, by: Principal | None, in
             if source.is_dataset or target.is_dataset:
                 signals.table_renamed.send(sender=Table, table=source.table, new_table=target.table, principal=by)
             record_audit(by=by, verb="rename_table", object=source.path, detail={"to": target.path})
-            if inside is not None:
-                inside()
     except IntegrityError:
         raise cannot_rename(source, target, kind="Table") from None
 
@@ -327,7 +313,7 @@ def drop_table(*, table: str, purge: bool, by: Principal | None) -> None:
     drop_table_at(ref=table_ref(table), purge=purge, by=by)
 
 
-def drop_table_at(*, ref: TableRef, purge: bool, by: Principal | None, inside: Inside | None = None) -> TableRow:
+def drop_table_at(*, ref: TableRef, purge: bool, by: Principal | None) -> TableRow:
     """Drop a table on all its branches; with `purge` its files too. Answers what it was.
 
     Raises:
@@ -340,7 +326,7 @@ def drop_table_at(*, ref: TableRef, purge: bool, by: Principal | None, inside: I
         if row is None:
             raise permissions.no_such_table(ref)
         try:
-            _drop_row(ref, row, by=by, inside=inside)
+            _drop_row(ref, row, by=by)
         except LostRace:
             continue
         if purge:
@@ -349,7 +335,7 @@ def drop_table_at(*, ref: TableRef, purge: bool, by: Principal | None, inside: I
     raise _too_busy(ref)
 
 
-def _drop_row(ref: TableRef, row: TableRow, *, by: Principal | None, inside: Inside | None) -> None:
+def _drop_row(ref: TableRef, row: TableRow, *, by: Principal | None) -> None:
     with transaction.atomic():
         # The version is taken as a commit takes it: what was committed before is in the row, what comes after fails.
         if not Table.objects.filter(pk=row.id, version=row.version).update(version=row.version + 1):
@@ -358,8 +344,6 @@ def _drop_row(ref: TableRef, row: TableRow, *, by: Principal | None, inside: Ins
         if ref.is_dataset:
             signals.table_dropped.send(sender=Table, table=ref.table, principal=by)
         record_audit(by=by, verb="drop_table", object=ref.path, detail={"location": row.location})
-        if inside is not None:
-            inside()
 
 
 def _remove_files(location: str) -> None:
@@ -367,7 +351,7 @@ def _remove_files(location: str) -> None:
         metadata_files.remove_tree(location)
 
 
-def _insert(ref: TableRef, metadata: Metadata, *, by: Principal | None, inside: Inside | None = None) -> TableView:
+def _insert(ref: TableRef, metadata: Metadata, *, by: Principal | None) -> TableView:
     """Write a table's first file and its row."""
     namespace = get_namespace(ref)
     location = metadata["location"]
@@ -387,8 +371,6 @@ def _insert(ref: TableRef, metadata: Metadata, *, by: Principal | None, inside: 
                     branch=ref.branch or MASTER,
                     detail={"location": location, "uuid": metadata["table-uuid"]},
                 )
-            if inside is not None:
-                inside()
     except IntegrityError:
         metadata_files.delete(file)
         raise _exists(ref) from None

@@ -1,6 +1,6 @@
 """Make, replace, rename and drop views. They are shared by all branches."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -20,18 +20,16 @@ from webapp.catalog.services.folders import (
     new_location,
     warehouse,
 )
-from webapp.catalog.services.swaps import ATTEMPTS, now_ms
+from webapp.catalog.services.idempotency import act
+from webapp.catalog.services.swaps import ATTEMPTS, LostRace, now_ms
 from webapp.catalog.services.tables import cannot_rename, get_namespace
 from webapp.catalog.storage import metadata_files
+from webapp.catalog.storage.metadata_files import MetadataFile
 from webapp.core import clock
 from webapp.core.errors import Unavailable
 
-Inside = Callable[[], None]
 
-
-def make_view(
-    *, ref: TableRef, request: CreateViewRequest, by: Principal | None, inside: Inside | None = None
-) -> ViewView:
+def make_view(*, ref: TableRef, request: CreateViewRequest, by: Principal | None) -> ViewView:
     """Make a view.
 
     Raises:
@@ -44,12 +42,10 @@ def make_view(
         message = "The catalog gives views their location; leave it out"
         raise Malformed(message)
     metadata = create_view(request, uuid=str(uuid4()), location=location, now_ms=now_ms())
-    return _insert(ref, metadata, by=by, inside=inside)
+    return _insert(ref, metadata, by=by)
 
 
-def register_view(
-    *, ref: TableRef, metadata_location: str, by: Principal | None, inside: Inside | None = None
-) -> ViewView:
+def register_view(*, ref: TableRef, metadata_location: str, by: Principal | None) -> ViewView:
     """Take a view over from a metadata file that lies in the warehouse.
 
     Raises:
@@ -60,7 +56,7 @@ def register_view(
     check_register_source(metadata_location, by=by)
     metadata = normalise_view(metadata_files.read_foreign(metadata_location, root=warehouse()))
     check_register_folder(metadata["location"], metadata_location=metadata_location, of=View)
-    return _insert(ref, metadata, by=by, inside=inside)
+    return _insert(ref, metadata, by=by)
 
 
 def commit_view(
@@ -69,7 +65,6 @@ def commit_view(
     requirements: Sequence[dict[str, Any]],
     updates: Sequence[dict[str, Any]],
     by: Principal | None,
-    inside: Inside | None = None,
 ) -> ViewView:
     """Commit updates to a view.
 
@@ -82,8 +77,12 @@ def commit_view(
         row = _get(ref)
         base = metadata_files.read(row.metadata_location).metadata
         after = replace_view(base, requirements=requirements, updates=updates, now_ms=now_ms())
-        if after is base or _swap(ref, row, after, by=by, inside=inside):
-            return load_view_metadata(ref, by=by)
+        if after is not base:
+            try:
+                _swap(ref, row, after, by=by)
+            except LostRace:
+                continue
+        return load_view_metadata(ref, by=by)
     message = f"View {ref.table} is being changed by too many writers and nothing was changed: try again"
     raise Unavailable(message)
 
@@ -122,35 +121,37 @@ def drop_view(*, ref: TableRef, by: Principal | None) -> None:
         record_audit(by=by, verb="drop_view", object=ref.path)
 
 
-def _swap(ref: TableRef, row: ViewRow, after: dict[str, Any], *, by: Principal | None, inside: Inside | None) -> bool:
+def _swap(ref: TableRef, row: ViewRow, after: dict[str, Any], *, by: Principal | None) -> None:
     file = metadata_files.write(after, location=after["location"], version=row.version + 1)
-    # When this raises, the outcome may be unknown: the file, a small one, stays for the collector.
-    with transaction.atomic():
-        moved = View.objects.filter(pk=row.id, version=row.version).update(
-            metadata_location=file.location, version=row.version + 1, updated_at=clock.now()
-        )
-        if moved:
+    # When another error is raised, the outcome may be unknown: the file, a small one, stays for the collector.
+    try:
+        with act():
+            _move(row, file)
             record_audit(by=by, verb="commit_view", object=ref.path)
-        if moved and inside is not None:
-            inside()
-    if not moved:
+    except LostRace:
         metadata_files.delete(file)
-    return bool(moved)
+        raise
 
 
-def _insert(ref: TableRef, metadata: dict[str, Any], *, by: Principal | None, inside: Inside | None) -> ViewView:
+def _move(row: ViewRow, file: MetadataFile) -> None:
+    moved = View.objects.filter(pk=row.id, version=row.version).update(
+        metadata_location=file.location, version=row.version + 1, updated_at=clock.now()
+    )
+    if not moved:
+        raise LostRace
+
+
+def _insert(ref: TableRef, metadata: dict[str, Any], *, by: Principal | None) -> ViewView:
     namespace = get_namespace(ref)
     _check_free(ref)
     check_name(ref.name, what="view")
     file = metadata_files.write(metadata, location=metadata["location"], version=0)
     try:
-        with transaction.atomic():
+        with act():
             View.objects.create(
                 namespace=namespace, name=ref.name, location=metadata["location"], metadata_location=file.location
             )
             record_audit(by=by, verb="create_view", object=ref.path)
-            if inside is not None:
-                inside()
     except IntegrityError:
         metadata_files.delete(file)
         raise _exists(ref) from None
