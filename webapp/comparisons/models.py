@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from django.db import models
+from django.db.models.functions import Now
 
 from webapp.comparisons.rules import states
 from webapp.comparisons.rules.states import ComparisonState
 from webapp.core import clock
-from webapp.core.moves import Moves, StateField
+from webapp.core.moves import StateField
+from webapp.dispatch.leases import Leases
 
 if TYPE_CHECKING:
     from django_stubs_ext.db.models import TypedModelMeta
@@ -17,8 +20,12 @@ else:
     TypedModelMeta = object
 
 
-class ComparisonRows(Moves["Comparison"]):
+class ComparisonRows(Leases["Comparison"]):
     """Comparisons."""
+
+    lease = timedelta(seconds=15)
+    waits = ComparisonState.QUEUED
+    runs = ComparisonState.RUNNING
 
 
 class Comparison(models.Model):
@@ -43,8 +50,13 @@ class Comparison(models.Model):
     code = models.CharField(max_length=30, blank=True)
     """Why it failed, for programs."""
     attempt = models.PositiveIntegerField(default=0)
+    """Fences: what an earlier attempt still does has no effect."""
+    lost = models.PositiveIntegerField(default=0, db_default=0)
+    """How often the worker or a part died under it since it was last asked for."""
     lease_until = models.DateTimeField(null=True)
     created_at = models.DateTimeField(default=clock.now)
+    rung_at = models.DateTimeField(default=clock.now, db_default=Now())
+    """When a worker was last rung for it."""
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
 

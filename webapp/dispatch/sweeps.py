@@ -5,10 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 
-RING_AGAIN = timedelta(seconds=10)
-"""What has waited for so long is rung for again."""
 LATE_S = 10.0
 """A turn that comes so long after the one before was held up."""
 HELD_UP_S = 2.0

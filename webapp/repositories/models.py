@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 from uuid import uuid4
 
 from django.conf import settings
@@ -15,6 +16,7 @@ from webapp.core import clock
 from webapp.core.moves import Moves, StateField
 from webapp.core.names import MASTER
 from webapp.core.words import counted
+from webapp.dispatch.leases import Leases
 from webapp.git.repository import GitRepository
 from webapp.repositories.rules.states import PublicationState
 
@@ -253,6 +255,30 @@ class Webhook(models.Model):
         return f"{self.repository_id}: {self.url}"
 
 
+class DeliveryRows(Leases["Delivery"]):
+    """Deliveries. They have no states: one waits as long as it has a time, and a try that is not over puts that off."""
+
+    lease = timedelta(seconds=60)
+    until = "due_at"
+    fence = "tries"
+
+    def waiting(self) -> Self:
+        """Those that are tried again."""
+        return self.exclude(due_at=None)
+
+    claimed = waiting
+
+    def forgotten(self) -> Self:
+        """Those that are due: the sweep alone rings for what is tried again."""
+        return self.free()
+
+    def note_rung(self) -> None:
+        """Leave them as they are: they are due until somebody tries them."""
+
+    def _begin(self, values: dict[str, Any]) -> int:
+        return self.update(**values)
+
+
 class Delivery(models.Model):
     """One event for one webhook."""
 
@@ -268,6 +294,8 @@ class Delivery(models.Model):
     reason = models.CharField(max_length=300, blank=True)
     sent_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField(default=clock.now)
+
+    objects = DeliveryRows.as_manager()
 
     class Meta(TypedModelMeta):
         verbose_name_plural = "deliveries"

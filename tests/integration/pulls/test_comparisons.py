@@ -31,6 +31,7 @@ from webapp.comparisons.services.requests import Work
 from webapp.core import clock
 from webapp.core.errors import TooManyRequests, Unavailable
 from webapp.datasets.models import Dataset
+from webapp.dispatch.leases import MAX_LOST
 from webapp.dispatch.processes import OVER_MEMORY
 from webapp.dispatch.sweeps import LATE_S
 from webapp.runtime.fork_server import LOST
@@ -38,40 +39,41 @@ from webapp.runtime.fork_server import LOST
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 
 
-def running(attempt: int) -> Comparison:
+def running(*, lost: int = 0) -> Comparison:
     dataset = Dataset.objects.create(path="/shop/a", table="shop.a")
     return Comparison.objects.create(
         identity="1" * 64,
         dataset=dataset,
         state=ComparisonState.RUNNING,
-        attempt=attempt,
+        attempt=1,
+        lost=lost,
         lease_until=clock.now(),
     )
 
 
 def finish(comparison: Comparison, code: int, folder: Path) -> Comparison:
-    held = Comparison.objects.filter(pk=comparison.pk, state=ComparisonState.RUNNING, attempt=comparison.attempt)
+    held = Comparison.objects.held(comparison)
     comparisons._finish(folder / "result.json", code, held, folder)
     comparison.refresh_from_db()
     return comparison
 
 
 def test_a_lost_job_runner_costs_a_try_and_not_the_comparison(tmp_path: Path) -> None:
-    assert finish(running(1), LOST, tmp_path).state == ComparisonState.QUEUED
+    assert finish(running(), LOST, tmp_path).state == ComparisonState.QUEUED
 
 
 def test_a_second_loss_is_a_failure_with_its_reason(tmp_path: Path) -> None:
-    failed = finish(running(comparisons.TRIES), LOST, tmp_path)
+    failed = finish(running(lost=MAX_LOST), LOST, tmp_path)
     assert failed.state == ComparisonState.FAILED
     assert "ended with code -1" in failed.error
 
 
 def test_a_process_without_an_answer_fails_by_name(tmp_path: Path) -> None:
-    assert "ended with code 137" in finish(running(1), 137, tmp_path).error
+    assert "ended with code 137" in finish(running(), 137, tmp_path).error
 
 
 def test_a_process_that_held_too_much_memory_fails_by_name(tmp_path: Path) -> None:
-    failed = finish(running(1), OVER_MEMORY, tmp_path)
+    failed = finish(running(), OVER_MEMORY, tmp_path)
     assert (failed.state, failed.code) == (ComparisonState.FAILED, "memory_limit")
     assert "4,294,967,296 bytes of memory" in failed.error
 
@@ -82,13 +84,13 @@ def test_what_a_process_left_besides_plain_files_is_not_shown(tmp_path: Path, tr
     (tmp_path / "first").mkdir()
     place = tmp_path / ("first" if trap == "link inside" else "") / "rows.parquet"
     os.mkfifo(place) if trap == "fifo" else place.symlink_to("/etc/passwd")
-    failed = finish(running(1), 0, tmp_path)
+    failed = finish(running(), 0, tmp_path)
     assert (failed.state, failed.code) == (ComparisonState.FAILED, "crashed")
     assert "regular files" in failed.error
 
 
 def test_a_sweep_that_was_held_up_lets_workers_renew_their_leases_first(db: None) -> None:
-    comparison = running(1)
+    comparison = running()
     comparisons.turns.began = time.monotonic() - LATE_S - 1
     comparisons.sweep_comparisons()
     comparison.refresh_from_db()
@@ -100,11 +102,11 @@ def test_a_sweep_that_was_held_up_lets_workers_renew_their_leases_first(db: None
 
 def test_a_dead_worker_is_taken_over_once(db: None) -> None:
     comparisons.turns.began = None
-    comparison = running(1)
+    comparison = running()
     comparisons.sweep_comparisons()
     comparison.refresh_from_db()
     assert comparison.state == ComparisonState.QUEUED
-    Comparison.objects.update(state=ComparisonState.RUNNING, attempt=comparisons.TRIES)
+    Comparison.objects.update(state=ComparisonState.RUNNING, lost=MAX_LOST, lease_until=clock.now())
     comparisons.sweep_comparisons()
     comparison.refresh_from_db()
     assert comparison.state == ComparisonState.FAILED
@@ -119,7 +121,7 @@ def ask(**parameters: str) -> Any:
 def test_the_first_rows_are_shown_while_the_rest_is_written(tmp_path: Path, settings: Any, fork_server: Any) -> None:
     settings.TRIBUTARY_HOME = tmp_path
     fork_server.serve(tmp_path)
-    comparison = running(1)
+    comparison = running()
     place = Place(url="/x", keeps={}, csv_url="", parquet_url="")
     assert read_first_rows(first_rows_folder(comparison), place=place) is None
     table = tables.make_table(tmp_path, Schema(NestedField(1, "k", LongType())))
@@ -159,7 +161,7 @@ def test_an_end_that_was_not_measured_is_no_null() -> None:
 
 
 def test_counts_by_row_ids_are_told_until_values_are_compared(tmp_path: Path) -> None:
-    comparison = running(1)
+    comparison = running()
     comparison.progress = {"phase": "comparing", "by_row_ids": {"inserted": 1, "deleted": 2, "updated": 31_000}}
     page = render_to_string(
         "comparisons/_moving.html", {"view": {"state": "running", "progress": describe_progress(comparison)}}
@@ -197,7 +199,7 @@ def test_counts_by_row_ids_are_told_until_values_are_compared(tmp_path: Path) ->
     ],
 )
 def test_progress_is_told_in_words(known: dict[str, Any], text: str, percent: int | None) -> None:
-    comparison = running(1)
+    comparison = running()
     comparison.started_at = clock.now() - timedelta(seconds=90)
     comparison.progress = known
     found = describe_progress(comparison)
@@ -220,7 +222,7 @@ class Stuck:
 
 
 def test_a_process_beyond_its_time_is_stopped_and_says_so(tmp_path: Path) -> None:
-    comparison, handle = running(1), Stuck()
+    comparison, handle = running(), Stuck()
     held = Comparison.objects.filter(pk=comparison.pk)
 
     assert comparisons._watch(handle, tmp_path, held, spark.Lending(None, ExitStack()), time_limit_s=0.0) is None  # type: ignore[arg-type]
@@ -232,7 +234,7 @@ def test_a_process_beyond_its_time_is_stopped_and_says_so(tmp_path: Path) -> Non
 
 
 def test_too_many_waiting_comparisons_refuse_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    running(1)
+    running()
     monkeypatch.setattr(history, "MOST_WAITING", 1)
     with pytest.raises(TooManyRequests, match="1 comparisons wait already"):
         history.check_queue()
@@ -252,7 +254,7 @@ def test_the_spark_session_of_a_process_that_nobody_watches_is_ended(
     tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch, *, is_begun: bool
 ) -> None:
     settings.TRIBUTARY_HOME, settings.SPARK_REMOTE = tmp_path, "sc://x"
-    comparison, handle = running(1), Closed()
+    comparison, handle = running(), Closed()
     access = SparkAccess(remote="sc://x", owner="comparison-1", session_id="s", folder=str(tmp_path / "lists"))
     work = Work("diff", InterruptRequest("sc://x", "comparison-1", "s"), "", spark=access)
     monkeypatch.setitem(comparisons.REQUESTS, comparison.kind, lambda *_: work)

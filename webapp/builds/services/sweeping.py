@@ -21,9 +21,10 @@ from webapp.core.errors import AppError
 from webapp.datasets import services as datasets
 from webapp.datasets.models import Transaction
 from webapp.datasets.rules.transactions import TransactionState
+from webapp.dispatch.leases import RING_AGAIN
 from webapp.dispatch.logs import LogWriter
 from webapp.dispatch.stamps import Stamp
-from webapp.dispatch.sweeps import HELD_UP_S, RING_AGAIN, Turns
+from webapp.dispatch.sweeps import HELD_UP_S, Turns
 from webapp.repositories.models import Publication
 from webapp.repositories.rules.states import PublicationState
 from webapp.runtime import doorbell

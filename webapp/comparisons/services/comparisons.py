@@ -22,7 +22,7 @@ from jobs.regular_files import read_regular
 from webapp.accounts.services import record_audit
 from webapp.catalog import queries as catalog
 from webapp.comparisons.diffs.schema import diff_artifact
-from webapp.comparisons.models import Comparison
+from webapp.comparisons.models import Comparison, ComparisonRows
 from webapp.comparisons.queries.artifacts import artifact_folder
 from webapp.comparisons.rules.dataset_rules import DatasetRules
 from webapp.comparisons.rules.states import ComparisonState
@@ -31,9 +31,9 @@ from webapp.comparisons.services.requests import REQUESTS, Work
 from webapp.core import clock
 from webapp.core.databases import BUSY
 from webapp.core.errors import Unavailable
+from webapp.dispatch.leases import MAX_LOST, list_stamps, ring_forgotten
 from webapp.dispatch.processes import OVER_MEMORY, OVER_QUOTA, Handle, Sandbox, launch
-from webapp.dispatch.stamps import Stamp
-from webapp.dispatch.sweeps import RING_AGAIN, Turns
+from webapp.dispatch.sweeps import Turns
 from webapp.runtime import doorbell
 from webapp.runtime.folders import make_open_folder, remove_folder
 from webapp.runtime.fork_server import LOST, SETUP_FAILED
@@ -47,14 +47,8 @@ if TYPE_CHECKING:
 
 COMPARE_TASK = "webapp.pulls.tasks.compare"
 """Named as the release before names it: its workers hear the ring too."""
-LEASE = timedelta(seconds=15)
 turns = Turns()
-STAMPS = (
-    Stamp(lambda: Comparison.objects.filter(state=ComparisonState.RUNNING), "lease_until", LEASE),
-    Stamp(lambda: Comparison.objects.filter(state=ComparisonState.QUEUED), "created_at"),
-)
-"""What the sweep waits for."""
-TRIES = 2
+STAMPS = list_stamps(Comparison.objects.all)
 LIMITS = {
     "memory_bytes": 6 * 1024**3,
     "cpu_s": 1800,
@@ -143,7 +137,14 @@ def rerun_comparison(
     with transaction.atomic():
         record_audit(by=by, verb="rerun_comparison", object=comparison.dataset.path)
         if Comparison.objects.filter(pk=comparison.pk).move(
-            to=ComparisonState.QUEUED, was=of, attempt=0, code="", error="", progress={}, created_at=clock.now()
+            to=ComparisonState.QUEUED,
+            was=of,
+            lost=0,
+            code="",
+            error="",
+            progress={},
+            created_at=clock.now(),
+            rung_at=clock.now(),
         ):
             ring_comparison(comparison)
 
@@ -163,47 +164,35 @@ def cancel_comparison(*, comparison: Comparison, by: Principal) -> None:
 def sweep_comparisons() -> int:
     """Ring again for what waits too long, and take over what a dead worker held."""
     taken_over = _take_over_lost_comparisons() if turns.begin() else 0
-    waiting = Comparison.objects.filter(state=ComparisonState.QUEUED, created_at__lt=clock.now() - RING_AGAIN)
-    for comparison in waiting.order_by("created_at")[: doorbell.count_room("quick")]:
-        ring_comparison(comparison)
+    ring_forgotten(Comparison.objects.order_by("created_at"), ring_comparison, queue="quick")
     return taken_over
 
 
 def _take_over_lost_comparisons() -> int:
-    now = clock.now()
-    lost = Comparison.objects.filter(state=ComparisonState.RUNNING, lease_until__lt=now)
-    failed = lost.filter(attempt__gte=TRIES).move(
+    lost = Comparison.objects.lost()
+    failed = lost.filter(lost__gte=MAX_LOST).move(
         to=ComparisonState.FAILED,
         code="crashed",
         error="The worker died twice while it compared. Run it again.",
-        finished_at=now,
+        finished_at=clock.now(),
     )
-    # due at once
-    return failed + lost.move(to=ComparisonState.QUEUED, was=ComparisonState.RUNNING, created_at=now - RING_AGAIN)
+    return failed + lost.retry()
 
 
 def run_comparison(*, comparison_id: int) -> None:
     """Run one queued comparison to its end. A second worker that rings for it does nothing."""
-    now = clock.now()
-    claimed = Comparison.objects.filter(pk=comparison_id, state=ComparisonState.QUEUED)
-    comparison = claimed.first()
-    if comparison is None:
+    comparison = Comparison.objects.filter(pk=comparison_id).first()
+    if comparison is None or not Comparison.objects.claim(comparison, started_at=clock.now()):
         return
-    attempt = comparison.attempt + 1
-    if not claimed.filter(attempt=comparison.attempt).move(
-        to=ComparisonState.RUNNING, attempt=attempt, lease_until=now + LEASE, started_at=now
-    ):
-        return
-    comparison.refresh_from_db()
-    held = Comparison.objects.filter(pk=comparison_id, state=ComparisonState.RUNNING, attempt=attempt)
+    held = Comparison.objects.held(comparison)
     try:
         _run(comparison, held)
     except Unavailable:
-        # The job runner is starting, or there is no room; nothing was begun, so this try does not count.
-        held.move(to=ComparisonState.QUEUED, was=ComparisonState.RUNNING, attempt=attempt - 1, created_at=clock.now())
+        # The job runner is starting, or there is no room; nothing was begun.
+        held.give_back(created_at=clock.now())
 
 
-def _run(comparison: Comparison, held: Any) -> None:
+def _run(comparison: Comparison, held: ComparisonRows) -> None:
     wait_for_room()
     folder = artifact_folder(comparison)
     remove_folder(folder)
@@ -247,7 +236,9 @@ def _launch(work: Work, manifest: Path, folder: Path) -> Handle:
     )
 
 
-def _watch(handle: Handle, folder: Path, held: Any, lending: spark.Lending, *, time_limit_s: float) -> int | None:
+def _watch(
+    handle: Handle, folder: Path, held: ComparisonRows, lending: spark.Lending, *, time_limit_s: float
+) -> int | None:
     """Wait for the end, keep the lease alive and pass the progress on; None when it was taken from us."""
     last: dict[str, Any] = {}
     deadline = time.monotonic() + time_limit_s
@@ -262,17 +253,17 @@ def _watch(handle: Handle, folder: Path, held: Any, lending: spark.Lending, *, t
             return None
         progress = _read_json(folder / "progress.json")
         lending.look(progress)
-        changes: dict[str, Any] = {"lease_until": clock.now() + LEASE}
+        changes: dict[str, Any] = {}
         if progress and progress != last:
             changes["progress"] = last = progress
-        if not held.update(**changes):
+        if not held.renew(**changes):
             handle.stop()
             return None
 
 
-def _keep_lease(held: Any) -> None:
+def _keep_lease(held: ComparisonRows) -> None:
     with suppress(*BUSY):  # it lasts for a while
-        held.update(lease_until=clock.now() + LEASE)
+        held.renew()
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -289,13 +280,11 @@ def _is_plain(folder: Path) -> bool:
     return all(stat.S_ISREG(kind) or stat.S_ISDIR(kind) for kind in kinds)
 
 
-def _finish(answer: Path, code: int | None, held: Any, folder: Path) -> None:
+def _finish(answer: Path, code: int | None, held: ComparisonRows, folder: Path) -> None:
     if code is None:
         return
     now = clock.now()
-    if code == LOST and held.filter(attempt__lt=TRIES).move(
-        to=ComparisonState.QUEUED, was=ComparisonState.RUNNING, created_at=now - RING_AGAIN
-    ):
+    if code == LOST and held.retry():
         return  # the job runner or Spark died, not the comparison: the sweep rings for it again
     if code == OVER_QUOTA:
         message = f"The comparison wrote more than {LIMITS['disk_bytes']:,} bytes and was ended."

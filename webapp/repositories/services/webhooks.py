@@ -13,12 +13,12 @@ from uuid import uuid4
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F
 
 from webapp.accounts import services as accounts
 from webapp.core import clock, outgoing
 from webapp.core.errors import Conflict, InvalidInput
 from webapp.core.sealed import seal, unseal
+from webapp.dispatch.leases import ring_forgotten
 from webapp.repositories import permissions
 from webapp.repositories.models import Delivery, Webhook
 from webapp.repositories.rules import webhooks as rules
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 MOST_WEBHOOKS = 20
 DELIVER_TASK = "webapp.repositories.tasks.deliver"
-LEASE = timedelta(seconds=60)
 KEPT = timedelta(days=7)
 MAX_REASON = 300
 SEALED_FOR = "webhook's secret"
@@ -99,14 +98,12 @@ def follow_commit(
 
 def deliver(*, delivery_id: int) -> None:
     """Try one delivery, if it is due and nobody else is at it."""
-    now = clock.now()
-    taken = Delivery.objects.filter(pk=delivery_id, due_at__lte=now).update(due_at=now + LEASE, tries=F("tries") + 1)
-    delivery = Delivery.objects.select_related("webhook").filter(pk=delivery_id).first() if taken else None
-    if delivery is None:
+    delivery = Delivery.objects.select_related("webhook").filter(pk=delivery_id).first()
+    if delivery is None or not Delivery.objects.claim(delivery):
         return
     status, reason = _send(delivery)
     pause = None if rules.is_taken(status) else rules.pause_after(delivery.tries)
-    Delivery.objects.filter(pk=delivery.pk).update(
+    Delivery.objects.held(delivery).update(
         status=status,
         reason=reason[:MAX_REASON],
         sent_at=clock.now(),
@@ -116,12 +113,9 @@ def deliver(*, delivery_id: int) -> None:
 
 def sweep_deliveries() -> int:
     """Ring for deliveries that are due, and forget old ones."""
-    late = Delivery.objects.filter(due_at__lte=clock.now()).order_by("due_at")
-    due = list(late.values_list("pk", flat=True)[: doorbell.count_room("quick")])
-    for pk in due:
-        _ring(pk)
+    count = ring_forgotten(Delivery.objects.order_by("due_at"), lambda delivery: _ring(delivery.pk), queue="quick")
     Delivery.objects.filter(due_at=None, created_at__lt=clock.cautious_now() - KEPT).delete()
-    return len(due)
+    return count
 
 
 def _ring(pk: int) -> None:
