@@ -113,15 +113,16 @@ def commit(repository: Repository, by: Principal) -> object:
 
 
 def commit_to_new(repository: Repository, by: Principal) -> object:
-    return services.commit_to_new_branch(
-        repository=repository,
-        parent="master",
-        branch="new",
+    edit = services.Edit(
+        mode="new",
+        path="",
+        target="new.py",
+        text="x = 1\n",
         message="m",
-        changes=any_changes(),
-        expected_head=repository.git.get_head("master"),
-        by=by,
+        head=repository.git.get_head("master"),
+        new_branch="new",
     )
+    return services.save_file(repository=repository, branch="master", edit=edit, by=by)
 
 
 def create(repository: Repository, by: Principal) -> object:

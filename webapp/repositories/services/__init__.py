@@ -9,9 +9,10 @@ from webapp.repositories.services.announcements import (
 )
 from webapp.repositories.services.branches import check_branch_name_is_free, create_branch, delete_branch
 from webapp.repositories.services.checking import check_repositories
-from webapp.repositories.services.commits import commit_files, commit_to_new_branch, land_merge, prepare_merge
+from webapp.repositories.services.commits import commit_files, land_merge, prepare_merge
 from webapp.repositories.services.copies import check_copy, check_repositories_part
 from webapp.repositories.services.deletions import sweep_deletions
+from webapp.repositories.services.edits import Edit, Mode, Moved, Refused, Saved, save_file
 from webapp.repositories.services.locks import sweep_leftovers, sweep_locks
 from webapp.repositories.services.moves import sweep_moves
 from webapp.repositories.services.protections import remove_protection, set_protection
@@ -34,8 +35,13 @@ from webapp.repositories.services.webhooks import (
 
 __all__ = [
     "Change",
+    "Edit",
+    "Mode",
+    "Moved",
     "Person",
     "PushRules",
+    "Refused",
+    "Saved",
     "accept_copy",
     "add_webhook",
     "announce",
@@ -47,7 +53,6 @@ __all__ = [
     "check_repositories",
     "check_repositories_part",
     "commit_files",
-    "commit_to_new_branch",
     "create_branch",
     "create_repository",
     "delete_branch",
@@ -59,6 +64,7 @@ __all__ = [
     "remove_member",
     "remove_protection",
     "remove_webhook",
+    "save_file",
     "set_member",
     "set_protection",
     "set_publication",
