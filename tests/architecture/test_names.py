@@ -28,7 +28,7 @@ KNOWN = {
         "permissions",
     ),
     *("diffs", "runner", "storage", "models", "signals", "rules", "errors", "migrations", "management", "templatetags"),
-    *("middleware", "starters"),
+    *("middleware", "starters", "guide"),
 }
 CONTRACT_PAGES = {
     *(

@@ -9,8 +9,8 @@ from pathlib import Path
 from django.apps import apps
 from django.conf import settings
 
-from webapp.core.management.commands.draw_states import PLACE, draw_states
 from webapp.core.moves import Moves, StateField
+from webapp.site.management.commands.draw_states import PLACE, draw_states
 
 CODE = Path(settings.BASE_DIR, "webapp")
 WRITERS = {"update", "bulk_update", "update_or_create"}

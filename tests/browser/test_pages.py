@@ -21,6 +21,8 @@ DAILY = "dataset=/nyc/delays/daily"
 PAGES = {
     "home": "/",
     "search": "/search?q=delays",
+    "guide": "/guide",
+    "guide-operation": "/guide/operation",
     "settings": "/settings",
     "tokens": "/settings/tokens",
     "repositories": "/repositories",

@@ -4,7 +4,7 @@ from django.apps import AppConfig
 
 
 class SiteConfig(AppConfig):
-    """Home page, search, frame of every page, style guide and demo."""
+    """Home page, search, frame of every page, guide, style guide and demo."""
 
     name = "webapp.site"
     label = "site"

@@ -2,11 +2,13 @@
 
 from django.urls import path
 
-from webapp.site.views import home, styleguide
+from webapp.site.views import guide, home, styleguide
 
 page_urls = [
     path("", home.show_home, name="home"),
     path("home/server", home.show_server, name="home-server"),
     path("search", home.search, name="search"),
+    path("guide", guide.show_chapter, name="guide"),
+    path("guide/<slug:name>", guide.show_chapter, name="guide-chapter"),
     path("styleguide", styleguide.show_guide, name="styleguide"),
 ]

@@ -11,8 +11,8 @@ import requests
 from pyiceberg.types import StringType
 
 from tests.contract.catalog.conftest import Server, start_server
+from tests.factories.guide import Reader, read_chapter
 from tests.factories.object_store import BUCKET, ObjectStore
-from tests.factories.readme import Reader, read_section
 
 pytestmark = [pytest.mark.contract, pytest.mark.timeout(240)]
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "name": ["a", "b"]})
@@ -59,13 +59,13 @@ def test_pyiceberg_works_without_keys_of_its_own(lake: Server, object_store: Obj
     assert object_store.list("warehouse/crud/") == []
 
 
-def test_readme_s_lines_give_keys(lake: Server) -> None:
+def test_lines_of_the_guide_give_keys(lake: Server) -> None:
     catalog = lake.pyiceberg()
     catalog.create_namespace("shop")
     catalog.create_table("shop.orders", ROWS.schema)
 
     languages = Reader(lake.uri.removesuffix("/iceberg"), TRIBUTARY_TOKEN=lake.token).read(
-        read_section("Tables in an object store")
+        read_chapter("operation", "Tables in an object store")
     )
 
     assert languages == ["sh"]

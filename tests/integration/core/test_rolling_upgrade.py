@@ -1,6 +1,6 @@
 """While an installation is upgraded the last release and this one work on one home: the same is true at both, and nothing fails.
 
-The order is the README's: tables, workers, new web, old web down. The last release's code comes from the history of this
+The order is the guide's: tables, workers, new web, old web down. The last release's code comes from the history of this
 clone; where that is cut, `test_old_statements.py` and `test_migrations.py` say as much as can be said without it.
 """
 

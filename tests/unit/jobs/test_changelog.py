@@ -13,6 +13,7 @@ import pytest
 from jobs.changelog import apply_changelog, read_changelog
 from jobs.engine.write.writer import write_table
 from tests.factories.forks import in_child
+from tests.factories.guide import list_blocks, read_chapter
 from tests.factories.jobs import LocalJob
 from tests.fakes.jobs_catalog import MemoryCatalog
 
@@ -419,10 +420,8 @@ def test_applying_follows_the_source(tmp_path: Path) -> None:
     assert with_history(tmp_path, versions, work) == [expected, expected]
 
 
-def test_the_readme_shows_a_transform_that_follows_its_input(tmp_path: Path) -> None:
-    readme = Path(__file__).parents[3].joinpath("README.md").read_text()
-    block = next(part for part in readme.split("```python\n")[1:] if "apply_changelog" in part.split("```")[0])
-    source = block.split("```")[0]
+def test_guide_shows_a_transform_that_follows_its_input(tmp_path: Path) -> None:
+    ((_, source),) = list_blocks(read_chapter("transforms", "Changelogs"))
     job = LocalJob(tmp_path)
     names = {"flights": "/nyc/clean/flights"}, {"current": "/nyc/flights/current"}
 
@@ -439,3 +438,16 @@ def test_the_readme_shows_a_transform_that_follows_its_input(tmp_path: Path) -> 
 
     first = build([("a", 1), ("b", 2)], None)
     build([("a", 5), ("c", 3)], first)
+
+
+def test_guide_shows_a_transform_with_a_check(tmp_path: Path) -> None:
+    ((_, source),) = list_blocks(read_chapter("transforms", "A transform"))
+    job = LocalJob(tmp_path)
+    flights = pa.table({"day": ["2013-07-10"] * 3, "carrier": ["UA", "UA", "AA"]})
+    job.write("/nyc/clean/flights", flights)
+
+    result = job.run(source, inputs={"flights": "/nyc/clean/flights"}, outputs={"daily": "/nyc/delays/daily"})
+
+    assert result.status == "ok", result.error
+    rows = job.read("/nyc/delays/daily").sort_by("carrier").to_pylist()
+    assert [(row["carrier"], row["len"]) for row in rows] == [("AA", 1), ("UA", 2)]

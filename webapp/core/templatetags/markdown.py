@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 _PARSER = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable(["table", "strikethrough"])
 _TAGS = {
-    "a", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s", "span",
+    "a", "blockquote", "br", "code", "del", "em", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s", "span",
     "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
 }  # fmt: skip
 _ATTRIBUTES = {
     "a": {"href", "title"},
     "span": {"class"},
     "table": {"class"},
-    **{f"h{level}": {"id"} for level in range(3, 7)},
+    **{f"h{level}": {"id"} for level in range(2, 7)},
 }
 _ANCHOR = "md-"
 """Before the names of headings, which are the author's: the page has ids of its own."""
@@ -46,6 +46,19 @@ class MarkdownFile:
     """The address of a path."""
     colour: Callable[[str, str], str]
     """HTML of code in a language, or nothing where that is not known."""
+    lowered: int = 2
+    """By how many levels its headings stand lower, so that the page keeps its own above them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading of a Markdown text."""
+
+    level: int
+    """As the author wrote it."""
+    text: str
+    anchor: str
+    """Its id in the page."""
 
 
 @lru_cache(maxsize=256)
@@ -56,7 +69,7 @@ def render(text: str) -> SafeString:
 
 def render_file(text: str, file: MarkdownFile) -> SafeString:
     """Render a file's Markdown: its links lead to files and headings, its code has colours."""
-    tokens = _parse(text)
+    tokens = _parse(text, lowered=file.lowered)
     _name_headings(tokens)
     for token in _walk(tokens):
         if token.type == "link_open":
@@ -64,11 +77,22 @@ def render_file(text: str, file: MarkdownFile) -> SafeString:
     return _finish(tokens, colour=file.colour)
 
 
-def _parse(text: str) -> list[Token]:
+def list_headings(text: str) -> list[Heading]:
+    """Return the headings of a Markdown text in their order."""
+    tokens = _PARSER.parse(text)
+    _name_headings(tokens)
+    return [
+        Heading(int(opening.tag[1]), _plain(content), str(opening.attrGet("id")))
+        for opening, content in pairwise(tokens)
+        if opening.type == "heading_open"
+    ]
+
+
+def _parse(text: str, *, lowered: int = 2) -> list[Token]:
     tokens = _PARSER.parse(text)
     for token in tokens:
         if token.type in {"heading_open", "heading_close"}:
-            token.tag = f"h{min(6, int(token.tag[1]) + 2)}"
+            token.tag = f"h{min(6, int(token.tag[1]) + lowered)}"
         if token.type == "table_open":
             token.attrSet("class", "mdtable")
     return tokens
@@ -95,11 +119,14 @@ def _name_headings(tokens: list[Token]) -> None:
     taken: dict[str, int] = {}
     for opening, content in pairwise(tokens):
         if opening.type == "heading_open":
-            plain = "".join(child.content for child in content.children or () if child.type in {"text", "code_inline"})
-            name = re.sub(r"[^\w\- ]", "", plain.lower()).strip().replace(" ", "-")
+            name = re.sub(r"[^\w\- ]", "", _plain(content).lower()).strip().replace(" ", "-")
             number = taken.get(name, 0)
             taken[name] = number + 1
             opening.attrSet("id", f"{_ANCHOR}{name}-{number}" if number else f"{_ANCHOR}{name}")
+
+
+def _plain(content: Token) -> str:
+    return "".join(child.content for child in content.children or () if child.type in {"text", "code_inline"})
 
 
 def _resolve(href: str, file: MarkdownFile) -> str:

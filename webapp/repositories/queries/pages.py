@@ -735,10 +735,10 @@ def _render_markdown(repository: Repository, ref: str, path: str, text: str) -> 
     def find_url(target: str) -> str:
         return ref_url(repository, "blob" if target else "tree", ref, target)
 
-    return render_file(text, MarkdownFile(path.rpartition("/")[0], find_url, _colour_code))
+    return render_file(text, MarkdownFile(path.rpartition("/")[0], find_url, colour_code))
 
 
-def _colour_code(content: str, language: str) -> str:
+def colour_code(content: str, language: str) -> str:
     """Return code as HTML with the classes of syntax colours."""
     lines = colour_lines(f"code.{SUFFIXES.get(language, language)}", content)
     coloured = (

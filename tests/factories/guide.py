@@ -1,4 +1,4 @@
-"""Somebody who types the blocks of README one after the other, and looks at what they print.
+"""Somebody who types the blocks of the guide one after the other, and looks at what they print.
 
 A number in the comment behind a line is what the line prints: `print(…)  # 3: why`.
 """
@@ -12,41 +12,57 @@ import re
 import subprocess
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
-ADDRESS = "http://localhost:8000"
-BLOCK = re.compile(r"^```(sh|python|sql)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ROOT = Path(__file__).parents[2]
+GUIDE = ROOT / "webapp" / "site" / "guide"
+ADDRESS = "localhost:8000"
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SAID = re.compile(r"(?:#|--) (\d[\d.]*)(?::.*)?$", re.MULTILINE)
 
 
-def read_section(title: str) -> str:
-    """Return a section of README up to the next heading."""
-    text = (Path(__file__).parents[2] / "README.md").read_text()
-    _, section = text.split(f"# {title}\n")
-    return re.split(r"^##", section, flags=re.MULTILINE)[0]
+def list_documents() -> dict[str, str]:
+    """The README and every chapter of the guide, by its path."""
+    paths = [ROOT / "README.md", *sorted(GUIDE.glob("*.md"))]
+    return {path.relative_to(ROOT).as_posix(): path.read_text() for path in paths}
+
+
+def read_chapter(name: str, section: str = "") -> str:
+    """Return a chapter of the guide, or one of its sections."""
+    text = (GUIDE / f"{name}.md").read_text()
+    return re.split(r"^## ", text.split(f"\n## {section}\n")[1], flags=re.MULTILINE)[0] if section else text
+
+
+def list_blocks(text: str) -> list[tuple[str, str]]:
+    """Return language and content of every block of code."""
+    return BLOCK.findall(text)
 
 
 class Reader:
     """Runs blocks against an installation; what one block has set is there for the next."""
 
-    def __init__(self, url: str, **environment: str) -> None:
-        self.url = url
+    def __init__(self, url: str, *, folder: Path | None = None, **environment: str) -> None:
+        self.address = urlsplit(url).netloc
+        self.folder = folder
         self.names: dict[str, Any] = {}
         self.environment = {**os.environ, "TRIBUTARY_TOKEN": "", **environment}
 
-    def read(self, section: str) -> list[str]:
-        """Run all blocks of a section, check what they print, and return their languages."""
-        blocks = BLOCK.findall(section)
+    def read(self, text: str) -> list[str]:
+        """Run all blocks of a text, check what they print, and return their languages."""
+        blocks = list_blocks(text)
         for language, block in blocks:
-            source = block.replace(ADDRESS, self.url)
+            source = block.replace(ADDRESS, self.address)
             printed = {"sh": self._run_shell, "python": self._run_python, "sql": self._run_sql}[language](source)
             assert printed == SAID.findall(block), block
         return [language for language, _ in blocks]
 
     def _run_shell(self, source: str) -> list[str]:
         command = ["bash", "-euo", "pipefail", "-c", f'{source}\necho "token=$TRIBUTARY_TOKEN"']
-        ended = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False, timeout=120)
+        ended = subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False, timeout=120
+        )
         assert ended.returncode == 0, ended.stderr
         *lines, last = ended.stdout.splitlines()
         self.environment["TRIBUTARY_TOKEN"] = last.removeprefix("token=")
@@ -56,7 +72,7 @@ class Reader:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed), pytest.MonkeyPatch.context() as patch:
             patch.setenv("TRIBUTARY_TOKEN", self.environment["TRIBUTARY_TOKEN"])
-            exec(compile(source, "README.md", "exec"), self.names)  # noqa: S102 - our own README
+            exec(compile(source, "guide", "exec"), self.names)  # noqa: S102 - our own guide
         return printed.getvalue().splitlines()
 
     def _run_sql(self, source: str) -> list[str]:

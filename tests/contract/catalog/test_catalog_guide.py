@@ -1,4 +1,4 @@
-"""README's "Using the catalog from outside": every block is run, in order, and prints what it says."""
+"""The guide's "The catalog from outside": every block is run, in order, and prints what it says."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import sys
 import pytest
 
 from tests.contract.catalog.conftest import ROOT, Server, environment_of
-from tests.factories.readme import Reader, read_section
+from tests.factories.guide import Reader, read_chapter
 from webapp.catalog.rules.endpoints import ENDPOINTS
 from webapp.catalog.rules.protection import NOT_FROM_A_BRANCH
 from webapp.datasets.rules import snippets
 
 pytestmark = [pytest.mark.contract, pytest.mark.timeout(300)]
-TITLE = "Using the catalog from outside"
+CHAPTER = "catalog"
 PASSWORD = "a-password-of-tests-1"
 A_USER = f"""
 import django
@@ -32,14 +32,14 @@ def test_every_block_prints_what_it_says(server: Server) -> None:
     subprocess.run([sys.executable, "-c", A_USER], cwd=ROOT, env=environment, check=True)
     reader = Reader(server.uri.removesuffix("/iceberg"), PASSWORD=PASSWORD)
 
-    languages = reader.read(read_section(TITLE))
+    languages = reader.read(read_chapter(CHAPTER))
 
     assert set(languages) == {"sh", "python", "sql"}
 
 
 def test_every_refusal_is_named() -> None:
-    section = read_section(TITLE)
-    table = section[section.index("| refused with the header |") :].split("\n\n")[0]
+    chapter = read_chapter(CHAPTER)
+    table = chapter[chapter.index("| refused with the header |") :].split("\n\n")[0]
 
     named = set(re.findall(r"`([\w-]+)`", table))
 
@@ -48,4 +48,4 @@ def test_every_refusal_is_named() -> None:
 
 
 def test_versions_are_those_of_the_page() -> None:
-    assert f'"{snippets.SPARK_PACKAGE}"' in read_section(TITLE)
+    assert f'"{snippets.SPARK_PACKAGE}"' in read_chapter(CHAPTER)

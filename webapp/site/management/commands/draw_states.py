@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand
 from webapp.core.moves import list_nouns
 from webapp.core.states import State
 
-PLACE = Path(settings.BASE_DIR, "webapp", "decisions", "states.md")
+PLACE = Path(settings.BASE_DIR, "webapp", "site", "guide", "states.md")
 HEAD = """# States
 Which state may follow which, and what each means. Written by `manage.py draw_states`; see decision 0056.
 """
@@ -35,7 +35,11 @@ def draw_states() -> str:
 def _draw(noun: str, kind: type[State]) -> str:
     steps = [f"    {before} --> {after}" for before in kind for after in kind if before in after.earlier]
     ends = [f"    {state} --> [*]" for state in kind if state in kind.ends()]
-    rows = [f"| `{state}` | {state.label} | {state.sentence} |" for state in kind]
+    rows = [f"| `{state}` | {state.label} | {state.sentence} | {_follow(kind, state)} |" for state in kind]
     diagram = ["```mermaid", "stateDiagram-v2", f"    [*] --> {next(iter(kind))}", *steps, *ends, "```"]
-    table = ["| state | on pages | meaning |", "|---|---|---|", *rows]
+    table = ["| state | on pages | meaning | may become |", "|---|---|---|---|", *rows]
     return "\n".join([f"## {noun.capitalize()}", *diagram, "", *table, ""])
+
+
+def _follow(kind: type[State], state: State) -> str:
+    return ", ".join(f"`{after}`" for after in kind if state in after.earlier) or "stays"

@@ -1,0 +1,100 @@
+"""The README and the guide: a door of one and a half screens, links that lead somewhere, blocks that somebody runs."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from tests.factories.guide import GUIDE, ROOT, list_blocks, list_documents, read_chapter
+from webapp.comparisons.rules.dataset_rules import read_dataset_rules
+from webapp.core.templatetags.markdown import list_headings
+from webapp.repositories.rules.pipeline import read_folders
+from webapp.site.queries.guide import CONTENTS, list_chapters
+
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+README_LINES = 70
+RUN = {
+    "README.md": {"sh"},
+    "automation": {"python", "sh"},
+    "catalog": {"python", "sh", "sql"},
+    "operation": {"sh"},
+    "review": {"toml"},
+    "states": {"mermaid"},
+    "transforms": {"python", "toml"},
+}
+"""Chapters with blocks in these languages, each of which a test runs; one without a language is a drawing."""
+NOT_FOR_PEOPLE = {"TRIBUTARY_SPARK_FOLDER", "TRIBUTARY_SPARK_OPENER", "TRIBUTARY_S3_KEYS"}
+"""What one process of an installation tells another."""
+
+
+def test_readme_is_a_door() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= README_LINES
+    assert any(line.startswith("![") for line in lines)
+
+
+def test_contents_name_every_chapter() -> None:
+    assert {chapter.name for chapter in list_chapters()} == {path.stem for path in GUIDE.glob("*.md")}
+    assert list_chapters()[0].name == CONTENTS
+
+
+@pytest.mark.parametrize("document", list_documents())
+def test_links_lead_to_files_and_headings(document: str) -> None:
+    place = ROOT / document
+    for target in LINK.findall(place.read_text()):
+        path, _, anchor = target.partition("#")
+        file = (place.parent / path).resolve() if path else place
+        assert file.is_file(), target
+        assert not anchor or f"md-{anchor}" in {heading.anchor for heading in list_headings(file.read_text())}, target
+        assert file.parent == GUIDE or document == "README.md", f"{target} is not served at /guide"
+
+
+def test_every_block_is_run() -> None:
+    blocks = {
+        document if document == "README.md" else Path(document).stem: {language for language, _ in found} - {""}
+        for document, text in list_documents().items()
+        if (found := list_blocks(text))
+    }
+    assert {name: languages for name, languages in blocks.items() if languages} == RUN
+
+
+def test_commands_of_the_readme_are_targets() -> None:
+    ((_, block),) = list_blocks((ROOT / "README.md").read_text())
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    commands = re.findall(r"^make (\S+)", block, re.MULTILINE)
+    assert commands == ["run", "test"]
+    assert set(commands) <= set(targets)
+
+
+def test_every_command_that_documents_name_is_there() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    programs = {path.stem for path in (ROOT / "webapp").glob("*/management/commands/*.py")} | {"migrate", "check"}
+    for document, text in list_documents().items():
+        assert [name for name in re.findall(r"`make ([a-z-]+)", text) if not re.search(rf"\b{name}\b", makefile)] == []
+        assert {name for name in re.findall(r"manage\.py (\w+)", text)} <= programs, document
+
+
+def test_files_of_a_pipeline_are_read() -> None:
+    ((_, pipeline),) = [block for block in list_blocks(read_chapter("transforms")) if block[0] == "toml"]
+    assert read_folders(pipeline.encode()) == ("nyc",)
+    assert tomllib.loads(pipeline)["pipeline"]["packages"] == ["pipelines"]
+
+    ((_, text),) = list_blocks(read_chapter("review", "Review rules"))
+    rules = read_dataset_rules(text)["/nyc/delays/daily"]
+    assert (rules.key, rules.ignore, rules.row_filter) == (("day", "carrier"), ("built_at",), "carrier != 'YV'")
+    assert rules.tolerance == {
+        "mean_delay": {"absolute": 1e-9},
+        "share": {"relative": 1e-6},
+        "total": {"absolute": 0.5, "relative": 1e-3},
+    }
+
+
+def test_every_setting_is_described() -> None:
+    code = Path(settings.BASE_DIR, "webapp", "config", "settings.py").read_text()
+    read = set(re.findall(r'(?:environ\.get|read_secret)\("((?:TRIBUTARY|DATABASE|CELERY|SPARK)_\w+)"', code))
+    described = set(re.findall(r"`([A-Z0-9_]{6,})`", read_chapter("operation")))
+    assert read - described - NOT_FOR_PEOPLE == set()
