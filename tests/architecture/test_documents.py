@@ -27,6 +27,9 @@ RUN = {
     "transforms": {"python", "toml"},
 }
 """Chapters with blocks in these languages, each of which a test runs; one without a language is a drawing."""
+STEP = re.compile(r"^\d+\. `([\w/]+\.py)`: (.*?)(?=^\d+\. |\n\n|\Z)", re.MULTILINE | re.DOTALL)
+NAMED = re.compile(r"`(\w+)\(\)`")
+MOST_STEPS = 16
 NOT_FOR_PEOPLE = {"TRIBUTARY_SPARK_FOLDER", "TRIBUTARY_SPARK_OPENER", "TRIBUTARY_S3_KEYS"}
 """What one process of an installation tells another."""
 
@@ -97,4 +100,23 @@ def test_every_setting_is_described() -> None:
     code = Path(settings.BASE_DIR, "webapp", "config", "settings.py").read_text()
     read = set(re.findall(r'(?:environ\.get|read_secret)\("((?:TRIBUTARY|DATABASE|CELERY|SPARK)_\w+)"', code))
     described = set(re.findall(r"`([A-Z0-9_]{6,})`", read_chapter("operation")))
-    assert read - described - NOT_FOR_PEOPLE == set()
+    assert read - described - STEP = re.compile(r"^\d+\. `([\w/]+\.py)`: (.*?)(?=^\d+\. |\n\n|\Z)", re.MULTILINE | re.DOTALL)
+NAMED = re.compile(r"`(\w+)\(\)`")
+MOST_STEPS = 16
+NOT_FOR_PEOPLE == set()
+
+
+@pytest.mark.parametrize("walk", ["Commit code", "Commit a table", "Merge"])
+def test_walks_are_as_the_code_goes(walk: str) -> None:
+    text = read_chapter("walks", walk)
+    steps = STEP.findall(text)
+    assert 10 < len(steps) <= MOST_STEPS
+    assert [path for path in re.findall(r"`([\w/]+\.py)`", text) if not (ROOT / path).is_file()] == []
+    for path, said in steps:
+        code = (ROOT / path).read_text()
+        missing = [name for name in NAMED.findall(said) if not _defines(code, name)]
+        assert not missing, f"{path} has no {missing}"
+
+
+def _defines(code: str, name: str) -> bool:
+    return bool(re.search(rf"^ *(async )?def {name}\(", code, re.MULTILINE))
