@@ -117,3 +117,14 @@ def test_walks_are_as_the_code_goes(walk: str) -> None:
 
 def _defines(code: str, name: str) -> bool:
     return bool(re.search(rf"^ *(async )?def {name}\(", code, re.MULTILINE))
+
+
+def test_changelog_names_the_version_and_tells_fixes_from_features() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    releases = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
+    assert releases[0].startswith(f"{project['version']} - ")
+    for release in releases:
+        assert re.findall(r"^### (.*)$", release, re.MULTILINE) == ["Added", "Changed", "Fixed", "Security"]
+    entries = re.findall(r"^- .*$", text, re.MULTILINE)
+    assert len(entries) == len(set(entries))
