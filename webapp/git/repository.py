@@ -182,7 +182,7 @@ class GitRepository:
     def find_head(self, branch: str) -> str | None:
         """Return the head of a branch, or None where there is no such branch."""
         try:
-            return str(self._repo.lookup_reference(f"refs/heads/{branch}").resolve().target)
+            return str(self._look_up(f"refs/heads/{branch}").resolve().target)
         except (
             KeyError,
             ValueError,
@@ -193,9 +193,16 @@ class GitRepository:
     def find_ref(self, ref: str) -> str | None:
         """Return what a ref with its full name points to, be it a commit or a tag's own object; None without such a ref."""
         try:
-            return str(self._repo.lookup_reference(ref).target)
+            return str(self._look_up(ref).target)
         except (KeyError, ValueError, pygit2.GitError):
             return None
+
+    def _look_up(self, full: str) -> pygit2.Reference:
+        """Return the ref of exactly this name: libgit2 takes refs/heads//master for refs/heads/master, and Git does not."""
+        reference = self._repo.lookup_reference(full)
+        if reference.name != full:
+            raise KeyError(full)
+        return reference
 
     def get_head(self, branch: str) -> str:
         """Return the head of a branch."""
@@ -266,7 +273,7 @@ class GitRepository:
 
         def move(_lease: Lease) -> None:
             try:
-                reference = self._repo.lookup_reference(full)
+                reference = self._look_up(full)
             except (KeyError, ValueError) as error:
                 msg = f"There is no branch {name}."
                 raise UnknownRef(msg) from error

@@ -243,3 +243,17 @@ def test_nothing_of_the_users_configuration_is_read(
 def test_a_name_that_no_branch_can_have_is_no_branch(repo: GitRepository, name: str) -> None:
     assert repo.find_head(name) is None
     assert repo.find_ref(f"refs/tags/{name}") is None
+
+
+@pytest.mark.parametrize("name", ["/master", "//master", "x//y", "x/y/"])
+def test_a_second_spelling_of_a_branch_neither_finds_nor_moves_it(repo: GitRepository, name: str) -> None:
+    head = repo.get_head("master")
+    repo.create_branch("x/y", head)
+    newer = _commit(repo, "a", "newer")
+    heads = repo.list_heads()
+    assert repo.find_head(name) is None
+    with pytest.raises(UnknownRef):
+        repo.move_branch(name, expected=head, sha=newer)
+    with pytest.raises(UnknownRef):
+        repo.delete_branch(name, expected=head)
+    assert repo.list_heads() == heads
