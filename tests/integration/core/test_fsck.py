@@ -11,6 +11,7 @@ import sys
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -128,7 +129,9 @@ def test_what_a_second_look_does_not_find_again_is_no_finding(
     damaged = file_of(dataset, ".parquet")
     kept = damaged.read_bytes()
     damaged.unlink()
-    monkeypatch.setattr("webapp.core.fsck.time.sleep", lambda _seconds: damaged.write_bytes(kept))
+    # Not `time.sleep` itself: other threads of this process sleep too, and would write the file while it is looked at.
+    pause = SimpleNamespace(sleep=lambda _seconds: damaged.write_bytes(kept))
+    monkeypatch.setattr("webapp.core.fsck.time", pause)
     assert find() == []
 
 

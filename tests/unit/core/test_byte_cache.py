@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -69,7 +70,7 @@ def test_old_versions_go_with_all_that_is_kept_of_them() -> None:
 
 def test_what_nobody_has_used_for_a_while_goes_when_something_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
-    monkeypatch.setattr("webapp.core.byte_cache.time.monotonic", lambda: now)
+    monkeypatch.setattr("webapp.core.byte_cache.time", SimpleNamespace(monotonic=lambda: now))
     cache = make(1000)
     cache.add("used", b"x")
     cache.add("idle", b"x")
