@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from datetime import timedelta
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from django.conf import settings
 from django.db import models
@@ -10,6 +11,7 @@ from django.db import models
 from webapp.builds.rules.states import BUILD_ENDS, JOB_ENDS, BuildState, JobState
 from webapp.core import clock, ids
 from webapp.core.moves import Moves, StateField
+from webapp.dispatch.leases import Leases
 
 if TYPE_CHECKING:
     from django_stubs_ext.db.models import TypedModelMeta
@@ -88,8 +90,18 @@ class BuildRows(Moves["Build"]):
     """Builds."""
 
 
-class JobRows(Moves["Job"]):
+class JobRows(Leases["Job"]):
     """Jobs."""
+
+    lease = timedelta(seconds=20)
+    """Starting the process waits at most fork_server.START_SECONDS."""
+    waits = JobState.RUN_PENDING
+    runs = JobState.RUNNING
+    ending = frozenset({JobState.ABORT_PENDING})
+
+    def free(self) -> Self:
+        """Those that a worker may take now."""
+        return super().free().exclude(due_at__gt=clock.now())
 
 
 class Build(models.Model):

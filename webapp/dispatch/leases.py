@@ -93,6 +93,10 @@ class Leases(Moves[Row_co], Generic[Row_co]):
         """A row for as long as its attempt has it: who writes through this reaches nobody else's."""
         return self.claimed().filter(pk=row.pk, **{self.fence: getattr(row, self.fence)})
 
+    def is_running(self) -> bool:
+        """Whether one of them is being worked on and nobody has asked to end that."""
+        return self.filter(**{self.column: self.runs}).exists()
+
     def renew(self, **values: Any) -> bool:
         """Prolong the lease; return whether there still is one."""
         return bool(self.update(**{self.until: clock.now() + self.lease, **values}))

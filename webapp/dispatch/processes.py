@@ -1,5 +1,7 @@
 """Processes in the sandbox, started through the warm fork server (jobs/entrypoints/forkserver.py), and how they ended."""
 
+from __future__ import annotations
+
 import json
 import os
 import select
@@ -7,21 +9,80 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, Self
 
+from django.db import connection
+
+from webapp.core.databases import BUSY
 from webapp.core.errors import Unavailable
 from webapp.dispatch.logs import LogWriter
 from webapp.runtime import fork_server
-from webapp.runtime.fork_server import CONNECT_SECONDS, LOST, READ_BYTES
+from webapp.runtime.fork_server import CONNECT_SECONDS, LOST, READ_BYTES, SETUP_FAILED
+from webapp.runtime.spark_folders import Loan
 
 OVER_QUOTA = 122
 """Exit code of a job that wrote more than its limit `disk_bytes`, and was ended."""
 OVER_MEMORY = 123
 """Exit code of a job that held more than its limit `total_memory_bytes` with all its processes, and was ended."""
 GRACE_SECONDS = 2
+LOOK_SECONDS = 0.5
+"""So often it is looked whether a process that runs may go on."""
+BEAT_SECONDS = 3.0
+"""So often the lease of who started it is renewed meanwhile."""
+
+
+class Ending(Enum):
+    """In which way a process came to its end."""
+
+    EXITED = auto()
+    """By itself, or by what it runs on: its exit code says how."""
+    LOST = auto()
+    """The fork server died, and the process with it."""
+    SPARK_LOST = auto()
+    """It failed, and the Spark server that was lent to it had ended."""
+    NO_SANDBOX = auto()
+    OVER_DISK = auto()
+    OVER_MEMORY = auto()
+    OVER_TIME = auto()
+    """It was ended because it took too long."""
+    WITHDRAWN = auto()
+    """It was ended because who started it may not go on with it."""
+
+
+OF_CODES = {
+    LOST: Ending.LOST,
+    SETUP_FAILED: Ending.NO_SANDBOX,
+    OVER_QUOTA: Ending.OVER_DISK,
+    OVER_MEMORY: Ending.OVER_MEMORY,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a process ended."""
+
+    ending: Ending
+    code: int
+    """Its exit code, or what stands for one."""
+
+    @classmethod
+    def of_code(cls, code: int) -> Self:
+        """Return the end that a code of the fork server says."""
+        return cls(OF_CODES.get(code, Ending.EXITED), code)
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the process says that it has done all that it was to do."""
+        return self.ending is Ending.EXITED and self.code == 0
+
+    def with_spark(self, loan: Loan) -> End:
+        """Return how a process ended to which a Spark server was lent: one that has ended explains what failed."""
+        has_failed = self.ending in {Ending.EXITED, Ending.LOST, Ending.NO_SANDBOX} and self.code != 0
+        return replace(self, ending=Ending.SPARK_LOST) if has_failed and loan.is_lost else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +189,7 @@ def launch(
     }
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     try:
-        connection, pid, rest = fork_server.start(request, descriptors=[write_end], env=env)
+        channel, pid, rest = fork_server.start(request, descriptors=[write_end], env=env)
     except Unavailable:
         os.close(read_end)
         raise
@@ -141,16 +202,49 @@ def launch(
         daemon=True,
     )
     pump.start()
-    return Handle(pid=pid, _socket=connection, _pump=pump, _received=rest)
+    return Handle(pid=pid, _socket=channel, _pump=pump, _received=rest)
+
+
+def watch(
+    handle: Handle,
+    *,
+    seconds: float,
+    look: Callable[[], bool] = lambda: True,
+    beat: Callable[[], object] = lambda: None,
+) -> End:
+    """Wait for the end of a process, and see to it that there is one.
+
+    Args:
+        handle: the process.
+        seconds: it is ended after so long.
+        look: says every moment whether it may go on; else it is ended.
+        beat: renews the lease of who started it.
+
+    """
+    began = beaten = time.monotonic()
+    while (code := handle.wait(LOOK_SECONDS)) is None:
+        now = time.monotonic()
+        try:
+            if not look():
+                return End(Ending.WITHDRAWN, handle.stop())
+            if now - beaten > BEAT_SECONDS:
+                beat()
+                beaten = now
+        except BUSY:
+            # The process goes on, and a lease lasts a while: what is missed now is seen at the next look.
+            connection.close_if_unusable_or_obsolete()
+        if now - began > seconds:
+            return End(Ending.OVER_TIME, handle.stop())
+    return End.of_code(code)
 
 
 def read_status() -> dict[str, Any]:
     """Return what the fork server says about itself: `sandbox`, `ready`, `jobs`."""
-    with fork_server.connect() as connection:
-        connection.settimeout(CONNECT_SECONDS)
+    with fork_server.connect() as channel:
+        channel.settimeout(CONNECT_SECONDS)
         try:
-            connection.sendall(b'{"op": "status"}\n')
-            status: dict[str, Any] = json.loads(connection.makefile("rb").readline() or b"{}")
+            channel.sendall(b'{"op": "status"}\n')
+            status: dict[str, Any] = json.loads(channel.makefile("rb").readline() or b"{}")
         except (OSError, ValueError) as error:
             raise Unavailable("The job runner does not answer.", code="runner_down") from error
     return status

@@ -19,8 +19,8 @@ from jobs.entrypoints.sandbox import detect_mode
 from tests.factories.builds import wait_until
 from tests.factories.fork_server import Server
 from webapp.builds.rules import profiles
-from webapp.builds.services import interrupts
 from webapp.builds.services.interrupts import end_session
+from webapp.dispatch import processes
 from webapp.runtime.probes import find_free_port
 from webapp.runtime.spark_folders import lent_spark, renew_spark
 from webapp.runtime.supervisor import RENEWED
@@ -38,7 +38,7 @@ def home(tmp_path: Path, settings: Any, fork_server: Server, monkeypatch: pytest
     settings.TRIBUTARY_HOME = tmp_path
     fork_server.serve(tmp_path)
     monkeypatch.setattr(profiles, "INTERRUPT", replace(profiles.INTERRUPT, wall_s=3))
-    monkeypatch.setattr(interrupts, "BEAT_SECONDS", 0.5)
+    monkeypatch.setattr(processes, "BEAT_SECONDS", 0.5)
     return tmp_path
 
 

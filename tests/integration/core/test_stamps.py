@@ -7,8 +7,7 @@ from datetime import timedelta
 import pytest
 
 from tests.factories.build_rows import a_jobspec, a_world
-from webapp.builds.models import Build, Job
-from webapp.builds.services import sweeping
+from webapp.builds.models import Build, Job, JobRows
 from webapp.core import clock
 from webapp.core.models import Heartbeat
 from webapp.dispatch.stamps import SKEW, set_back_stamps
@@ -45,4 +44,4 @@ def test_what_was_rung_for_tomorrow_and_leased_until_then_is_looked_after_today(
 
     assert counts == {"Job.lease_until": 1, "Build.rung_at": 1, "Publication.rung_at": Publication.objects.count()}
     job = Job.objects.get(build=running)
-    assert job.lease_until <= clock.now() + sweeping.LEASE, "a worker that lives renews it, a dead one is noticed"
+    assert job.lease_until <= clock.now() + JobRows.lease, "a worker that lives renews it, a dead one is noticed"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ from webapp.core import clock
 from webapp.core.errors import TooManyRequests, Unavailable
 from webapp.datasets.models import Dataset
 from webapp.dispatch.leases import MAX_LOST
-from webapp.dispatch.processes import OVER_MEMORY
+from webapp.dispatch.processes import OVER_MEMORY, End, watch
 from webapp.dispatch.sweeps import LATE_S
 from webapp.runtime.fork_server import LOST
 
@@ -53,7 +52,7 @@ def running(*, lost: int = 0) -> Comparison:
 
 def finish(comparison: Comparison, code: int, folder: Path) -> Comparison:
     held = Comparison.objects.held(comparison)
-    comparisons._finish(folder / "result.json", code, held, folder)
+    comparisons._finish(End.of_code(code), held, folder, time_limit_s=600)
     comparison.refresh_from_db()
     return comparison
 
@@ -223,9 +222,10 @@ class Stuck:
 
 def test_a_process_beyond_its_time_is_stopped_and_says_so(tmp_path: Path) -> None:
     comparison, handle = running(), Stuck()
-    held = Comparison.objects.filter(pk=comparison.pk)
+    held = Comparison.objects.held(comparison)
 
-    assert comparisons._watch(handle, tmp_path, held, spark.Lending(None, ExitStack()), time_limit_s=0.0) is None  # type: ignore[arg-type]
+    end = watch(handle, seconds=0.0, look=held.is_running)  # type: ignore[arg-type]
+    comparisons._finish(end, held, tmp_path, time_limit_s=0.0)
 
     comparison.refresh_from_db()
     assert handle.stopped
@@ -265,7 +265,7 @@ def test_the_spark_session_of_a_process_that_nobody_watches_is_ended(
     ended: list[str] = []
     monkeypatch.setattr(spark, "end_session", lambda *, owner, session_id, beat: ended.append(session_id))
     monkeypatch.setattr(comparisons, "launch", (lambda *_, **_more: handle) if is_begun else fail)
-    monkeypatch.setattr(comparisons, "_watch", fail)
+    monkeypatch.setattr(comparisons, "watch", fail)
 
     with pytest.raises(OperationalError if is_begun else Unavailable):
         comparisons._run(comparison, Comparison.objects.filter(pk=comparison.pk))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
+from contextlib import closing
 
 from django.conf import settings
 
@@ -15,17 +15,13 @@ from webapp.builds.rules import profiles
 from webapp.builds.runner import paths
 from webapp.builds.services import trees
 from webapp.core.errors import Unavailable
-from webapp.dispatch.processes import Handle, Sandbox, launch
+from webapp.dispatch.processes import End, Ending, Sandbox, launch, watch
 from webapp.runtime.folders import make_open_folder, remove_folder
 from webapp.runtime.health import does_spark_listen
 from webapp.runtime.hosts import find_hosts
 from webapp.runtime.spark_folders import renew_spark
 
 logger = logging.getLogger(__name__)
-
-
-BEAT_SECONDS = 3.0
-"""So often the caller's lease is renewed meanwhile."""
 
 
 def interrupt_session(*, job: Job, beat: Callable[[], None]) -> bool:
@@ -65,13 +61,14 @@ def end_session(*, owner: str, session_id: str, beat: Callable[[], None]) -> boo
         logger.warning("No Spark server listens: the session of %s ended with it", owner)
         return True
     try:
-        outcome = _interrupt(owner, session_id, beat)
+        end = _interrupt(owner, session_id, beat)
     except Unavailable as error:
         trouble = error.detail
     else:
-        if outcome == 0:
+        if end.is_success:
             return True
-        trouble = f"no end within {profiles.INTERRUPT.wall_s} s" if outcome is None else f"exit code {outcome}"
+        is_late = end.ending is Ending.OVER_TIME
+        trouble = f"no end within {profiles.INTERRUPT.wall_s} s" if is_late else f"exit code {end.code}"
     logger.error("Spark session of %s did not end (%s): the server ends and starts anew", owner, trouble)
     try:
         renew_spark(why=f"the session of {owner} did not end ({trouble})")
@@ -80,8 +77,8 @@ def end_session(*, owner: str, session_id: str, beat: Callable[[], None]) -> boo
     return False
 
 
-def _interrupt(owner: str, session_id: str, beat: Callable[[], None]) -> int | None:
-    """Return the exit code of what closes a session; None where it did not end in time.
+def _interrupt(owner: str, session_id: str, beat: Callable[[], None]) -> End:
+    """Return how what closes a session ended.
 
     Raises:
         Unavailable: it did not start.
@@ -95,28 +92,14 @@ def _interrupt(owner: str, session_id: str, beat: Callable[[], None]) -> int | N
     manifest.chmod(0o644)
     beat()
     try:
-        handle = launch(
+        started = launch(
             "interrupt",
             manifest,
             sandbox=Sandbox(writable=[str(folder)], hosts=find_hosts([settings.SPARK_REMOTE])),
             limits=profiles.INTERRUPT.as_limits(),
             log_path=folder / "log",
         )
-        try:
-            outcome = _wait(handle, beat)
-            if outcome is None:
-                handle.stop()
-            return outcome
-        finally:
-            handle.close()
+        with closing(started) as handle:
+            return watch(handle, seconds=profiles.INTERRUPT.wall_s, beat=beat)
     finally:
         remove_folder(folder)
-
-
-def _wait(handle: Handle, beat: Callable[[], None]) -> int | None:
-    deadline = time.monotonic() + profiles.INTERRUPT.wall_s
-    outcome = None
-    while outcome is None and (left := deadline - time.monotonic()) > 0:
-        outcome = handle.wait(min(BEAT_SECONDS, left))
-        beat()
-    return outcome

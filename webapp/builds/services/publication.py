@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,12 @@ from webapp.builds.runner import paths
 from webapp.builds.services import trees
 from webapp.core import names
 from webapp.core.errors import AppError, InvalidInput
-from webapp.dispatch.processes import OVER_MEMORY, Sandbox, launch
+from webapp.dispatch.processes import Ending, Sandbox, launch, watch
 from webapp.repositories import services as repository_services
 from webapp.repositories.models import Publication, Repository
 from webapp.repositories.rules.states import PublicationState
 from webapp.runtime import doorbell
 from webapp.runtime.folders import make_open_folder, remove_folder
-from webapp.runtime.fork_server import SETUP_FAILED
 from webapp.runtime.room import wait_for_room
 
 TASK = "webapp.builds.tasks.publish"
@@ -132,7 +132,7 @@ def _run_import(*, root: Path, folder: Path) -> PublishResult:
     write_message(manifest, PublishRequest(root=str(root), result_path=str(answer)))
     manifest.chmod(0o644)
     printed: list[str] = []
-    handle = launch(
+    started = launch(
         "publish",
         manifest,
         sandbox=Sandbox(readonly=[str(root)], writable=[str(folder)]),
@@ -141,24 +141,20 @@ def _run_import(*, root: Path, folder: Path) -> PublishResult:
         cwd=str(root),
         on_line=printed.append,
     )
-    try:
-        code = handle.wait(profiles.PUBLISH.wall_s)
-        if code is None:
-            handle.stop()
-            message = f"Importing the modules took longer than {profiles.PUBLISH.wall_s} seconds and was ended."
-            return _fail(message)
-    finally:
-        handle.close()
+    with closing(started) as handle:
+        end = watch(handle, seconds=profiles.PUBLISH.wall_s)
+    if end.ending is Ending.OVER_TIME:
+        return _fail(f"Importing the modules took longer than {profiles.PUBLISH.wall_s} seconds and was ended.")
     try:
         return read_message(PublishResult, answer)
     except ProtocolError as error:
         said = " ".join(printed[-3:])
-        if code == OVER_MEMORY:
+        if end.ending is Ending.OVER_MEMORY:
             most = profiles.PUBLISH.total_memory_bytes
             return _fail(f"Importing the modules held more than {most:,} bytes of memory and was ended.")
-        if code == SETUP_FAILED:
+        if end.ending is Ending.NO_SANDBOX:
             return _fail(f"The sandbox for importing the modules could not be made: {said}")
-        return _fail(f"Importing the modules ended with exit code {code} and no result ({error}). {said}".strip())
+        return _fail(f"Importing the modules ended with exit code {end.code} and no result ({error}). {said}".strip())
 
 
 def _fail(message: str) -> PublishResult:

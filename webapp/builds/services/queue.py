@@ -40,27 +40,18 @@ def ring_resolution(build: Build) -> None:
 
 def ring_job(job: Job) -> None:
     """Ring for a job that is ready to run once the atomic block is committed."""
-    transaction.on_commit(partial(_ring_jobs, [job.pk]))
+    transaction.on_commit(lambda: doorbell.ring(RUN_TASK, queue="builds", id=job.pk))
 
 
-def ring_again(*, builds: Collection[int] = (), jobs: Collection[str] = ()) -> None:
-    """Ring once more for what may have been forgotten, and note when."""
-    if builds:
-        Build.objects.filter(pk__in=builds).update(rung_at=clock.now())
-        _ring_builds(builds)
-    if jobs:
-        Job.objects.filter(pk__in=jobs).update(rung_at=clock.now())
-        _ring_jobs(jobs)
+def ring_again(builds: Collection[int]) -> None:
+    """Ring once more for builds that may have been forgotten, and note when."""
+    Build.objects.filter(pk__in=builds).update(rung_at=clock.now())
+    _ring_builds(builds)
 
 
 def _ring_builds(ids: Iterable[int]) -> None:
     for pk in ids:
         doorbell.ring(RESOLVE_TASK, queue="quick", id=pk)
-
-
-def _ring_jobs(ids: Iterable[str]) -> None:
-    for pk in ids:
-        doorbell.ring(RUN_TASK, queue="builds", id=pk)
 
 
 def enter_queue(*, build: Build, plan: BuildPlan, datasets: Collection[int]) -> None:

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import os
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
-from django.db import connection, transaction
-from django.db.models import F
+from django.db import transaction
 
 from jobs.protocol import JobResult, OutputTarget, PinnedInput, write_message
 from webapp.accounts import queries as accounts
 from webapp.accounts import services as account_services
 from webapp.accounts.rules.principals import JobScope
 from webapp.builds import signals
-from webapp.builds.models import UPLOAD, Build, Job, JobInput
+from webapp.builds.models import UPLOAD, Build, Job, JobInput, JobRows
 from webapp.builds.queries import planning
 from webapp.builds.queries.trust import find_group
 from webapp.builds.rules import profiles
@@ -38,11 +37,11 @@ from webapp.core.errors import AppError, Conflict, InvalidInput, Unavailable
 from webapp.core.failures import FULL
 from webapp.datasets import services as dataset_services
 from webapp.datasets.models import Transaction
+from webapp.dispatch.leases import MAX_LOST
 from webapp.dispatch.logs import LogWriter
-from webapp.dispatch.processes import OVER_MEMORY, OVER_QUOTA, Handle, launch, read_status
+from webapp.dispatch.processes import OVER_QUOTA, End, Ending, Handle, launch, read_status, watch
 from webapp.repositories import queries as repositories
 from webapp.runtime.folders import make_open_folder, remove_folder
-from webapp.runtime.fork_server import LOST
 from webapp.runtime.health import does_spark_listen
 from webapp.runtime.object_store import is_object_location
 from webapp.runtime.room import describe_size, wait_for_room
@@ -51,16 +50,8 @@ from webapp.runtime.spark_folders import Loan, find_spark_folder, lent_spark, op
 if TYPE_CHECKING:
     from webapp.builds.rules.profiles import Allowance
 
-LEASE = timedelta(seconds=20)
-"""Longer than any wait between two heartbeats: starting the process waits at most fork_server.START_SECONDS."""
-BEAT_SECONDS = 3.0
-LOOK_SECONDS = 0.5
 PAUSE = timedelta(seconds=8)
 """So long a job that was put back is not tried again; a little shorter than the sweep waits before it rings for it."""
-MAX_LOST = 1
-"""So many times a job whose worker, runner or Spark server died under it is tried once more."""
-SPARK_LOST = -2
-"""Stands for the exit code of a job that failed because the Spark server had ended under it."""
 MAX_BUSY = 20
 """So many attempts a job has at a catalog that is busy; its own code may raise the same error for ever."""
 CATALOG_BUSY = "ServiceUnavailableError"
@@ -99,31 +90,23 @@ def _has_room() -> bool:
     try:
         wait_for_room()
     except Unavailable as error:
-        ready = Job.objects.filter(state=JobState.RUN_PENDING).exclude(reason=error.detail)
-        ready.update(reason=error.detail, rung_at=clock.now())
+        Job.objects.waiting().exclude(reason=error.detail).update(reason=error.detail, rung_at=clock.now())
         return False
     return True
 
 
 def _claim(worker: str) -> tuple[Job, str] | None:
     """Take the ready job whose turn is earliest; return it, and why it was put back before."""
-    ready = Job.objects.filter(state=JobState.RUN_PENDING).exclude(due_at__gt=clock.now())
-    ready = ready.select_related("build").order_by("turn", "build_id", "number")
+    ready = Job.objects.free().select_related("build").order_by("turn", "build_id", "number")
     while (candidate := ready.first()) is not None:
+        waited_for = candidate.reason
         with transaction.atomic():
             # Before the job, as everybody who ends or cancels locks them.
             builds.lock_build(build=candidate.build)
-            claimed = Job.objects.filter(pk=candidate.pk).move(
-                to=JobState.RUNNING,
-                attempt=F("attempt") + 1,
-                lease_until=clock.now() + LEASE,
-                worker=worker[:200],
-                reason="",
-                started_at=clock.now(),
-            )
+            claimed = Job.objects.claim(candidate, worker=worker[:200], reason="", started_at=clock.now())
             Build.objects.filter(pk=candidate.build_id, has_begun=False).update(has_begun=True)
         if claimed:
-            return Job.objects.select_related("build", "build__by").get(pk=candidate.pk), candidate.reason
+            return Job.objects.select_related("build", "build__by").get(pk=candidate.pk), waited_for
         # Another worker was faster.
     return None
 
@@ -181,30 +164,39 @@ class _Attempt:
         if self.job.attempt > 1:
             self._drop_staging()
         allowance = self._allow()
-        handle = self._start(place, allowance)
-        try:
-            outcome = self._watch(handle, allowance, place)
-        finally:
-            handle.close()
-        if outcome is None:
-            return
-        if outcome == LOST and self.job.lost < MAX_LOST:
-            self._put_back("The job runner died, and the job with it. It is tried once more.", lost=1)
-            return
-        if outcome == SPARK_LOST:
-            self._end_without_spark()
-            return
-        if outcome == OVER_QUOTA:
-            self._fail(_explain_quota(allowance.disk_bytes, self.job.size), code="disk_quota", exit_code=outcome)
-            return
-        if outcome == OVER_MEMORY:
-            reason = _explain_memory(allowance.total_memory_bytes, self.job.size)
-            self._fail(reason, code="memory_limit", exit_code=outcome)
-            return
-        if self._is_over_quota_in_store(allowance):
-            self._fail(_explain_quota(allowance.disk_bytes, self.job.size), code="disk_quota", exit_code=OVER_QUOTA)
-            return
-        self._finish(manifests.read_result(place=place, code=outcome), outcome, place)
+        with closing(self._start(place, allowance)) as handle:
+            beat = partial(self._beat, place)
+            end = watch(handle, seconds=allowance.wall_s, look=self._may_go_on, beat=beat).with_spark(self.loan)
+            if end.ending is Ending.WITHDRAWN:
+                self._check_cancelled()
+            if not end.is_success and end.ending is not Ending.SPARK_LOST:
+                self._interrupt_spark()
+        self._conclude(end, allowance, place)
+
+    def _conclude(self, end: End, allowance: Allowance, place: Place) -> None:
+        """Do what follows from the end of the process."""
+        match end.ending:
+            case Ending.WITHDRAWN:
+                self._abort()
+            case Ending.OVER_TIME:
+                reason = f"The job took longer than the {allowance.wall_s} seconds that its size allows and was ended."
+                self._fail(reason, code="timeout")
+            case Ending.LOST if self.job.lost < MAX_LOST:
+                self._put_back("The job runner died, and the job with it. It is tried once more.", lost=1)
+            case Ending.SPARK_LOST:
+                self._end_without_spark()
+            case Ending.OVER_MEMORY:
+                reason = _explain_memory(allowance.total_memory_bytes, self.job.size)
+                self._fail(reason, code="memory_limit", exit_code=end.code)
+            case Ending.OVER_DISK:
+                self._fail_over_quota(allowance)
+            case _ if self._is_over_quota_in_store(allowance):
+                self._fail_over_quota(allowance)
+            case _:
+                self._finish(manifests.read_result(place=place, code=end.code), end.code, place)
+
+    def _fail_over_quota(self, allowance: Allowance) -> None:
+        self._fail(_explain_quota(allowance.disk_bytes, self.job.size), code="disk_quota", exit_code=OVER_QUOTA)
 
     def _end_without_spark(self) -> None:
         """Put back, once, what failed because the Spark server has ended: for its own fault, or for what others did there."""
@@ -360,7 +352,7 @@ class _Attempt:
 
     def _begin_spark_session(self) -> None:
         self.job.spark_session = str(uuid.uuid4())
-        Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt).update(spark_session=self.job.spark_session)
+        self._held().update(spark_session=self.job.spark_session)
 
     def _create_token(self, allowance: Allowance) -> str:
         _, secret = account_services.create_token(
@@ -428,56 +420,25 @@ class _Attempt:
 
     # --- watch ------------------------------------------------------------------------------------
 
-    def _watch(self, handle: Handle, allowance: Allowance, place: Place) -> int | None:
-        """Return the exit code; None when the job was cancelled or ran out of time, which is dealt with here."""
-        started = beaten = time.monotonic()
-        while (code := handle.wait(LOOK_SECONDS)) is None:
-            now = time.monotonic()
-            try:
-                state = self._look(handle)
-                if now - beaten > BEAT_SECONDS:
-                    self._beat(handle)
-                    self._read_progress(place)
-                    beaten = now
-            except BUSY:
-                # The process goes on; what is missed now is seen at the next look.
-                connection.close_if_unusable_or_obsolete()
-                continue
-            if state == JobState.ABORT_PENDING:
-                self._say("cancelled: ending the process")
-                handle.stop()
-                self._interrupt_spark(handle)
-                self._abort()
-                return None
-            if now - started > allowance.wall_s:
-                handle.stop()
-                self._interrupt_spark(handle)
-                message = f"The job took longer than the {allowance.wall_s} seconds that its size allows and was ended."
-                self._fail(message, code="timeout")
-                return None
-        if self.loan.is_lost:
-            return code if code in {0, OVER_MEMORY, OVER_QUOTA} else SPARK_LOST
-        if code != 0:
-            self._interrupt_spark(handle)
-        return code
+    def _may_go_on(self) -> bool:
+        """Whether the job is still this attempt's, and nobody has cancelled it."""
+        state = self._held().values_list("state", flat=True).first()
+        if state == JobState.ABORT_PENDING:
+            self._say("cancelled: ending the process")
+        return state == JobState.RUNNING
 
-    def _look(self, handle: Handle) -> str:
-        """Return the job's state; give up when the job is no longer this attempt's."""
-        state = Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt).values_list("state", flat=True).first()
-        if state not in {JobState.RUNNING, JobState.ABORT_PENDING}:
-            handle.stop()
-            raise Fenced(f"Job {self.job.pk} is {state}.")
-        return str(state)
+    def _beat(self, place: Place) -> None:
+        progress = manifests.read_progress(place=place)
+        if not progress or progress == self.job.progress:
+            self._held().renew()
+        elif self._held().renew(progress=progress):
+            self.job.progress = progress
 
-    def _beat(self, handle: Handle) -> None:
-        kept = Job.objects.filter(
-            pk=self.job.pk, attempt=self.job.attempt, state__in=[JobState.RUNNING, JobState.ABORT_PENDING]
-        ).update(lease_until=clock.now() + LEASE)
-        if not kept:
-            handle.stop()
-            raise Fenced(f"Job {self.job.pk} was taken away.")
+    def _held(self) -> JobRows:
+        """The job as long as this attempt has it."""
+        return Job.objects.held(self.job)
 
-    def _interrupt_spark(self, handle: Handle) -> None:
+    def _interrupt_spark(self) -> None:
         """Tell the server to drop the session: a killed client leaves its query running there."""
         if not self.job.spark_session:
             return
@@ -485,16 +446,10 @@ class _Attempt:
 
         def beat() -> None:
             with suppress(*BUSY):
-                self._beat(handle)
+                self._held().renew()
 
         if not interrupts.interrupt_session(job=self.job, beat=beat):
             self._say("the Spark session did not end: the Spark server was told to end and to start anew")
-
-    def _read_progress(self, place: Place) -> None:
-        progress = manifests.read_progress(place=place)
-        if progress and progress != self.job.progress:
-            self.job.progress = progress
-            Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt).update(progress=progress)
 
     # --- end --------------------------------------------------------------------------------------
 
@@ -559,8 +514,7 @@ class _Attempt:
     def _commit(self, result: JobResult, staged: Mapping[str, Pointer | None]) -> bool:
         with transaction.atomic():
             builds.lock_build(build=self.build)
-            held = Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt)
-            if not held.move(to=JobState.COMPLETED, finished_at=clock.now(), lease_until=None, reason=""):
+            if not self._held().move(to=JobState.COMPLETED, finished_at=clock.now(), lease_until=None, reason=""):
                 return False
             self._commit_outputs(result, staged)
             self.job.refresh_from_db()
@@ -590,12 +544,12 @@ class _Attempt:
                 each.save(update_fields=["summary"])
 
     def _give_way(self) -> None:
-        self._look_once()
+        self._check_cancelled()
         self._abort()
 
-    def _look_once(self) -> None:
-        current = Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt, state=JobState.ABORT_PENDING)
-        if not current.exists():
+    def _check_cancelled(self) -> None:
+        """Give up unless it is this attempt that somebody has cancelled."""
+        if not self._held().filter(state=JobState.ABORT_PENDING).exists():
             raise Fenced(f"Job {self.job.pk} was taken away.")
 
     def _abort(self) -> None:
@@ -629,23 +583,14 @@ class _Attempt:
 
     def _put_back(self, reason: str, *, lost: int) -> None:
         """Return the job to the queue: what it needs is not there now, the sweep rings again."""
-        held = Job.objects.filter(pk=self.job.pk, attempt=self.job.attempt)
 
-        def move() -> int:
+        def give_back() -> int:
             with transaction.atomic():
                 # A cancellation sees the job either running or waiting, never in between.
                 builds.lock_build(build=self.build)
-                return held.move(
-                    to=JobState.RUN_PENDING,
-                    was=JobState.RUNNING,
-                    reason=reason,
-                    lease_until=None,
-                    rung_at=clock.now(),
-                    due_at=clock.now() + PAUSE,
-                    lost=F("lost") + lost,
-                )
+                return self._held().give_back(lost=lost, reason=reason, due_at=clock.now() + PAUSE)
 
-        if not keep_trying(move, seconds=PATIENCE_S):
+        if not keep_trying(give_back, seconds=PATIENCE_S):
             self._give_way()
         elif reason != self.waited_for:
             self._say(f"put back: {reason}")

@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import timedelta
 
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef
+from django.db.models import Exists, OuterRef
 
 from webapp.accounts import services as accounts
 from webapp.builds.models import Build, Job
@@ -15,13 +15,13 @@ from webapp.builds.queries import queue as waiting
 from webapp.builds.rules.states import BUILD_ENDS, BuildState, JobState
 from webapp.builds.runner import paths
 from webapp.builds.services import builds, interrupts, publication, queue, seals, trees, uploads
-from webapp.builds.services.running import LEASE, MAX_LOST, PAUSE
+from webapp.builds.services.running import PAUSE
 from webapp.core import clock
 from webapp.core.errors import AppError
 from webapp.datasets import services as datasets
 from webapp.datasets.models import Transaction
 from webapp.datasets.rules.transactions import TransactionState
-from webapp.dispatch.leases import RING_AGAIN
+from webapp.dispatch.leases import MAX_LOST, RING_AGAIN, list_stamps, ring_forgotten
 from webapp.dispatch.logs import LogWriter
 from webapp.dispatch.stamps import Stamp
 from webapp.dispatch.sweeps import HELD_UP_S, Turns
@@ -33,9 +33,8 @@ turns = Turns()
 MOVING = (JobState.RUN_PENDING, JobState.RUNNING, JobState.ABORT_PENDING)
 KEEP_UPLOADS = timedelta(days=1)
 STAMPS = (
-    Stamp(lambda: Job.objects.filter(state=JobState.RUN_PENDING), "rung_at"),
-    Stamp(lambda: Job.objects.filter(state=JobState.RUN_PENDING), "due_at", PAUSE),
-    Stamp(lambda: Job.objects.filter(state__in=[JobState.RUNNING, JobState.ABORT_PENDING]), "lease_until", LEASE),
+    *list_stamps(Job.objects.all),
+    Stamp(Job.objects.waiting, "due_at", PAUSE),
     Stamp(lambda: Build.objects.filter(state=BuildState.RESOLVING), "rung_at"),
     Stamp(lambda: Publication.objects.filter(status=PublicationState.PENDING), "rung_at"),
 )
@@ -66,18 +65,15 @@ def sweep_folders() -> dict[str, int]:
 
 def take_over_lost_jobs() -> int:
     """Retry or fail jobs whose lease ran out: their worker is dead, or so slow that its result may not count."""
-    late = Job.objects.filter(
-        state__in=[JobState.RUNNING, JobState.ABORT_PENDING], lease_until__lt=clock.now()
-    ).select_related("build")
     count = 0
-    for job in late:
+    for job in Job.objects.lost().select_related("build"):
         asked = time.monotonic()
         with transaction.atomic():
             builds.lock_outputs(build=job.build)
             if time.monotonic() - asked > HELD_UP_S:
                 # So were the workers, who could not renew their leases: they are given until the next turn.
                 break
-            if Job.objects.filter(pk=job.pk, lease_until__lt=clock.now()).exists():
+            if Job.objects.lost().filter(pk=job.pk).exists():
                 count += _take_over(job)
     return count
 
@@ -98,17 +94,7 @@ def _take_over(job: Job) -> int:
         )
         note = "failed"
     else:
-        ended = bool(
-            Job.objects.filter(pk=job.pk, attempt=job.attempt).move(
-                # The next attempt has another number, so a worker that only seemed dead can no longer finish.
-                to=JobState.RUN_PENDING,
-                was=JobState.RUNNING,
-                lease_until=None,
-                rung_at=clock.now(),
-                lost=F("lost") + 1,
-                reason=f"{reason} It is tried once more.",
-            )
-        )
+        ended = bool(Job.objects.held(job).give_back(lost=1, reason=f"{reason} It is tried once more."))
         note = ""
         if ended:
             queue.ring_job(job)
@@ -129,18 +115,13 @@ def _note(job: Job, reason: str, end: str) -> None:
 
 def ring_waiting_jobs() -> int:
     """Ring again for jobs that are ready and that nobody took: the message was lost, or a part was down."""
-    late = Job.objects.filter(state=JobState.RUN_PENDING, rung_at__lt=clock.now() - RING_AGAIN)
-    due = list(
-        late.order_by("turn", "build_id", "number").values_list("pk", flat=True)[: doorbell.count_room("builds")]
-    )
-    queue.ring_again(jobs=due)
-    return len(due)
+    return ring_forgotten(Job.objects.order_by("turn", "build_id", "number"), queue.ring_job, queue="builds")
 
 
 def ring_resolving_builds() -> int:
     """Ring again for builds that nothing stands before: they wait for a publication, or a message was lost."""
     due = waiting.list_due(before=clock.now() - RING_AGAIN, limit=doorbell.count_room("quick"))
-    queue.ring_again(builds=due)
+    queue.ring_again(due)
     return len(due)
 
 

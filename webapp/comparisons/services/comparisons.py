@@ -6,9 +6,9 @@ import hashlib
 import json
 import os
 import stat
-import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from jobs.protocol import MAX_MESSAGE_BYTES, DiffResult, ProtocolError, read_message, write_message
+from jobs.protocol import MAX_MESSAGE_BYTES, DiffFailure, DiffResult, ProtocolError, read_message, write_message
 from jobs.regular_files import read_regular
 from webapp.accounts.services import record_audit
 from webapp.catalog import queries as catalog
@@ -32,11 +32,10 @@ from webapp.core import clock
 from webapp.core.databases import BUSY
 from webapp.core.errors import Unavailable
 from webapp.dispatch.leases import MAX_LOST, list_stamps, ring_forgotten
-from webapp.dispatch.processes import OVER_MEMORY, OVER_QUOTA, Handle, Sandbox, launch
+from webapp.dispatch.processes import End, Ending, Handle, Sandbox, launch, watch
 from webapp.dispatch.sweeps import Turns
 from webapp.runtime import doorbell
 from webapp.runtime.folders import make_open_folder, remove_folder
-from webapp.runtime.fork_server import LOST, SETUP_FAILED
 from webapp.runtime.hosts import find_hosts
 from webapp.runtime.room import wait_for_room
 from webapp.runtime.spark_folders import open_spark_folder
@@ -58,7 +57,6 @@ LIMITS = {
     "total_memory_bytes": 4 * 1024**3,
 }
 ANSWER = "result.json"
-POLL_S = 0.25
 VERSION = 2
 """Of what a row diff says of two transactions under rules: counted up where that changes, so that it is computed anew."""
 ENDED = (0, 1, 2)
@@ -208,16 +206,16 @@ def _run(comparison: Comparison, held: ComparisonRows) -> None:
         with ExitStack() as lent, closing(_launch(work, manifest, folder)) as handle:
             is_killed = True  # closing it does that, unless it is seen to end by itself
             lending = spark.Lending(work.spark, lent)
-            code = _watch(handle, folder, held, lending, time_limit_s=work.time_limit_s)
-            is_killed = code not in ENDED
-            if code and lending.loan.is_lost:
-                code = LOST
+            look = _Look(folder / "progress.json", held, lending)
+            end = watch(handle, seconds=work.time_limit_s, look=look, beat=held.renew)
+            is_killed = end.ending is not Ending.EXITED or end.code not in ENDED
+            end = end.with_spark(lending.loan)
     finally:
         if work.spark is not None:
             spark.withdraw_spark(work.spark, is_killed=is_killed, beat=lambda: _keep_lease(held))
         if work.spark is not None or not work.table_folder:
             manifest.unlink(missing_ok=True)  # the artifact is kept for long; keys and tokens are not
-    _finish(folder / ANSWER, code, held, folder)
+    _finish(end, held, folder, time_limit_s=work.time_limit_s)
 
 
 def _launch(work: Work, manifest: Path, folder: Path) -> Handle:
@@ -236,29 +234,23 @@ def _launch(work: Work, manifest: Path, folder: Path) -> Handle:
     )
 
 
-def _watch(
-    handle: Handle, folder: Path, held: ComparisonRows, lending: spark.Lending, *, time_limit_s: float
-) -> int | None:
-    """Wait for the end, keep the lease alive and pass the progress on; None when it was taken from us."""
-    last: dict[str, Any] = {}
-    deadline = time.monotonic() + time_limit_s
-    while True:
-        code = handle.wait(POLL_S)
-        if code is not None:
-            return code
-        if time.monotonic() > deadline:
-            handle.stop()
-            message = f"It took longer than {time_limit_s:g} s and was stopped."
-            held.move(to=ComparisonState.FAILED, code="time_limit", error=message, finished_at=clock.now())
-            return None
-        progress = _read_json(folder / "progress.json")
-        lending.look(progress)
-        changes: dict[str, Any] = {}
-        if progress and progress != last:
-            changes["progress"] = last = progress
-        if not held.renew(**changes):
-            handle.stop()
-            return None
+@dataclass
+class _Look:
+    """What is looked at while the process runs: whether it may go on, how far it is, whether it asks for Spark."""
+
+    path: Path
+    """Where it writes how far it is."""
+    held: ComparisonRows
+    lending: spark.Lending
+    known: dict[str, Any] = field(default_factory=dict)
+
+    def __call__(self) -> bool:
+        progress = _read_json(self.path)
+        self.lending.look(progress)
+        if not progress or progress == self.known:
+            return self.held.is_running()
+        self.known = progress
+        return self.held.renew(progress=progress)
 
 
 def _keep_lease(held: ComparisonRows) -> None:
@@ -280,37 +272,44 @@ def _is_plain(folder: Path) -> bool:
     return all(stat.S_ISREG(kind) or stat.S_ISDIR(kind) for kind in kinds)
 
 
-def _finish(answer: Path, code: int | None, held: ComparisonRows, folder: Path) -> None:
-    if code is None:
+def _finish(end: End, held: ComparisonRows, folder: Path, *, time_limit_s: float) -> None:
+    if end.ending is Ending.WITHDRAWN:
         return
-    now = clock.now()
-    if code == LOST and held.retry():
+    if end.ending in {Ending.LOST, Ending.SPARK_LOST} and held.retry():
         return  # the job runner or Spark died, not the comparison: the sweep rings for it again
-    if code == OVER_QUOTA:
-        message = f"The comparison wrote more than {LIMITS['disk_bytes']:,} bytes and was ended."
-        held.move(to=ComparisonState.FAILED, code="disk_limit", error=message, finished_at=now)
-        return
-    if code == OVER_MEMORY:
-        message = f"The comparison held more than {LIMITS['total_memory_bytes']:,} bytes of memory and was ended."
-        held.move(to=ComparisonState.FAILED, code="memory_limit", error=message, finished_at=now)
-        return
-    try:
-        result = read_message(DiffResult, answer)
-    except ProtocolError as error:
-        what = "The sandbox could not be made" if code == SETUP_FAILED else f"The comparison ended with code {code}"
-        held.move(to=ComparisonState.FAILED, code="crashed", error=f"{what}: {error}", finished_at=now)
-        return
-    if result.status != "ok":
-        message = result.message or str(result.code)
-        held.move(to=ComparisonState.FAILED, code=result.code or "crashed", error=message, finished_at=now)
-        return
-    if not _is_plain(folder):
-        message = "The comparison left something else than regular files; nothing of it is shown."
-        held.move(to=ComparisonState.FAILED, code="crashed", error=message, finished_at=now)
-        return
-    summary = _read_json(folder / "summary.json") or dict(result.summary)
-    with transaction.atomic():
+    result, now = _read_result(end, folder, time_limit_s=time_limit_s), clock.now()
+    if result.status == "ok":
+        summary = _read_json(folder / "summary.json") or dict(result.summary)
         held.move(to=ComparisonState.READY, summary=summary, finished_at=now, progress={})
+        return
+    message = result.message or str(result.code)
+    held.move(to=ComparisonState.FAILED, code=result.code or "crashed", error=message, finished_at=now)
+
+
+def _read_result(end: End, folder: Path, *, time_limit_s: float) -> DiffResult:
+    """Return the answer, or the failure that the end of the process means."""
+    match end.ending:
+        case Ending.OVER_TIME:
+            return _fail("time_limit", f"It took longer than {time_limit_s:g} s and was stopped.")
+        case Ending.OVER_DISK:
+            most = LIMITS["disk_bytes"]
+            return _fail("disk_limit", f"The comparison wrote more than {most:,} bytes and was ended.")
+        case Ending.OVER_MEMORY:
+            most = LIMITS["total_memory_bytes"]
+            return _fail("memory_limit", f"The comparison held more than {most:,} bytes of memory and was ended.")
+    try:
+        result = read_message(DiffResult, folder / ANSWER)
+    except ProtocolError as error:
+        has_run = end.ending is not Ending.NO_SANDBOX
+        what = f"The comparison ended with code {end.code}" if has_run else "The sandbox could not be made"
+        return _fail("crashed", f"{what}: {error}")
+    if result.status == "ok" and not _is_plain(folder):
+        return _fail("crashed", "The comparison left something else than regular files; nothing of it is shown.")
+    return result
+
+
+def _fail(code: DiffFailure, message: str) -> DiffResult:
+    return DiffResult(status="failed", code=code, message=message)
 
 
 def prune_comparisons(*, older_than: timedelta = timedelta(days=30)) -> int:
