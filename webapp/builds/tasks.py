@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import suppress
 from typing import Any
 
 from celery import shared_task
@@ -18,11 +19,8 @@ def publish(*, repository: str, branch: str, sha: str, **_: Any) -> None:
     found = queries.find_repository_by_name(repository)
     if found is None:
         return
-    try:
+    with suppress(Unavailable):  # the copy is damaged: readiness says so, and the sweep rings again
         services.publish(repository=found, branch=branch, sha=sha)
-    except Unavailable:
-        # The job runner is starting; the publication stays pending and the sweep rings again.
-        return
 
 
 @shared_task(name="webapp.builds.tasks.resolve_build", ignore_result=True)

@@ -13,7 +13,7 @@ from django.db import models
 from django.db.models.functions import Lower, Now
 
 from webapp.core import clock
-from webapp.core.moves import Moves, StateField
+from webapp.core.moves import StateField
 from webapp.core.names import MASTER
 from webapp.core.words import counted
 from webapp.dispatch.leases import Leases
@@ -167,10 +167,13 @@ class HeadMove(models.Model):
         return f"{self.branch} to {self.after[:7]} by {self.by_id}"
 
 
-class PublicationRows(Moves["Publication"]):
-    """Publications."""
+class PublicationRows(Leases["Publication"]):
+    """Publications. One that is being worked on is pending as well."""
 
     column = "status"
+    lease = timedelta(seconds=20)
+    waits = PublicationState.PENDING
+    runs = PublicationState.PENDING
 
 
 class Publication(models.Model):
@@ -186,6 +189,11 @@ class Publication(models.Model):
     created_at = models.DateTimeField(default=clock.now)
     rung_at = models.DateTimeField(default=clock.now, db_default=Now())
     """When it was asked for, or the sweep last rang for it."""
+    attempt = models.PositiveIntegerField(default=0, db_default=0)
+    """Fences: what an earlier attempt still does has no effect."""
+    lost = models.PositiveIntegerField(default=0, db_default=0)
+    """How often the worker or the job runner died under it since it was last asked for."""
+    lease_until = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True, blank=True)
 
     objects = PublicationRows.as_manager()

@@ -25,16 +25,20 @@ from webapp.builds.rules import profiles
 from webapp.builds.runner import paths
 from webapp.builds.services import trees
 from webapp.core import names
-from webapp.core.errors import AppError, InvalidInput
+from webapp.core.errors import AppError, InvalidInput, Unavailable
 from webapp.dispatch.processes import Ending, Sandbox, launch, watch
 from webapp.repositories import services as repository_services
-from webapp.repositories.models import Publication, Repository
+from webapp.repositories.models import Publication, PublicationRows, Repository
 from webapp.repositories.rules.states import PublicationState
 from webapp.runtime import doorbell
 from webapp.runtime.folders import make_open_folder, remove_folder
 from webapp.runtime.room import wait_for_room
 
 TASK = "webapp.builds.tasks.publish"
+
+
+class RunnerDied(Unavailable):
+    """The job runner died, and the process that imported the modules with it."""
 
 
 def request_publication(*, repository: Repository, branch: str, sha: str) -> None:
@@ -64,12 +68,23 @@ def publish(*, repository: Repository, branch: str, sha: str) -> None:
     if find_head_sha(repository=repository, branch=branch) != sha:
         return
     repository_services.check_copy(repository=repository)
-    if not Publication.objects.filter(repository=repository, branch=branch, sha=sha, finished_at=None).exists():
+    publication = Publication.objects.filter(repository=repository, branch=branch, sha=sha).first()
+    if publication is None or not Publication.objects.claim(publication):
         return
-    result = import_commit(repository=repository, sha=sha)
+    held = Publication.objects.held(publication)
+    try:
+        result = import_commit(repository=repository, sha=sha, held=held)
+    except RunnerDied as error:
+        if held.retry():
+            return
+        result = _fail(error.detail)
+    except Unavailable:
+        # The job runner is starting, or there is no room; nothing was begun, and the sweep rings again.
+        held.give_back()
+        return
     errors = list(result.errors) or check_result(repository=repository, result=result)
     with transaction.atomic():
-        if find_head_sha(repository=repository, branch=branch) != sha:
+        if find_head_sha(repository=repository, branch=branch) != sha or not held.renew():
             return
         if not errors:
             replace_specs(repository=repository, branch=branch, sha=sha, jobspecs=result.jobspecs)
@@ -115,19 +130,29 @@ def unpublish(*, repository: Repository, branch: str) -> None:
     PublishedSpec.objects.filter(repository=repository, branch=branch).delete()
 
 
-def import_commit(*, repository: Repository, sha: str) -> PublishResult:
-    """Import the modules of a commit in a process of its own and return what they declare."""
+def import_commit(*, repository: Repository, sha: str, held: PublicationRows | None = None) -> PublishResult:
+    """Import the modules of a commit in a process of its own and return what they declare.
+
+    Args:
+        repository: whose commit it is.
+        sha: the commit.
+        held: the publication that asks; once somebody else has it the process is ended.
+
+    Raises:
+        Unavailable: there is no room, or the job runner is starting; `RunnerDied` where it has died.
+
+    """
     wait_for_room()
     root = trees.export(repository=repository, sha=sha)
     folder = paths.work_folder(f"publish-{repository.name}-{sha[:12]}", trees.next_number())
     make_open_folder(folder)
     try:
-        return _run_import(root=root, folder=folder)
+        return _run_import(root=root, folder=folder, held=held)
     finally:
         remove_folder(folder)
 
 
-def _run_import(*, root: Path, folder: Path) -> PublishResult:
+def _run_import(*, root: Path, folder: Path, held: PublicationRows | None) -> PublishResult:
     manifest, answer = folder / "manifest.json", folder / "result.json"
     write_message(manifest, PublishRequest(root=str(root), result_path=str(answer)))
     manifest.chmod(0o644)
@@ -142,7 +167,11 @@ def _run_import(*, root: Path, folder: Path) -> PublishResult:
         on_line=printed.append,
     )
     with closing(started) as handle:
-        end = watch(handle, seconds=profiles.PUBLISH.wall_s)
+        lease = {} if held is None else {"look": held.is_running, "beat": held.renew}
+        end = watch(handle, seconds=profiles.PUBLISH.wall_s, **lease)
+    if end.ending is Ending.LOST:
+        message = "The job runner died again while it imported the modules."
+        raise RunnerDied(message, code="runner_down")
     if end.ending is Ending.OVER_TIME:
         return _fail(f"Importing the modules took longer than {profiles.PUBLISH.wall_s} seconds and was ended.")
     try:

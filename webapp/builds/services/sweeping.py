@@ -26,7 +26,6 @@ from webapp.dispatch.logs import LogWriter
 from webapp.dispatch.stamps import Stamp
 from webapp.dispatch.sweeps import HELD_UP_S, Turns
 from webapp.repositories.models import Publication
-from webapp.repositories.rules.states import PublicationState
 from webapp.runtime import doorbell
 
 turns = Turns()
@@ -36,7 +35,7 @@ STAMPS = (
     *list_stamps(Job.objects.all),
     Stamp(Job.objects.waiting, "due_at", PAUSE),
     Stamp(lambda: Build.objects.filter(state=BuildState.RESOLVING), "rung_at"),
-    Stamp(lambda: Publication.objects.filter(status=PublicationState.PENDING), "rung_at"),
+    *list_stamps(Publication.objects.all),
 )
 """What this sweep waits for."""
 
@@ -150,14 +149,11 @@ def abort_orphaned_transactions() -> int:
 
 def ring_pending_publications() -> int:
     """Ring again for commits whose JobSpecs were not published."""
-    now = clock.now()
-    late = Publication.objects.filter(status=PublicationState.PENDING, rung_at__lt=now - RING_AGAIN).order_by("rung_at")
-    due = list(late.select_related("repository")[: doorbell.count_room("quick")])
-    Publication.objects.filter(pk__in=[pending.pk for pending in due]).update(rung_at=now)
-    count = 0
-    for pending in due:
-        # Where the repository is damaged readiness says so, and the other ones go on.
-        with suppress(AppError), transaction.atomic():
-            publication.request_or_drop(publication=pending)
-            count += 1
-    return count
+    pending = Publication.objects.select_related("repository").order_by("rung_at")
+    return ring_forgotten(pending, _request_or_drop, queue="quick")
+
+
+def _request_or_drop(pending: Publication) -> None:
+    # Where the repository is damaged readiness says so, and the other ones go on.
+    with suppress(AppError), transaction.atomic():
+        publication.request_or_drop(publication=pending)
