@@ -6,11 +6,9 @@ build is over. Where no message was lost and no worker died, it ends without the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
-from unittest import mock
 
 import pytest
 from django.db import transaction as database
@@ -23,6 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from jobs.protocol import JobResult
 from tests.factories import repositories
 from tests.factories.build_rows import World, a_jobspec, a_world
+from tests.factories.messages import Messages, committing
 from webapp.builds import services
 from webapp.builds.models import Build, Job, QueuedOutput
 from webapp.builds.queries import queue
@@ -39,7 +38,7 @@ from webapp.repositories import queries as repository_queries
 from webapp.repositories import services as repository_services
 from webapp.repositories.models import Publication
 from webapp.repositories.rules.states import PublicationState
-from webapp.runtime.doorbell import ROOM, name_message
+from webapp.runtime.doorbell import name_message
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 PATHS = ("/shop/one", "/shop/two", "/shop/apart")
@@ -47,33 +46,6 @@ TABLES = ("shop.one", "shop.two", "shop.apart")
 BRANCHES = ("master", "feature")
 USERS = 3
 PAST = timedelta(minutes=5)
-
-
-class Messages:
-    """A broker of one message for a thing, from which the machine takes any."""
-
-    def __init__(self) -> None:
-        self.waiting: dict[str, tuple[str, dict[str, Any]]] = {}
-        self.rung = 0
-
-    def ring(self, task: str, *, queue: str, **kwargs: Any) -> bool:  # noqa: ARG002
-        self.rung += 1
-        self.waiting.setdefault(name_message(task, kwargs), (task, kwargs))
-        return True
-
-    def take(self, at: int) -> tuple[str, dict[str, Any]]:
-        return self.waiting.pop(list(self.waiting)[at % len(self.waiting)])
-
-    def count_room(self, queue: str) -> int:
-        waiting = [task for task, _ in self.waiting.values() if task.endswith("run_job") == (queue == "builds")]
-        return max(0, ROOM - len(waiting))
-
-
-@contextmanager
-def committing() -> Iterator[None]:
-    """What is to happen after the commit happens at the end of the block."""
-    with TestCase.captureOnCommitCallbacks(execute=True):
-        yield
 
 
 class BuildQueue(RuleBasedStateMachine):
@@ -87,12 +59,7 @@ class BuildQueue(RuleBasedStateMachine):
         self.block = database.atomic()
         self.block.__enter__()
         self.messages = Messages()
-        self.patches = [
-            mock.patch("webapp.runtime.doorbell.ring", self.messages.ring),
-            mock.patch("webapp.runtime.doorbell.count_room", self.messages.count_room),
-        ]
-        for patch in self.patches:
-            patch.start()
+        self.messages.start()
         self.running: list[tuple[Job, str]] = []
         self.needs_sweep = False
 
@@ -100,8 +67,7 @@ class BuildQueue(RuleBasedStateMachine):
         try:
             self.drain()
         finally:
-            for patch in self.patches:
-                patch.stop()
+            self.messages.stop()
             database.set_rollback(True)
             self.block.__exit__(None, None, None)
 

@@ -82,9 +82,18 @@ def publish(*, repository: Repository, branch: str, sha: str) -> None:
         # The job runner is starting, or there is no room; nothing was begun, and the sweep rings again.
         held.give_back()
         return
+    settle_publication(publication=publication, result=result)
+
+
+def settle_publication(*, publication: Publication, result: PublishResult) -> None:
+    """Write down what an import says, unless the branch has moved on, or the publication is another worker's now."""
+    repository, branch, sha = publication.repository, publication.branch, publication.sha
     errors = list(result.errors) or check_result(repository=repository, result=result)
     with transaction.atomic():
-        if find_head_sha(repository=repository, branch=branch) != sha or not held.renew():
+        if (
+            find_head_sha(repository=repository, branch=branch) != sha
+            or not Publication.objects.held(publication).renew()
+        ):
             return
         if not errors:
             replace_specs(repository=repository, branch=branch, sha=sha, jobspecs=result.jobspecs)

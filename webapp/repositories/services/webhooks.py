@@ -101,7 +101,11 @@ def deliver(*, delivery_id: int) -> None:
     delivery = Delivery.objects.select_related("webhook").filter(pk=delivery_id).first()
     if delivery is None or not Delivery.objects.claim(delivery):
         return
-    status, reason = _send(delivery)
+    settle_delivery(delivery, *_send(delivery))
+
+
+def settle_delivery(delivery: Delivery, status: int, reason: str) -> None:
+    """Write down the answer, and when it is tried again, unless another worker tries it by now."""
     pause = None if rules.is_taken(status) else rules.pause_after(delivery.tries)
     Delivery.objects.held(delivery).update(
         status=status,
