@@ -326,12 +326,15 @@ class Dispatch(RuleBasedStateMachine):
         self.workers.pop(at % len(self.workers))
 
     @precondition(lambda self: self.asked)
-    @rule(at=st.integers(0, 50))
-    def cancel(self, at: int) -> None:
+    @rule(at=st.integers(0, 50), again=st.booleans())
+    def cancel(self, at: int, again: bool) -> None:
+        """A person takes it back, and may ask again at once."""
         asked = list(self.asked.values())[at % len(self.asked)]
         if self.work.read_state(asked.row) not in self.work.ends:
             with committing():
                 self.work.cancel(asked.row)
+        if again:
+            self.ask(times=1)
 
     @rule(seconds=st.integers(1, 90))
     def pass_time(self, seconds: int) -> None:
@@ -365,7 +368,7 @@ class Dispatch(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("kind", [Jobs, Comparisons, Publications, Deliveries])
-@pytest.mark.parametrize("examples", [8, pytest.param(300, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
+@pytest.mark.parametrize("examples", [12, pytest.param(300, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
 def test_work_is_done_once_and_never_forgotten(home: Any, tmp_path: Path, kind: type[Work], examples: int) -> None:
     world = a_world()
     for branch in BRANCHES:
