@@ -67,7 +67,7 @@ class TokensView(PasswordEndpoint):
     def get(self, request: Request) -> Response:
         """List the caller's tokens."""
         tokens = queries.list_tokens(user_id=self.principal.user_id)
-        return Response(paginate(request, tokens, lambda token: TokenSerializer(token).data))
+        return Response(paginate(request, tokens, TokenSerializer))
 
     @extend_schema(
         auth=PASSWORD_OR_SESSION,
@@ -140,7 +140,7 @@ class UsersView(ApiView):
     def get(self, request: Request) -> Response:
         """List users."""
         users = queries.list_users(with_inactive=self.principal.is_admin)
-        return Response(paginate(request, users, lambda user: UserSerializer(user).data))
+        return Response(paginate(request, users, UserSerializer))
 
     @extend_schema(request=NewUserSerializer, responses={201: UserSerializer})
     def post(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
@@ -175,7 +175,7 @@ class UserTokensView(ApiView):
         """List tokens that were not revoked; DELETE /tokens/{id} ends one."""
         permissions.check_admin(self.principal)
         tokens = queries.list_tokens(user_id=queries.get_user(username).pk)
-        return Response(paginate(request, tokens, lambda token: TokenSerializer(token).data))
+        return Response(paginate(request, tokens, TokenSerializer))
 
 
 class PasswordView(PasswordEndpoint):
@@ -207,7 +207,7 @@ class GroupsView(ApiView):
     @extend_schema(responses=GroupSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List groups."""
-        return Response(paginate(request, queries.list_groups(), lambda group: GroupSerializer(group).data))
+        return Response(paginate(request, queries.list_groups(), GroupSerializer))
 
     @extend_schema(request=NewGroupSerializer, responses={201: GroupSerializer})
     def post(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
@@ -225,7 +225,7 @@ class AuditView(ApiView):
     def get(self, request: Request) -> Response:
         """List entries, newest first."""
         entries = _list_wanted(self, request)
-        return Response(paginate(request, entries, lambda entry: AuditEntrySerializer(entry).data))
+        return Response(paginate(request, entries, AuditEntrySerializer))
 
 
 class AuditExportView(ApiView):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -11,18 +11,22 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from webapp.builds import queries, serializers, services
-from webapp.builds.forms import BuildOrder, read_file_form, read_order
+from webapp.builds.forms import read_file_form
 from webapp.builds.rules.files import DELIMITERS, TYPES
 from webapp.builds.rules.states import BuildState
 from webapp.core import names
 from webapp.core.api import ApiView
 from webapp.core.errors import BadRequest, InvalidInput
+from webapp.core.inputs import read_input
 from webapp.core.numbers import read_count
 from webapp.core.openapi import refusals
 from webapp.core.pagination import paginate, read_limit
 from webapp.core.uploads import take_content
 from webapp.datasets import queries as datasets
 from webapp.repositories import queries as repositories
+
+if TYPE_CHECKING:
+    from webapp.builds.models import Build
 
 BRANCH = OpenApiParameter("branch", str, description="default: master")
 ACCEPTED = {202: serializers.BuildDetailSerializer}
@@ -50,10 +54,7 @@ class BuildList(ApiView):
         """List builds, newest first."""
         wanted = {name: request.GET.get(name, "") for name in ("repository", "branch", "state", "by", "target", "q")}
         builds = queries.list_builds(self.principal, **wanted)
-        page = paginate(request._request, builds, lambda build: build)
-        reasons = queries.read_reasons(builds=page["results"])
-        shaped = [serializers.shape_build(build, reason=reasons[build.pk]) for build in page["results"]]
-        return Response({**page, "results": shaped})
+        return Response(paginate(request._request, builds, serializers.BuildSerializer, look_up=_look_up))
 
     @extend_schema(
         operation_id="startBuild",
@@ -62,35 +63,13 @@ class BuildList(ApiView):
     )
     def post(self, _request: Request) -> Response:
         """Start a build, or with `dry_run` only plan it."""
-        order = read_order(self.body)
-        return self._plan(order) if order.dry_run else self._start(order)
-
-    def _plan(self, order: BuildOrder) -> Response:
-        build, plan = services.plan_build(
-            branch=order.branch,
-            targets=order.targets,
-            fallbacks=order.fallback,
-            repository=self._find_repository(order),
-            upstream=order.upstream,
-            force=order.force,
-            by=self.principal,
-        )
-        return Response(serializers.shape_plan(build, plan))
-
-    def _start(self, order: BuildOrder) -> Response:
-        build = services.start_build(
-            branch=order.branch,
-            targets=order.targets,
-            fallbacks=order.fallback,
-            repository=self._find_repository(order),
-            upstream=order.upstream,
-            force=order.force,
-            by=self.principal,
-        )
-        return answer_build(build.pk, self)
-
-    def _find_repository(self, order: BuildOrder) -> Any:
-        return repositories.get_repository(self.principal, order.repository) if order.repository else None
+        order = read_input(serializers.NewBuildSerializer, self.body)
+        is_dry_run, name = order.pop("dry_run"), order.pop("repository")
+        order["repository"] = repositories.get_repository(self.principal, name) if name else None
+        if is_dry_run:
+            planned = services.plan_build(**order, by=self.principal)
+            return Response(serializers.PlannedBuildSerializer(planned).data)
+        return answer_build(services.start_build(**order, by=self.principal).pk, self)
 
 
 class BuildDetail(ApiView):
@@ -99,7 +78,7 @@ class BuildDetail(ApiView):
     @extend_schema(operation_id="getBuild", responses=serializers.BuildDetailSerializer)
     def get(self, _request: Request, build_id: int) -> Response:
         """Return a build with its plan and jobs."""
-        return Response(_shape_now(build_id, self))
+        return Response(_read_build(build_id, self))
 
 
 class BuildCancel(ApiView):
@@ -125,13 +104,17 @@ class BuildRetry(ApiView):
 
 def answer_build(build_id: int, view: ApiView, *, status: int = 202) -> Response:
     """Answer with a build and where to poll it."""
-    return Response(_shape_now(build_id, view), status=status, headers={"Location": f"/api/v1/builds/{build_id}"})
+    return Response(_read_build(build_id, view), status=status, headers={"Location": f"/api/v1/builds/{build_id}"})
 
 
-def _shape_now(build_id: int, view: ApiView) -> dict[str, Any]:
+def _read_build(build_id: int, view: ApiView) -> dict[str, Any]:
     build = queries.get_build(view.principal, build_id)
-    reason = queries.read_reasons(builds=[build])[build.pk]
-    return serializers.shape_build(build, jobs=queries.list_jobs(build), reason=reason)
+    queries.load_jobs([build])
+    return serializers.BuildDetailSerializer(build, context=_look_up([build])).data
+
+
+def _look_up(builds: list[Build]) -> dict[str, Any]:
+    return {"reasons": queries.read_reasons(builds=builds)}
 
 
 class JobDetail(ApiView):
@@ -140,7 +123,7 @@ class JobDetail(ApiView):
     @extend_schema(operation_id="getJob", responses=serializers.JobSerializer)
     def get(self, _request: Request, job_id: str) -> Response:
         """Return a job with its inputs and outputs."""
-        return Response(serializers.shape_job(queries.get_job(self.principal, job_id)))
+        return Response(serializers.JobSerializer(queries.get_job(self.principal, job_id)).data)
 
 
 class JobLog(ApiView):
@@ -163,8 +146,7 @@ class JobLog(ApiView):
             message = f"after is the number of a line, not {after!r}."
             raise BadRequest(message, errors={"after": ["A number from 0."]})
         limit = read_limit(request._request, default=LOG_LINES, most=MAX_LOG_LINES)
-        lines, end = queries.read_log(job, after=line, limit=limit)
-        return Response(serializers.shape_log(lines, end, after=line))
+        return Response(serializers.LogSerializer(queries.read_log(job, after=line, limit=limit)).data)
 
 
 class JobSpecList(ApiView):
@@ -176,7 +158,7 @@ class JobSpecList(ApiView):
         found = repositories.get_repository(self.principal, repo)
         branch = request.GET.get("branch") or found.default_branch
         specs = queries.list_jobspecs(repository=found, branch=names.check_branch_name(branch))
-        return Response(paginate(request._request, specs, serializers.shape_jobspec))
+        return Response(paginate(request._request, specs, serializers.JobSpecSerializer))
 
 
 class DatasetLineage(ApiView):
@@ -188,7 +170,7 @@ class DatasetLineage(ApiView):
         dataset = datasets.get_dataset(self.principal, dataset_id)
         branch = names.check_branch_name(request.GET.get("branch") or names.MASTER)
         lineage = queries.read_lineage(self.principal, dataset=dataset, branch=branch)
-        return Response(serializers.shape_lineage(lineage))
+        return Response(serializers.LineageSerializer(lineage).data)
 
 
 class DatasetUpload(ApiView):

@@ -2,58 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from rest_framework import serializers
 
-from webapp.builds.models import Build, Job, PublishedSpec
-from webapp.builds.queries import Lineage
+from webapp.builds.models import Build
 from webapp.builds.rules.states import BuildState, JobState
-from webapp.builds.rules.values import BuildPlan
+from webapp.core.inputs import ExactBody, Flag, Text
+from webapp.core.serializers import Fields, NounSerializer, TextOrNull
 from webapp.datasets.rules.transactions import TransactionState
-from webapp.dispatch.log_lines import LogEnd, LogLine
+from webapp.dispatch.log_lines import LogLine
 
 
-class NewBuildSerializer(serializers.Serializer[Any]):
+def list_texts(**options: Any) -> serializers.ListField:
+    """Return a field of a list of texts, each as it was sent."""
+    return serializers.ListField(
+        child=Text(allow_blank=True, trim_whitespace=False), required=False, allow_null=True, default=None, **options
+    )
+
+
+class NewBuildSerializer(ExactBody):
     """Body of POST /builds. The chain is `branch` then `fallback`; without it, from Git's ancestry."""
 
-    branch = serializers.CharField()
-    targets = serializers.ListField(child=serializers.CharField(), required=False, help_text="dataset paths")
-    fallback = serializers.ListField(child=serializers.CharField(), required=False, allow_null=True)
-    repository = serializers.CharField(required=False, allow_blank=True, help_text="default: the targets' own")
-    upstream = serializers.BooleanField(required=False, help_text="build what the targets are made from, too")
-    force = serializers.BooleanField(required=False, help_text="run what is fresh, too")
-    dry_run = serializers.BooleanField(required=False, help_text="only plan: 200, or 422 where that fails")
+    branch = Text(trim_whitespace=False)
+    targets = list_texts(help_text="dataset paths")
+    fallback = list_texts(source="fallbacks")
+    repository = Text(required=False, allow_blank=True, default="", help_text="default: the targets' own")
+    upstream = Flag(required=False, default=False, help_text="build what the targets are made from, too")
+    force = Flag(required=False, default=False, help_text="run what is fresh, too")
+    dry_run = Flag(required=False, default=False, help_text="only plan: 200, or 422 where that fails")
 
 
-class BuildSerializer(serializers.Serializer[Any]):
+class BuildSerializer(NounSerializer):
     """A build, as lists show it."""
 
     id = serializers.IntegerField()
     kind = serializers.ChoiceField(choices=["run", "upload"])
     state = serializers.ChoiceField(choices=list(BuildState))
-    code = serializers.CharField(allow_null=True, help_text="why it failed, for programs")
-    reason = serializers.CharField(allow_null=True, help_text="why it failed or what resolution waits for")
+    code = TextOrNull(help_text="why it failed, for programs")
+    reason = serializers.SerializerMethodField(help_text="why it failed or what resolution waits for")
     branch = serializers.CharField()
     chain = serializers.ListField(child=serializers.CharField())
     targets = serializers.ListField(child=serializers.CharField())
     upstream = serializers.BooleanField()
     force = serializers.BooleanField()
-    repository = serializers.CharField(allow_null=True)
-    sha = serializers.CharField(allow_null=True, help_text="head of the branch when the plan was made")
+    repository = serializers.CharField(source="repository.name", allow_null=True)
+    sha = TextOrNull(help_text="head of the branch when the plan was made")
     title = serializers.CharField()
-    by = serializers.CharField()
+    by = serializers.CharField(source="by.username")
     trigger = serializers.CharField()
-    retry_of = serializers.IntegerField(allow_null=True)
+    retry_of = serializers.IntegerField(source="retry_of_id", allow_null=True)
     cancel_requested = serializers.BooleanField()
     notes = serializers.ListField(child=serializers.CharField())
     created_at = serializers.DateTimeField()
     started_at = serializers.DateTimeField(allow_null=True)
     finished_at = serializers.DateTimeField(allow_null=True)
 
+    def get_reason(self, build: Build) -> str | None:
+        """Write what it waits for now where that was looked up, else what it wrote down."""
+        return self.context.get("reasons", {}).get(build.pk, build.reason) or None
 
-class PlannedInputSerializer(serializers.Serializer[Any]):
+
+class PlannedInputSerializer(NounSerializer):
     """Where a planned job reads one input."""
 
     name = serializers.CharField()
@@ -64,7 +74,7 @@ class PlannedInputSerializer(serializers.Serializer[Any]):
     fallback = serializers.BooleanField()
 
 
-class PlannedOutputSerializer(serializers.Serializer[Any]):
+class PlannedOutputSerializer(NounSerializer):
     """What a planned job writes."""
 
     name = serializers.CharField()
@@ -74,7 +84,7 @@ class PlannedOutputSerializer(serializers.Serializer[Any]):
     parent = serializers.CharField(allow_null=True)  # type: ignore[assignment]  # collected by DRF
 
 
-class TransformSerializer(serializers.Serializer[Any]):
+class TransformSerializer(NounSerializer):
     """The code of a job, and what it runs with."""
 
     function = serializers.CharField()
@@ -101,7 +111,7 @@ class PlannedJobSerializer(TransformSerializer):
     after = serializers.ListField(child=serializers.IntegerField(), help_text="numbers of the jobs it waits for")
 
 
-class PlanSerializer(serializers.Serializer[Any]):
+class PlanSerializer(NounSerializer):
     """Jobs in an order in which they may run, every input and output decided."""
 
     branch = serializers.CharField()
@@ -110,25 +120,25 @@ class PlanSerializer(serializers.Serializer[Any]):
     jobs = PlannedJobSerializer(many=True)
 
 
-class JobInputSerializer(serializers.Serializer[Any]):
+class JobInputSerializer(NounSerializer):
     """What a job reads."""
 
     name = serializers.CharField()
     path = serializers.CharField()
     branch = serializers.CharField()
-    transaction = serializers.CharField(allow_null=True)
+    transaction = serializers.CharField(source="transaction_id", allow_null=True)
     fallback = serializers.BooleanField()
-    from_job = serializers.CharField(allow_null=True)
+    from_job = serializers.CharField(source="from_job_id", allow_null=True)
 
 
-class JobOutputSerializer(serializers.Serializer[Any]):
+class JobOutputSerializer(NounSerializer):
     """What a job writes."""
 
     name = serializers.CharField()
     path = serializers.CharField()
-    dataset = serializers.IntegerField(allow_null=True)
-    transaction = serializers.CharField(allow_null=True)
-    state = serializers.ChoiceField(choices=list(TransactionState), allow_null=True)
+    dataset = serializers.IntegerField(source="dataset_id", allow_null=True)
+    transaction = serializers.CharField(source="transaction_id", allow_null=True)
+    state = serializers.ChoiceField(choices=list(TransactionState), source="transaction.state", allow_null=True)
     summary = serializers.DictField()
 
 
@@ -136,17 +146,17 @@ class JobSerializer(TransformSerializer):
     """A job with its inputs and outputs."""
 
     id = serializers.CharField()
-    build = serializers.IntegerField()
+    build = serializers.IntegerField(source="build_id")
     number = serializers.IntegerField()
     kind = serializers.ChoiceField(choices=["run", "upload"])
     state = serializers.ChoiceField(choices=list(JobState))
     skipped = serializers.BooleanField()
     why = serializers.CharField()
-    reason = serializers.CharField(allow_null=True, help_text="how it ended, or what it waits for")
+    reason = TextOrNull(help_text="how it ended, or what it waits for")
     error = serializers.DictField(allow_null=True, help_text="message, and where known code, file, line, traceback")
-    repository = serializers.CharField(allow_null=True)
-    spec_branch = serializers.CharField(allow_null=True)
-    sha = serializers.CharField(allow_null=True)
+    repository = TextOrNull()
+    spec_branch = TextOrNull()
+    sha = TextOrNull()
     attempt = serializers.IntegerField()
     progress = serializers.DictField()
     inputs = JobInputSerializer(many=True)
@@ -163,22 +173,22 @@ class BuildDetailSerializer(BuildSerializer):
     jobs = JobSerializer(many=True)
 
 
-class PlannedBuildSerializer(serializers.Serializer[Any]):
+class PlannedBuildSerializer(NounSerializer):
     """What a build would do: the answer to a dry run."""
 
-    id = serializers.IntegerField(allow_null=True, help_text="null")
+    id = serializers.IntegerField(source="build.pk", allow_null=True, help_text="null")
     state = serializers.CharField(allow_null=True, help_text="null")
-    branch = serializers.CharField()
-    chain = serializers.ListField(child=serializers.CharField())
-    targets = serializers.ListField(child=serializers.CharField())
-    repository = serializers.CharField(allow_null=True)
-    notes = serializers.ListField(child=serializers.CharField())
+    branch = serializers.CharField(source="build.branch")
+    chain = serializers.ListField(source="build.chain", child=serializers.CharField())
+    targets = serializers.ListField(source="build.targets", child=serializers.CharField())
+    repository = serializers.CharField(source="build.repository.name", allow_null=True)
+    notes = serializers.ListField(source="build.notes", child=serializers.CharField())
     plan = PlanSerializer()
-    explanation = serializers.CharField()
+    explanation = serializers.CharField(source="plan.explain")
     jobs = JobSerializer(many=True, help_text="empty: nothing runs")
 
 
-class LogLineSerializer(serializers.Serializer[Any]):
+class LogLineSerializer(NounSerializer):
     """One line."""
 
     n = serializers.IntegerField()
@@ -187,23 +197,33 @@ class LogLineSerializer(serializers.Serializer[Any]):
     text = serializers.CharField()
 
 
-class LogEndSerializer(serializers.Serializer[Any]):
+class StreamedLineSerializer(LogLineSerializer):
+    """One line of a log that is followed."""
+
+    level = serializers.SerializerMethodField()
+
+    def get_level(self, line: LogLine) -> str:
+        """Write a word for every line."""
+        return line.level or "info"
+
+
+class LogEndSerializer(NounSerializer):
     """How a log ended."""
 
     reason = serializers.CharField()
     code = serializers.IntegerField(help_text="the exit status of its process")
 
 
-class LogSerializer(serializers.Serializer[Any]):
+class LogSerializer(NounSerializer):
     """Lines of a log; `next` is what to pass as `after` for the following ones."""
 
     lines = LogLineSerializer(many=True)
     next = serializers.IntegerField()
-    done = serializers.BooleanField()
+    done = serializers.BooleanField(source="is_done")
     end = LogEndSerializer(allow_null=True)
 
 
-class CheckSpecSerializer(serializers.Serializer[Any]):
+class CheckSpecSerializer(NounSerializer):
     """An expectation of an output."""
 
     name = serializers.CharField()
@@ -211,7 +231,7 @@ class CheckSpecSerializer(serializers.Serializer[Any]):
     on_error = serializers.CharField()
 
 
-class InputSpecSerializer(serializers.Serializer[Any]):
+class InputSpecSerializer(NounSerializer):
     """A declared input."""
 
     name = serializers.CharField()
@@ -219,7 +239,7 @@ class InputSpecSerializer(serializers.Serializer[Any]):
     branch = serializers.CharField(allow_null=True, help_text="only where the code names one")
 
 
-class OutputSpecSerializer(serializers.Serializer[Any]):
+class OutputSpecSerializer(NounSerializer):
     """A declared output."""
 
     name = serializers.CharField()
@@ -233,36 +253,37 @@ class JobSpecSerializer(TransformSerializer):
     branch = serializers.CharField()
     sha = serializers.CharField(help_text="the commit whose code runs")
     changed_sha = serializers.CharField(help_text="the commit that brought this digest")
-    incremental = serializers.BooleanField()
-    description = serializers.CharField()
-    inputs = InputSpecSerializer(many=True)
-    outputs = OutputSpecSerializer(many=True)
+    incremental = serializers.BooleanField(source="spec.incremental")
+    description = serializers.CharField(source="spec.description")
+    inputs = InputSpecSerializer(source="spec.inputs", many=True)
+    outputs = OutputSpecSerializer(source="spec.outputs", many=True)
+    size = serializers.CharField(source="spec.size")
 
 
-class LineageNodeSerializer(serializers.Serializer[Any]):
+class LineageNodeSerializer(NounSerializer):
     """One dataset of the graph."""
 
     path = serializers.CharField()
-    dataset = serializers.IntegerField(allow_null=True)
+    dataset = serializers.IntegerField(source="dataset_id", allow_null=True)
     depth = serializers.IntegerField(help_text="steps from the dataset asked for: negative upstream")
     state = serializers.ChoiceField(choices=["source", "fresh", "stale", "unknown"])
     why = serializers.CharField()
-    function = serializers.CharField(allow_null=True)
-    repository = serializers.CharField(allow_null=True)
-    branch = serializers.CharField(allow_null=True)
+    function = TextOrNull()
+    repository = TextOrNull()
+    branch = TextOrNull()
 
 
-class LineageEdgeSerializer(serializers.Serializer[Any]):
+class LineageEdgeSerializer(NounSerializer):
     """From input to output."""
 
-    to = serializers.CharField()
+    to = serializers.CharField(source="output")
 
-    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+    def get_fields(self) -> Fields:
         """Add the field whose name Python keeps for itself."""
-        return {"from": serializers.CharField(), **super().get_fields()}
+        return {"from": serializers.CharField(source="input"), **super().get_fields()}
 
 
-class LineageSerializer(serializers.Serializer[Any]):
+class LineageSerializer(NounSerializer):
     """What a dataset is made from and what is made from it, as one branch sees it."""
 
     path = serializers.CharField()
@@ -270,151 +291,4 @@ class LineageSerializer(serializers.Serializer[Any]):
     chain = serializers.ListField(child=serializers.CharField())
     nodes = LineageNodeSerializer(many=True)
     edges = LineageEdgeSerializer(many=True)
-    cut = serializers.BooleanField(help_text="larger than what is shown")
-
-
-def shape_build(build: Build, *, jobs: Iterable[Job] | None = None, reason: str | None = None) -> dict[str, Any]:
-    """Return a build; its plan and jobs only where they were loaded, and what it waits for as it wrote down or is given."""
-    shape: dict[str, Any] = {
-        "id": build.pk,
-        "kind": build.kind,
-        "state": build.state,
-        "code": build.code or None,
-        "reason": (build.reason if reason is None else reason) or None,
-        "branch": build.branch,
-        "chain": build.chain,
-        "targets": build.targets,
-        "upstream": build.upstream,
-        "force": build.force,
-        "repository": build.repository.name if build.repository else None,
-        "sha": build.sha or None,
-        "title": build.title,
-        "by": build.by.username,
-        "trigger": build.trigger,
-        "retry_of": build.retry_of_id,
-        "cancel_requested": build.cancel_requested,
-        "notes": build.notes,
-        "created_at": build.created_at,
-        "started_at": build.started_at,
-        "finished_at": build.finished_at,
-    }
-    if jobs is not None:
-        shape["plan"] = build.plan
-        shape["jobs"] = [shape_job(job) for job in jobs]
-    return shape
-
-
-def shape_plan(build: Build, plan: BuildPlan) -> dict[str, Any]:
-    """Return what a build would do: the answer to a dry run."""
-    return {
-        "id": None,
-        "state": None,
-        "branch": build.branch,
-        "chain": build.chain,
-        "targets": build.targets,
-        "repository": build.repository.name if build.repository else None,
-        "notes": build.notes,
-        "plan": plan.to_json(),
-        "explanation": plan.explain(),
-        "jobs": [],
-    }
-
-
-def shape_job(job: Job) -> dict[str, Any]:
-    """Return a job with its inputs and outputs."""
-    return {
-        "id": job.pk,
-        "build": job.build_id,
-        "number": job.number,
-        "kind": job.kind,
-        "state": job.state,
-        "skipped": job.skipped,
-        "why": job.why,
-        "reason": job.reason or None,
-        "error": job.error,
-        "function": job.function,
-        "file": job.file,
-        "line": job.line,
-        "repository": job.repository or None,
-        "spec_branch": job.spec_branch or None,
-        "sha": job.sha or None,
-        "profile": job.profile,
-        "size": job.size,
-        "digest": job.digest,
-        "attempt": job.attempt,
-        "progress": job.progress,
-        "inputs": [
-            {
-                "name": each.name,
-                "path": each.path,
-                "branch": each.branch,
-                "transaction": each.transaction_id,
-                "fallback": each.fallback,
-                "from_job": each.from_job_id,
-            }
-            for each in job.inputs.all()
-        ],
-        "outputs": [
-            {
-                "name": each.name,
-                "path": each.path,
-                "dataset": each.dataset_id,
-                "transaction": each.transaction_id,
-                "state": each.transaction.state if each.transaction else None,
-                "summary": each.summary,
-            }
-            for each in job.outputs.all()
-        ],
-        "created_at": job.created_at,
-        "started_at": job.started_at,
-        "finished_at": job.finished_at,
-    }
-
-
-def shape_log(lines: list[LogLine], end: LogEnd | None, *, after: int) -> dict[str, Any]:
-    """Return lines of a log; `next` is what to pass as `after` for the following ones."""
-    return {
-        "lines": [{"n": each.n, "t": each.t, "stream": each.stream, "text": each.text} for each in lines],
-        "next": lines[-1].n if lines else after,
-        "done": end is not None,
-        "end": {"reason": end.reason, "code": end.code} if end else None,
-    }
-
-
-def shape_jobspec(spec: PublishedSpec) -> dict[str, Any]:
-    """Return a published JobSpec with the branch it was found on."""
-    return {
-        "function": spec.function,
-        "file": spec.file,
-        "line": spec.line,
-        "profile": spec.profile,
-        "digest": spec.digest,
-        "branch": spec.branch,
-        "sha": spec.sha,
-        "changed_sha": spec.changed_sha,
-        **spec.spec,
-    }
-
-
-def shape_lineage(lineage: Lineage) -> dict[str, Any]:
-    """Return a graph: nodes with their freshness, edges from input to output."""
-    return {
-        "path": lineage.path,
-        "branch": lineage.branch,
-        "chain": list(lineage.chain),
-        "nodes": [
-            {
-                "path": each.path,
-                "dataset": each.dataset_id,
-                "depth": each.depth,
-                "state": each.state,
-                "why": each.why,
-                "function": each.function or None,
-                "repository": each.repository or None,
-                "branch": each.branch or None,
-            }
-            for each in lineage.nodes
-        ],
-        "edges": [{"from": source, "to": target} for source, target in lineage.edges],
-        "cut": lineage.is_cut,
-    }
+    cut = serializers.BooleanField(source="is_cut", help_text="larger than what is shown")

@@ -42,6 +42,18 @@ class Number(serializers.IntegerField):
         return super().to_internal_value(data)
 
 
+class ExactBody(serializers.Serializer[Any]):
+    """A body that has no other members than those of its serializer."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        """Refuse a member that is unknown: whoever sent it means something by it."""
+        unknown = sorted(set(data) - set(self.fields))
+        if unknown:
+            known = ", ".join(sorted(self.fields))
+            raise serializers.ValidationError({unknown[0]: [f"Unknown: {known} are known."]})
+        return super().to_internal_value(data)
+
+
 def read_input(serializer: type[serializers.Serializer[Any]], data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the validated fields of a body.
 

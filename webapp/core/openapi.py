@@ -86,6 +86,8 @@ class ApiSchema(AutoSchema):  # type: ignore[misc]  # drf-spectacular says nothi
         """Say of an answer that every field is there, unless its serializer says `required=False`."""
         schema: dict[str, Any] = super()._map_basic_serializer(serializer, direction)
         if direction == "response":
+            for described in schema.get("properties", {}).values():
+                described.pop("readOnly", None)
             fields = force_instance(serializer).fields
             given = [
                 name

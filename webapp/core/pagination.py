@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from rest_framework.pagination import BasePagination
+from rest_framework.serializers import BaseSerializer
 
 from webapp.core.errors import BadRequest
 from webapp.core.numbers import read_count
@@ -61,19 +62,31 @@ def read_limit(request: HttpRequest, *, default: int = DEFAULT_LIMIT, most: int 
 
 
 def paginate(
-    request: HttpRequest, items: QuerySet[Any] | Sequence[Any], shape: Callable[[Any], Any], *, limit: int | None = None
+    request: HttpRequest,
+    items: QuerySet[Any] | Sequence[Any],
+    serializer: type[BaseSerializer[Any]],
+    *,
+    look_up: Callable[[list[Any]], dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """One page of an ordered queryset or list, each item given its JSON shape.
+    """One page of an ordered queryset or list, as JSON.
 
     The cursor is opaque: it holds the offset, which our lists (newest first, or by name) keep stable enough.
+
+    Args:
+        request: names the page.
+        items: what is listed.
+        serializer: writes one of them.
+        look_up: asks once for what the serializer must know of all items of the page: its context.
+
     """
-    limit = limit or read_limit(request)
+    limit = read_limit(request)
     start = _read_cursor(request.GET.get("cursor", ""))
-    page = list(items[start : start + limit + 1])
-    following = start + limit if len(page) > limit else None
+    found = list(items[start : start + limit + 1])
+    following = start + limit if len(found) > limit else None
+    page = found[:limit]
     before = max(0, start - limit) if start else None
     return {
-        "results": [shape(item) for item in page[:limit]],
+        "results": serializer(page, many=True, context=look_up(page) if look_up else {}).data,
         "next": _url(request, following),
         "previous": _url(request, before),
     }

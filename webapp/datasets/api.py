@@ -21,7 +21,7 @@ from webapp.datasets import queries, services
 from webapp.datasets import serializers as shapes
 from webapp.datasets.queries.details import get_schema, list_branches
 from webapp.datasets.queries.history import list_line
-from webapp.datasets.queries.preview import Preview, Wanted, read_preview
+from webapp.datasets.queries.preview import Wanted, read_preview
 
 if TYPE_CHECKING:
     from rest_framework.request import Request
@@ -58,15 +58,14 @@ class DatasetsView(ApiView):
         datasets = queries.list_datasets(
             self.principal, path=request.query_params.get("path", ""), q=request.query_params.get("q", "")
         )
-        page = paginate(request._request, datasets, lambda dataset: dataset)
-        return Response({**page, "results": shapes.shape_datasets(page["results"])})
+        return Response(paginate(request._request, datasets, shapes.DatasetSerializer, look_up=_look_up))
 
     @extend_schema(request=shapes.NewDatasetSerializer, responses={201: shapes.DatasetSerializer})
     def post(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
         """Make an empty dataset with its branch master. A folder that nobody claimed becomes the caller's."""
         fields = read_input(shapes.NewDatasetSerializer, self.body)
         dataset = services.create_dataset(**fields, by=self.principal)
-        response = Response(shapes.shape_dataset(dataset), status=201)
+        response = Response(shapes.DatasetSerializer(dataset, context=_look_up([dataset])).data, status=201)
         response["Location"] = f"/api/v1/datasets/{dataset.pk}"
         return response
 
@@ -78,8 +77,11 @@ class DatasetView(DatasetEndpoint):
     def get(self, request: Request, dataset_id: int) -> Response:  # noqa: ARG002 - DRF's signature
         """Describe it, with its branches."""
         dataset = self.find(dataset_id)
-        branches = [shapes.shape_branch(branch) for branch in list_branches(dataset)]
-        return Response({**shapes.shape_dataset(dataset), "branches": branches})
+        return Response(shapes.DatasetDetailSerializer(dataset, context=_look_up([dataset])).data)
+
+
+def _look_up(datasets: list[Dataset]) -> dict[str, Any]:
+    return {"with_jobspec": queries.list_with_jobspec(dataset.path for dataset in datasets)}
 
 
 class DatasetBranchesView(DatasetEndpoint):
@@ -89,7 +91,7 @@ class DatasetBranchesView(DatasetEndpoint):
     def get(self, request: Request, dataset_id: int) -> Response:
         """List branches by name."""
         found = list_branches(self.find(dataset_id))
-        return Response(paginate(request._request, found, shapes.shape_branch))
+        return Response(paginate(request._request, found, shapes.DatasetBranchSerializer))
 
     @extend_schema(request=shapes.NewDatasetBranchSerializer, responses={201: shapes.DatasetBranchSerializer})
     def post(self, request: Request, dataset_id: int) -> Response:  # noqa: ARG002 - DRF's signature
@@ -97,7 +99,7 @@ class DatasetBranchesView(DatasetEndpoint):
         fields = read_input(shapes.NewDatasetBranchSerializer, self.body)
         dataset = self.find(dataset_id, action="write", branch=fields["name"])
         branch = services.create_branch(dataset=dataset, **fields, by=self.principal)
-        return Response(shapes.shape_branch(branch), status=201)
+        return Response(shapes.DatasetBranchSerializer(branch).data, status=201)
 
 
 class DatasetBranchView(DatasetEndpoint):
@@ -106,7 +108,8 @@ class DatasetBranchView(DatasetEndpoint):
     @extend_schema(responses=shapes.DatasetBranchSerializer)
     def get(self, request: Request, dataset_id: int, branch: str) -> Response:  # noqa: ARG002 - DRF's signature
         """Describe it."""
-        return Response(shapes.shape_branch(queries.get_branch(self.find(dataset_id), branch)))
+        found = queries.get_branch(self.find(dataset_id), branch)
+        return Response(shapes.DatasetBranchSerializer(found).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, dataset_id: int, branch: str) -> Response:  # noqa: ARG002 - DRF's signature
@@ -123,7 +126,7 @@ class DeletedBranchesView(DatasetEndpoint):
     def get(self, request: Request, dataset_id: int) -> Response:
         """List them, the last deleted first."""
         found = queries.list_deleted_branches(self.find(dataset_id))
-        return Response(paginate(request._request, found, shapes.shape_deleted_branch))
+        return Response(paginate(request._request, found, shapes.DeletedBranchSerializer))
 
 
 class DeletedBranchRestoreView(DatasetEndpoint):
@@ -135,7 +138,8 @@ class DeletedBranchRestoreView(DatasetEndpoint):
         dataset = self.find(dataset_id)
         deletion = queries.get_deleted_branch(dataset, deleted_id)
         self.find(dataset_id, action="write", branch=deletion.name)
-        return Response(shapes.shape_branch(services.restore_branch(deletion=deletion, by=self.principal)), status=201)
+        branch = services.restore_branch(deletion=deletion, by=self.principal)
+        return Response(shapes.DatasetBranchSerializer(branch).data, status=201)
 
 
 class TransactionsView(DatasetEndpoint):
@@ -147,7 +151,7 @@ class TransactionsView(DatasetEndpoint):
         dataset = self.find(dataset_id)
         branch = request.query_params.get("branch", "")
         transactions = list_line(dataset, branch=branch) if branch else queries.list_transactions(dataset)
-        return Response(paginate(request._request, transactions, shapes.shape_transaction))
+        return Response(paginate(request._request, transactions, shapes.TransactionSerializer))
 
     @extend_schema(request=shapes.NewTransactionSerializer, responses={201: shapes.TransactionSerializer})
     def post(self, request: Request, dataset_id: int) -> Response:  # noqa: ARG002 - DRF's signature
@@ -155,7 +159,7 @@ class TransactionsView(DatasetEndpoint):
         fields = read_input(shapes.NewTransactionSerializer, self.body)
         dataset = self.find(dataset_id, action="write", branch=fields["branch"])
         opened = services.start_transaction(dataset=dataset, **fields, by=self.principal)
-        response = Response(shapes.shape_transaction(opened), status=201)
+        response = Response(shapes.TransactionSerializer(opened).data, status=201)
         response["Location"] = f"/api/v1/datasets/{dataset.pk}/transactions/{opened.pk}"
         return response
 
@@ -176,7 +180,8 @@ class TransactionView(TransactionEndpoint):
     @extend_schema(responses=shapes.TransactionSerializer)
     def get(self, request: Request, dataset_id: int, transaction: str) -> Response:  # noqa: ARG002 - DRF's signature
         """Describe it."""
-        return Response(shapes.shape_transaction(queries.get_transaction(self.find(dataset_id), transaction)))
+        found = queries.get_transaction(self.find(dataset_id), transaction)
+        return Response(shapes.TransactionSerializer(found).data)
 
 
 class TransactionCommitView(TransactionEndpoint):
@@ -186,7 +191,8 @@ class TransactionCommitView(TransactionEndpoint):
     def post(self, request: Request, dataset_id: int, transaction: str) -> Response:  # noqa: ARG002 - DRF's signature
         """Make what was written visible on the branch, all at once; its opener and maintainers may."""
         opened = self.find_writable(dataset_id, transaction)
-        return Response(shapes.shape_transaction(services.commit_by_hand(transaction=opened, by=self.principal)))
+        committed = services.commit_by_hand(transaction=opened, by=self.principal)
+        return Response(shapes.TransactionSerializer(committed).data)
 
 
 class TransactionAbortView(TransactionEndpoint):
@@ -199,7 +205,8 @@ class TransactionAbortView(TransactionEndpoint):
         Its opener and maintainers may; once it is idle (`abortable_at`), whoever may write there.
         """
         opened = self.find_writable(dataset_id, transaction)
-        return Response(shapes.shape_transaction(services.abort_by_hand(transaction=opened, by=self.principal)))
+        aborted = services.abort_by_hand(transaction=opened, by=self.principal)
+        return Response(shapes.TransactionSerializer(aborted).data)
 
 
 class DatasetSchemaView(DatasetEndpoint):
@@ -208,17 +215,7 @@ class DatasetSchemaView(DatasetEndpoint):
     @extend_schema(parameters=[BRANCH, TRANSACTION], responses={200: shapes.SchemaSerializer, **refusals(409)})
     def get(self, request: Request, dataset_id: int) -> Response:
         """Return the schema, partition spec and sort order of a branch or a transaction."""
-        found = get_schema(self.find(dataset_id), **self.view_of(request))
-        return Response(
-            {
-                "branch": found.branch,
-                "transaction": None if found.transaction is None else found.transaction.pk,
-                "schema": found.schema,
-                "partition_spec": found.partition_spec,
-                "sort_order": found.sort_order,
-                "columns": shapes.SchemaColumnSerializer(found.columns, many=True).data,
-            }
-        )
+        return Response(shapes.SchemaSerializer(get_schema(self.find(dataset_id), **self.view_of(request))).data)
 
 
 class DatasetPreviewView(DatasetEndpoint):
@@ -251,26 +248,11 @@ class DatasetPreviewView(DatasetEndpoint):
         branch = request.query_params.get("branch", "")
         accounts.note_reading(by=self.principal, verb="read_preview", object=dataset.path, branch=branch)
         following = start + limit if page.has_more else None
-        return Response(
-            {
-                **_shape_preview(page),
-                "next": _page_url(request, following),
-                "previous": _page_url(request, max(0, start - limit) if start else None),
-            }
-        )
-
-
-def _shape_preview(page: Preview) -> dict[str, Any]:
-    names = [column.name for column in page.columns]
-    return {
-        "branch": page.branch,
-        "transaction": None if page.transaction is None else page.transaction.pk,
-        "columns": shapes.ColumnSerializer(page.columns, many=True).data,
-        "rows": [dict(zip(names, row, strict=True)) for row in page.rows],
-        "total": page.total,
-        "scanned": page.scanned,
-        "left_out_columns": page.left_out,
-    }
+        pages = {
+            "next": _page_url(request, following),
+            "previous": _page_url(request, max(0, start - limit) if start else None),
+        }
+        return Response(shapes.PreviewSerializer(page, context=pages).data)
 
 
 def _page_url(request: Request, start: int | None) -> str | None:

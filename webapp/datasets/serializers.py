@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from webapp.core.inputs import Text
-from webapp.datasets import queries
+from webapp.core.serializers import NounSerializer
+from webapp.datasets.models import Dataset
+from webapp.datasets.queries.details import list_branches
+from webapp.datasets.queries.preview import Preview
 from webapp.datasets.rules import transactions as rules
 
-if TYPE_CHECKING:
-    from webapp.datasets.models import Dataset
 
-
-class NewDatasetSerializer(serializers.Serializer[Any]):
+class NewDatasetSerializer(NounSerializer):
     """Body of POST /datasets."""
 
     path = Text(max_length=400)
     description = Text(allow_blank=True, required=False, default="", max_length=2000)
 
 
-class NewDatasetBranchSerializer(serializers.Serializer[Any]):
+class NewDatasetBranchSerializer(NounSerializer):
     """Body of POST …/branches."""
 
     name = Text(max_length=200)
@@ -30,14 +30,14 @@ class NewDatasetBranchSerializer(serializers.Serializer[Any]):
     transaction = Text(required=False, allow_null=True, default=None, max_length=12)
 
 
-class NewTransactionSerializer(serializers.Serializer[Any]):
+class NewTransactionSerializer(NounSerializer):
     """Body of POST …/transactions."""
 
     branch = Text(max_length=200)
     type = serializers.ChoiceField(choices=rules.TYPE_CHOICES, default=rules.SNAPSHOT)
 
 
-class DatasetSerializer(serializers.Serializer[Any]):
+class DatasetSerializer(NounSerializer):
     """A dataset."""
 
     id = serializers.IntegerField()
@@ -49,12 +49,12 @@ class DatasetSerializer(serializers.Serializer[Any]):
     )
     created_at = serializers.DateTimeField()
 
-    def get_jobspec_on_master(self, dataset: Any) -> bool:
+    def get_jobspec_on_master(self, dataset: Dataset) -> bool:
         """Look it up among those that have one."""
         return dataset.path in self.context["with_jobspec"]
 
 
-class TransactionSerializer(serializers.Serializer[Any]):
+class TransactionSerializer(NounSerializer):
     """A transaction."""
 
     id = serializers.CharField()
@@ -67,7 +67,9 @@ class TransactionSerializer(serializers.Serializer[Any]):
     build = serializers.IntegerField(source="build_id", allow_null=True)
     job = serializers.CharField(source="job_id")
     staging_branch = serializers.CharField()
-    snapshot_id = serializers.SerializerMethodField()
+    snapshot_id = serializers.IntegerField(
+        allow_null=True, help_text="as Iceberg writes it: a JSON number of 64 bits, as in table metadata"
+    )
     schema_id = serializers.IntegerField(allow_null=True)
     spec_id = serializers.IntegerField(allow_null=True)
     order_id = serializers.IntegerField(allow_null=True)
@@ -90,13 +92,8 @@ class TransactionSerializer(serializers.Serializer[Any]):
     )
     closed_at = serializers.DateTimeField(allow_null=True)
 
-    def get_snapshot_id(self, transaction: Any) -> int | None:
-        """Return the id as Iceberg writes it: a JSON number of 64 bits, as in table metadata."""
-        number: int | None = transaction.snapshot_id
-        return number
 
-
-class DatasetBranchSerializer(serializers.Serializer[Any]):
+class DatasetBranchSerializer(NounSerializer):
     """A branch of a dataset."""
 
     name = serializers.CharField()
@@ -105,7 +102,7 @@ class DatasetBranchSerializer(serializers.Serializer[Any]):
     created_at = serializers.DateTimeField()
 
 
-class DeletedBranchSerializer(serializers.Serializer[Any]):
+class DeletedBranchSerializer(NounSerializer):
     """A deleted branch that can be restored."""
 
     id = serializers.IntegerField()
@@ -120,10 +117,15 @@ class DeletedBranchSerializer(serializers.Serializer[Any]):
 class DatasetDetailSerializer(DatasetSerializer):
     """A dataset with its branches."""
 
-    branches = DatasetBranchSerializer(many=True)
+    branches = serializers.SerializerMethodField()
+
+    @extend_schema_field(DatasetBranchSerializer(many=True))
+    def get_branches(self, dataset: Dataset) -> Any:
+        """Write those that are shown, by name."""
+        return DatasetBranchSerializer(list_branches(dataset), many=True).data
 
 
-class ColumnSerializer(serializers.Serializer[Any]):
+class ColumnSerializer(NounSerializer):
     """A column."""
 
     id = serializers.IntegerField()
@@ -139,52 +141,41 @@ class SchemaColumnSerializer(ColumnSerializer):
     depth = serializers.IntegerField()
 
 
-class SchemaSerializer(serializers.Serializer[Any]):
+class SchemaSerializer(NounSerializer):
     """The schema of a branch or a transaction: Iceberg's own JSON, and flat for reading."""
 
     branch = serializers.CharField()
-    transaction = serializers.CharField(allow_null=True)
+    transaction = serializers.CharField(source="transaction.pk", allow_null=True)
     schema = serializers.JSONField()
     partition_spec = serializers.JSONField()
     sort_order = serializers.JSONField()
     columns = SchemaColumnSerializer(many=True)
 
 
-class PreviewSerializer(serializers.Serializer[Any]):
+class PreviewSerializer(NounSerializer):
     """A page of rows."""
 
     branch = serializers.CharField()
-    transaction = serializers.CharField(allow_null=True)
+    transaction = serializers.CharField(source="transaction.pk", allow_null=True)
     columns = ColumnSerializer(many=True)
-    rows = serializers.ListField(child=serializers.DictField())
+    rows = serializers.SerializerMethodField()
     total = serializers.IntegerField(allow_null=True)
     scanned = serializers.IntegerField(allow_null=True, help_text="rows sorted or searched, where not all were")
-    left_out_columns = serializers.IntegerField()
-    next = serializers.CharField(allow_null=True)
-    previous = serializers.CharField(allow_null=True)
+    left_out_columns = serializers.IntegerField(source="left_out")
+    next = serializers.SerializerMethodField()
+    previous = serializers.SerializerMethodField()
 
+    def get_rows(self, preview: Preview) -> list[dict[str, Any]]:
+        """Each row as column → value."""
+        names = [column.name for column in preview.columns]
+        return [dict(zip(names, row, strict=True)) for row in preview.rows]
 
-def shape_dataset(dataset: Dataset) -> dict[str, Any]:
-    """Return a dataset as JSON."""
-    return shape_datasets([dataset])[0]
+    def get_next(self, _preview: Preview) -> str | None:
+        """The address of the following page."""
+        address: str | None = self.context["next"]
+        return address
 
-
-def shape_datasets(datasets: Sequence[Dataset]) -> list[dict[str, Any]]:
-    """Return datasets as JSON; which of them a JobSpec on master makes is asked for once."""
-    with_jobspec = queries.list_with_jobspec(dataset.path for dataset in datasets)
-    return [dict(DatasetSerializer(dataset, context={"with_jobspec": with_jobspec}).data) for dataset in datasets]
-
-
-def shape_branch(branch: Any) -> dict[str, Any]:
-    """Return a branch as JSON."""
-    return dict(DatasetBranchSerializer(branch).data)
-
-
-def shape_deleted_branch(branch: Any) -> dict[str, Any]:
-    """Return a deleted branch as JSON."""
-    return dict(DeletedBranchSerializer(branch).data)
-
-
-def shape_transaction(transaction: Any) -> dict[str, Any]:
-    """Return a transaction as JSON."""
-    return dict(TransactionSerializer(transaction).data)
+    def get_previous(self, _preview: Preview) -> str | None:
+        """The address of the page before."""
+        address: str | None = self.context["previous"]
+        return address

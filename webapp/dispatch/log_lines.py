@@ -46,6 +46,25 @@ class LogEnd:
     code: int
 
 
+@dataclass(frozen=True, slots=True)
+class LogPart:
+    """Lines of a log after line `after`, and its end when that is reached."""
+
+    lines: tuple[LogLine, ...]
+    end: LogEnd | None
+    after: int = 0
+
+    @property
+    def next(self) -> int:
+        """The number of the last line that was read."""
+        return self.lines[-1].n if self.lines else self.after
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing follows."""
+        return self.end is not None
+
+
 def format_line(text: str, *, at: datetime, is_runner: bool = False) -> bytes:
     """Return the bytes of one line, cut at its limit, line breaks inside it made harmless."""
     head = f"{at:%H:%M:%S}.{at.microsecond // 1000:03d}{'#' if is_runner else ' '}"

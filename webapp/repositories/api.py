@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rest_framework.request import Request
 
     from webapp.git.values import CommitInfo
-    from webapp.repositories.models import Protection, Publication, Repository
+    from webapp.repositories.models import Protection, Repository
 
 REF = OpenApiParameter("ref", str, description="branch or commit; default: master")
 CONTENTS = PolymorphicProxySerializer(
@@ -65,10 +65,6 @@ def _tagged(request: Request, tag: str, data: Any) -> Response:
     return response
 
 
-def _publication(publication: Publication | None) -> dict[str, Any] | None:
-    return dict(shapes.PublicationSerializer(publication).data) if publication is not None else None
-
-
 class RepositoriesView(ApiView):
     """All repositories that the caller may see."""
 
@@ -76,7 +72,7 @@ class RepositoriesView(ApiView):
     def get(self, request: Request) -> Response:
         """List repositories by name."""
         found = queries.list_repositories(self.principal).select_related("created_by")
-        return Response(paginate(request._request, found, lambda item: shapes.RepositorySerializer(item).data))
+        return Response(paginate(request._request, found, shapes.RepositorySerializer))
 
     @extend_schema(request=shapes.NewRepositorySerializer, responses={201: shapes.RepositorySerializer})
     def post(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
@@ -137,7 +133,7 @@ class BranchesView(RepositoryEndpoint):
     def get(self, request: Request, repo: str) -> Response:
         """List branches: the default one first, then by the time of their heads."""
         found: Any = queries.BranchList(self.find(repo), q=request.query_params.get("q", ""))
-        return Response(paginate(request._request, found, lambda item: shapes.BranchSerializer(item).data))
+        return Response(paginate(request._request, found, shapes.BranchSerializer))
 
     @extend_schema(request=shapes.NewBranchSerializer, responses={201: shapes.BranchSerializer})
     def post(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
@@ -216,15 +212,12 @@ class CommitsView(RepositoryEndpoint):
         repository = self.find(repo)
         branch = request.query_params.get("branch") or repository.default_branch
         commits: Any = _Commits(repository, branch, request.query_params.get("path", ""))
-        answer = paginate(request._request, commits, lambda item: item)
-        published = queries.publications_of_commits(
-            repository, [commit.sha for commit in answer["results"]], branch=branch
-        )
-        answer["results"] = [
-            {**shapes.CommitSerializer(commit).data, "published": _publication(published.get(commit.sha))}
-            for commit in answer["results"]
-        ]
-        return Response(answer)
+
+        def look_up(page: list[CommitInfo]) -> dict[str, Any]:
+            shas = [commit.sha for commit in page]
+            return {"publications": queries.publications_of_commits(repository, shas, branch=branch)}
+
+        return Response(paginate(request._request, commits, shapes.ListedCommitSerializer, look_up=look_up))
 
     @extend_schema(
         parameters=[IF_MATCH], request=shapes.NewCommitSerializer, responses={201: shapes.MadeCommitSerializer}
@@ -248,7 +241,8 @@ class CommitsView(RepositoryEndpoint):
             by=self.principal,
         )
         published = queries.get_publication(repository, branch, commit.sha)
-        data = {**shapes.CommitSerializer(commit).data, "branch": branch, "published": _publication(published)}
+        context = {"publications": {commit.sha: published}}
+        data = {**shapes.ListedCommitSerializer(commit, context=context).data, "branch": branch}
         response = Response(data, status=201)
         response["ETag"] = _quoted(commit.sha)
         response["Location"] = f"/api/v1/repositories/{repository.name}/commits/{commit.sha}"
@@ -291,8 +285,7 @@ class CommitView(RepositoryEndpoint):
         files = queries.diff_commit(repository, commit.sha)
         return Response(
             {
-                **shapes.CommitSerializer(commit).data,
-                "published": _publication(published.get(commit.sha)),
+                **shapes.ListedCommitSerializer(commit, context={"publications": published}).data,
                 "files": shapes.FileDiffSerializer(files, many=True).data,
             }
         )
@@ -379,7 +372,7 @@ class MembersView(RepositoryEndpoint):
     def get(self, request: Request, repo: str) -> Response:
         """List members by name."""
         members = queries.list_members(self.principal, self.find(repo))
-        return Response(paginate(request._request, members, lambda item: shapes.MemberSerializer(item).data))
+        return Response(paginate(request._request, members, shapes.MemberSerializer))
 
     @extend_schema(request=shapes.NewMemberSerializer, responses={201: shapes.NewMemberSerializer})
     def post(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
@@ -407,7 +400,7 @@ class ProtectionsView(RepositoryEndpoint):
     def get(self, request: Request, repo: str) -> Response:
         """List protections by branch."""
         found = queries.list_protections(self.find(repo))
-        return Response(paginate(request._request, found, _protection))
+        return Response(paginate(request._request, found, shapes.ProtectionSerializer))
 
     @extend_schema(request=shapes.ProtectionSerializer, responses={201: shapes.ProtectionSerializer})
     def post(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
@@ -454,7 +447,7 @@ class WebhooksView(RepositoryEndpoint):
     def get(self, request: Request, repo: str) -> Response:
         """List webhooks; maintainers only."""
         found = queries.list_webhooks(self.principal, self.find(repo))
-        return Response(paginate(request._request, found, lambda one: dict(shapes.WebhookSerializer(one).data)))
+        return Response(paginate(request._request, found, shapes.WebhookSerializer))
 
     @extend_schema(request=shapes.NewWebhookSerializer, responses={201: shapes.WebhookSerializer})
     def post(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
@@ -487,18 +480,11 @@ class DeliveriesView(RepositoryEndpoint):
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List what it was told in the last days, newest first; maintainers only."""
         found = queries.get_webhook(self.principal, self.find(repo), number).deliveries.all()
-        return Response(paginate(request._request, found, lambda one: dict(shapes.DeliverySerializer(one).data)))
+        return Response(paginate(request._request, found, shapes.DeliverySerializer))
 
 
 def _protection(protection: Protection) -> dict[str, Any]:
-    return {
-        "branch": protection.branch,
-        "approvals": protection.approvals,
-        "groups": [group.name for group in protection.groups.all()],
-        "paths": protection.paths,
-        "checks": protection.checks,
-        "allow_bypass": protection.allow_bypass,
-    }
+    return dict(shapes.ProtectionSerializer(protection).data)
 
 
 def _protection_tag(protection: Protection) -> str:

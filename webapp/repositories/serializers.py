@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from webapp.core.inputs import Flag, Number, Text
+from webapp.core.serializers import NounSerializer
+from webapp.git.values import CommitInfo
 from webapp.repositories.rules.checks import CHECKS
 from webapp.repositories.rules.states import PublicationState
 
 ROLES = ("reader", "writer", "maintainer")
 
 
-class NewRepositorySerializer(serializers.Serializer[Any]):
+class NewRepositorySerializer(NounSerializer):
     """What makes a repository."""
 
     name = Text(max_length=100, trim_whitespace=False)
@@ -21,13 +24,13 @@ class NewRepositorySerializer(serializers.Serializer[Any]):
     template = Text(max_length=50, required=False, default="empty", help_text="empty or nyc")
 
 
-class RepositoryChangeSerializer(serializers.Serializer[Any]):
+class RepositoryChangeSerializer(NounSerializer):
     """What of a repository can change."""
 
     description = Text(max_length=500, allow_blank=True, required=False)
 
 
-class RepositorySerializer(serializers.Serializer[Any]):
+class RepositorySerializer(NounSerializer):
     """A repository."""
 
     name = serializers.CharField()
@@ -43,7 +46,7 @@ class RepositoryDetailSerializer(RepositorySerializer):
     role = serializers.CharField()
 
 
-class PublicationSerializer(serializers.Serializer[Any]):
+class PublicationSerializer(NounSerializer):
     """What came of publishing a commit."""
 
     status = serializers.ChoiceField(choices=list(PublicationState))
@@ -52,7 +55,7 @@ class PublicationSerializer(serializers.Serializer[Any]):
     branch = serializers.CharField()
 
 
-class NewBranchSerializer(serializers.Serializer[Any]):
+class NewBranchSerializer(NounSerializer):
     """What makes a branch."""
 
     name = Text(trim_whitespace=False, max_length=1000)
@@ -61,7 +64,7 @@ class NewBranchSerializer(serializers.Serializer[Any]):
     )
 
 
-class BranchSerializer(serializers.Serializer[Any]):
+class BranchSerializer(NounSerializer):
     """A branch."""
 
     name = serializers.CharField()
@@ -74,14 +77,14 @@ class BranchSerializer(serializers.Serializer[Any]):
     published = PublicationSerializer(source="publication", allow_null=True)
 
 
-class PersonSerializer(serializers.Serializer[Any]):
+class PersonSerializer(NounSerializer):
     """Who wrote a commit."""
 
     name = serializers.CharField()
     email = serializers.CharField()
 
 
-class CommitSerializer(serializers.Serializer[Any]):
+class CommitSerializer(NounSerializer):
     """A commit."""
 
     sha = serializers.CharField()
@@ -97,7 +100,13 @@ class CommitSerializer(serializers.Serializer[Any]):
 class ListedCommitSerializer(CommitSerializer):
     """A commit in a list, with what came of publishing it."""
 
-    published = PublicationSerializer(allow_null=True)
+    published = serializers.SerializerMethodField()
+
+    @extend_schema_field(PublicationSerializer(allow_null=True))
+    def get_published(self, commit: CommitInfo) -> Any:
+        """Write the publication among those that were looked up for all commits of the answer."""
+        publication = self.context["publications"].get(commit.sha)
+        return None if publication is None else PublicationSerializer(publication).data
 
 
 class MadeCommitSerializer(ListedCommitSerializer):
@@ -106,7 +115,7 @@ class MadeCommitSerializer(ListedCommitSerializer):
     branch = serializers.CharField()
 
 
-class ChangeSerializer(serializers.Serializer[Any]):
+class ChangeSerializer(NounSerializer):
     """One change of a file: content, deletion or move."""
 
     path = Text(trim_whitespace=False)
@@ -116,7 +125,7 @@ class ChangeSerializer(serializers.Serializer[Any]):
     move_to = Text(required=False, trim_whitespace=False)
 
 
-class NewCommitSerializer(serializers.Serializer[Any]):
+class NewCommitSerializer(NounSerializer):
     """What makes a commit."""
 
     branch = Text(trim_whitespace=False)
@@ -125,7 +134,7 @@ class NewCommitSerializer(serializers.Serializer[Any]):
     changes = ChangeSerializer(many=True)
 
 
-class LineSerializer(serializers.Serializer[Any]):
+class LineSerializer(NounSerializer):
     """One line of a hunk."""
 
     kind = serializers.ChoiceField(choices=["context", "added", "deleted"])
@@ -135,7 +144,7 @@ class LineSerializer(serializers.Serializer[Any]):
     no_newline = serializers.BooleanField()
 
 
-class HunkSerializer(serializers.Serializer[Any]):
+class HunkSerializer(NounSerializer):
     """A run of lines around a change."""
 
     old_start = serializers.IntegerField()
@@ -146,7 +155,7 @@ class HunkSerializer(serializers.Serializer[Any]):
     lines = LineSerializer(many=True)
 
 
-class FileDiffSerializer(serializers.Serializer[Any]):
+class FileDiffSerializer(NounSerializer):
     """What happened to one file."""
 
     path = serializers.CharField()
@@ -166,7 +175,7 @@ class CommitDetailSerializer(ListedCommitSerializer):
     files = FileDiffSerializer(many=True)
 
 
-class ComparisonSerializer(serializers.Serializer[Any]):
+class ComparisonSerializer(NounSerializer):
     """What a head changed since it left the base."""
 
     base = serializers.CharField()
@@ -180,7 +189,7 @@ class ComparisonSerializer(serializers.Serializer[Any]):
     files = FileDiffSerializer(many=True)
 
 
-class EntrySerializer(serializers.Serializer[Any]):
+class EntrySerializer(NounSerializer):
     """One line of a folder."""
 
     type = serializers.ChoiceField(choices=["file", "folder", "symlink", "submodule"], source="kind")
@@ -190,7 +199,7 @@ class EntrySerializer(serializers.Serializer[Any]):
     size = serializers.IntegerField(allow_null=True)
 
 
-class FileSerializer(serializers.Serializer[Any]):
+class FileSerializer(NounSerializer):
     """A file with its content."""
 
     type = serializers.ChoiceField(choices=["file", "symlink"])
@@ -202,21 +211,21 @@ class FileSerializer(serializers.Serializer[Any]):
     content = serializers.CharField()
 
 
-class MemberSerializer(serializers.Serializer[Any]):
+class MemberSerializer(NounSerializer):
     """A member's role."""
 
     user = serializers.CharField(source="user.username")
     role = serializers.ChoiceField(choices=ROLES)
 
 
-class NewMemberSerializer(serializers.Serializer[Any]):
+class NewMemberSerializer(NounSerializer):
     """What gives a role."""
 
     user = Text(max_length=150)
     role = serializers.ChoiceField(choices=ROLES)
 
 
-class PathRuleSerializer(serializers.Serializer[Any]):
+class PathRuleSerializer(NounSerializer):
     """Who must approve a change of matching files or datasets."""
 
     pattern = Text(max_length=500)
@@ -224,7 +233,7 @@ class PathRuleSerializer(serializers.Serializer[Any]):
     approvals = Number(required=False, default=1, min_value=1, max_value=20)
 
 
-class NewWebhookSerializer(serializers.Serializer[Any]):
+class NewWebhookSerializer(NounSerializer):
     """An address and what it is told."""
 
     url = Text(max_length=500)
@@ -232,7 +241,7 @@ class NewWebhookSerializer(serializers.Serializer[Any]):
     secret = Text(max_length=200, required=False, default="", allow_blank=True, help_text="signs what is sent")
 
 
-class DeliverySerializer(serializers.Serializer[Any]):
+class DeliverySerializer(NounSerializer):
     """One thing that a webhook was told."""
 
     id = serializers.CharField(source="uid")
@@ -245,7 +254,7 @@ class DeliverySerializer(serializers.Serializer[Any]):
     due_at = serializers.DateTimeField(allow_null=True, help_text="when it is tried next")
 
 
-class WebhookSerializer(serializers.Serializer[Any]):
+class WebhookSerializer(NounSerializer):
     """A webhook; its secret is not shown again."""
 
     id = serializers.IntegerField()
@@ -254,12 +263,20 @@ class WebhookSerializer(serializers.Serializer[Any]):
     created_at = serializers.DateTimeField()
 
 
-class ProtectionSerializer(serializers.Serializer[Any]):
+class GroupNames(serializers.ListField):
+    """Groups by their names."""
+
+    def to_representation(self, data: Any) -> list[str]:
+        """Write the names of a protection's groups."""
+        return [group.name for group in data.all()]
+
+
+class ProtectionSerializer(NounSerializer):
     """What it takes to move a branch."""
 
     branch = Text(max_length=1000)
     approvals = Number(required=False, default=1, min_value=0, max_value=20)
-    groups = serializers.ListField(child=Text(max_length=150), required=False, default=list)
+    groups = GroupNames(child=Text(max_length=150), required=False, default=list)
     paths = PathRuleSerializer(many=True, required=False, default=list)
     checks = serializers.ListField(
         child=Text(max_length=200), required=False, default=list, help_text=f"of {', '.join(CHECKS)}"

@@ -18,13 +18,14 @@ from pyiceberg.types import LongType, NestedField
 
 from jobs.protocol import DiffResult, InterruptRequest, SparkAccess, write_message
 from tests.factories import engine as tables
-from webapp.comparisons.api.rows import shape_rows
+from webapp.comparisons.api.rows import read_rows
 from webapp.comparisons.models import Comparison
 from webapp.comparisons.queries.artifacts import artifact_folder, first_rows_folder
+from webapp.comparisons.queries.counts import count_rows
 from webapp.comparisons.queries.progress import Progress, describe_progress, describe_reached
 from webapp.comparisons.queries.rows import Place, read_first_rows
 from webapp.comparisons.rules.states import ComparisonState
-from webapp.comparisons.serializers import shape_comparison
+from webapp.comparisons.serializers.described import RowCountsSerializer
 from webapp.comparisons.services import comparisons, history, spark
 from webapp.comparisons.services.requests import Work
 from webapp.core import clock
@@ -137,16 +138,16 @@ def test_the_first_rows_are_shown_while_the_rest_is_written(tmp_path: Path, sett
     assert "7099" in page
     assert "7100" not in page
     comparison.progress = {"phase": "writing", "summary": {"inserted": 300, "deleted": 0, "updated": 0, "unchanged": 0}}
-    answer = shape_rows(ask(limit="150"), comparison)
+    answer = read_rows(ask(limit="150"), comparison)
     assert (answer["state"], answer["mode"], answer["key"], answer["next"]) == ("running", "identifier", ["k"], None)
     assert [row["key"]["k"] for row in answer["rows"]] == list(range(7000, 7150))
     assert (answer["summary"]["inserted"], "total" in answer) == (300, False)
     for narrowed in ({"change": "deleted"}, {"q": "k=7250"}, {"sort": "-k"}, {"column": "k"}, {"cursor": "x"}):
-        assert shape_rows(ask(**narrowed), comparison)["rows"] == []
+        assert read_rows(ask(**narrowed), comparison)["rows"] == []
     (folder / "rows.parquet").unlink()
     (folder / "summary.json").touch()
     assert read_first_rows(first_rows_folder(comparison), place=place) is None
-    assert shape_rows(ask(), comparison)["rows"] == []
+    assert read_rows(ask(), comparison)["rows"] == []
     comparison.state = ComparisonState.READY
     assert first_rows_folder(comparison) is None
 
@@ -168,7 +169,7 @@ def test_counts_by_row_ids_are_told_until_values_are_compared(tmp_path: Path) ->
     assert "About" in page
     assert "31,000" in page
     assert "by row ids" in page
-    answer = shape_comparison(comparison)
+    answer = RowCountsSerializer(count_rows(comparison)).data
     assert (answer["updated"], answer["by_row_ids"]["updated"]) == (None, 31_000)
     comparison.progress = {
         "phase": "writing",

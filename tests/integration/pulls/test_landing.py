@@ -23,7 +23,7 @@ from webapp.pulls.queries.data import read_data
 from webapp.pulls.queries.listing import read_new
 from webapp.pulls.rules import states
 from webapp.pulls.rules.states import MergeState
-from webapp.pulls.serializers import shape_dataset, shape_merge
+from webapp.pulls.serializers import MergeSerializer, PullDatasetSerializer
 from webapp.pulls.services import build_pull, merging, pulls
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
@@ -52,7 +52,7 @@ def pull(home: Path, db: None, monkeypatch: pytest.MonkeyPatch) -> PullRequest:
 
 
 def test_what_does_not_land_is_said_before_the_merge(pull: PullRequest) -> None:
-    rows = {row.path: shape_dataset(row) for row in pull.datasets.all()}
+    rows = {row.path: PullDatasetSerializer(row).data for row in pull.datasets.all()}
     assert {path: row["lands"] for path, row in rows.items()} == {"/shop/a": True, RAW: False}
     assert rows[RAW]["lands_reason"] == WHY
     box = read_conversation(make.maker_of(pull.repository), "shop", pull.number).merge
@@ -98,7 +98,7 @@ def test_what_did_not_land_is_said_after_the_merge(pull: PullRequest, monkeypatc
     ines = make.maker_of(pull.repository)
     merge = merging.merge_pull(pull=pull, by=ines, rebuild=states.AFFECTED)
     assert merge.targets == ["/shop/a"]
-    assert shape_merge(merge)["outcome"] == {RAW: {"state": "not_landed", "reason": WHY}}
+    assert MergeSerializer(merge).data["outcome"] == {RAW: {"state": "not_landed", "reason": WHY}}
     box = read_conversation(ines, "shop", pull.number).merge
     assert [(one.path, one.word, one.text) for one in box.outcomes][1:] == [(RAW, "Did not land", WHY)]
     different = Comparison.objects.latest("pk")
@@ -156,7 +156,7 @@ def test_what_was_loaded_over_new_code_is_no_other_result_of_the_merge(
     merging.note_build_finished(build=end(merge))
     merge.refresh_from_db()
     assert merge.outcome["/shop/a"]["comparison"]
-    assert shape_merge(merge)["outcome"]["/shop/a"]["state"] == "not_landed"
+    assert MergeSerializer(merge).data["outcome"]["/shop/a"]["state"] == "not_landed"
 
 
 def end(merge: Merge) -> Build:

@@ -23,7 +23,7 @@ from webapp.pulls.models import Merge, PullDataset, PullRequest
 from webapp.pulls.queries.conversation import read_conversation
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.states import MergeState, PullState
-from webapp.pulls.serializers import shape_pull_detail
+from webapp.pulls.serializers import PullDetailSerializer
 from webapp.pulls.services import build_pull, merging, pulls
 from webapp.repositories.models import Protection, Repository
 
@@ -263,10 +263,10 @@ def test_a_pull_request_that_adds_a_dataset_is_not_stale_until_the_target_moves(
     row.comparison = Comparison.objects.create(identity="0", dataset=dataset)
     row.dataset = dataset
     row.save()
-    assert not shape_pull_detail(pull)["stale"]
+    assert not PullDetailSerializer(pull).data["stale"]
     make.a_commit(pull.repository, {"other.txt": "x\n"}, branch="master", by=by)
     pulls.refresh_pull(pull=pull)
-    assert shape_pull_detail(pull)["stale"]
+    assert PullDetailSerializer(pull).data["stale"]
 
 
 def test_where_only_the_code_of_the_target_moved_no_data_is_said_to_be_apart(pull: PullRequest, client: Client) -> None:
@@ -293,16 +293,16 @@ def test_a_merge_follows_the_retries_of_its_rebuild(pull: PullRequest) -> None:
     rebuild = merge(pull).build
     assert rebuild is not None
     end_build(build=rebuild, state=BuildState.FAILED, reason="The disk was full.")
-    assert shape_pull_detail(pull)["merge"]["state"] == MergeState.DONE
+    assert PullDetailSerializer(pull).data["merge"]["state"] == MergeState.DONE
     first, second = (retry_build(build=rebuild, by=by, is_trusted=True) for _ in range(2))
-    shown = shape_pull_detail(pull)["merge"]
+    shown = PullDetailSerializer(pull).data["merge"]
     assert (shown["state"], shown["build"]["id"]) == (MergeState.BUILDING, second.pk)
 
     # The last one decides, whichever ends first.
     end_build(build=first, state=BuildState.COMPLETED, reason="")
-    assert shape_pull_detail(pull)["merge"]["state"] == MergeState.BUILDING
+    assert PullDetailSerializer(pull).data["merge"]["state"] == MergeState.BUILDING
     end_build(build=second, state=BuildState.COMPLETED, reason="")
-    shown = shape_pull_detail(pull)["merge"]
+    shown = PullDetailSerializer(pull).data["merge"]
     assert (shown["state"], shown["build"]) == (MergeState.DONE, {"id": second.pk, "state": "COMPLETED"})
     assert list(shown["outcome"]) == ["/shop/a"]
     box = read_conversation(by, "shop", pull.number).merge

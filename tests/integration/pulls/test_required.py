@@ -15,7 +15,7 @@ from webapp.pulls.models import PullRequest
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.conversation import read_conversation
 from webapp.pulls.queries.data import read_data
-from webapp.pulls.serializers import shape_dataset
+from webapp.pulls.serializers import PullDatasetSerializer
 from webapp.pulls.services import pulls
 from webapp.pulls.services.sides import build_pull
 from webapp.repositories import services as repositories
@@ -149,7 +149,7 @@ def test_a_rule_that_the_branch_weakens_holds_and_is_shown(repository: Repositor
         "Key: id → none (not before the merge; here: id)",
         "Ignored columns: none → amount (not before the merge; here: none)",
     )
-    assert [shape_dataset(row)["rule_changes"] for row in pull.datasets.all()] == [list(combined.changes)]
+    assert [PullDatasetSerializer(row).data["rule_changes"] for row in pull.datasets.all()] == [list(combined.changes)]
     page = read_data(make.maker_of(repository), "shop", pull.number, parameters={})
     assert page.view is not None
     assert page.view.rule_changes == list(combined.changes)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Prefetch, QuerySet, prefetch_related_objects
 
 from webapp.builds import permissions
 from webapp.builds.models import Build, Job, JobInput, JobOutput
@@ -16,7 +17,7 @@ from webapp.builds.rules.states import BuildState
 from webapp.builds.runner import paths
 from webapp.core.errors import InvalidInput, NotFound
 from webapp.dispatch import logs
-from webapp.dispatch.log_lines import LogEnd, LogLine
+from webapp.dispatch.log_lines import LogPart
 from webapp.repositories import queries as repositories
 from webapp.repositories.models import Repository
 
@@ -104,18 +105,25 @@ def count_running(*, repository: Repository | None = None) -> int:
 
 def list_jobs(build: Build, *, after: int = 0, limit: int | None = None) -> list[Job]:
     """Return the jobs of a build behind a number, in the order of the plan, inputs and outputs with them."""
-    jobs = build.jobs.filter(number__gt=after).order_by("number")[:limit]
-    return list(
-        jobs.prefetch_related(
-            Prefetch("inputs", JobInput.objects.select_related("from_job", "transaction").order_by("pk")),
-            Prefetch("outputs", JobOutput.objects.select_related("transaction", "dataset").order_by("pk")),
-        )
+    return list(_with_ends(build.jobs.filter(number__gt=after).order_by("number"))[:limit])
+
+
+def load_jobs(builds: Sequence[Build]) -> None:
+    """Read the jobs of builds at once, in the order of their plans, inputs and outputs with them."""
+    prefetch_related_objects(builds, Prefetch("jobs", _with_ends(Job.objects.order_by("number"))))
+
+
+def _with_ends(jobs: QuerySet[Job]) -> QuerySet[Job]:
+    return jobs.prefetch_related(
+        Prefetch("inputs", JobInput.objects.select_related("from_job", "transaction").order_by("pk")),
+        Prefetch("outputs", JobOutput.objects.select_related("transaction", "dataset").order_by("pk")),
     )
 
 
-def read_log(job: Job, *, after: int = 0, limit: int = 1000) -> tuple[list[LogLine], LogEnd | None]:
-    """Return lines of a job's log after a line number, and its end when that is reached."""
-    return logs.read_lines(paths.log_path(job.pk), after=after, limit=limit)
+def read_log(job: Job, *, after: int = 0, limit: int = 1000) -> LogPart:
+    """Return lines of a job's log after a line number."""
+    lines, end = logs.read_lines(paths.log_path(job.pk), after=after, limit=limit)
+    return LogPart(tuple(lines), end, after)
 
 
 def log_file(job: Job) -> Path:

@@ -446,16 +446,15 @@ def _open_log(build: Build, jobs: Sequence[Job], rows: Sequence[JobRow], *, want
     by_kind = {kind: place for place, kind in enumerate(("bad", "run", "abort", "ok", "wait", "fresh"))}
     chosen = next((pair for pair in with_log if str(pair[1].number) == wanted), None)
     job, row = chosen or min(with_log, key=lambda pair: (by_kind[pair[1].kind], pair[1].number))
-    lines, end = queries.read_log(job, limit=LOG_LINES)
-    last = lines[-1].n if lines else 0
-    is_whole = end is not None or (job.is_over and not lines)
+    log = queries.read_log(job, limit=LOG_LINES)
+    is_whole = log.is_done or (job.is_over and not log.lines)
     return LogPanel(
         job=row,
-        lines=tuple(lines),
+        lines=log.lines,
         src="" if is_whole else f"/events/jobs/{job.pk}/log",
-        after=last,
+        after=log.next,
         download_url=f"/jobs/{job.pk}/log",
-        status=f"{last} {'line' if last == 1 else 'lines'}, {f'end of job {row.number}' if is_whole else 'live'}",
+        status=f"{log.next} {'line' if log.next == 1 else 'lines'}, {f'end of job {row.number}' if is_whole else 'live'}",
         jobs=tuple(
             {
                 "name": f"Job {each.number}",
@@ -721,8 +720,8 @@ def read_lineage_page(principal: Principal, *, dataset: Any, branch: str) -> Lin
     """Return the graph as the page draws it."""
     graph = specs.read_lineage(principal, dataset=dataset, branch=branch)
     needs: dict[str, list[str]] = {}
-    for source, target in graph.edges:
-        needs.setdefault(target, []).append(_node_id(source))
+    for edge in graph.edges:
+        needs.setdefault(edge.output, []).append(_node_id(edge.input))
     folder = f"/{dataset.path.split('/')[1]}/"
     nodes = tuple(_draw_node(each, needs.get(each.path, []), branch, folder) for each in graph.nodes)
     return LineagePage(

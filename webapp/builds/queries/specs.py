@@ -58,7 +58,7 @@ class Lineage:
     branch: str
     chain: tuple[str, ...]
     nodes: tuple[LineageNode, ...]
-    edges: tuple[tuple[str, str], ...]
+    edges: tuple[lineage.Edge, ...]
     is_cut: bool
 
 
@@ -129,7 +129,7 @@ def read_lineage(principal: Principal, *, dataset: Dataset, branch: str) -> Line
         _describe(path, graph.depths[path], graph.makers.get(path), ids.get(path), freshness)
         for path in sorted(visible, key=lambda each: (graph.depths[each], each))
     )
-    edges = tuple(edge for edge in graph.edges if edge[0] in visible and edge[1] in visible)
+    edges = tuple(edge for edge in graph.edges if edge.input in visible and edge.output in visible)
     return Lineage(path=dataset.path, branch=branch, chain=chain, nodes=nodes, edges=edges, is_cut=graph.is_cut)
 
 

@@ -3,11 +3,19 @@
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from webapp.builds.rules.values import Spec
 
 MAX_NODES = 150
 """More than this nobody can read; the page says that it is cut."""
+
+
+class Edge(NamedTuple):
+    """A dataset, and one that is made from it."""
+
+    input: str
+    output: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +24,7 @@ class Graph:
 
     depths: dict[str, int]
     makers: dict[str, Spec]
-    edges: tuple[tuple[str, str], ...]
+    edges: tuple[Edge, ...]
     is_cut: bool
 
 
@@ -32,7 +40,7 @@ def walk(*, specs: Iterable[Spec], chain: Sequence[str], path: str) -> Graph:
     depths = {path: 0}
     cut_up = _spread(path, up, depths, -1)
     cut_down = _spread(path, down, depths, 1)
-    edges = {(source, output) for output in depths for source in up.get(output, ()) if source in depths}
+    edges = {Edge(source, output) for output in depths for source in up.get(output, ()) if source in depths}
     return Graph(
         depths=depths,
         makers={each: makers[each] for each in depths if each in makers},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from django.db import transaction
 from django.db.models import Case, F, QuerySet, When
@@ -97,6 +97,15 @@ def record_build_act(build: Build, verb: str, *, by: Principal | None) -> None:
     )
 
 
+class PlannedBuild(NamedTuple):
+    """A build that is not kept: it has no state and no jobs."""
+
+    build: Build
+    plan: BuildPlan
+    state: None = None
+    jobs: tuple[()] = ()
+
+
 def plan_build(
     *,
     branch: str,
@@ -106,7 +115,7 @@ def plan_build(
     repository: Repository | None = None,
     upstream: bool = False,
     force: bool = False,
-) -> tuple[Build, BuildPlan]:
+) -> PlannedBuild:
     """Plan what `start_build` would do, with the same refusals, and keep nothing."""
     build = _describe_build(
         branch=branch, targets=targets, by=by, fallbacks=fallbacks, repository=repository, is_trusted=False
@@ -115,7 +124,7 @@ def plan_build(
     plan = planning.make_plan(build=build)
     rights.check_plan(by, plan)
     build.notes = chains.list_notes(build=build)
-    return build, plan
+    return PlannedBuild(build, plan)
 
 
 def _describe_build(

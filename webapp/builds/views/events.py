@@ -14,6 +14,7 @@ from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
 
 from webapp.accounts.queries import authenticate_again
 from webapp.builds import queries
+from webapp.builds.serializers import LogEndSerializer, StreamedLineSerializer
 from webapp.core.errors import AppError, NotFound, PermissionDenied, Unauthenticated
 from webapp.core.numbers import read_count
 from webapp.core.problems import problem_response
@@ -23,7 +24,6 @@ from webapp.runtime.web import shares
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
     from webapp.builds.models import Build, Job
-    from webapp.dispatch.log_lines import LogLine
 
 LOOK_SECONDS = 0.25
 KEEPALIVE_SECONDS = 15
@@ -126,13 +126,13 @@ async def _follow_log(job: Job, *, offset: int, after: int, rights: _Rights) -> 
             lines = await asyncio.to_thread(reader.read, limit=LINES_PER_LOOK)
             now = time.monotonic()
             if lines:
-                new = [shape_line(line) for line in lines if line.n > after]
+                new = [line for line in lines if line.n > after]
                 if new:
-                    yield _event("line", new, event_id=lines[-1].end)
+                    yield _event("line", StreamedLineSerializer(new, many=True).data, event_id=lines[-1].end)
                 quiet = silent = now
                 continue
             if reader.ended is not None:
-                yield _event("done", {"reason": reader.ended.reason, "code": reader.ended.code})
+                yield _event("done", LogEndSerializer(reader.ended).data)
                 return
             if now - silent > LOST_LOG_SECONDS:
                 silent = now
@@ -145,11 +145,6 @@ async def _follow_log(job: Job, *, offset: int, after: int, rights: _Rights) -> 
             await asyncio.sleep(LOOK_SECONDS)
     finally:
         reader.close()
-
-
-def shape_line(line: LogLine) -> dict[str, Any]:
-    """Return a line as the page draws it."""
-    return {"n": line.n, "t": line.t, "stream": line.stream, "level": line.level or "info", "text": line.text}
 
 
 def _is_job_over(job_id: str) -> bool:

@@ -16,22 +16,26 @@ from webapp.comparisons.api.rows import (
     export,
     find_folder,
     read_row_limit,
-    shape_rows,
-    shape_statistics,
+    read_rows,
+    read_statistics,
 )
 from webapp.comparisons.diffs import changelog
-from webapp.comparisons.diffs.schema import diff_artifact
 from webapp.comparisons.queries import blames, ends
 from webapp.comparisons.queries.artifacts import artifact_folder
 from webapp.comparisons.queries.changelogs import find_range
 from webapp.comparisons.rules.states import ComparisonState
-from webapp.comparisons.serializers import described, shape_between
-from webapp.comparisons.serializers.history import BlameSerializer, ChangelogSerializer, DatasetComparisonSerializer
+from webapp.comparisons.serializers import described
+from webapp.comparisons.serializers.history import (
+    BlameSerializer,
+    ChangelogSerializer,
+    ComparedSerializer,
+    DatasetComparisonSerializer,
+)
 from webapp.core.api import ApiView
 from webapp.core.errors import Conflict, InvalidInput
 from webapp.core.openapi import refusals
 from webapp.datasets import queries as datasets
-from webapp.datasets.serializers import shape_transaction
+from webapp.datasets.serializers import TransactionSerializer
 
 if TYPE_CHECKING:
     from django.http import StreamingHttpResponse
@@ -120,7 +124,7 @@ class DatasetCompare(CompareEndpoint):
         """
         found = self.compare(request, dataset_id)
         self.note("read_rows", found)
-        return Response({**_shape_ends(found), **shape_rows(request, found.comparison, reason=found.reason)})
+        return Response({**ComparedSerializer(found).data, **read_rows(request, found.comparison, reason=found.reason)})
 
     @extend_schema(
         operation_id="compareDatasetAgain",
@@ -134,30 +138,8 @@ class DatasetCompare(CompareEndpoint):
         if found.comparison is not None:
             services.rerun_comparison(comparison=found.comparison, by=self.principal)
             found.comparison.refresh_from_db()
-        shaped = {**_shape_ends(found), **shape_rows(request, found.comparison, reason=found.reason)}
+        shaped = {**ComparedSerializer(found).data, **read_rows(request, found.comparison, reason=found.reason)}
         return Response(shaped, status=202)
-
-
-def _shape_ends(found: Compared) -> dict[str, Any]:
-    comparison = found.comparison
-    return {
-        "dataset": found.dataset.pk,
-        "path": found.dataset.path,
-        "from": _shape_end(found.before),
-        "to": _shape_end(found.after),
-        "rules": found.rules.as_json(),
-        "schema": diff_artifact(comparison.schema).as_json() if comparison is not None else None,
-        "between": shape_between(ends.list_between(found.dataset, found.before.transaction, found.after.transaction)),
-    }
-
-
-def _shape_end(end: ends.End) -> dict[str, Any]:
-    found = end.transaction
-    return {
-        "asked": end.asked,
-        "branch": end.branch,
-        "transaction": None if found is None else shape_transaction(found),
-    }
 
 
 class DatasetCompareExport(CompareEndpoint):
@@ -200,7 +182,7 @@ class DatasetCompareStatistics(CompareEndpoint):
         found = self.compare(request, dataset_id)
         folder = find_folder(found.comparison, path=found.dataset.path, reason=found.reason)
         self.note("read_statistics", found)
-        return Response(shape_statistics(request, folder))
+        return Response(read_statistics(request, folder))
 
 
 class DatasetCompareCancel(CompareEndpoint):
@@ -218,7 +200,7 @@ class DatasetCompareCancel(CompareEndpoint):
         if found.comparison is not None:
             services.cancel_comparison(comparison=found.comparison, by=self.principal)
             found.comparison.refresh_from_db()
-        return Response(shape_rows(request, found.comparison, reason=found.reason), status=202)
+        return Response(read_rows(request, found.comparison, reason=found.reason), status=202)
 
 
 class DatasetChangelog(ApiView):
@@ -348,7 +330,7 @@ def _shape_blame(walk: blames.Walk, comparison: Comparison) -> dict[str, Any]:
 
 def _shape_change(one: blames.RowChange) -> dict[str, Any]:
     shaped = {
-        "transaction": shape_transaction(one.transaction),
+        "transaction": TransactionSerializer(one.transaction).data,
         "change": one.change,
         "before": one.before[0] if one.before else None,
         "after": one.after[0] if one.after else None,

@@ -10,8 +10,9 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema
 
 from webapp.comparisons.diffs import exports, rows, statistics
 from webapp.comparisons.queries.artifacts import artifact_folder, first_rows_folder
+from webapp.comparisons.queries.counts import count_rows
 from webapp.comparisons.rules.states import ComparisonState
-from webapp.comparisons.serializers import shape_comparison
+from webapp.comparisons.serializers.described import RowCountsSerializer
 from webapp.core.errors import AppError, BadRequest, NotFound
 from webapp.core.numbers import read_count
 from webapp.core.openapi import refusals
@@ -56,7 +57,7 @@ def describe_export(
     return described
 
 
-def shape_rows(
+def read_rows(
     request: Request,
     comparison: Any,
     *,
@@ -67,11 +68,11 @@ def shape_rows(
 
     Rows whose numbers `find_both` returns are marked as changed by both sides.
     """
-    counts = shape_comparison(comparison, reason=reason)
-    if counts["state"] != ComparisonState.READY:
+    counts = count_rows(comparison, reason=reason)
+    if counts.state != ComparisonState.READY:
         first = None if _is_narrowed(request) else _read_first(comparison, limit=read_row_limit(request))
         nothing: dict[str, Any] = {"mode": None, "key": None, "rows": []}
-        return {**(first or nothing), "state": counts["state"], "summary": counts, "next": None}
+        return {**(first or nothing), "state": counts.state, "summary": RowCountsSerializer(counts).data, "next": None}
     page = rows.read_page(
         artifact_folder(comparison),
         change=[kind for kind in request.GET.get("change", "").split(",") if kind],
@@ -126,7 +127,7 @@ def find_folder(comparison: Any, *, path: str, reason: str = "") -> Path:
 
     """
     if comparison is None or comparison.state != ComparisonState.READY:
-        state = shape_comparison(comparison, reason=reason)["state"]
+        state = count_rows(comparison, reason=reason).state
         raise NotFound(f"{path} has no finished row diff: it is {state}.", code="not_ready")
     return artifact_folder(comparison)
 
@@ -138,7 +139,7 @@ def export(folder: Path, *, kind: ExportFormat, name: str) -> StreamingHttpRespo
     return response
 
 
-def shape_statistics(request: Request, folder: Path) -> dict[str, Any]:
+def read_statistics(request: Request, folder: Path) -> dict[str, Any]:
     """Return both sides' statistics per column, over all rows or over the changed ones."""
     asked = request.GET.get("scope", "")
     if asked not in ("", "table", "changed"):

@@ -176,7 +176,7 @@ def _view(found: Compared, asked: Asked, parameters: Mapping[str, Any], *, may_c
     schema = diff_artifact(comparison.schema) if comparison is not None else None
     columns = schema.columns if schema is not None else ()
     url = _address(dataset, asked.address)
-    between = ends.list_between(dataset, found.before.transaction, found.after.transaction)
+    between = found.between
     export = urlencode({name: value for name, value in asked.address.items() if name != "branch"})
     place = Place(
         url=f"/d{dataset.path}",

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rest_framework import serializers
 
 from webapp.comparisons.rules import states
 from webapp.comparisons.rules.states import ComparisonState
-
-Fields = dict[str, serializers.Field[Any, Any, Any, Any]]
+from webapp.core.serializers import Fields, NounSerializer
 
 ROW_CHANGES = ["inserted", "deleted", "updated"]
 ROW_STATES = [states.NOT_COMPARED, ComparisonState.RUNNING, ComparisonState.READY, ComparisonState.FAILED]
@@ -17,7 +14,7 @@ SCHEMA_STATUSES = [states.UNCHANGED, states.CHANGED, states.BREAKING, states.NOT
 ROW = {"help_text": "column → value; null on a side that does not exist"}
 
 
-class RowCountsSerializer(serializers.Serializer[Any]):
+class RowCountsSerializer(NounSerializer):
     """How far a row diff is and what it found. Counts are null where nothing is known: not compared is not unchanged."""
 
     state = serializers.ChoiceField(choices=ROW_STATES)
@@ -30,24 +27,30 @@ class RowCountsSerializer(serializers.Serializer[Any]):
         choices=["embedded", "spark"], required=False, help_text="what compares the rows"
     )
     executor_reason = serializers.CharField(required=False, help_text="why that one, once it is chosen")
+    by_row_ids = serializers.DictField(
+        child=serializers.IntegerField(),
+        required=False,
+        help_text="inserted, deleted and updated by row ids alone, before values are compared",
+    )
 
 
-class ShownComparisonSerializer(serializers.Serializer[Any]):
+class ShownComparisonSerializer(NounSerializer):
     """One comparison of a dataset: its two ends, and what it found."""
 
     schema_status = serializers.ChoiceField(choices=SCHEMA_STATUSES)
-    to = serializers.CharField(allow_null=True, help_text="transaction")
-    rows = RowCountsSerializer()
+    to = serializers.CharField(source="after.pk", allow_null=True, help_text="transaction")
+    rows = RowCountsSerializer(source="counts")
 
     def get_fields(self) -> Fields:
         """Add the field whose name Python keeps for itself."""
-        return {**super().get_fields(), "from": serializers.CharField(allow_null=True, help_text="transaction")}
+        start = serializers.CharField(source="before.pk", allow_null=True, help_text="transaction")
+        return {**super().get_fields(), "from": start}
 
 
 COLUMN_CHANGES = ["type", "required", "identity", "default", "doc", "position"]
 
 
-class LayoutDiffSerializer(serializers.Serializer[Any]):
+class LayoutDiffSerializer(NounSerializer):
     """A partition spec or sort order at both ends, as text."""
 
     to = serializers.CharField(allow_null=True)
@@ -83,7 +86,7 @@ class ModifiedColumnSerializer(ColumnDiffSerializer):
     changes = ColumnChangeSerializer(many=True)
 
 
-class SchemaDiffSerializer(serializers.Serializer[Any]):
+class SchemaDiffSerializer(NounSerializer):
     """Everything that differs between two schemas."""
 
     status = serializers.ChoiceField(choices=SCHEMA_STATUSES)
@@ -95,7 +98,7 @@ class SchemaDiffSerializer(serializers.Serializer[Any]):
     sort_order = LayoutDiffSerializer()
 
 
-class DiffRowSerializer(serializers.Serializer[Any]):
+class DiffRowSerializer(NounSerializer):
     """One changed row with both images."""
 
     change = serializers.ChoiceField(choices=ROW_CHANGES)
@@ -106,7 +109,7 @@ class DiffRowSerializer(serializers.Serializer[Any]):
     copies = serializers.IntegerField(required=False, help_text="of net changes, where more than one row is the same")
 
 
-class RowsSerializer(serializers.Serializer[Any]):
+class RowsSerializer(NounSerializer):
     """One page of a row diff. Before it is ready there is its state, with the first rows by key as soon as they are known.
 
     Rows of a diff that is not ready are not all: `next` is null then, and a filter, order or cursor gets none.
@@ -122,10 +125,10 @@ class RowsSerializer(serializers.Serializer[Any]):
     previous = serializers.CharField(allow_null=True, required=False)
 
 
-class StatisticsSerializer(serializers.Serializer[Any]):
+class StatisticsSerializer(NounSerializer):
     """Each column in numbers at both ends."""
 
-    class RowsOfBoth(serializers.Serializer[Any]):
+    class RowsOfBoth(NounSerializer):
         """How many rows were measured."""
 
         before = serializers.IntegerField()

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from webapp.comparisons.diffs.schema import diff_artifact
+from webapp.comparisons.queries.ends import Between, list_changes
 from webapp.comparisons.rules.states import ComparisonState
-from webapp.comparisons.serializers.described import ROW, ROW_CHANGES, Fields, RowsSerializer, SchemaDiffSerializer
+from webapp.comparisons.serializers.described import ROW, ROW_CHANGES, RowsSerializer, SchemaDiffSerializer
+from webapp.comparisons.services.history import Compared
+from webapp.core.serializers import Fields, NounSerializer
+from webapp.datasets.models import Transaction
 from webapp.datasets.serializers import ColumnSerializer, TransactionSerializer
 
+MOST_BETWEEN = 100
+"""Transactions between two ends that an answer lists; beyond it there is only their count."""
 RANGE_STATES = [ComparisonState.RUNNING, ComparisonState.READY, ComparisonState.FAILED]
 
 
-class EndSerializer(serializers.Serializer[Any]):
+class EndSerializer(NounSerializer):
     """One end of a comparison."""
 
     asked = serializers.CharField(help_text="as the address names it")
@@ -23,7 +31,7 @@ class EndSerializer(serializers.Serializer[Any]):
     )
 
 
-class RulesSerializer(serializers.Serializer[Any]):
+class RulesSerializer(NounSerializer):
     """How rows are compared."""
 
     key = serializers.ListField(child=serializers.CharField())
@@ -32,7 +40,7 @@ class RulesSerializer(serializers.Serializer[Any]):
     row_filter = serializers.CharField(required=False)
 
 
-class ChangedSerializer(serializers.Serializer[Any]):
+class ChangedSerializer(NounSerializer):
     """What one transaction changed in rows."""
 
     is_exact = serializers.BooleanField(help_text="from a stored row diff; else as its writer counted")
@@ -44,42 +52,81 @@ class ChangedSerializer(serializers.Serializer[Any]):
 class StepSerializer(TransactionSerializer):
     """A transaction between two ends."""
 
-    changed = ChangedSerializer(allow_null=True)
+    changed = serializers.SerializerMethodField()
+
+    @extend_schema_field(ChangedSerializer(allow_null=True))
+    def get_changed(self, transaction: Transaction) -> Any:
+        """Look it up among the changes of all transactions of the answer."""
+        changed = self.context["changes"].get(transaction.pk)
+        return None if changed is None else vars(changed)
 
 
-class BetweenSerializer(serializers.Serializer[Any]):
+class BetweenSerializer(NounSerializer):
     """The transactions of each end since the last one that both have, newest first and at most a hundred of each."""
 
-    base = serializers.CharField(allow_null=True)
-    came = StepSerializer(many=True)
-    left = StepSerializer(many=True)
-    came_count = serializers.IntegerField()
-    left_count = serializers.IntegerField()
+    base = serializers.CharField(source="base.pk", allow_null=True)
+    came = serializers.SerializerMethodField()
+    left = serializers.SerializerMethodField()
+    came_count = serializers.SerializerMethodField()
+    left_count = serializers.SerializerMethodField()
+
+    def to_representation(self, instance: Between) -> dict[str, Any]:
+        """Ask once what the transactions of both ends changed."""
+        changes = list_changes([*instance.came[:MOST_BETWEEN], *instance.left[:MOST_BETWEEN]])
+        self._steps = StepSerializer(many=True, context={"changes": changes})
+        return super().to_representation(instance)
+
+    @extend_schema_field(StepSerializer(many=True))
+    def get_came(self, between: Between) -> Any:
+        """Write the newest of the second end."""
+        return self._steps.to_representation(between.came[:MOST_BETWEEN])
+
+    @extend_schema_field(StepSerializer(many=True))
+    def get_left(self, between: Between) -> Any:
+        """Write the newest of the first end."""
+        return self._steps.to_representation(between.left[:MOST_BETWEEN])
+
+    def get_came_count(self, between: Between) -> int:
+        """All of the second end."""
+        return len(between.came)
+
+    def get_left_count(self, between: Between) -> int:
+        """All of the first end."""
+        return len(between.left)
 
 
-class DatasetComparisonSerializer(RowsSerializer):
-    """Two ends of a dataset: schema, one page of rows, and what lies between."""
+class ComparedSerializer(NounSerializer):
+    """Two ends of a dataset: their schemas, how their rows are compared, and what lies between."""
 
-    dataset = serializers.IntegerField()
-    path = serializers.CharField()
-    to = EndSerializer()
-    rules = RulesSerializer()
-    schema = SchemaDiffSerializer(allow_null=True)
+    dataset = serializers.IntegerField(source="dataset.pk")
+    path = serializers.CharField(source="dataset.path")
+    to = EndSerializer(source="after")
+    rules = RulesSerializer(source="rules.as_json")
+    schema = serializers.SerializerMethodField()
     between = BetweenSerializer()
 
     def get_fields(self) -> Fields:
         """Add the field whose name Python keeps for itself."""
-        return {**super().get_fields(), "from": EndSerializer()}
+        return {**super().get_fields(), "from": EndSerializer(source="before")}
+
+    @extend_schema_field(SchemaDiffSerializer(allow_null=True))
+    def get_schema(self, compared: Compared) -> Any:
+        """Write what differs between the schemas, as it was stored."""
+        return None if compared.comparison is None else diff_artifact(compared.comparison.schema).as_json()
 
 
-class ChangelogSummarySerializer(serializers.Serializer[Any]):
+class DatasetComparisonSerializer(ComparedSerializer, RowsSerializer):
+    """Two ends of a dataset: schema, one page of rows, and what lies between."""
+
+
+class ChangelogSummarySerializer(NounSerializer):
     """How many rows a changelog has."""
 
     rows = serializers.IntegerField()
     counts = serializers.DictField(child=serializers.IntegerField(), help_text="by _change_type")
 
 
-class ChangelogSerializer(serializers.Serializer[Any]):
+class ChangelogSerializer(NounSerializer):
     """One page of the changelog of a range. Before it is ready there is its state, with no rows."""
 
     dataset = serializers.IntegerField()
@@ -101,7 +148,7 @@ class ChangelogSerializer(serializers.Serializer[Any]):
     next = serializers.CharField(allow_null=True, help_text="what to pass as `cursor`")
 
 
-class MadeSerializer(serializers.Serializer[Any]):
+class MadeSerializer(NounSerializer):
     """What made a transaction."""
 
     job = serializers.CharField()
@@ -112,7 +159,7 @@ class MadeSerializer(serializers.Serializer[Any]):
     commit = serializers.CharField()
 
 
-class RowChangeSerializer(serializers.Serializer[Any]):
+class RowChangeSerializer(NounSerializer):
     """One transaction that changed the row."""
 
     transaction = TransactionSerializer()
@@ -124,7 +171,7 @@ class RowChangeSerializer(serializers.Serializer[Any]):
     rows = serializers.DictField(required=False, help_text="before and after in full, where several rows have the key")
 
 
-class BlameSerializer(serializers.Serializer[Any]):
+class BlameSerializer(NounSerializer):
     """The transactions that changed one row, newest first."""
 
     dataset = serializers.IntegerField()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import transaction
 
 from webapp.comparisons.models import Comparison
+from webapp.comparisons.queries.ends import list_between
 from webapp.comparisons.rules import states
 from webapp.comparisons.rules.states import ComparisonState
 from webapp.comparisons.services.comparisons import (
@@ -21,7 +22,7 @@ from webapp.core.errors import Conflict, TooManyRequests
 if TYPE_CHECKING:
     from webapp.comparisons.queries.blames import Walk
     from webapp.comparisons.queries.changelogs import Range
-    from webapp.comparisons.queries.ends import End
+    from webapp.comparisons.queries.ends import Between, End
     from webapp.comparisons.rules.dataset_rules import DatasetRules
     from webapp.datasets.models import Dataset, Transaction
 
@@ -43,6 +44,11 @@ class Compared:
     comparison: Comparison | None
     reason: str = ""
     """Why it is not compared, where it is not."""
+
+    @property
+    def between(self) -> Between:
+        """What lies between the two ends."""
+        return list_between(self.dataset, self.before.transaction, self.after.transaction)
 
 
 def compare_ends(*, dataset: Dataset, before: End, after: End, rules: DatasetRules) -> Compared:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.http import StreamingHttpResponse
@@ -11,15 +10,15 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from webapp.accounts.services import note_reading
-from webapp.builds.serializers import shape_build
+from webapp.builds.serializers import BuildSerializer
 from webapp.comparisons.api.rows import (
     FILTERS,
     SCOPE,
     describe_export,
     export,
     find_folder,
-    shape_rows,
-    shape_statistics,
+    read_rows,
+    read_statistics,
 )
 from webapp.comparisons.diffs.schema import diff_artifact
 from webapp.core.api import ApiView
@@ -27,11 +26,10 @@ from webapp.core.errors import InvalidInput, NotFound
 from webapp.core.openapi import refusals
 from webapp.core.pagination import paginate
 from webapp.pulls import serializers, services
-from webapp.pulls.queries import named
+from webapp.pulls.queries import named, timeline
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.rules import states
 from webapp.pulls.rules.states import PullState
-from webapp.pulls.serializers import described
 from webapp.repositories import queries as repositories
 from webapp.repositories.serializers import CommitSerializer, FileDiffSerializer
 
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from jobs.protocol import ExportFormat
+    from webapp.pulls.models import PullRequest
 
 COMPARED = OpenApiParameter(
     "compared",
@@ -88,7 +87,7 @@ class PullList(PullEndpoint):
     @extend_schema(
         operation_id="listPulls",
         parameters=[OpenApiParameter("state", str, enum=[*PullState, "all"], default="all")],
-        responses=described.PullSerializer(many=True),
+        responses=serializers.PullSerializer(many=True),
     )
     def get(self, request: Request, repo: str) -> Response:
         """List pull requests, newest first; `state` is open, merged, closed or all."""
@@ -98,10 +97,12 @@ class PullList(PullEndpoint):
             message = f"state is {', '.join(PullState)} or all, not {state!r}."
             raise InvalidInput(message, errors={"state": [message]})
         pulls = queries.list_pulls(self.principal, repository=repository, state=state)
-        return Response(paginate(request._request, pulls, serializers.shape_pull))
+        return Response(paginate(request._request, pulls, serializers.PullSerializer))
 
     @extend_schema(
-        operation_id="openPull", request=described.NewPullSerializer, responses={201: described.PullDetailSerializer}
+        operation_id="openPull",
+        request=serializers.NewPullSerializer,
+        responses={201: serializers.PullDetailSerializer},
     )
     def post(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
         """Open a pull request."""
@@ -115,21 +116,21 @@ class PullList(PullEndpoint):
             draft=self.flag("draft"),
             by=self.principal,
         )
-        return Response(serializers.shape_pull_detail(pull), status=201)
+        return Response(serializers.PullDetailSerializer(pull).data, status=201)
 
 
 class PullDetail(PullEndpoint):
     """GET and PATCH `/repositories/{repo}/pulls/{n}`."""
 
-    @extend_schema(operation_id="getPull", responses=described.PullDetailSerializer)
+    @extend_schema(operation_id="getPull", responses=serializers.PullDetailSerializer)
     def get(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002 - DRF's signature
         """Return a pull request with every reason that blocks its merge."""
-        return Response(serializers.shape_pull_detail(self.find(repo, number)))
+        return Response(serializers.PullDetailSerializer(self.find(repo, number)).data)
 
     @extend_schema(
         operation_id="updatePull",
-        request=described.PullChangeSerializer,
-        responses={200: described.PullDetailSerializer, **refusals(409)},
+        request=serializers.PullChangeSerializer,
+        responses={200: serializers.PullDetailSerializer, **refusals(409)},
     )
     def patch(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002 - DRF's signature
         """Change title, body, draft, target or state."""
@@ -140,7 +141,7 @@ class PullDetail(PullEndpoint):
         if "draft" in changes:
             self.flag("draft")
         pull = services.update_pull(pull=self.find(repo, number), by=self.principal, changes=changes)
-        return Response(serializers.shape_pull_detail(pull))
+        return Response(serializers.PullDetailSerializer(pull).data)
 
 
 class PullCommits(PullEndpoint):
@@ -150,7 +151,7 @@ class PullCommits(PullEndpoint):
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List the commits, newest first."""
         commits = queries.list_own_commits(self.find(repo, number))
-        return Response(paginate(request._request, commits, lambda one: CommitSerializer(one).data))
+        return Response(paginate(request._request, commits, CommitSerializer))
 
 
 class PullFiles(PullEndpoint):
@@ -160,7 +161,7 @@ class PullFiles(PullEndpoint):
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List the changed files with their hunks."""
         files = queries.list_file_changes(self.find(repo, number))
-        return Response(paginate(request._request, files, lambda one: FileDiffSerializer(one).data))
+        return Response(paginate(request._request, files, FileDiffSerializer))
 
 
 class PullDatasets(PullEndpoint):
@@ -169,33 +170,37 @@ class PullDatasets(PullEndpoint):
     @extend_schema(
         operation_id="listPullDatasets",
         parameters=[COMPARED],
-        responses=described.PullDatasetSerializer(many=True),
+        responses=serializers.PullDatasetSerializer(many=True),
     )
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List the datasets that it changes or affects, each with its default comparison or the one that is asked for."""
-        rows_ = queries.list_dataset_rows(self.principal, self.find(repo, number))
-        shape = partial(serializers.shape_dataset, name=request.GET.get("compared", ""))
-        return Response(paginate(request._request, rows_, shape))
+        rows = queries.list_dataset_rows(self.principal, self.find(repo, number))
+        compared = {"compared": request.GET.get("compared", "")}
+        return Response(
+            paginate(request._request, rows, serializers.PullDatasetSerializer, look_up=lambda _page: compared)
+        )
 
 
 class PullChecks(PullEndpoint):
     """GET `…/checks`."""
 
-    @extend_schema(operation_id="listPullChecks", responses=described.PullCheckSerializer(many=True))
+    @extend_schema(operation_id="listPullChecks", responses=serializers.PullCheckSerializer(many=True))
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List what machines say of the head."""
         checks = queries.list_checks(self.find(repo, number))
-        return Response(paginate(request._request, checks, vars))
+        return Response(paginate(request._request, checks, serializers.PullCheckSerializer))
 
 
 class PullTimeline(PullEndpoint):
     """GET `…/timeline`."""
 
-    @extend_schema(operation_id="getPullTimeline", responses=described.TimelineEntrySerializer(many=True))
+    @extend_schema(operation_id="getPullTimeline", responses=serializers.TimelineEntrySerializer(many=True))
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List what happened, oldest first."""
-        entries = serializers.shape_timeline(self.find(repo, number))
-        return Response(paginate(request._request, entries, lambda one: one))
+        pull = self.find(repo, number)
+        entries = timeline.list_entries(pull)
+        serializer = serializers.TimelineEntrySerializer
+        return Response(paginate(request._request, entries, serializer, look_up=lambda _page: _find_ineligible(pull)))
 
 
 class PullDatasetEndpoint(PullEndpoint):
@@ -226,7 +231,7 @@ class PullDatasetEndpoint(PullEndpoint):
 class PullSchema(PullDatasetEndpoint):
     """GET `…/datasets/{id}/schema`."""
 
-    @extend_schema(operation_id="getPullSchema", parameters=[COMPARED], responses=described.PullSchemaDiffSerializer)
+    @extend_schema(operation_id="getPullSchema", parameters=[COMPARED], responses=serializers.PullSchemaDiffSerializer)
     def get(self, request: Request, repo: str, number: int, dataset_id: int) -> Response:  # noqa: ARG002 - DRF's signature
         """Return what changed in the schema."""
         row = self.find_row(repo, number, dataset_id)
@@ -242,7 +247,7 @@ class PullRows(PullDatasetEndpoint):
     @extend_schema(
         operation_id="getPullRows",
         parameters=[*FILTERS, COMPARED],
-        responses={200: described.PullRowsSerializer, **refusals(409, 410, 422)},
+        responses={200: serializers.PullRowsSerializer, **refusals(409, 410, 422)},
     )
     def get(self, request: Request, repo: str, number: int, dataset_id: int) -> Response:
         """Return one page of the row diff from its stored artifact."""
@@ -253,7 +258,7 @@ class PullRows(PullDatasetEndpoint):
         def find_both(numbers: Iterable[int]) -> set[int]:
             return named.find_both(row, shown, numbers)
 
-        shaped = shape_rows(request, shown.comparison, reason=shown.reason, find_both=find_both)
+        shaped = read_rows(request, shown.comparison, reason=shown.reason, find_both=find_both)
         return Response({"compared": shown.name, **shaped})
 
 
@@ -289,13 +294,13 @@ class PullStatistics(PullDatasetEndpoint):
     @extend_schema(
         operation_id="getPullStatistics",
         parameters=[SCOPE, COMPARED],
-        responses={200: described.PullStatisticsSerializer, **refusals(410)},
+        responses={200: serializers.PullStatisticsSerializer, **refusals(410)},
     )
     def get(self, request: Request, repo: str, number: int, dataset_id: int) -> Response:
         """Return both sides' statistics per column."""
         row = self.find_row(repo, number, dataset_id)
         shown = self.find_shown(row)
-        statistics = shape_statistics(request, find_folder(shown.comparison, path=row.path, reason=shown.reason))
+        statistics = read_statistics(request, find_folder(shown.comparison, path=row.path, reason=shown.reason))
         self.note("read_statistics", row)
         return Response({"compared": shown.name, **statistics})
 
@@ -303,16 +308,16 @@ class PullStatistics(PullDatasetEndpoint):
 class PullComments(PullEndpoint):
     """GET and POST `…/comments`."""
 
-    @extend_schema(operation_id="listPullComments", responses=described.CommentSerializer(many=True))
+    @extend_schema(operation_id="listPullComments", responses=serializers.CommentSerializer(many=True))
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List comments, oldest first."""
         comments = self.find(repo, number).comments.select_related("author")
-        return Response(paginate(request._request, comments, serializers.shape_comment))
+        return Response(paginate(request._request, comments, serializers.CommentSerializer))
 
     @extend_schema(
         operation_id="addPullComment",
-        request=described.NewCommentSerializer,
-        responses={201: described.CommentSerializer},
+        request=serializers.NewCommentSerializer,
+        responses={201: serializers.CommentSerializer},
     )
     def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
         """Comment on the pull request, a line of code or a cell of data."""
@@ -322,21 +327,24 @@ class PullComments(PullEndpoint):
         comment = services.add_comment(
             pull=self.find(repo, number), body=self.text("body"), anchor=anchor, by=self.principal
         )
-        return Response(serializers.shape_comment(comment), status=201)
+        return Response(serializers.CommentSerializer(comment).data, status=201)
 
 
 class PullReviews(PullEndpoint):
     """GET and POST `…/reviews`."""
 
-    @extend_schema(operation_id="listPullReviews", responses=described.ReviewSerializer(many=True))
+    @extend_schema(operation_id="listPullReviews", responses=serializers.ReviewSerializer(many=True))
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List reviews, oldest first."""
         pull = self.find(repo, number)
-        shape = partial(serializers.shape_review, ineligible=queries.explain_reviewers(pull))
-        return Response(paginate(request._request, pull.reviews.select_related("reviewer"), shape))
+        reviews = pull.reviews.select_related("reviewer")
+        serializer = serializers.ReviewSerializer
+        return Response(paginate(request._request, reviews, serializer, look_up=lambda _page: _find_ineligible(pull)))
 
     @extend_schema(
-        operation_id="addPullReview", request=described.NewReviewSerializer, responses={201: described.ReviewSerializer}
+        operation_id="addPullReview",
+        request=serializers.NewReviewSerializer,
+        responses={201: serializers.ReviewSerializer},
     )
     def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
         """Approve, reject or comment."""
@@ -348,8 +356,11 @@ class PullReviews(PullEndpoint):
             expected_head=self.text("expected_head", default="") or None,
             by=self.principal,
         )
-        shaped = serializers.shape_review(review, ineligible=queries.explain_reviewers(pull))
-        return Response(shaped, status=201)
+        return Response(serializers.ReviewSerializer(review, context=_find_ineligible(pull)).data, status=201)
+
+
+def _find_ineligible(pull: PullRequest) -> dict[str, Any]:
+    return {"ineligible": queries.explain_reviewers(pull)}
 
 
 class PullBuilds(PullEndpoint):
@@ -357,8 +368,8 @@ class PullBuilds(PullEndpoint):
 
     @extend_schema(
         operation_id="buildPull",
-        request=described.NewPullBuildSerializer,
-        responses={202: described.StartedBuildsSerializer},
+        request=serializers.NewPullBuildSerializer,
+        responses={202: serializers.StartedBuildsSerializer},
     )
     def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
         """Build the branch, the base side (the target's code on the same inputs, kept aside), or both."""
@@ -371,7 +382,8 @@ class PullBuilds(PullEndpoint):
         started = services.build_pull(
             pull=self.find(repo, number), sides=sides, scope=scope, force=self.flag("force"), by=self.principal
         )
-        response = Response({"builds": [shape_build(one) for one in started], **shape_build(started[0])}, status=202)
+        builds = BuildSerializer(started, many=True).data
+        response = Response({"builds": builds, **builds[0]}, status=202)
         response["Location"] = f"/api/v1/builds/{started[0].pk}"
         return response
 
@@ -379,30 +391,30 @@ class PullBuilds(PullEndpoint):
 class PullClose(PullEndpoint):
     """POST `…/close`."""
 
-    @extend_schema(operation_id="closePull", request=None, responses={200: described.PullDetailSerializer})
+    @extend_schema(operation_id="closePull", request=None, responses={200: serializers.PullDetailSerializer})
     def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
         """Close without a merge."""
         pull = self.find(repo, number)
         services.close_pull(pull=pull, by=self.principal)
-        return Response(serializers.shape_pull_detail(pull))
+        return Response(serializers.PullDetailSerializer(pull).data)
 
 
 class PullReopen(PullEndpoint):
     """POST `…/reopen`."""
 
-    @extend_schema(operation_id="reopenPull", request=None, responses={200: described.PullDetailSerializer})
+    @extend_schema(operation_id="reopenPull", request=None, responses={200: serializers.PullDetailSerializer})
     def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
         """Open it again."""
         pull = self.find(repo, number)
         services.reopen_pull(pull=pull, by=self.principal)
-        return Response(serializers.shape_pull_detail(pull))
+        return Response(serializers.PullDetailSerializer(pull).data)
 
 
 class PullMerge(PullEndpoint):
     """POST `…/merge`."""
 
     @extend_schema(
-        operation_id="mergePull", request=described.NewMergeSerializer, responses={202: described.MergeSerializer}
+        operation_id="mergePull", request=serializers.NewMergeSerializer, responses={202: serializers.MergeSerializer}
     )
     def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
         """Merge the code and start the rebuild of the target's data."""
@@ -414,7 +426,7 @@ class PullMerge(PullEndpoint):
             bypass=self.flag("bypass"),
             by=self.principal,
         )
-        response = Response(serializers.shape_merge(merge), status=202)
+        response = Response(serializers.MergeSerializer(merge).data, status=202)
         response["Location"] = (
             f"/api/v1/builds/{merge.build.pk}" if merge.build else f"/api/v1/repositories/{repo}/pulls/{number}"
         )

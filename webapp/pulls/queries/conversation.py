@@ -552,7 +552,7 @@ _TITLES: dict[str, tuple[str, str, str]] = {
 
 def _describe_merge(loaded: Loaded, head: PullHead) -> MergeBox:
     pull = loaded.pull
-    merge = Merge.objects.filter(pull=pull).exclude(state=MergeState.ABANDONED).select_related("build").first()
+    merge = queries.find_merge(pull)
     subject = MergeSubject(
         post_url=reverse("pull-merge", args=[pull.repository.name, pull.number]),
         head=pull.head_sha,

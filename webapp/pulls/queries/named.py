@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from webapp.comparisons.diffs import overlap
 from webapp.comparisons.models import Comparison
 from webapp.comparisons.queries.artifacts import artifact_folder
+from webapp.comparisons.queries.counts import RowCounts, count_rows
 from webapp.comparisons.rules.states import NOT_COMPARED, ComparisonState
 from webapp.core.errors import BadRequest
 from webapp.pulls.models import NamedComparison
@@ -37,6 +38,11 @@ class Shown:
     """What else than the branch's own work it shows."""
 
     @property
+    def counts(self) -> RowCounts:
+        """How far it is and what it counted."""
+        return count_rows(self.comparison, reason=self.reason)
+
+    @property
     def schema_status(self) -> str:
         """What became of the schema."""
         return str(self.comparison.schema.get("status", NOT_COMPARED)) if self.comparison else NOT_COMPARED
@@ -50,6 +56,36 @@ class Shown:
     def folder(self) -> Path | None:
         """Where its rows are stored; None before they are."""
         return artifact_folder(self.comparison) if self.comparison is not None and self.is_ready else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetSince(Shown):
+    """What the target did to a dataset since the branch left it."""
+
+    both: int | None
+    """Rows that both sides changed; None where nobody can tell."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownDataset(Shown):
+    """A dataset of a pull request by one of its comparisons."""
+
+    row: PullDataset
+    since: TargetSince | None
+    """None where the target has not moved."""
+
+    @property
+    def lands_reason(self) -> str | None:
+        """Why merging does not bring it to the target; None where it does."""
+        return None if self.row.lands else self.row.lands_reason
+
+
+def show_dataset(row: PullDataset, name: str = "") -> ShownDataset:
+    """Return a dataset by the comparison of this name, with what the target did since."""
+    shown = find_shown(row, name)
+    since = find_since(row)
+    moved = TargetSince(**vars(since), both=count_both(row, shown)) if since else None
+    return ShownDataset(**vars(shown), row=row, since=moved)
 
 
 def find_shown(row: PullDataset, name: str = "") -> Shown:

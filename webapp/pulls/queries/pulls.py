@@ -29,7 +29,7 @@ from webapp.pulls.models import Comment, Merge, NamedComparison, PullDataset, Pu
 from webapp.pulls.queries.approvers import list_ineligible
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.datasets import find_downstream
-from webapp.pulls.rules.states import PullState
+from webapp.pulls.rules.states import MergeState, PullState
 from webapp.repositories import queries as repositories
 from webapp.repositories.rules import checks
 from webapp.repositories.rules.states import PublicationState
@@ -460,6 +460,12 @@ def has_newer_data(pull: PullRequest) -> bool:
 def has_newer_commits(pull: PullRequest) -> bool:
     """Whether the target has commits that the branch lacks."""
     return repositories.find_merge_base(pull.repository, pull.base_sha, pull.head_sha) != pull.base_sha
+
+
+def find_merge(pull: PullRequest) -> Merge | None:
+    """Return its merge, unless that was given up."""
+    merges = Merge.objects.filter(pull=pull).exclude(state=MergeState.ABANDONED)
+    return merges.select_related("build", "merged_by").first()
 
 
 def is_landed(merge: Merge) -> bool:

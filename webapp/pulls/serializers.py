@@ -1,9 +1,11 @@
-"""Pull requests, reviews, comments and diffs as the API describes them: the shapes of what the functions beside return."""
+"""Pull requests, reviews, comments and diffs as JSON."""
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from webapp.builds.rules.states import BuildState
@@ -15,6 +17,11 @@ from webapp.comparisons.serializers.described import (
     ShownComparisonSerializer,
     StatisticsSerializer,
 )
+from webapp.core.serializers import NounSerializer, OptionalText, TextOrNull
+from webapp.pulls.models import Merge, PullDataset, PullRequest, Review
+from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.named import show_dataset
+from webapp.pulls.queries.timeline import Entry
 from webapp.pulls.rules import states
 from webapp.pulls.rules.states import MergeState, PullState
 
@@ -27,7 +34,7 @@ def words(choices: list[tuple[str, str]]) -> list[str]:
 # --- what is sent ---------------------------------------------------------------------------------
 
 
-class NewPullSerializer(serializers.Serializer[Any]):
+class NewPullSerializer(NounSerializer):
     """Body of POST …/pulls."""
 
     title = serializers.CharField(max_length=250)
@@ -37,7 +44,7 @@ class NewPullSerializer(serializers.Serializer[Any]):
     draft = serializers.BooleanField(required=False)
 
 
-class PullChangeSerializer(serializers.Serializer[Any]):
+class PullChangeSerializer(NounSerializer):
     """Body of PATCH …/pulls/{n}: what is to change."""
 
     title = serializers.CharField(required=False, max_length=250)
@@ -47,7 +54,7 @@ class PullChangeSerializer(serializers.Serializer[Any]):
     state = serializers.ChoiceField(required=False, choices=[PullState.OPEN, PullState.CLOSED])
 
 
-class NewCommentSerializer(serializers.Serializer[Any]):
+class NewCommentSerializer(NounSerializer):
     """Body of POST …/comments."""
 
     body = serializers.CharField()
@@ -56,7 +63,7 @@ class NewCommentSerializer(serializers.Serializer[Any]):
     )
 
 
-class NewReviewSerializer(serializers.Serializer[Any]):
+class NewReviewSerializer(NounSerializer):
     """Body of POST …/reviews."""
 
     verdict = serializers.ChoiceField(choices=words(states.VERDICT_CHOICES))
@@ -64,7 +71,7 @@ class NewReviewSerializer(serializers.Serializer[Any]):
     expected_head = serializers.CharField(required=False, help_text="the head that was reviewed: 409 if it has moved")
 
 
-class NewPullBuildSerializer(serializers.Serializer[Any]):
+class NewPullBuildSerializer(NounSerializer):
     """Body of POST …/builds; all of it may be left out."""
 
     sides = serializers.ListField(child=serializers.ChoiceField(choices=["head", "base"]), required=False)
@@ -72,7 +79,7 @@ class NewPullBuildSerializer(serializers.Serializer[Any]):
     force = serializers.BooleanField(required=False)
 
 
-class NewMergeSerializer(serializers.Serializer[Any]):
+class NewMergeSerializer(NounSerializer):
     """Body of POST …/merge; all of it may be left out."""
 
     method = serializers.ChoiceField(choices=words(states.METHOD_CHOICES), required=False)
@@ -84,56 +91,65 @@ class NewMergeSerializer(serializers.Serializer[Any]):
 # --- pull requests --------------------------------------------------------------------------------
 
 
-class PullSerializer(serializers.Serializer[Any]):
+class PullSerializer(NounSerializer):
     """A pull request, as lists show it."""
 
     number = serializers.IntegerField()
-    repository = serializers.CharField()
+    repository = serializers.CharField(source="repository.name")
     title = serializers.CharField()
     body = serializers.CharField()
     state = serializers.ChoiceField(choices=list(PullState))
     draft = serializers.BooleanField()
-    author = serializers.CharField()
+    author = serializers.CharField(source="author.username")
     source = serializers.CharField()  # type: ignore[assignment]  # collected by DRF
     target = serializers.CharField()
-    head = serializers.CharField(help_text="commit of the source")
-    base = serializers.CharField(help_text="commit of the target")
+    head = serializers.CharField(source="head_sha", help_text="commit of the source")
+    base = serializers.CharField(source="base_sha", help_text="commit of the target")
     created_at = serializers.DateTimeField()
     updated_at = serializers.DateTimeField()
     closed_at = serializers.DateTimeField(allow_null=True)
 
 
-class BlockerSerializer(serializers.Serializer[Any]):
+class BlockerSerializer(NounSerializer):
     """One reason why it may not be merged now."""
 
     code = serializers.CharField()
     message = serializers.CharField()
 
 
-class ReviewSerializer(serializers.Serializer[Any]):
+class ReviewSerializer(NounSerializer):
     """A review with what it is bound to."""
 
     id = serializers.IntegerField()
-    reviewer = serializers.CharField()
+    reviewer = serializers.CharField(source="reviewer.username")
     verdict = serializers.ChoiceField(choices=words(states.VERDICT_CHOICES))
     body = serializers.CharField()
-    head = serializers.CharField(allow_null=True)
-    void = serializers.BooleanField()
-    void_reason = serializers.CharField(allow_null=True)
-    ineligible_reason = serializers.CharField(
-        allow_null=True, help_text="why an approval by this reviewer does not count, such as: pushed 1a2b3c4"
+    head = serializers.CharField(source="seen.head", allow_null=True)
+    void = serializers.SerializerMethodField()
+    void_reason = TextOrNull()
+    ineligible_reason = serializers.SerializerMethodField(
+        help_text="why an approval by this reviewer does not count, such as: pushed 1a2b3c4"
     )
     created_at = serializers.DateTimeField()
 
+    def get_void(self, review: Review) -> bool:
+        """Whether it no longer counts."""
+        return review.voided_at is not None
 
-class BuildStateSerializer(serializers.Serializer[Any]):
+    def get_ineligible_reason(self, review: Review) -> str | None:
+        """Look it up among the reviewers of the pull request."""
+        reasons: dict[str, str] = self.context["ineligible"]
+        return reasons.get(review.reviewer.username)
+
+
+class BuildStateSerializer(NounSerializer):
     """A build and how far it is."""
 
     id = serializers.IntegerField()
     state = serializers.ChoiceField(choices=list(BuildState))
 
 
-class OutcomeSerializer(serializers.Serializer[Any]):
+class OutcomeSerializer(NounSerializer):
     """Whether the target's result of one dataset equals what was reviewed; the counts where it was compared."""
 
     state = serializers.ChoiceField(choices=["equal", "different", "comparing", "not_compared", "not_landed"])
@@ -146,7 +162,7 @@ class OutcomeSerializer(serializers.Serializer[Any]):
     updated = serializers.IntegerField(required=False)
 
 
-class MergeSerializer(serializers.Serializer[Any]):
+class MergeSerializer(NounSerializer):
     """A merge with its rebuild and what became of it."""
 
     merge_commit = serializers.CharField()
@@ -156,42 +172,88 @@ class MergeSerializer(serializers.Serializer[Any]):
     targets = serializers.ListField(child=serializers.CharField())
     bypassed = BlockerSerializer(many=True, help_text="what was passed over")
     build = BuildStateSerializer(allow_null=True)
-    outcome = serializers.DictField(child=OutcomeSerializer(), help_text="by dataset path")
-    merged_by = serializers.CharField()
+    outcome = serializers.SerializerMethodField(help_text="by dataset path")
+    merged_by = serializers.CharField(source="merged_by.username")
+
+    @extend_schema_field(serializers.DictField(child=OutcomeSerializer()))
+    def get_outcome(self, merge: Merge) -> dict[str, Any]:
+        """Write what became of each dataset."""
+        return queries.describe_outcome(merge)
 
 
 class PullDetailSerializer(PullSerializer):
     """A pull request with everything that decides its merge."""
 
-    mergeable = serializers.BooleanField()
-    blocked_by = BlockerSerializer(many=True)
-    stale = serializers.BooleanField(
+    mergeable = serializers.SerializerMethodField()
+    blocked_by = serializers.SerializerMethodField()
+    stale = serializers.SerializerMethodField(
         help_text="the target has commits, or data of these datasets, that the branch did not start from"
     )
-    reviews = ReviewSerializer(many=True)
-    merge = MergeSerializer(allow_null=True)
+    reviews = serializers.SerializerMethodField()
+    merge = serializers.SerializerMethodField()
+
+    def to_representation(self, instance: PullRequest) -> dict[str, Any]:
+        """Ask once what blocks it: two members say so."""
+        self._blockers = queries.list_blockers(instance)
+        return super().to_representation(instance)
+
+    def get_mergeable(self, _pull: PullRequest) -> bool:
+        """Whether nothing blocks it."""
+        return not self._blockers
+
+    @extend_schema_field(BlockerSerializer(many=True))
+    def get_blocked_by(self, pull: PullRequest) -> Any:
+        """Write what blocks it, as long as it is open."""
+        return BlockerSerializer(self._blockers if pull.state == PullState.OPEN else [], many=True).data
+
+    def get_stale(self, pull: PullRequest) -> bool:
+        """Whether the target has moved."""
+        return queries.is_stale(pull)
+
+    @extend_schema_field(ReviewSerializer(many=True))
+    def get_reviews(self, pull: PullRequest) -> Any:
+        """Write its reviews, and whether each counts."""
+        reviews = pull.reviews.select_related("reviewer")
+        return ReviewSerializer(reviews, many=True, context={"ineligible": queries.explain_reviewers(pull)}).data
+
+    @extend_schema_field(MergeSerializer(allow_null=True))
+    def get_merge(self, pull: PullRequest) -> Any:
+        """Write its merge, unless that was given up."""
+        merge = queries.find_merge(pull)
+        return None if merge is None else MergeSerializer(merge).data
 
 
-class CommentSerializer(serializers.Serializer[Any]):
+class CommentSerializer(NounSerializer):
     """A comment."""
 
     id = serializers.IntegerField()
-    author = serializers.CharField()
+    author = serializers.CharField(source="author.username")
     body = serializers.CharField()
     anchor = serializers.DictField(allow_null=True, help_text="{path, line, side} or {dataset, key, column}")
     created_at = serializers.DateTimeField()
 
 
-class TimelineEntrySerializer(serializers.Serializer[Any]):
+class TimelineEntrySerializer(NounSerializer):
     """Something that happened to a pull request."""
 
     kind = serializers.ChoiceField(choices=[*words(states.EVENT_CHOICES), "review", "comment"])
-    actor = serializers.CharField(allow_null=True)
+    actor = TextOrNull()
     at = serializers.DateTimeField()
-    data = serializers.DictField()  # type: ignore[assignment]  # collected by DRF
+    data = serializers.SerializerMethodField()  # type: ignore[assignment]  # collected by DRF
+
+    def get_data(self, entry: Entry) -> dict[str, Any]:
+        """A review or a comment as elsewhere; what is known of anything else."""
+        if entry.kind in self._nouns:
+            return self._nouns[entry.kind].to_representation(entry.subject)
+        data: dict[str, Any] = entry.subject.data
+        return data
+
+    @cached_property
+    def _nouns(self) -> dict[str, NounSerializer]:
+        return {"review": ReviewSerializer(context=self.context), "comment": CommentSerializer()}
 
 
-class PullCheckSerializer(serializers.Serializer[Any]):
+class PullCheckSerializer(NounSerializer):
     """What a machine says of the head."""
 
     name = serializers.CharField()
@@ -218,28 +280,41 @@ class TargetSinceSerializer(ShownComparisonSerializer):
     )
 
 
-class ComparedSerializer(serializers.Serializer[Any]):
+class ComparedSerializer(NounSerializer):
     """Says which of its comparisons a dataset is shown by."""
 
     compared = serializers.ChoiceField(choices=words(states.NAMED_CHOICES))
 
 
-class PullDatasetSerializer(ComparedSerializer, ShownComparisonSerializer):
+class PullDatasetSerializer(ShownComparisonSerializer):
     """One dataset of a pull request."""
 
-    id = serializers.IntegerField(allow_null=True, help_text="null until the first build makes it")
-    path = serializers.CharField()
-    lands = serializers.BooleanField(help_text="whether merging brings it to the target, by rebuilding it there")
-    lands_reason = serializers.CharField(required=False, help_text="why not, such as: it was loaded on the source")
-    compared_note = serializers.CharField(
-        required=False, help_text="what else than the branch's own work the comparison shows, and why"
+    id = serializers.IntegerField(
+        source="row.dataset_id", allow_null=True, help_text="null until the first build makes it"
     )
-    change = serializers.ChoiceField(choices=words(states.CHANGE_CHOICES))
-    current = serializers.BooleanField(help_text="the branch's data was made by the branch's published code")
-    rule_changes = serializers.ListField(
-        child=serializers.CharField(), help_text="how the branch changes the review rules of pipeline.toml"
+    path = serializers.CharField(source="row.path")
+    lands = serializers.BooleanField(
+        source="row.lands", help_text="whether merging brings it to the target, by rebuilding it there"
+    )
+    lands_reason = serializers.CharField(required=False, help_text="why not, such as: it was loaded on the source")
+    change = serializers.ChoiceField(source="row.change", choices=words(states.CHANGE_CHOICES))
+    current = serializers.BooleanField(
+        source="row.current", help_text="the branch's data was made by the branch's published code"
+    )
+    compared = serializers.ChoiceField(source="name", choices=words(states.NAMED_CHOICES))
+    compared_note = OptionalText(
+        source="note", help_text="what else than the branch's own work the comparison shows, and why"
     )
     since = TargetSinceSerializer(allow_null=True, help_text="null where the target has not moved")
+    rule_changes = serializers.ListField(
+        source="row.rule_changes",
+        child=serializers.CharField(),
+        help_text="how the branch changes the review rules of pipeline.toml",
+    )
+
+    def to_representation(self, instance: PullDataset) -> dict[str, Any]:
+        """Write it by the comparison that was asked for, else by its default one."""
+        return super().to_representation(show_dataset(instance, self.context.get("compared", "")))
 
 
 class PullDiffRowSerializer(DiffRowSerializer):

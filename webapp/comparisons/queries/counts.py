@@ -1,0 +1,45 @@
+"""How far a row diff is, and what it has counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from webapp.comparisons.rules import states
+from webapp.comparisons.rules.states import ComparisonState
+
+if TYPE_CHECKING:
+    from webapp.comparisons.models import Comparison
+
+
+@dataclass(frozen=True)
+class RowCounts:
+    """Counts are None where nothing is known: not compared is never shown as no change."""
+
+    state: str
+    inserted: int | None = None
+    deleted: int | None = None
+    updated: int | None = None
+    unchanged: int | None = None
+    reason: str | None = None
+    """Why it is not compared, or failed."""
+    executor: str | None = None
+    executor_reason: str | None = None
+    by_row_ids: dict[str, int] | None = None
+    """Counts by row ids alone, before values are compared."""
+
+
+def count_rows(comparison: Comparison | None, *, reason: str = "") -> RowCounts:
+    """Return the counts of a row diff; without one `reason` says why there is none."""
+    if comparison is None:
+        return RowCounts(states.NOT_COMPARED, reason=reason)
+    if comparison.state == ComparisonState.FAILED:
+        return RowCounts(ComparisonState.FAILED, reason=comparison.error)
+    is_ready = comparison.state == ComparisonState.READY
+    known: dict[str, Any] = comparison.summary if is_ready else comparison.progress
+    known = {**known, **known.get("summary", {})}
+    return RowCounts(
+        ComparisonState.READY if is_ready else ComparisonState.RUNNING,
+        *(known.get(name) for name in ("inserted", "deleted", "updated", "unchanged")),
+        *(known.get(name) or None for name in ("reason", "executor", "executor_reason", "by_row_ids")),
+    )
