@@ -53,7 +53,7 @@ def test_everything_is_used() -> None:
     vulture = Vulture(ignore_decorators=["@register.*", "@receiver*", "@shared_task*"])
     code = [str(ROOT / name) for name in ("webapp", "jobs", "manage.py")]
     vulture.scavenge(code, exclude=["*/migrations/*", "*/starters/*"])
-    named = CALLED_BY_NAME | OF_TESTS | _list_words_beside_python()
+    named = CALLED_BY_NAME | OF_TESTS | _list_words_beside_python() | _list_written_members()
     unused = [
         f"{item.filename.relative_to(ROOT)}:{item.first_lineno} {item.typ} {item.name}"
         for item in vulture.get_unused_code(min_confidence=60)
@@ -69,6 +69,17 @@ def _list_words_beside_python() -> set[str]:
     texts = [path.read_text() for path in (*places, ROOT / "pyproject.toml") if path.is_file()]
     settings_text = (ROOT / "webapp" / "config" / "settings.py").read_text()
     return set(re.findall(r"\w+", " ".join([*texts, settings_text])))
+
+
+def _list_written_members() -> set[str]:
+    """What serializers read from rows and values: their members, or what `source` names."""
+    places = [*ROOT.glob("webapp/*/serializers.py"), *ROOT.glob("webapp/*/serializers/*.py")]
+    text = "\n".join(path.read_text() for path in places)
+    sources = re.findall(r'source="([\w.]+)"', text)
+    return {
+        *re.findall(r"^    (\w+) = ", text, re.MULTILINE),
+        *(name for source in sources for name in source.split(".")),
+    }
 
 
 def _is_field(path: Path, kind: str, name: str) -> bool:

@@ -23,7 +23,7 @@ PLAIN = {
 
 
 class NounSerializer(serializers.Serializer[Any]):
-    """Writes members as the row or value has them, at about the cost of a dictionary written by hand.
+    """Writes members as the row or value has them, without converting each into the type that it already has.
 
     A member that is neither required nor ever null is left out where there is nothing to write.
 
