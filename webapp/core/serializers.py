@@ -23,11 +23,9 @@ PLAIN = {
 
 
 class NounSerializer(serializers.Serializer[Any]):
-    """Writes members as the row or value has them, without converting each into the type that it already has.
+    """Writes members as the row or value has them, without converting each into the type that it already has: decision 0062.
 
     A member that is neither required nor ever null is left out where there is nothing to write.
-
-    REST framework would convert each value into the type that it already has, see decision 0062.
     """
 
     def to_representation(self, instance: Any) -> dict[str, Any]:
