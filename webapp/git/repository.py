@@ -350,6 +350,18 @@ class GitRepository:
             if not path or self._changes_path(commit, path):
                 yield _info(commit)
 
+    def iterate_upwards(self, sha: str, *, exclude: Iterable[str] = ()) -> Iterator[CommitInfo]:
+        """Walk to a commit, parents first, through what leads to none of the excluded ones."""
+        try:
+            walker = self._repo.walk(self._commit(sha).id, SortMode.TOPOLOGICAL | SortMode.REVERSE)
+            for end in exclude:
+                walker.hide(self._commit(end).id)
+            for commit in walker:
+                yield _info(commit)
+        except (KeyError, pygit2.GitError) as error:
+            msg = f"The history of {self.path.name} cannot be read: {error}"
+            raise GitError(msg) from error
+
     def count_commits(self, sha: str, *, limit: int = 100_000) -> int:
         """Count the commits that lead to this one, up to a limit."""
         walker = self._repo.walk(self._commit(sha).id, SortMode.NONE)
@@ -800,16 +812,23 @@ def _find_last_commits(repository: Path, sha: str, path: str) -> dict[str, Commi
 
 def _moment(signature: pygit2.Signature) -> datetime:
     try:
-        return datetime.fromtimestamp(signature.time, timezone(timedelta(minutes=signature.offset)))
+        # By way of UTC, into which whoever shows it turns it.
+        moment = datetime.fromtimestamp(signature.time, UTC)
+        return moment.astimezone(timezone(timedelta(minutes=signature.offset)))
     except (ValueError, OverflowError, OSError):
         # A pushed commit may carry any number; the page must still open.
         return datetime.fromtimestamp(0, UTC)
 
 
+def _text(raw: bytes) -> str:
+    """Return what somebody wrote, where it is no text by marks; no database keeps a NUL."""
+    return bytes(raw).decode("utf-8", "replace").replace("\0", "\ufffd")
+
+
 def _person(signature: pygit2.Signature) -> Person:
     return Person(
-        name=bytes(signature.raw_name).decode("utf-8", "replace"),
-        email=bytes(signature.raw_email).decode("utf-8", "replace"),
+        name=_text(signature.raw_name),
+        email=_text(signature.raw_email),
     )
 
 
@@ -827,7 +846,7 @@ def _info(commit: pygit2.Commit) -> CommitInfo:
         sha=str(commit.id),
         tree=str(commit.tree_id),
         parents=tuple(str(parent) for parent in commit.parent_ids),
-        message=bytes(commit.raw_message).decode("utf-8", "replace"),
+        message=_text(commit.raw_message),
         author=_person(commit.author),
         authored_at=_moment(commit.author),
         committer=_person(commit.committer),

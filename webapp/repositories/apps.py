@@ -22,6 +22,7 @@ class RepositoriesConfig(AppConfig):
         from webapp.repositories.services import (
             check_repositories,
             check_repositories_part,
+            sweep_commits,
             sweep_deletions,
             sweep_deliveries,
             sweep_leftovers,
@@ -39,6 +40,7 @@ class RepositoriesConfig(AppConfig):
             Stamp(lambda: Delivery.objects.exclude(due_at=None), "due_at", pause_after(MOST_TRIES - 1) or timedelta()),
         )
         register_sweep(name="repository heads", every_seconds=3, run=sweep_settled_heads)
+        register_sweep(name="commits", every_seconds=15, run=sweep_commits)
         register_sweep(name="repository locks", every_seconds=3, run=sweep_locks)
         register_sweep(name="unfinished objects", every_seconds=3600, run=sweep_leftovers)
         register_sweep(name="branch deletions", every_seconds=5, run=sweep_deletions)
@@ -47,6 +49,6 @@ class RepositoriesConfig(AppConfig):
         register_part(check_repositories_part)
         register_check(
             name="repositories",
-            promise="Git finds every object whole, and every branch where it was announced",
+            promise="Git finds every object whole, every branch where it was announced, and every commit as its row says",
             run=check_repositories,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from uuid import uuid4
@@ -18,6 +18,7 @@ from webapp.core.names import MASTER
 from webapp.core.words import counted
 from webapp.dispatch.leases import Leases
 from webapp.git.repository import GitRepository
+from webapp.git.values import CommitInfo, Person
 from webapp.repositories.rules.states import PublicationState
 
 if TYPE_CHECKING:
@@ -77,6 +78,56 @@ class BranchRecord(models.Model):
 
     def __str__(self) -> str:
         return f"{self.repository_id}:{self.name}"
+
+
+class Commit(models.Model):
+    """A commit as a row, so that histories are read without Git. Git is the source, and a commit never changes.
+
+    A commit has a row only where all that came before it have theirs: who finds the row of a head can read its history.
+    """
+
+    repository = models.ForeignKey(Repository, on_delete=models.CASCADE, related_name="commits", db_constraint=False)
+    sha = models.CharField(max_length=40)
+    tree = models.CharField(max_length=40)
+    parents = models.JSONField(default=list, blank=True)
+    """Their hashes, in Git's order."""
+    level = models.PositiveBigIntegerField()
+    """One more than the highest level of its parents: from above, every commit comes before those that it follows."""
+    message = models.TextField(blank=True)
+    author_name = models.TextField(blank=True)
+    author_email = models.TextField(blank=True)
+    authored_at = models.DateTimeField()
+    authored_zone = models.SmallIntegerField()
+    """Minutes by which the author's clock is ahead of UTC."""
+    committer_name = models.TextField(blank=True)
+    committer_email = models.TextField(blank=True)
+    committed_at = models.DateTimeField()
+    committed_zone = models.SmallIntegerField()
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [models.UniqueConstraint(fields=["repository", "sha"], name="commit_once")]
+        indexes: ClassVar = [models.Index(fields=["repository", "level", "sha"])]
+
+    def __str__(self) -> str:
+        return f"{self.repository_id}:{self.sha[:7]}"
+
+    @property
+    def info(self) -> CommitInfo:
+        """Return the commit as Git itself tells it."""
+        return CommitInfo(
+            sha=self.sha,
+            tree=self.tree,
+            parents=tuple(self.parents),
+            message=self.message,
+            author=Person(name=self.author_name, email=self.author_email),
+            authored_at=_put_into_zone(self.authored_at, self.authored_zone),
+            committer=Person(name=self.committer_name, email=self.committer_email),
+            committed_at=_put_into_zone(self.committed_at, self.committed_zone),
+        )
+
+
+def _put_into_zone(moment: datetime, minutes: int) -> datetime:
+    return moment.astimezone(timezone(timedelta(minutes=minutes)))
 
 
 class BranchDeletion(models.Model):

@@ -18,6 +18,7 @@ from webapp.repositories.services.moves import sweep_moves
 from webapp.repositories.services.protections import remove_protection, set_protection
 from webapp.repositories.services.pushes import PushRules, announce_pushed, check_push
 from webapp.repositories.services.quotas import find_push_room
+from webapp.repositories.services.recording import rebuild_commits, sweep_commits
 from webapp.repositories.services.repositories import (
     create_repository,
     delete_repository,
@@ -61,6 +62,7 @@ __all__ = [
     "find_push_room",
     "land_merge",
     "prepare_merge",
+    "rebuild_commits",
     "remove_member",
     "remove_protection",
     "remove_webhook",
@@ -68,6 +70,7 @@ __all__ = [
     "set_member",
     "set_protection",
     "set_publication",
+    "sweep_commits",
     "sweep_deletions",
     "sweep_deliveries",
     "sweep_leftovers",

@@ -23,6 +23,7 @@ from webapp.repositories.rules.pipeline import read_folders
 from webapp.repositories.rules.states import PublicationState
 from webapp.repositories.services.copies import count_move, find_copy_problem, note_damages
 from webapp.repositories.services.moves import find_pending_mover, record_move, settle_moves
+from webapp.repositories.services.recording import record_commits, record_long_history
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,6 +52,8 @@ def announce(
 
     Where nobody is named, as by the sweep, it is who said so before the ref moved.
     """
+    if after:
+        record_long_history(repository=repository, head=after)
     with transaction.atomic():
         if after:
             by = by or find_pending_mover(repository=repository, branch=branch, after=after)
@@ -237,6 +240,7 @@ def _announce_head(
         # A later move that is already in Git announces itself; its head must not be taken back by this one.
         record.announced_head = after
     record.name = branch
+    record_commits(repository=repository, head=after)
     record.save()
     count_move(repository, git)
     set_publication(repository=repository, branch=branch, sha=after, status=PublicationState.PENDING)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from webapp.repositories.models import Repository
 from webapp.repositories.services.announcements import announce, describe_absence, list_absent
 from webapp.repositories.services.copies import find_copy_problem
 from webapp.repositories.services.deletions import sweep_deletions
+from webapp.repositories.services.recording import find_untrue, rebuild_commits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,11 +26,13 @@ if TYPE_CHECKING:
     from webapp.git.repository import GitRepository
 
 LATE = timedelta(seconds=2 * PUSH_SECONDS)
+MOST_UNTRUE = 20
+"""So many commits of a repository are named; one repair mends them all."""
 RESTORE = "Bring the folder back from a backup."
 
 
 def check_repositories() -> Iterator[Finding | Note]:
-    """Find repositories that Git calls damaged, branches of which Git and the database differ, and locks of the dead."""
+    """Find repositories that Git calls damaged, what Git and the database tell differently, and locks of the dead."""
     count = 0
     for repository in Repository.objects.order_by("name"):
         count += 1
@@ -89,6 +93,7 @@ def _check_branches(repository: Repository, git: GitRepository) -> Iterator[Find
             way_out="The sweeper takes it on: look whether it runs.",
             repair=sweep_deletions,
         )
+    yield from _check_commits(repository, git)
     known = dict(repository.branches.values_list("name", "announced_head"))
     for name, head in heads.items():
         if head != known.get(name):
@@ -100,6 +105,29 @@ def _check_branches(repository: Repository, git: GitRepository) -> Iterator[Find
                 way_out="Announce the head.",
                 repair=partial(_announce, repository, name, before, head),
             )
+
+
+def _check_commits(repository: Repository, git: GitRepository) -> Iterator[Finding]:
+    rebuild = partial(rebuild_commits, repository=repository)
+    heads = repository.branches.exclude(announced_head="").values_list("name", "announced_head")
+    recorded = set(repository.commits.filter(sha__in=[head for _, head in heads]).values_list("sha", flat=True))
+    for name, head in heads:
+        if head not in recorded and git.has_commit(head):
+            yield Finding(
+                code="commit_unrecorded",
+                object=f"{repository.name}:{head[:7]}",
+                problem=f"It is the head of {name} and has no row; pages read its history from Git.",
+                way_out="The sweeper records it: look whether it runs.",
+                repair=rebuild,
+            )
+    for sha in islice(find_untrue(repository, git), MOST_UNTRUE):
+        yield Finding(
+            code="commit_untrue",
+            object=f"{repository.name}:{sha[:7]}",
+            problem="The row of the commit does not say what Git says.",
+            way_out=f"Run `manage.py rebuild_commits {repository.name}`.",
+            repair=rebuild,
+        )
 
 
 def _announce(repository: Repository, branch: str, before: str, after: str) -> None:

@@ -1,0 +1,203 @@
+"""Writing commits of Git into rows, parents first, so that who finds the row of a head finds those of its whole history."""
+
+from __future__ import annotations
+
+import logging
+from graphlib import TopologicalSorter
+from typing import TYPE_CHECKING, Any
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef
+
+from webapp.git.errors import GitError
+from webapp.repositories.errors import git_refusals
+from webapp.repositories.models import BranchRecord, Commit, Repository
+from webapp.repositories.queries.branches import order_names
+from webapp.repositories.services.copies import check_copy, find_copy_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from webapp.git.repository import GitRepository
+    from webapp.git.values import CommitInfo
+
+logger = logging.getLogger(__name__)
+
+BATCH = 1_000
+"""So many commits are held in memory at a time."""
+NEAR = 20
+"""So many commits back it is cheaper to ask for the row of each than to walk."""
+
+
+def record_commits(*, repository: Repository, head: str) -> bool:
+    """Write what leads to a head and has no row, in the atomic block that announces it; return whether all is there."""
+    return _try_to_record(repository, head, least=1)
+
+
+def record_long_history(*, repository: Repository, head: str) -> None:
+    """Write the older commits of an import, each batch by itself: nobody waits for the database until all are there.
+
+    What is no whole batch is left to the atomic block that announces the head.
+    """
+    _try_to_record(repository, head, least=BATCH)
+
+
+def rebuild_commits(*, repository: Repository) -> int:
+    """Write the rows of all commits anew; return how many there are. Known ones that no branch leads to keep theirs."""
+    check_copy(repository=repository)
+    with transaction.atomic(), git_refusals():
+        _lock(repository)
+        git = repository.git
+        known = [sha for sha in repository.commits.values_list("sha", flat=True) if git.has_commit(sha)]
+        heads = git.list_heads()
+        repository.commits.all().delete()
+        for name in order_names(repository, heads):
+            _record(repository, git, heads[name], least=1)
+        for sha in set(known) - set(repository.commits.values_list("sha", flat=True)):
+            _record(repository, git, sha, least=1)
+        return repository.commits.count()
+
+
+def sweep_commits() -> dict[str, int]:
+    """Record heads that were announced without: by the release before, or while their commits could not be read."""
+    rows = Commit.objects.filter(repository=OuterRef("repository"), sha=OuterRef("announced_head"))
+    branches = BranchRecord.objects.exclude(announced_head="").filter(~Exists(rows)).select_related("repository")
+    damaged: set[int] = set()
+    count = 0
+    for branch in branches.order_by("repository", "name_lower"):
+        repository, head = branch.repository, branch.announced_head
+        if repository.pk in damaged:
+            continue
+        record_long_history(repository=repository, head=head)
+        if record_commits(repository=repository, head=head):
+            count += 1
+        else:
+            damaged.add(repository.pk)
+    return {"heads recorded": count} if count else {}
+
+
+def find_untrue(repository: Repository, git: GitRepository) -> Iterator[str]:
+    """Return the commits whose rows are not what Git says. What Git lacks is not theirs to say."""
+    rows = repository.commits.order_by("level", "id")
+    for start in range(0, rows.count(), BATCH):
+        batch = list(rows[start : start + BATCH])
+        levels = _read_levels(repository, {sha for row in batch for sha in (row.sha, *row.parents)})
+        for row in batch:
+            if git.has_commit(row.sha) and not _is_true(row, git.get_commit(row.sha), levels):
+                yield row.sha
+
+
+def _is_true(row: Commit, commit: CommitInfo, levels: Mapping[str, int]) -> bool:
+    said = all(getattr(row, field) == value for field, value in _describe(commit).items())
+    return said and levels.keys() >= set(commit.parents) and row.level == _rise(commit, levels)
+
+
+def _try_to_record(repository: Repository, head: str, *, least: int) -> bool:
+    try:
+        git = repository.git
+        if find_copy_problem(repository, git):
+            return False
+        _record(repository, git, head, least=least)
+    except GitError as error:
+        # Pages ask Git where there are no rows, and it says the same of what they need.
+        logger.warning("The commits of %s are not recorded: %s", repository.name, error)
+        return False
+    return True
+
+
+def _record(repository: Repository, git: GitRepository, head: str, *, least: int) -> None:
+    near = _find_near(repository, git, head)
+    commits = git.iterate_upwards(head, exclude=_choose_ends(repository, git)) if near is None else near
+    _write_all(repository, commits, least=least)
+
+
+def _find_near(repository: Repository, git: GitRepository, head: str) -> list[CommitInfo] | None:
+    """Return what leads to a head and has no row, parents first; None where that goes further back than most pushes do."""
+    new: dict[str, CommitInfo] = {}
+    unseen = {head}
+    for _ in range(NEAR):
+        unseen -= new.keys() | set(repository.commits.filter(sha__in=unseen).values_list("sha", flat=True))
+        if not unseen:
+            order = TopologicalSorter({sha: commit.parents for sha, commit in new.items()}).static_order()
+            return [new[sha] for sha in order if sha in new]
+        new |= {sha: git.get_commit(sha) for sha in unseen}
+        unseen = {parent for sha in unseen for parent in new[sha].parents}
+    return None
+
+
+def _choose_ends(repository: Repository, git: GitRepository) -> list[str]:
+    """Return recorded commits that end a walk early; what else has a row is left out in the end."""
+    announced = repository.branches.filter(name=repository.default_branch).values("announced_head")
+    default = repository.commits.filter(sha__in=announced).values_list("sha", flat=True).first()
+    highest = repository.commits.order_by("-level").values_list("sha", flat=True).first()
+    return [sha for sha in {default, highest} if sha and git.has_commit(sha)]
+
+
+def _write_all(repository: Repository, commits: Iterable[CommitInfo], *, least: int) -> None:
+    batch: list[CommitInfo] = []
+    for commit in commits:
+        batch.append(commit)
+        if len(batch) == BATCH:
+            _write(repository, batch)
+            batch = []
+    if len(batch) >= least:
+        _write(repository, batch)
+
+
+def _write(repository: Repository, commits: Sequence[CommitInfo]) -> None:
+    with transaction.atomic():
+        _lock(repository)
+        levels = _read_levels(repository, {sha for commit in commits for sha in (commit.sha, *commit.parents)})
+        rows = []
+        for commit in commits:
+            if commit.sha not in levels:
+                levels[commit.sha] = _rise(commit, levels)
+                rows.append(Commit(repository=repository, level=levels[commit.sha], **_describe(commit)))
+        Commit.objects.bulk_create(rows)
+
+
+def _lock(repository: Repository) -> None:
+    """Let one write the commits of a repository at a time; who announces has this lock already."""
+    Repository.objects.select_for_update().get(pk=repository.pk)
+
+
+def _read_levels(repository: Repository, shas: Iterable[str]) -> dict[str, int]:
+    return dict(repository.commits.filter(sha__in=shas).values_list("sha", "level"))
+
+
+def _rise(commit: CommitInfo, levels: Mapping[str, int]) -> int:
+    """Return the level of a commit.
+
+    Raises:
+        GitError: a parent has no row; then the commit has none.
+
+    """
+    missing = [parent for parent in commit.parents if parent not in levels]
+    if missing:
+        message = f"{commit.short} follows {missing[0][:7]}, which is not there."
+        raise GitError(message)
+    return 1 + max((levels[parent] for parent in commit.parents), default=0)
+
+
+def _describe(commit: CommitInfo) -> dict[str, Any]:
+    """Return what a row says of a commit that Git says as well."""
+    return {
+        "sha": commit.sha,
+        "tree": commit.tree,
+        "parents": list(commit.parents),
+        "message": commit.message,
+        "author_name": commit.author.name,
+        "author_email": commit.author.email,
+        "authored_at": commit.authored_at,
+        "authored_zone": _read_zone(commit.authored_at),
+        "committer_name": commit.committer.name,
+        "committer_email": commit.committer.email,
+        "committed_at": commit.committed_at,
+        "committed_zone": _read_zone(commit.committed_at),
+    }
+
+
+def _read_zone(moment: datetime) -> int:
+    offset = moment.utcoffset()
+    return 0 if offset is None else int(offset.total_seconds()) // 60
