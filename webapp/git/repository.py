@@ -364,8 +364,7 @@ class GitRepository:
 
     def count_commits(self, sha: str, *, limit: int = 100_000) -> int:
         """Count the commits that lead to this one, up to a limit."""
-        walker = self._repo.walk(self._commit(sha).id, SortMode.NONE)
-        return sum(1 for _, _ in zip(range(limit), walker, strict=False))
+        return _count_commits(self.path, str(self._commit(sha).id), limit)
 
     def ahead_behind(self, sha: str, base: str) -> tuple[int, int]:
         """Count the commits that only the first has, and those that only the base has."""
@@ -787,6 +786,14 @@ def _list_changes(repository: Path, base: str | None, head: str, *, ignore_white
     diff = GitRepository(repository)._diff(base, head, context=0, ignore_whitespace=ignore_whitespace)
     files = tuple(changed_file_of_delta(delta) for delta in diff.deltas if delta.status != DeltaStatus.UNMODIFIED)
     return Changes(files=files, additions=diff.stats.insertions, deletions=diff.stats.deletions)
+
+
+@lru_cache(maxsize=512)
+def _count_commits(repository: Path, sha: str, limit: int) -> int:
+    """Kept for the threads of pages, which share it: a commit never changes."""
+    git = pygit2.Repository(str(repository), pygit2.enums.RepositoryOpenFlag.BARE)
+    walker = git.walk(pygit2.Oid(hex=sha), SortMode.NONE)
+    return sum(1 for _, _ in zip(range(limit), walker, strict=False))
 
 
 @lru_cache(maxsize=512)

@@ -138,7 +138,7 @@ def list_own_commits(pull: PullRequest) -> list[CommitInfo]:
 
 def count_ahead(repository: Repository, *, sha: str, base: str) -> int:
     """How many commits one commit has that the other has not."""
-    return repository.git.ahead_behind(sha, base)[0]
+    return repositories.count_ahead_behind(repository, [sha], base)[sha][0]
 
 
 def read_specs(*, pull: PullRequest) -> PullSpecs:

@@ -33,6 +33,7 @@ from webapp.repositories.queries.code import (
     read_blob,
     read_file,
 )
+from webapp.repositories.queries.history import count_ahead_behind
 from webapp.repositories.queries.moves import find_mover, list_pushers
 from webapp.repositories.queries.repositories import (
     find_repository,
@@ -50,6 +51,7 @@ __all__ = [
     "CompareOverview",
     "compare",
     "compare_overview",
+    "count_ahead_behind",
     "count_commits",
     "diff_commit",
     "export_tree",

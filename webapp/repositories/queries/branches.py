@@ -9,12 +9,12 @@ from webapp.core.errors import NotFound
 from webapp.core.names import check_spelling
 from webapp.repositories.errors import git_refusals
 from webapp.repositories.models import Protection, Publication, Repository
+from webapp.repositories.queries.history import count_ahead_behind, find_commits, read_times
 from webapp.repositories.rules.ancestry import fallback_chain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from webapp.git.repository import GitRepository
     from webapp.git.values import CommitInfo
 
 
@@ -70,11 +70,10 @@ class BranchList:
     def __init__(self, repository: Repository, *, q: str = "") -> None:
         self._repository = repository
         with git_refusals():
-            git = repository.git
-            heads = {name: head for name, head in git.list_heads().items() if q.lower() in name.lower()}
-            times = {name: git.commit_time(head) for name, head in heads.items()}
+            heads = {name: head for name, head in repository.git.list_heads().items() if q.lower() in name.lower()}
+        times = read_times(repository, heads.values())
         default = repository.default_branch
-        self._heads = [(name, heads[name]) for name in sorted(heads, key=lambda n: (n != default, -times[n], n))]
+        self._heads = [(name, heads[name]) for name in sorted(heads, key=lambda n: (n != default, -times[heads[n]], n))]
 
     def __len__(self) -> int:
         return len(self._heads)
@@ -86,8 +85,7 @@ class BranchList:
     def __getitem__(self, index: int | slice) -> BranchInfo | list[BranchInfo]:
         if isinstance(index, int):
             return self[index : index + 1][0]
-        with git_refusals():
-            return _describe(self._repository, self._repository.git, dict(self._heads[index]))
+        return _describe(self._repository, dict(self._heads[index]))
 
 
 def list_branches(repository: Repository) -> list[BranchInfo]:
@@ -97,9 +95,7 @@ def list_branches(repository: Repository) -> list[BranchInfo]:
 
 def get_branch(repository: Repository, name: str) -> BranchInfo:
     """Return one branch."""
-    with git_refusals():
-        git = repository.git
-        return _describe(repository, git, {name: git.get_head(name)})[0]
+    return _describe(repository, {name: get_head(repository, name)})[0]
 
 
 def get_publication(repository: Repository, branch: str, sha: str) -> Publication | None:
@@ -144,8 +140,10 @@ def get_protection(repository: Repository, branch: str) -> Protection:
     return protection
 
 
-def _describe(repository: Repository, git: GitRepository, heads: dict[str, str]) -> list[BranchInfo]:
-    default = git.get_head(repository.default_branch)
+def _describe(repository: Repository, heads: dict[str, str]) -> list[BranchInfo]:
+    default = get_head(repository, repository.default_branch)
+    commits = find_commits(repository, set(heads.values()))
+    apart = count_ahead_behind(repository, heads.values(), default)
     parents = dict(repository.branches.values_list("name", "parent"))
     protected = {name.lower() for name in repository.protections.values_list("branch", flat=True)}
     published = {
@@ -154,7 +152,7 @@ def _describe(repository: Repository, git: GitRepository, heads: dict[str, str])
     }
     infos = []
     for name, head in heads.items():
-        ahead, behind = git.ahead_behind(head, default)
+        ahead, behind = apart[head]
         infos.append(
             BranchInfo(
                 name=name,
@@ -164,7 +162,7 @@ def _describe(repository: Repository, git: GitRepository, heads: dict[str, str])
                 is_default=name == repository.default_branch,
                 ahead=ahead,
                 behind=behind,
-                commit=git.get_commit(head),
+                commit=commits[head],
                 publication=published.get((name, head)),
             )
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from webapp.accounts.queries import find_usernames
 from webapp.git.diff import Changes, FileDiff, decorate
 from webapp.repositories.errors import git_refusals
+from webapp.repositories.queries.history import count_ahead_behind, list_history
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -53,9 +54,11 @@ def list_commits(
     """Return commits from a ref back in time, those that changed a path, or those that another ref has not."""
     with git_refusals():
         git = repository.git
-        exclude = git.resolve(not_in) if not_in else None
-        walk = git.iterate_commits(git.resolve(ref), path=path.strip("/"), exclude=exclude)
-        return list(islice(walk, offset, None if limit is None else offset + limit))
+        head, exclude = git.resolve(ref), git.resolve(not_in) if not_in else None
+        if path.strip("/"):
+            walk = git.iterate_commits(head, path=path.strip("/"), exclude=exclude)
+            return list(islice(walk, offset, None if limit is None else offset + limit))
+    return list_history(repository, head, exclude=exclude, offset=offset, limit=limit)
 
 
 def count_commits(repository: Repository, ref: str) -> int:
@@ -177,15 +180,16 @@ def compare_overview(repository: Repository, base: str, head: str, *, limit: int
     with git_refusals():
         git = repository.git
         base_sha, head_sha = git.resolve(base), git.resolve(head)
-        ahead, behind = git.ahead_behind(head_sha, base_sha)
-        return CompareOverview(
-            base_sha=base_sha,
-            head_sha=head_sha,
-            merge_base=git.merge_base(base_sha, head_sha),
-            ahead=ahead,
-            behind=behind,
-            commits=list(islice(git.iterate_commits(head_sha, exclude=base_sha), limit)),
-        )
+        merge_base = git.merge_base(base_sha, head_sha)
+    ahead, behind = count_ahead_behind(repository, [head_sha], base_sha)[head_sha]
+    return CompareOverview(
+        base_sha=base_sha,
+        head_sha=head_sha,
+        merge_base=merge_base,
+        ahead=ahead,
+        behind=behind,
+        commits=list_history(repository, head_sha, exclude=base_sha, limit=limit),
+    )
 
 
 def find_kind(repository: Repository, sha: str, path: str) -> EntryKind | None:

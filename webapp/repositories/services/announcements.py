@@ -18,6 +18,7 @@ from webapp.git.errors import GitError, TooBig, UnknownPath
 from webapp.git.fingerprint import Fingerprint, read_fingerprint
 from webapp.repositories import signals
 from webapp.repositories.models import BranchRecord, Publication, Repository
+from webapp.repositories.queries.history import count_ahead_behind
 from webapp.repositories.rules.ancestry import Candidate, choose_parent
 from webapp.repositories.rules.pipeline import read_folders
 from webapp.repositories.rules.states import PublicationState
@@ -224,6 +225,7 @@ def _announce_head(
     if record is not None and record.announced_head == after:
         # Announced already: by the sweep, or twice by a client that asked twice.
         return
+    record_commits(repository=repository, head=after)
     is_new = record is None
     if record is None:
         record = BranchRecord(
@@ -240,7 +242,6 @@ def _announce_head(
         # A later move that is already in Git announces itself; its head must not be taken back by this one.
         record.announced_head = after
     record.name = branch
-    record_commits(repository=repository, head=after)
     record.save()
     count_move(repository, git)
     set_publication(repository=repository, branch=branch, sha=after, status=PublicationState.PENDING)
@@ -277,12 +278,9 @@ def _send_commit(repository: Repository, branch: str, *, before: str, after: str
 
 def _find_parent(repository: Repository, git: GitRepository, branch: str, head: str) -> str:
     records = list(repository.branches.exclude(name=branch).order_by("-created_at")[:MAX_PARENT_CANDIDATES])
-    candidates = []
-    for record in records:
-        other = git.find_head(record.name)
-        if other is not None:
-            ahead, behind = git.ahead_behind(head, other)
-            candidates.append(Candidate(name=record.name, ahead=ahead, behind=behind))
+    heads = {record.name: other for record in records if (other := git.find_head(record.name)) is not None}
+    apart = count_ahead_behind(repository, heads.values(), head)
+    candidates = [Candidate(name=name, ahead=apart[other][1], behind=apart[other][0]) for name, other in heads.items()]
     return choose_parent(candidates, default=repository.default_branch)
 
 

@@ -1,0 +1,101 @@
+"""Histories, read from rows of commits where a head has one, else from Git: both say the same."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from django.db.models import Q
+
+from webapp.repositories.errors import git_refusals
+from webapp.repositories.rules.histories import Step, UnknownHistory, count_apart, list_by_time
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from webapp.git.values import CommitInfo
+    from webapp.repositories.models import Repository
+
+FIRST_ROWS, MOST_ROWS = 128, 8_192
+"""So many rows are read at first, then twice as many each time, up to the most."""
+
+
+def list_history(
+    repository: Repository, head: str, *, exclude: str | None = None, offset: int = 0, limit: int | None = None
+) -> list[CommitInfo]:
+    """Return the commits from a head back in time, without those that lead to another."""
+    end = None if limit is None else offset + limit
+    try:
+        steps = _read_steps(repository, {head, exclude or head})
+        shas = list(islice(list_by_time(steps, head, exclude=exclude), offset, end))
+    except UnknownHistory:
+        with git_refusals():
+            return list(islice(repository.git.iterate_commits(head, exclude=exclude), offset, end))
+    commits = find_commits(repository, shas)
+    return [commits[sha] for sha in shas]
+
+
+def find_commits(repository: Repository, shas: Collection[str]) -> dict[str, CommitInfo]:
+    """Return commits by their hashes."""
+    commits = {row.sha: row.info for row in repository.commits.filter(sha__in=shas)}
+    missing = [sha for sha in shas if sha not in commits]
+    if missing:
+        with git_refusals():
+            git = repository.git
+            commits |= {sha: git.get_commit(sha) for sha in missing}
+    return commits
+
+
+def read_times(repository: Repository, shas: Collection[str]) -> dict[str, float]:
+    """Return when commits were made, in seconds since 1970."""
+    rows = repository.commits.filter(sha__in=set(shas)).values_list("sha", "committed_at")
+    times = {sha: time.timestamp() for sha, time in rows}
+    missing = [sha for sha in shas if sha not in times]
+    if missing:
+        with git_refusals():
+            git = repository.git
+            times |= {sha: float(git.commit_time(sha)) for sha in missing}
+    return times
+
+
+def count_ahead_behind(repository: Repository, heads: Iterable[str], base: str) -> dict[str, tuple[int, int]]:
+    """Count by head the commits that only it has, and those that only the base has."""
+    wanted = set(heads)
+    recorded = set(repository.commits.filter(sha__in=wanted).values_list("sha", flat=True))
+    try:
+        counts = count_apart(_read_steps(repository, {*recorded, base}), recorded, base)
+    except UnknownHistory:
+        counts = {}
+    missing = wanted - counts.keys()
+    if missing:
+        with git_refusals():
+            git = repository.git
+            counts |= {head: git.ahead_behind(head, base) for head in missing}
+    return counts
+
+
+def _read_steps(repository: Repository, heads: Collection[str]) -> Iterator[Step]:
+    """Read what has the level of some heads or a lower one, children first.
+
+    Raises:
+        UnknownHistory: a head has no row.
+
+    """
+    levels = list(repository.commits.filter(sha__in=heads).values_list("level", flat=True))
+    if len(levels) < len(heads):
+        raise UnknownHistory
+    return _read_below(repository, max(levels))
+
+
+def _read_below(repository: Repository, level: int) -> Iterator[Step]:
+    rows = repository.commits.filter(level__lte=level).order_by("-level", "-sha")
+    size, later = FIRST_ROWS, Q()
+    while True:
+        page = list(rows.filter(later).values_list("level", "sha", "parents", "committed_at")[:size])
+        for _, sha, parents, time in page:
+            yield Step(sha, parents, time)
+        if len(page) < size:
+            return
+        level, sha = page[-1][:2]
+        later = Q(level__lt=level) | Q(level=level, sha__lt=sha)
+        size = min(2 * size, MOST_ROWS)
