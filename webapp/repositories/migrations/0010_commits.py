@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('repositories', '0008_states'),
+        ('repositories', '0009_leases'),
     ]
 
     operations = [
