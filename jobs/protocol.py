@@ -232,7 +232,7 @@ class OutputResult:
 
 
 @dataclass(frozen=True)
-class CheckResult:
+class ExpectationResult:
     """The verdict of one expectation on the staged data."""
 
     dataset: str
@@ -248,7 +248,7 @@ class JobResult:
 
     status: Literal["ok", "failed"]
     outputs: Mapping[str, OutputResult] = field(default_factory=dict)
-    checks: tuple[CheckResult, ...] = ()
+    checks: tuple[ExpectationResult, ...] = ()
     error: JobError | None = None
 
 

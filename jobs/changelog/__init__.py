@@ -11,7 +11,7 @@ from jobs.changelog import identifier, net
 from jobs.changelog.apply import apply_changelog
 from jobs.changelog.marks import make_marks, mark_schema
 from jobs.changelog.plan import ORDINAL, TYPE, ChangelogPlan, Images, plan_changelog
-from jobs.changelog.rows import Source, connect, listed
+from jobs.changelog.rows import ChangelogSource, connect, listed
 
 __all__ = ["ChangelogPlan", "apply_changelog", "compute_changelog", "plan_changelog", "read_changelog"]
 
@@ -32,7 +32,7 @@ def compute_changelog(plan: ChangelogPlan) -> pa.Table:
     if not names:
         return pa.table({TYPE: pa.array([], pa.string()), ORDINAL: pa.array([], pa.int32())})
     with connect() as connection:
-        source = Source(connection, plan.table)
+        source = ChangelogSource(connection, plan.table)
         net.collect_events(connection, source, plan.steps, names)
         if keys is None or plan.images == "first":
             net.make_net(connection, names)

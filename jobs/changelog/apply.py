@@ -15,7 +15,7 @@ from jobs.changelog import errors
 from jobs.changelog.keys import Key, names_of, resolve_keys
 from jobs.changelog.marks import ReadKeys, check_keys, read_marks
 from jobs.changelog.plan import ORDINAL, TYPE
-from jobs.changelog.rows import Source, as_key_columns, connect, key_columns, key_values, listed, same_key
+from jobs.changelog.rows import ChangelogSource, as_key_columns, connect, key_columns, key_values, listed, same_key
 from jobs.engine.plan.planner import LiveFile
 from jobs.engine.read.fields import quote
 from jobs.engine.read.paths import list_paths, walk_paths
@@ -156,7 +156,7 @@ def _merge(
     connection: duckdb.DuckDBPyConnection, table: Table, stored: pa.Schema, keys: Sequence[Key], *, job_id: str
 ) -> Written | None:
     """Rewrite the files that hold a key of the log; every other file stays as it is."""
-    source = Source(connection, table)
+    source = ChangelogSource(connection, table)
     affected = source.holding(source.files(_head(table)), keys, "log")
     _check_destination(connection, source.keys_of(affected, keys), keys)
     if not affected and not connection.execute(f"SELECT 1 {_UPSERTS} LIMIT 1").fetchall():
@@ -177,7 +177,7 @@ def _rows_after(
     given: Sequence[str],
 ) -> tuple[str, pa.Schema]:
     """The rows that come for those of the affected files: what the log leaves, and what it brings."""
-    source = Source(connection, table)
+    source = ChangelogSource(connection, table)
     fields, schema = table.schema().fields, storable_schema(table.schema().as_arrow())
     match = same_key(key_values(keys, "r."), key_columns(keys, "l."))
     untouched = f"r WHERE NOT EXISTS (SELECT 1 FROM log l WHERE {match})"

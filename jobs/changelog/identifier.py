@@ -8,11 +8,11 @@ import duckdb
 
 from jobs.changelog import errors
 from jobs.changelog.keys import Key, names_of
-from jobs.changelog.rows import Source, as_key_columns, key_columns, key_values, listed, same_key
+from jobs.changelog.rows import ChangelogSource, as_key_columns, key_columns, key_values, listed, same_key
 
 
 def check_unique(
-    connection: duckdb.DuckDBPyConnection, source: Source, keys: Sequence[Key], ends: Sequence[int | None]
+    connection: duckdb.DuckDBPyConnection, source: ChangelogSource, keys: Sequence[Key], ends: Sequence[int | None]
 ) -> None:
     """Refuse a changed key that has more than one row at an end of the range."""
     connection.execute(f"CREATE OR REPLACE TABLE touched AS SELECT DISTINCT {as_key_columns(keys)} FROM events")
@@ -36,7 +36,7 @@ def first_and_last(connection: duckdb.DuckDBPyConnection, keys: Sequence[Key], n
 
 
 def check_before_last(
-    connection: duckdb.DuckDBPyConnection, source: Source, keys: Sequence[Key], end: int | None
+    connection: duckdb.DuckDBPyConnection, source: ChangelogSource, keys: Sequence[Key], end: int | None
 ) -> None:
     """Refuse a key that had several rows just before its last change: that change alone does not tell what is left.
 

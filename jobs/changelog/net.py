@@ -12,12 +12,15 @@ from collections.abc import Sequence
 
 import duckdb
 
-from jobs.changelog.plan import Step
-from jobs.changelog.rows import Source, listed
+from jobs.changelog.plan import ChangelogStep
+from jobs.changelog.rows import ChangelogSource, listed
 
 
 def collect_events(
-    connection: duckdb.DuckDBPyConnection, source: Source, steps: Sequence[Step], columns: Sequence[str]
+    connection: duckdb.DuckDBPyConnection,
+    source: ChangelogSource,
+    steps: Sequence[ChangelogStep],
+    columns: Sequence[str],
 ) -> None:
     """Make the relation `events`: ordinal, by how many copies, the row."""
     names = listed(columns)

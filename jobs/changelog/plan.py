@@ -33,7 +33,7 @@ OWN_PREFIX = "changelog__"
 
 
 @dataclass(frozen=True)
-class Step:
+class ChangelogStep:
     """One snapshot of the range: the files in which it may differ from the one before."""
 
     ordinal: int
@@ -53,7 +53,7 @@ class ChangelogPlan:
     images: Images
     start: int | None
     until: int | None
-    steps: tuple[Step, ...]
+    steps: tuple[ChangelogStep, ...]
 
     @property
     def names(self) -> list[str]:
@@ -89,7 +89,7 @@ def plan_changelog(
     steps, before = [], start
     for ordinal, snapshot in number_snapshots(table, start, snapshots):
         plan = plan_step(table.io, metadata, schema, before=before, after=snapshot.snapshot_id)
-        steps.append(Step(ordinal, plan.left, plan.came, plan.shifted))
+        steps.append(ChangelogStep(ordinal, plan.left, plan.came, plan.shifted))
         before = snapshot.snapshot_id
     return ChangelogPlan(table, metadata, schema, chosen, images, start, until, tuple(steps))
 

@@ -18,13 +18,13 @@ from jobs.engine.plan.planner import plan_step
 from jobs.engine.read.fields import literal, quote
 from jobs.engine.read.metadata import describe_table
 from jobs.engine.read.row_ids import COLUMNS
-from jobs.engine.read.scan import ID_COLUMNS, Column, Scanner, default_value, inherited_ids
+from jobs.engine.read.scan import ID_COLUMNS, ScanColumn, Scanner, default_value, inherited_ids
 
 if TYPE_CHECKING:
     from pyiceberg.types import NestedField
 
     from jobs.changelog.keys import Key
-    from jobs.changelog.plan import Step
+    from jobs.changelog.plan import ChangelogStep
     from jobs.engine.plan.planner import LiveFile
     from jobs.engine.read.fields import Field
 
@@ -74,7 +74,7 @@ def same_key(one: Sequence[str], other: Sequence[str]) -> str:
     return " AND ".join(f"{left} IS NOT DISTINCT FROM {right}" for left, right in zip(one, other, strict=True))
 
 
-class Source:
+class ChangelogSource:
     """One table, read through one database by the schema that its branch has now."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, table: Table) -> None:
@@ -84,7 +84,7 @@ class Source:
         self._scanner = Scanner(connection, self._metadata, table.io.properties)
         self._schema = self._metadata.schemas[table.schema().schema_id]
 
-    def differing(self, step: Step) -> tuple[str, str]:
+    def differing(self, step: ChangelogStep) -> tuple[str, str]:
         """Queries for the rows that may have left and those that may have come; good until the next call."""
         columns = self._columns()
         sides = (("before", step.left), ("after", step.came))
@@ -151,8 +151,8 @@ class Source:
         """Return the query for no rows of all columns."""
         return self.rows_of(())
 
-    def _columns(self, names: Sequence[str] | None = None) -> list[Column]:
-        return [Column(f"v{place}", found) for place, found in self._chosen(names)]
+    def _columns(self, names: Sequence[str] | None = None) -> list[ScanColumn]:
+        return [ScanColumn(f"v{place}", found) for place, found in self._chosen(names)]
 
     def _chosen(self, names: Sequence[str] | None) -> list[tuple[int, Field]]:
         numbered = list(enumerate(self._schema.fields))

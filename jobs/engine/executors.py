@@ -12,7 +12,7 @@ from pyiceberg.table import StaticTable
 
 from jobs.engine.compare.reduced import drop_tables
 from jobs.engine.failures import describe
-from jobs.engine.plan.components import Part
+from jobs.engine.plan.components import FileGroup
 from jobs.engine.plan.router import Decision, choose_executor
 from jobs.engine.spark.session import SparkUnavailable, close_session, configure, connect, interrupt_session
 
@@ -35,7 +35,7 @@ class Executors:
 
     request: DiffRequest
     _session: SparkSession | None = None
-    _compared: Compared | None = None
+    _compared: DiffBySpark | None = None
     _ending: Thread | None = None
     _stopped: Event = field(default_factory=Event)
 
@@ -70,7 +70,7 @@ class Executors:
 
     def _choose(self, diff: Embedded) -> Decision:
         request, plan = self.request, diff.plan
-        size = diff.decoded_bytes(Part(plan.before_files, plan.after_files))
+        size = diff.decoded_bytes(FileGroup(plan.before_files, plan.after_files))
         if request.executor == "auto" and not (plan.shifted or (plan.left and plan.came)):
             return Decision("embedded", "only one side has rows of its own, and all of them differ")
         return choose_executor(
@@ -110,7 +110,7 @@ class Executors:
         return Path(answer).read_text(encoding="utf-8") if answer else ""
 
 
-def compare_by(session: SparkSession, diff: Embedded, *, folder: str, fetch: Fetch | None = None) -> Compared:
+def compare_by(session: SparkSession, diff: Embedded, *, folder: str, fetch: Fetch | None = None) -> DiffBySpark:
     """Have a session of Spark reduce the rows of a diff, and measure all of them when it is asked.
 
     `folder` is one that Spark reads, `fetch` brings its answers. What is returned is to be closed after the diff.
@@ -119,7 +119,7 @@ def compare_by(session: SparkSession, diff: Embedded, *, folder: str, fetch: Fet
     from jobs.engine.spark.statistics import SparkMeasured
 
     reduced = SparkDiff(diff, session, _open_tables(diff.request), folder, fetch)
-    compared = Compared(reduced, SparkMeasured(diff, reduced.all_rows, reduced.fetch))
+    compared = DiffBySpark(reduced, SparkMeasured(diff, reduced.all_rows, reduced.fetch))
     try:
         diff.reduced = reduced.reduce()
     except BaseException:
@@ -131,7 +131,7 @@ def compare_by(session: SparkSession, diff: Embedded, *, folder: str, fetch: Fet
 
 
 @dataclass(frozen=True)
-class Compared:
+class DiffBySpark:
     """A diff in Spark's hands."""
 
     reduced: SparkDiff

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from jobs.channel import NUMBER, Channel, Closed
 from jobs.engine.channel_io import ChannelFileIO
-from jobs.engine.read.manifest_files import Beyond, Damaged
+from jobs.engine.read.manifest_files import DamagedManifest, UnreadableManifest
 from jobs.entrypoints.address_space import leave_room
 from jobs.protocol import ReadFailure
 
@@ -44,9 +44,9 @@ class Answering(ABC):
         question = self.files.hear_question()
         try:
             answer = self.work_out(question.pop("ask"), question)
-        except Damaged as error:
+        except DamagedManifest as error:
             answer = _failure("damaged", str(error))
-        except Beyond as error:
+        except UnreadableManifest as error:
             answer = _failure("beyond", str(error))
         except (MemoryError, duckdb.OutOfMemoryException) as error:
             answer = _failure("memory", type(error).__name__)

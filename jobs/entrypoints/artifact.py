@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.engine.channel_io import ChannelFileIO
-from jobs.engine.read.manifest_files import Damaged
+from jobs.engine.read.manifest_files import DamagedManifest
 from jobs.engine.read.row_exports import export_rows
 from jobs.engine.read.stored_rows import StoredRows, read_slice
 from jobs.entrypoints.answering import Answer, Answering, answer_all
@@ -35,10 +35,10 @@ PATIENCE_S = 90.0
 
 def main(_path: str) -> int:
     """Answer until nobody asks any more."""
-    return answer_all(Reader, most_question_bytes=MOST_QUESTION_BYTES, patience_s=PATIENCE_S)
+    return answer_all(ArtifactReader, most_question_bytes=MOST_QUESTION_BYTES, patience_s=PATIENCE_S)
 
 
-class Reader(Answering):
+class ArtifactReader(Answering):
     """The answers about one comparison."""
 
     def __init__(self, files: ChannelFileIO) -> None:
@@ -91,7 +91,7 @@ def _find(folder: str, name: str) -> Path:
         os.close(open_beneath(folder, name))
     except OSError as error:
         message = f"{name}: {error.strerror}"
-        raise Damaged(message) from error
+        raise DamagedManifest(message) from error
     return Path(folder, name)
 
 

@@ -36,7 +36,7 @@ _TICK_S = 0.1
 
 
 @dataclass
-class Comparison:
+class DiffRun:
     """One run, its way out, and what it gave."""
 
     request: DiffRequest
@@ -113,7 +113,7 @@ def main(path: str) -> int:
     except ProtocolError as error:
         sys.stderr.write(f"{error}\n")
         return _BAD_REQUEST
-    comparison = Comparison(request, deadline=time.monotonic() + request.time_limit_s)
+    comparison = DiffRun(request, deadline=time.monotonic() + request.time_limit_s)
 
     def cancel(_signal: int, _frame: FrameType | None) -> None:
         comparison.stopped = comparison.stopped or CancelledError("The comparison was cancelled.")

@@ -112,7 +112,7 @@ def _refuse_start(error: OSError) -> RequestError:
 
 
 @dataclass(eq=False)
-class _Connection:
+class _CallerConnection:
     """One caller: bytes not yet read as lines, descriptors received, and the job when it runs."""
 
     socket: socket.socket
@@ -139,7 +139,7 @@ class ForkServer:
         self._has_ending_groups = False
         self._path = path
         self._selector = selectors.DefaultSelector()
-        self._connections: set[_Connection] = set()
+        self._connections: set[_CallerConnection] = set()
         self._waiting = list(PRELOADED)
         self._preloaded: list[str] = []
         self._listener = self._listen(path)
@@ -217,11 +217,11 @@ class ForkServer:
             time.sleep(REST_SECONDS)
             return
         accepted.setblocking(False)
-        connection = _Connection(accepted)
+        connection = _CallerConnection(accepted)
         self._connections.add(connection)
         self._selector.register(accepted, selectors.EVENT_READ, lambda: self._receive(connection))
 
-    def _receive(self, connection: _Connection) -> None:
+    def _receive(self, connection: _CallerConnection) -> None:
         try:
             data, descriptors, _, _ = socket.recv_fds(connection.socket, 65536, 4)
         except BlockingIOError:
@@ -245,7 +245,7 @@ class ForkServer:
             line, connection.received = connection.received.split(b"\n", 1)
             self._handle(connection, line)
 
-    def _handle(self, connection: _Connection, line: bytes) -> None:
+    def _handle(self, connection: _CallerConnection, line: bytes) -> None:
         try:
             request = json.loads(line)
             if not isinstance(request, dict):
@@ -272,14 +272,14 @@ class ForkServer:
             "preloaded": self._preloaded,
         }
 
-    def _signal(self, connection: _Connection, name: object) -> None:
+    def _signal(self, connection: _CallerConnection, name: object) -> None:
         numbers = {"TERM": signal.SIGTERM, "KILL": signal.SIGKILL}
         if not isinstance(name, str) or name not in numbers:
             raise RequestError(f"cannot send signal {name!r}: TERM and KILL are known")
         self._kill(connection, numbers[name])
 
     @staticmethod
-    def _kill(connection: _Connection, number: signal.Signals) -> None:
+    def _kill(connection: _CallerConnection, number: signal.Signals) -> None:
         if connection.pid is None:
             return
         try:
@@ -287,7 +287,7 @@ class ForkServer:
         except ProcessLookupError:  # it has not made its session yet; until it is reaped the number is its own
             os.kill(connection.pid, number)
 
-    def _start(self, connection: _Connection, request: dict[str, Any]) -> None:
+    def _start(self, connection: _CallerConnection, request: dict[str, Any]) -> None:
         if connection.pid is not None:
             raise RequestError("this connection has its job already")
         if connection.log is None:
@@ -328,7 +328,7 @@ class ForkServer:
             order.execute, order.confinement, order.limits, mode=self._mode, parent=server, groups=self._groups
         )
 
-    def _finish(self, connection: _Connection) -> None:
+    def _finish(self, connection: _CallerConnection) -> None:
         if connection.process is None or connection.pid is None:
             return
         pid, connection.pid = connection.pid, None
@@ -341,18 +341,18 @@ class ForkServer:
         self._answer(connection, {"exit": code if code >= 0 else 128 - code})
         self._close(connection)
 
-    def _forget_process(self, connection: _Connection) -> None:
+    def _forget_process(self, connection: _CallerConnection) -> None:
         if connection.process is not None:
             self._selector.unregister(connection.process)
             os.close(connection.process)
             connection.process = None
 
     @staticmethod
-    def _answer(connection: _Connection, message: Mapping[str, Any]) -> None:
+    def _answer(connection: _CallerConnection, message: Mapping[str, Any]) -> None:
         with suppress(OSError):  # the caller is gone, which the next read of its socket shows
             connection.socket.sendall(json.dumps(message).encode() + b"\n")
 
-    def _close(self, connection: _Connection) -> None:
+    def _close(self, connection: _CallerConnection) -> None:
         """Forget a caller; its job, if it still runs, is killed and reaped."""
         if connection not in self._connections:
             return

@@ -55,7 +55,7 @@ class Handover:
     """Whether the sealed files are to be copies, because somebody else may have opened those that are there."""
 
 
-class Limit(Protocol):
+class ProcessLimit(Protocol):
     """What a confined process is looked at for from time to time, and ended when it has more than it may."""
 
     @property
@@ -77,7 +77,7 @@ def keep(
     handover: Handover,
     helpers: Sequence[int] = (),
     quota: DiskQuota | None = None,
-    memory: Limit | None = None,
+    memory: ProcessLimit | None = None,
 ) -> NoReturn:
     """Wait for the confined process and end as it ended.
 
@@ -122,7 +122,7 @@ def hide_memory() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def _wait_for(child: int, limits: Sequence[Limit], helpers: Sequence[int]) -> Limit | None:
+def _wait_for(child: int, limits: Sequence[ProcessLimit], helpers: Sequence[int]) -> ProcessLimit | None:
     """Wait for the child's end; kill it, and with it its namespace, when it exceeds a limit, and return that.
 
     It is killed without a limit when one of its helpers has died.

@@ -73,7 +73,7 @@ class _BusyError(Exception):
     """The server is another group's now; the text says what happens next."""
 
 
-class Turns:
+class ServerTurns:
     """Whose the server is, and who comes next; noted in a file, which outlives this server."""
 
     def __init__(self, path: Path) -> None:
@@ -135,7 +135,7 @@ class Opener:
         self._mount = mount
         self._unmount = unmount
         self._path = path
-        self._turns = Turns(Path(f"{path}.next"))
+        self._turns = ServerTurns(Path(f"{path}.next"))
         self._selector = selectors.DefaultSelector()
         self._listener = _listen(path)
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)

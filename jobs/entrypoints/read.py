@@ -35,10 +35,10 @@ MOST_ENTRIES = 1_000
 
 def main(_path: str) -> int:
     """Answer until nobody asks any more."""
-    return answer_all(Reader, most_question_bytes=MOST_QUESTION_BYTES)
+    return answer_all(RowsReader, most_question_bytes=MOST_QUESTION_BYTES)
 
 
-class Reader(Answering):
+class RowsReader(Answering):
     """The answers to one caller."""
 
     def __init__(self, files: ChannelFileIO) -> None:

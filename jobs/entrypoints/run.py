@@ -18,8 +18,8 @@ from jobs.entrypoints.usercode import (
     prepare_imports,
     ship_modules,
 )
-from jobs.protocol import CheckResult, JobError, JobManifest, JobResult, read_message, write_message
-from jobs.transforms.checking import ArrowSource, SparkSource, run_checks
+from jobs.protocol import ExpectationResult, JobError, JobManifest, JobResult, read_message, write_message
+from jobs.transforms.checking import ArrowSource, StagedSparkSource, run_checks
 from jobs.transforms.context import Connections, TransformContext, say
 from jobs.transforms.declare import Transform, list_declared, name_functions
 from jobs.transforms.errors import CheckFailed, TransformError
@@ -58,7 +58,7 @@ def _stop(_number: int, _frame: object) -> NoReturn:
 def run(manifest: JobManifest, connections: Connections) -> JobResult:
     """Run the transform and its checks; whatever it raises becomes the result's error."""
     root = Path(manifest.root).resolve()
-    checks: list[CheckResult] = []
+    checks: list[ExpectationResult] = []
     try:
         transform = load_transform(manifest, root)
         outputs = _call(transform, manifest, connections)
@@ -149,8 +149,10 @@ def _say_unwritten(outputs: dict[str, IcebergOutput]) -> None:
             say(f"warning: the transform wrote nothing to {output.path}, its rows stay as they are")
 
 
-def _check(transform: Transform, outputs: dict[str, IcebergOutput], connections: Connections) -> list[CheckResult]:
-    results: list[CheckResult] = []
+def _check(
+    transform: Transform, outputs: dict[str, IcebergOutput], connections: Connections
+) -> list[ExpectationResult]:
+    results: list[ExpectationResult] = []
     for name, declared in transform.outputs.items():
         if declared.checks:
             source = _source(outputs[name], transform, connections)
@@ -168,7 +170,7 @@ def _check(transform: Transform, outputs: dict[str, IcebergOutput], connections:
 def _source(output: IcebergOutput, transform: Transform, connections: Connections) -> Source:
     table = output.load()
     if connections.manifest.profile == "spark":
-        return SparkSource(connections.spark, table, tables.full_name(output.table))
+        return StagedSparkSource(connections.spark, table, tables.full_name(output.table))
     columns = {
         column
         for declared in transform.outputs.values()

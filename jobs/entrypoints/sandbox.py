@@ -57,7 +57,7 @@ from jobs.entrypoints.folders import remove_folder
 from jobs.entrypoints.keeper import (
     Door,
     Handover,
-    Limit,
+    ProcessLimit,
     hide_memory,
     keep,
     let_in,
@@ -251,7 +251,7 @@ def _create_group(groups: Groups | None, limits: Limits) -> Group | None:
     return None
 
 
-def _limit_memory(child: int, group: Group | None, limits: Limits) -> Limit | None:
+def _limit_memory(child: int, group: Group | None, limits: Limits) -> ProcessLimit | None:
     """Limit what a process and all that it starts hold together; it has not begun yet."""
     if limits.total_memory_bytes is None:
         return None

@@ -17,7 +17,7 @@ from pyiceberg.schema import Schema
 
 from jobs.engine.plan.counts import count_rows
 from jobs.engine.read.catalog import open_catalog
-from jobs.engine.read.files import CsvFormat, FileError, Source, read_csv, read_json_lines, read_parquet
+from jobs.engine.read.files import CsvFormat, FileError, OpenedFile, read_csv, read_json_lines, read_parquet
 from jobs.engine.write.schemas import SchemaError
 from jobs.engine.write.writer import write_table
 from jobs.entrypoints.address_space import leave_room
@@ -63,7 +63,7 @@ def upload(manifest: UploadManifest) -> JobResult:
     is_append = manifest.mode == "append"
     known = table.schema() if is_append else Schema()
     form = CsvFormat(manifest.delimiter, manifest.has_header, manifest.types)
-    readers: dict[str, Callable[[Path, Schema], Source]] = {
+    readers: dict[str, Callable[[Path, Schema], OpenedFile]] = {
         "csv": partial(read_csv, form=form),
         "jsonl": partial(read_json_lines, types=manifest.types),
         "parquet": partial(read_parquet, types=manifest.types),

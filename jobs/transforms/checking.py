@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jobs.protocol import CheckResult
+from jobs.protocol import ExpectationResult
 from jobs.transforms.declare import Check
 from jobs.transforms.expectations import Source, evaluate
 
@@ -66,7 +66,7 @@ class ArrowSource:
         return connection
 
 
-class SparkSource:
+class StagedSparkSource:
     """Answers from the staged table through the job's Spark session."""
 
     quote = "`"
@@ -99,7 +99,7 @@ class SparkSource:
         return [row.asDict() for row in self._session.sql(sql.replace("{data}", self._name)).collect()]
 
 
-def run_checks(dataset: str, checks: Iterable[Check], source: Source, say: _Says) -> list[CheckResult]:
+def run_checks(dataset: str, checks: Iterable[Check], source: Source, say: _Says) -> list[ExpectationResult]:
     """Judge each check and say so in the log."""
     results = []
     for check in checks:
@@ -109,5 +109,5 @@ def run_checks(dataset: str, checks: Iterable[Check], source: Source, say: _Says
         else:
             word = "Error" if check.on_error == "FAIL" else "Warning"
             say(f'{word}: expectation "{check.name}" failed: {verdict.message}')
-        results.append(CheckResult(dataset, check.name, verdict.passed, check.on_error, verdict.message))
+        results.append(ExpectationResult(dataset, check.name, verdict.passed, check.on_error, verdict.message))
     return results

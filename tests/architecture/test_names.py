@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from importlib import import_module
 from importlib.util import find_spec
@@ -116,3 +117,15 @@ def test_public_services_and_queries_say_what_they_do(app: str) -> None:
         ]
 
     assert silent == []
+
+
+def test_a_class_has_a_name_of_its_own() -> None:
+    """Whoever looks a name up finds one thing. Django finds commands and migrations by their module, not by their class."""
+    modules: dict[str, list[str]] = {}
+    for folder in ("webapp", "jobs"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef) and node.name not in ("Command", "Migration"):
+                    modules.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+
+    assert {name: paths for name, paths in modules.items() if len(paths) > 1} == {}

@@ -17,7 +17,7 @@ from webapp.accounts.models import User
 from webapp.accounts.rules.scopes import SCOPES
 from webapp.accounts.services import create_token, grant_role
 from webapp.builds.models import Job
-from webapp.comparisons.rules.dataset_rules import DatasetRules
+from webapp.comparisons.rules.dataset_rules import ComparisonRules
 from webapp.comparisons.services import request_comparison
 from webapp.datasets.queries import list_deleted_branches
 from webapp.datasets.services import create_branch, delete_branch, open_transaction
@@ -96,7 +96,7 @@ def make_world() -> World:
     build = shop.start("/shop/clean", branch="fix", force=True)
     *_, before, after = dataset.transactions.filter(branch_name="master", state="COMMITTED").order_by("number")
     rows = {"before": before, "after": after}
-    comparison = request_comparison(dataset=dataset, rules=DatasetRules(), **rows)
+    comparison = request_comparison(dataset=dataset, rules=ComparisonRules(), **rows)
     PullDataset.objects.create(
         pull=pull, path="/shop/raw", dataset=dataset, change="modified", comparison=comparison, **rows
     )

@@ -29,7 +29,7 @@ from webapp.catalog.rules import commits, lens
 from webapp.catalog.rules.branch_logs import walk_log
 from webapp.catalog.rules.branch_properties import MASTER, tracked_branches
 from webapp.catalog.rules.commits import CommitRequest
-from webapp.catalog.rules.errors import CommitFailed, Invalid, Malformed, Refused
+from webapp.catalog.rules.errors import CommitFailed, Forbidden, Invalid, Malformed
 from webapp.catalog.rules.metadata import Metadata, current_snapshot_id, find, normalise, schema_of, walk_fields
 from webapp.catalog.rules.partition_names import show_partition_names
 from webapp.core import json_bytes
@@ -483,5 +483,5 @@ def test_a_header_is_a_branch_or_a_400(name: str) -> None:
 
 @pytest.mark.parametrize("action", ["remove-snapshots", "remove-schemas", "remove-partition-specs"])
 def test_removals_from_a_branch_are_refused_whatever_they_name(action: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(Forbidden):
         make.change(make.make_table(), {"action": action}, branch="a")

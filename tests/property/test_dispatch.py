@@ -37,7 +37,7 @@ from webapp.comparisons.services import comparisons
 from webapp.core import clock
 from webapp.datasets.models import Dataset
 from webapp.dispatch.logs import LogWriter
-from webapp.dispatch.processes import End
+from webapp.dispatch.processes import ProcessEnd
 from webapp.repositories import queries as repository_queries
 from webapp.repositories import services as repository_services
 from webapp.repositories.models import Delivery, Publication, Webhook
@@ -171,7 +171,7 @@ class Comparisons(Work):
         folder.mkdir(exist_ok=True)
         if code == 0:
             write_message(folder / comparisons.ANSWER, DiffResult(status="ok"))
-        comparisons._finish(End.of_code(code), Comparison.objects.held(row), folder, time_limit_s=60)
+        comparisons._finish(ProcessEnd.of_code(code), Comparison.objects.held(row), folder, time_limit_s=60)
 
     def cancel(self, row: Comparison) -> None:
         comparisons.cancel_comparison(comparison=row, by=self.world.maker)

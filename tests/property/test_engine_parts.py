@@ -25,9 +25,9 @@ from pyiceberg.types import (
 )
 
 from jobs.engine.compare import sides
-from jobs.engine.plan.components import Part, Room, split_by_key
+from jobs.engine.plan.components import FileGroup, Room, split_by_key
 from jobs.engine.plan.planner import LiveFile, plan_diff
-from jobs.engine.write.artifact import Progress
+from jobs.engine.write.artifact import ProgressReporter
 from tests.factories import engine as tables
 from tests.property import engine_oracle as oracle
 
@@ -89,7 +89,7 @@ def test_a_diff_in_parts_is_the_whole_diff(made: Any) -> None:
 def check_parts(ends: list[Any]) -> None:
     """Every file is in one part, and no value of the key in two."""
     plan = plan_diff(before=ends[0], after=ends[1], key=["k"])
-    whole = Part(plan.left, plan.came)
+    whole = FileGroup(plan.left, plan.came)
     if not plan.left or not plan.came:
         return
     parts = split_by_key(whole, plan.pairs[:1], size=count_files, room=Room(0, 0, 2))
@@ -99,7 +99,7 @@ def check_parts(ends: list[Any]) -> None:
     assert sum(map(len, keys)) == len(set().union(*keys))
 
 
-def count_files(part: Part) -> int:
+def count_files(part: FileGroup) -> int:
     return len(part.left + part.came)
 
 
@@ -108,7 +108,7 @@ def keys_of(file: LiveFile) -> list[Any]:
     return found
 
 
-def rewritten(folder: Path, *files: Iterable[int]) -> tuple[list[Any], Part]:
+def rewritten(folder: Path, *files: Iterable[int]) -> tuple[list[Any], FileGroup]:
     """The ends of a table whose files were all written again with other values, and the plan's files."""
     schema = Schema(NestedField(1, "k", LongType(), required=False), NestedField(2, "v", LongType(), required=False))
     table = tables.make_table(folder, schema)
@@ -120,10 +120,10 @@ def rewritten(folder: Path, *files: Iterable[int]) -> tuple[list[Any], Part]:
         refs.append(tables.snapshot_of(table))
     ends = [tables.side(table, snapshot) for snapshot in refs]
     plan = plan_diff(before=ends[0], after=ends[1], key=["k"])
-    return ends, Part(plan.left, plan.came)
+    return ends, FileGroup(plan.left, plan.came)
 
 
-def sizes(ends: list[Any], whole: Part, room: Room) -> list[tuple[int, int]]:
+def sizes(ends: list[Any], whole: FileGroup, room: Room) -> list[tuple[int, int]]:
     """How many files of each end are in each part."""
     keys = plan_diff(before=ends[0], after=ends[1], key=["k"]).pairs[:1]
     parts = split_by_key(whole, keys, size=count_files, room=room)
@@ -145,7 +145,7 @@ def test_files_in_the_order_of_the_key_fall_into_parts(tmp_path: Path) -> None:
     told: list[Any] = []
     with (
         patch.multiple(sides, _USUAL_PART=10**12, _LARGEST_PART=10**12),
-        patch.object(Progress, "enter", lambda _, __, **known: told.append(known.get("files_done"))),
+        patch.object(ProgressReporter, "enter", lambda _, __, **known: told.append(known.get("files_done"))),
     ):
         assert tables.diff(tmp_path, *ends, key=["k"])["updated"] == 60
     assert [done for done in told if done is not None] == [0, 2, 4, 6, 8, 10]

@@ -69,7 +69,7 @@ class View(models.Model):
         return ".".join((*self.namespace.levels, self.name))
 
 
-class IdempotencyRecord(models.Model):
+class KeptAnswer(models.Model):
     """The answer to a request that carried an Idempotency-Key, stored with the effect it had."""
 
     key = models.CharField(max_length=64)
@@ -83,6 +83,8 @@ class IdempotencyRecord(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["user_id", "key"], name="idempotency_key_of_user"),
         ]
+        # As the releases before called it: their processes may run beside this one's.
+        db_table = "catalog_idempotencyrecord"
 
     def __str__(self) -> str:
         """The key."""

@@ -6,7 +6,7 @@ from webapp.accounts.rules.roles import allows
 from webapp.accounts.rules.scopes import covers
 from webapp.catalog.rules.access import Access
 from webapp.catalog.rules.branch_properties import MASTER
-from webapp.catalog.rules.errors import NoSuchNamespace, NoSuchTable, NoSuchView, Refused
+from webapp.catalog.rules.errors import Forbidden, NoSuchNamespace, NoSuchTable, NoSuchView
 from webapp.catalog.rules.refs import Levels, TableRef, is_internal
 from webapp.core.errors import NotFound, PermissionDenied, hidden
 
@@ -36,15 +36,15 @@ def check_write(by: Principal | None, ref: TableRef, branch: str, *, staged_for:
             if ref.table not in by.job.inputs:
                 raise hidden(no_such_table(ref))
             message = f"{ref.table} is an input of job {by.job.job_id}, which may only read it"
-            raise Refused(message)
+            raise Forbidden(message)
         if branch != by.job.branch:
             message = f"Job {by.job.job_id} writes branch {by.job.branch} and no other, not {branch}"
-            raise Refused(message)
+            raise Forbidden(message)
         return
     if is_internal(branch):
         if staged_for is None:
             message = f"Branch {branch} belongs to a job or an open transaction, which alone may write it"
-            raise Refused(message)
+            raise Forbidden(message)
         branch = staged_for
     _check(by, ref, "write", branch)
 
@@ -90,14 +90,14 @@ def check_namespace(by: Principal | None, levels: Levels, action: str) -> None:
         raise hidden(no_such_namespace(levels))
     if not allows(role, action) or not covers(by.scopes, action):
         message = f"To {action} the namespace {'.'.join(levels)} your role, {role}, or your token is not enough"
-        raise Refused(message)
+        raise Forbidden(message)
 
 
 def can_read_namespace(by: Principal | None, levels: Levels) -> bool:
     """Whether `check_namespace` would let somebody read."""
     try:
         check_namespace(by, levels, "read")
-    except (NoSuchNamespace, Refused):
+    except (NoSuchNamespace, Forbidden):
         return False
     return True
 
@@ -125,7 +125,7 @@ def no_such_namespace(levels: Levels) -> NoSuchNamespace:
 def _check_job_branch(by: Principal, ref: TableRef) -> None:
     if by.job is not None and ref.branch != by.job.branch:
         message = f"The token of job {by.job.job_id} is for branch {by.job.branch}, not {ref.branch or MASTER}"
-        raise Refused(message)
+        raise Forbidden(message)
 
 
 def _check(by: Principal, ref: TableRef, action: str, branch: str) -> None:
@@ -142,7 +142,7 @@ def _check(by: Principal, ref: TableRef, action: str, branch: str) -> None:
         raise hidden(no_such_table(ref))
     if not allows(role, needed) or not covers(by.scopes, action):
         message = f"To {action} {ref.table} on {branch} your role, {role}, or your token is not enough"
-        raise Refused(message)
+        raise Forbidden(message)
 
 
 def _is_prefix(levels: Levels, table: str) -> bool:

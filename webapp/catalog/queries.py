@@ -13,7 +13,7 @@ from webapp.catalog.models import Namespace, Table, View
 from webapp.catalog.rules import lens
 from webapp.catalog.rules.access import Access
 from webapp.catalog.rules.branch_properties import MASTER, PREFIX, TrackedIds
-from webapp.catalog.rules.errors import NoSuchTable, Refused
+from webapp.catalog.rules.errors import Forbidden, NoSuchTable
 from webapp.catalog.rules.metadata import Metadata
 from webapp.catalog.rules.partition_names import show_partition_names
 from webapp.catalog.rules.pointers import BranchState, Pointer
@@ -246,7 +246,7 @@ def get_chain(ref: TableRef, *, by: Principal | None) -> tuple[str, ...]:
     chain = _ask_chain(ref, by)
     if chain is None and is_internal(ref.branch):
         message = f"Branch {ref.branch} belongs to no open transaction"
-        raise Refused(message)
+        raise Forbidden(message)
     return tuple(dict.fromkeys((*(chain or ()), MASTER)))
 
 

@@ -19,7 +19,7 @@ from webapp.datasets import queries as datasets
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
 
-    from webapp.comparisons.services.history import Compared
+    from webapp.comparisons.services.history import ComparedEnds
     from webapp.datasets.models import Dataset
 
 
@@ -30,9 +30,9 @@ def show_compare(request: HttpRequest, dataset_id: int) -> HttpResponse:
     dataset = datasets.get_dataset(principal, dataset_id)
     if not request.htmx:  # type: ignore[attr-defined]  # set by a middleware
         return redirect(_page(dataset, request.GET.dict()))
-    asked = compare.Asked.parse(dataset, request.GET)
+    asked = compare.CompareRequest.parse(dataset, request.GET)
 
-    def find() -> Compared:
+    def find() -> ComparedEnds:
         return _compare(dataset, asked)
 
     page = compare.read_compare(principal, dataset, asked=asked, parameters=request.GET, find=find)
@@ -40,7 +40,7 @@ def show_compare(request: HttpRequest, dataset_id: int) -> HttpResponse:
     return pages.render(request, "comparisons/_compare.html", page)
 
 
-def _compare(dataset: Dataset, asked: compare.Asked) -> Compared:
+def _compare(dataset: Dataset, asked: compare.CompareRequest) -> ComparedEnds:
     before = ends.find_end(dataset, asked.start, field="from")
     after = ends.find_end(dataset, asked.end, field="to")
     rules = ends.read_rules(dataset, branch=after.branch, keys=asked.key_list)
@@ -52,7 +52,7 @@ def compare_again(request: HttpRequest, dataset_id: int) -> HttpResponse:
     """Run a failed or cancelled comparison again."""
     principal = signed_in(request)
     dataset = datasets.get_dataset(principal, dataset_id)
-    asked = compare.Asked.parse(dataset, request.POST)
+    asked = compare.CompareRequest.parse(dataset, request.POST)
 
     def action() -> str:
         found = _compare(dataset, asked)
@@ -68,7 +68,7 @@ def cancel_compare(request: HttpRequest, dataset_id: int) -> HttpResponse:
     """Stop a comparison that waits or runs."""
     principal = signed_in(request)
     dataset = datasets.get_dataset(principal, dataset_id, action="write")
-    asked = compare.Asked.parse(dataset, request.POST)
+    asked = compare.CompareRequest.parse(dataset, request.POST)
 
     def action() -> str:
         found = _compare(dataset, asked)

@@ -35,7 +35,7 @@ from webapp.runtime.web.bodies import Incoming, Receive, refuse_body  # noqa: E4
 from webapp.runtime.web.bridge import WsgiBridge  # noqa: E402
 from webapp.runtime.web.gates import Gate, Overloaded  # noqa: E402
 from webapp.runtime.web.limits import find_body_limit  # noqa: E402
-from webapp.runtime.web.pages import Pages  # noqa: E402
+from webapp.runtime.web.pages import PagesApp  # noqa: E402
 from webapp.runtime.web.places import CONNECTIONS, IDLE_OF_ADDRESS, Places  # noqa: E402
 from webapp.runtime.web.proxies import Proxies, drop_underscores  # noqa: E402
 from webapp.runtime.web.pulse import Pulse  # noqa: E402
@@ -82,7 +82,7 @@ _readiness = Gate("readiness", threads=1, waiting=8)
 for _gate in (catalog_gate, _ordinary):
     register_gate(_gate)
 proxies = Proxies(settings.TRIBUTARY_PROXIES)
-pages = Pages(
+pages = PagesApp(
     WsgiBridge(wsgi, _find_gate),
     gate=Gate("senders", threads=2, waiting=256),
     buffers=bodies.memory,

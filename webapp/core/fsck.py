@@ -53,7 +53,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class Inspection:
     """One part of the installation that can be looked at by itself."""
 
     name: str
@@ -66,25 +66,25 @@ class Check:
 class Report:
     """What one check came to."""
 
-    check: Check
+    check: Inspection
     findings: list[Finding]
     notes: list[Note]
 
 
-_registered: dict[str, Check] = {}
+_registered: dict[str, Inspection] = {}
 
 
 def register_check(*, name: str, promise: str, run: Callable[[], Iterable[Finding | Note]]) -> None:
     """Add a check; call it from `AppConfig.ready`. A second one of the name takes its place."""
-    _registered[name] = Check(name=name, promise=promise, run=run)
+    _registered[name] = Inspection(name=name, promise=promise, run=run)
 
 
-def list_checks() -> list[Check]:
+def list_checks() -> list[Inspection]:
     """Return all checks, that of the database first, without which none of the others can look."""
     return sorted(_registered.values(), key=lambda check: (check.name != DATABASE, check.name))
 
 
-def check_all(checks: Iterable[Check], *, settle_seconds: float) -> list[Report]:
+def check_all(checks: Iterable[Inspection], *, settle_seconds: float) -> list[Report]:
     """Look at everything, and a second time at what had findings; return what both looks found.
 
     Nothing is looked at after a finding that blocks.
@@ -122,7 +122,7 @@ def _confirm(report: Report) -> Report:
     )
 
 
-def _look(check: Check) -> Report:
+def _look(check: Inspection) -> Report:
     report = Report(check=check, findings=[], notes=[])
     try:
         for item in check.run():
@@ -135,7 +135,7 @@ def _look(check: Check) -> Report:
     return report
 
 
-def _explain(check: Check, error: Exception) -> Finding:
+def _explain(check: Inspection, error: Exception) -> Finding:
     """An error in a check is a failed check; where SQLite calls its file damaged, that is the finding."""
     if getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF in DAMAGE:
         return Finding(

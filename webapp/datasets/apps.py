@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from webapp.accounts.rules.principals import Principal
-    from webapp.catalog.rules.pointers import Place, Pointer
+    from webapp.catalog.rules.pointers import BranchPlace, Pointer
 
 
 class DatasetsConfig(AppConfig):
@@ -91,7 +91,9 @@ def record_commit(
         services.record_commit(table=table, branch=branch, before=before, after=after, shared=shared, by=principal)
 
 
-def forget_branch(*, table: str, branch: str, place: Place, principal: Principal | None = None, **_kwargs: Any) -> None:
+def forget_branch(
+    *, table: str, branch: str, place: BranchPlace, principal: Principal | None = None, **_kwargs: Any
+) -> None:
     """Drop the pointer of a branch that a client removed from the table."""
     from webapp.datasets import services
 

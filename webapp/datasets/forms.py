@@ -36,7 +36,7 @@ class NewBranchForm(forms.Form):
         return {"parent": start} if start else {}
 
 
-class DeleteBranchForm(forms.Form):
+class DeleteDatasetBranchForm(forms.Form):
     """Which branch to delete."""
 
     name = forms.CharField(max_length=300)

@@ -96,7 +96,7 @@ def create_branch(request: HttpRequest, dataset_id: int) -> HttpResponse:
 def delete_branch(request: HttpRequest, dataset_id: int) -> HttpResponse:
     """Delete a branch of a dataset from its page; its transactions stay."""
     principal = signed_in(request)
-    form = forms.DeleteBranchForm(request.POST)
+    form = forms.DeleteDatasetBranchForm(request.POST)
     dataset = queries.get_dataset(principal, dataset_id)
     name = form.cleaned_data["name"] if form.is_valid() else ""
     try:
@@ -200,7 +200,7 @@ def _show(
 ) -> HttpResponse:
     principal = signed_in(request)
     branch = request.GET.get("branch") or names.MASTER
-    asked = contexts.Asked(
+    asked = contexts.DatasetRequest(
         branch=branch,
         transaction=request.GET.get("transaction", ""),
         tab=tab or _choose_tab(request),
@@ -222,7 +222,9 @@ def _show(
     return render(request, "datasets/dataset.html", context, status=status)
 
 
-def _show_branches(request: HttpRequest, principal: Principal, asked: contexts.Asked, *, path: str) -> HttpResponse:
+def _show_branches(
+    request: HttpRequest, principal: Principal, asked: contexts.DatasetRequest, *, path: str
+) -> HttpResponse:
     """Answer with the branches that have a text in their name, for the picker or for a select."""
     q = request.GET.get("find", "").strip()
     if request.GET["fragment"] == "options":

@@ -62,7 +62,7 @@ OF_CODES = {
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class ProcessEnd:
     """How a process ended."""
 
     ending: Ending
@@ -79,7 +79,7 @@ class End:
         """Whether the process says that it has done all that it was to do."""
         return self.ending is Ending.EXITED and self.code == 0
 
-    def with_spark(self, loan: Loan) -> End:
+    def with_spark(self, loan: Loan) -> ProcessEnd:
         """Return how a process ended to which a Spark server was lent: one that has ended explains what failed."""
         has_failed = self.ending in {Ending.EXITED, Ending.LOST, Ending.NO_SANDBOX} and self.code != 0
         return replace(self, ending=Ending.SPARK_LOST) if has_failed and loan.is_lost else self
@@ -211,7 +211,7 @@ def watch(
     seconds: float,
     look: Callable[[], bool] = lambda: True,
     beat: Callable[[], object] = lambda: None,
-) -> End:
+) -> ProcessEnd:
     """Wait for the end of a process, and see to it that there is one.
 
     Args:
@@ -226,7 +226,7 @@ def watch(
         now = time.monotonic()
         try:
             if not look():
-                return End(Ending.WITHDRAWN, handle.stop())
+                return ProcessEnd(Ending.WITHDRAWN, handle.stop())
             if now - beaten > BEAT_SECONDS:
                 beat()
                 beaten = now
@@ -234,8 +234,8 @@ def watch(
             # The process goes on, and a lease lasts a while: what is missed now is seen at the next look.
             connection.close_if_unusable_or_obsolete()
         if now - began > seconds:
-            return End(Ending.OVER_TIME, handle.stop())
-    return End.of_code(code)
+            return ProcessEnd(Ending.OVER_TIME, handle.stop())
+    return ProcessEnd.of_code(code)
 
 
 def read_status() -> dict[str, Any]:

@@ -167,7 +167,7 @@ class ChangedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class CodeDiff:
     """All files of a comparison, and their lines added up."""
 
     files: tuple[ChangedFile, ...]

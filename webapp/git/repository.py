@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pygit2
 from pygit2.enums import ConfigLevel, DeltaStatus, DiffFind, DiffOption, FileMode, ObjectType, SortMode
 
-from webapp.git.diff import Changes, FileDiff, changed_file_of_delta, file_diff_of_patch
+from webapp.git.diff import CodeDiff, FileDiff, changed_file_of_delta, file_diff_of_patch
 from webapp.git.errors import (
     BadChange,
     BranchExists,
@@ -31,7 +31,7 @@ from webapp.git.errors import (
 from webapp.git.identity import Identity, advance_identity, read_identity
 from webapp.git.locks import UNCHANGED_SECONDS, Lease, find_locks, hold_lease, remove_leftovers, remove_stale_locks
 from webapp.git.paths import check_path
-from webapp.git.values import Blob, Change, CommitInfo, Entry, EntryKind, MergeMethod, MergeState, Person
+from webapp.git.values import Blob, Change, CommitInfo, EntryKind, MergeMethod, MergePreview, Person, TreeEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -388,7 +388,7 @@ class GitRepository:
 
     # Files
 
-    def list_entries(self, sha: str, path: str = "") -> list[Entry]:
+    def list_entries(self, sha: str, path: str = "") -> list[TreeEntry]:
         """List a folder: folders first, then files, each by name."""
         tree = self._object_at(sha, path)
         if not isinstance(tree, pygit2.Tree):
@@ -536,11 +536,11 @@ class GitRepository:
         self.create_branch(branch, sha)
         return self.get_commit(sha)
 
-    def merge_state(self, *, source: str, target: str) -> MergeState:
+    def merge_state(self, *, source: str, target: str) -> MergePreview:
         """Say whether two commits merge cleanly, and into which tree."""
         if self.merge_base(source, target) is None:
             # Git refuses to merge unrelated histories; a pull request says so like any conflict.
-            return MergeState(clean=False, conflicts=("(the two histories have no commit in common)",))
+            return MergePreview(clean=False, conflicts=("(the two histories have no commit in common)",))
         result = self._git(
             "merge-tree",
             "--write-tree",
@@ -554,13 +554,13 @@ class GitRepository:
         tree, *rest = result.stdout.split(b"\0")
         if result.returncode == 0:
             marked = tuple(self._find_marked(tree.decode(), target=target, source=source))
-            return MergeState(clean=not marked, conflicts=marked, tree=tree.decode())
+            return MergePreview(clean=not marked, conflicts=marked, tree=tree.decode())
         paths = []
         for item in rest:
             if not item:
                 break
             paths.append(item.decode("utf-8", "replace"))
-        return MergeState(clean=False, conflicts=tuple(dict.fromkeys(paths)), tree=tree.decode())
+        return MergePreview(clean=False, conflicts=tuple(dict.fromkeys(paths)), tree=tree.decode())
 
     def _find_marked(self, tree: str, *, target: str, source: str) -> Iterator[str]:
         """Find files in which Git left the marks of a conflict although it called the merge clean.
@@ -601,7 +601,7 @@ class GitRepository:
 
     # Differences
 
-    def list_changes(self, base: str | None, head: str, *, ignore_whitespace: bool = False) -> Changes:
+    def list_changes(self, base: str | None, head: str, *, ignore_whitespace: bool = False) -> CodeDiff:
         """Return which files a comparison touches; what was found is kept, for commits never change."""
         return _list_changes(self.path, base, head, ignore_whitespace=ignore_whitespace)
 
@@ -669,11 +669,11 @@ class GitRepository:
             msg = f"There is no {path} at {sha[:7]}."
             raise UnknownPath(msg) from error
 
-    def _entry(self, item: pygit2.Object, folder: str) -> Entry:
+    def _entry(self, item: pygit2.Object, folder: str) -> TreeEntry:
         name = _name(item)
         kind = _kind(item)
         size = item.size if isinstance(item, pygit2.Blob) else None
-        return Entry(name=name, path=f"{folder}/{name}" if folder else name, kind=kind, sha=str(item.id), size=size)
+        return TreeEntry(name=name, path=f"{folder}/{name}" if folder else name, kind=kind, sha=str(item.id), size=size)
 
     def _walk_tree(self, tree: pygit2.Tree, prefix: str, *, folders: bool = False) -> Iterator[tuple[str, Any]]:
         for item in tree:
@@ -781,11 +781,11 @@ def _ids_in_folder(commit: pygit2.Commit, path: str) -> dict[str, str]:
 
 
 @lru_cache(maxsize=64)
-def _list_changes(repository: Path, base: str | None, head: str, *, ignore_whitespace: bool) -> Changes:
+def _list_changes(repository: Path, base: str | None, head: str, *, ignore_whitespace: bool) -> CodeDiff:
     """Kept for the threads of pages, which share it: each tab of a pull request says how many files it changes."""
     diff = GitRepository(repository)._diff(base, head, context=0, ignore_whitespace=ignore_whitespace)
     files = tuple(changed_file_of_delta(delta) for delta in diff.deltas if delta.status != DeltaStatus.UNMODIFIED)
-    return Changes(files=files, additions=diff.stats.insertions, deletions=diff.stats.deletions)
+    return CodeDiff(files=files, additions=diff.stats.insertions, deletions=diff.stats.deletions)
 
 
 @lru_cache(maxsize=512)

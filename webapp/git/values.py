@@ -60,7 +60,7 @@ class CommitInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class TreeEntry:
     """One line of a folder."""
 
     name: str
@@ -92,7 +92,7 @@ class Blob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeState:
+class MergePreview:
     """What a merge of two commits would give."""
 
     clean: bool

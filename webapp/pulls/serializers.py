@@ -21,7 +21,7 @@ from webapp.core.serializers import NounSerializer, OptionalText, TextOrNull
 from webapp.pulls.models import Merge, PullDataset, PullRequest, Review
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.named import show_dataset
-from webapp.pulls.queries.timeline import Entry
+from webapp.pulls.queries.timeline import TimelineEntry
 from webapp.pulls.rules import states
 from webapp.pulls.rules.states import MergeState, PullState
 
@@ -241,7 +241,7 @@ class TimelineEntrySerializer(NounSerializer):
     at = serializers.DateTimeField()
     data = serializers.SerializerMethodField()  # type: ignore[assignment]  # collected by DRF
 
-    def get_data(self, entry: Entry) -> dict[str, Any]:
+    def get_data(self, entry: TimelineEntry) -> dict[str, Any]:
         """A review or a comment as elsewhere; what is known of anything else."""
         if entry.kind in self._nouns:
             return self._nouns[entry.kind].to_representation(entry.subject)
@@ -280,7 +280,7 @@ class TargetSinceSerializer(ShownComparisonSerializer):
     )
 
 
-class ComparedSerializer(NounSerializer):
+class ComparisonNameSerializer(NounSerializer):
     """Says which of its comparisons a dataset is shown by."""
 
     compared = serializers.ChoiceField(choices=words(states.NAMED_CHOICES))
@@ -326,15 +326,15 @@ class PullDiffRowSerializer(DiffRowSerializer):
     )
 
 
-class PullRowsSerializer(ComparedSerializer, RowsSerializer):
+class PullRowsSerializer(ComparisonNameSerializer, RowsSerializer):
     """One page of a row diff of a pull request."""
 
     rows = PullDiffRowSerializer(many=True)
 
 
-class PullSchemaDiffSerializer(ComparedSerializer, SchemaDiffSerializer):
+class PullSchemaDiffSerializer(ComparisonNameSerializer, SchemaDiffSerializer):
     """What differs between two schemas of a dataset of a pull request."""
 
 
-class PullStatisticsSerializer(ComparedSerializer, StatisticsSerializer):
+class PullStatisticsSerializer(ComparisonNameSerializer, StatisticsSerializer):
     """Each column in numbers at both ends of a comparison of a pull request."""

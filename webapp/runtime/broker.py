@@ -120,7 +120,7 @@ def _take_oldest(connection: sqlite3.Connection, queue: str) -> str | None:
     return None
 
 
-class Channel(virtual.Channel):  # type: ignore[misc]
+class BrokerChannel(virtual.Channel):  # type: ignore[misc]
     """Puts Celery's messages into the file and takes them out; the id that the doorbell gave a message is its key."""
 
     do_restore = False  # a message that a worker took and lost is rung again by the sweep
@@ -150,7 +150,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
 class Transport(virtual.Transport):  # type: ignore[misc]
     """The broker in a file; the setting ``CELERY_BROKER_TRANSPORT`` names it, its option ``path`` says where."""
 
-    Channel = Channel
+    Channel = BrokerChannel
     driver_type = driver_name = "file"
     default_connection_params: ClassVar[dict[str, Any]] = {}  # there is no host to warn of
     connection_errors = (OSError, sqlite3.OperationalError)

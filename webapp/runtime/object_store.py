@@ -34,7 +34,7 @@ class Absent(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StoredObject:
     """One object of a listing."""
 
     location: str
@@ -114,14 +114,14 @@ def delete(locations: list[str]) -> None:
             raise Unavailable(message, code="warehouse_refuses")
 
 
-def walk(location: str) -> Iterator[Found]:
+def walk(location: str) -> Iterator[StoredObject]:
     """Every object below a location, which is taken as a folder."""
     bucket, key = split(location)
     with explained(location):
         pages = client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{key.rstrip('/')}/")
         for page in pages:
             for found in page.get("Contents", ()):
-                yield Found(f"s3://{bucket}/{found['Key']}", int(found["Size"]), found["LastModified"])
+                yield StoredObject(f"s3://{bucket}/{found['Key']}", int(found["Size"]), found["LastModified"])
 
 
 def measure_objects(location: str) -> int:

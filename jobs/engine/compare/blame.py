@@ -21,7 +21,7 @@ from jobs.engine.plan.planner import plan_diff
 from jobs.engine.read.bounds import Range, may_overlap, ordered_sql
 from jobs.engine.read.fields import Primitive, describe, duckdb_type, literal, quote
 from jobs.engine.read.paths import field_parts, list_instead, list_paths
-from jobs.engine.read.scan import Column, Scanner
+from jobs.engine.read.scan import ScanColumn, Scanner
 from jobs.engine.write.artifact import PROGRESS, SUMMARY, write_json
 
 if TYPE_CHECKING:
@@ -245,10 +245,10 @@ class _Step:
         pq.write_table(rows, self.folder / f"{self.number}-{side}.parquet")
 
 
-def columns_of(plan: DiffPlan, side: str) -> list[Column]:
+def columns_of(plan: DiffPlan, side: str) -> list[ScanColumn]:
     """The readable columns of a side, `b<i>` or `a<i>`."""
     return [
-        Column(f"{side[0]}{pair.index}", found)
+        ScanColumn(f"{side[0]}{pair.index}", found)
         for pair in plan.pairs
         if (found := getattr(pair, side)) is not None and not pair.unreadable
     ]
@@ -262,7 +262,7 @@ def typed(column: Field, value: str) -> str:
     return f"try(from_base64({literal(value)}))" if type_ == "BLOB" else f"TRY_CAST({literal(value)} AS {type_})"
 
 
-def _value(columns: list[Column], ids: tuple[int, ...]) -> tuple[str, Field] | None:
+def _value(columns: list[ScanColumn], ids: tuple[int, ...]) -> tuple[str, Field] | None:
     """SQL of a column, or of a field inside one, and what it is; None where a side does not have it."""
     column = next((column for column in columns if column.field.id == ids[0]), None)
     if column is None:

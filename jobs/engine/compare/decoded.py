@@ -14,7 +14,7 @@ from jobs.engine.read.scan import Weight
 
 if TYPE_CHECKING:
     from jobs.engine.compare.sides import Sides
-    from jobs.engine.read.metadata import Entry
+    from jobs.engine.read.metadata import LiveEntry
     from jobs.engine.read.scan import Scanner
 
 LEAST_BYTES = 4 * 2**30
@@ -49,10 +49,10 @@ def check_decoded(diff: Sides, *, with_rows: bool) -> None:
         )
 
 
-def _list_files(diff: Sides, *, with_rows: bool) -> list[tuple[Scanner, list[Entry]]]:
+def _list_files(diff: Sides, *, with_rows: bool) -> list[tuple[Scanner, list[LiveEntry]]]:
     """The files that are read, each once, with who reads them."""
     plan = diff.plan
-    seen: set[Entry] = set()
+    seen: set[LiveEntry] = set()
     ends = []
     for end, live in ((plan.before, plan.before_files), (plan.after, plan.after_files)):
         named = {entry for file in live for entry in (*([file.data] if with_rows else []), *file.deletes)} - seen

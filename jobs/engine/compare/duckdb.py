@@ -275,7 +275,7 @@ def run_diff(request: DiffRequest, *, on_connect: Any = None, reduce: Reduce | N
     """
     folder = Path(request.folder)
     spill = folder / ".spill"
-    progress = artifact.Progress(folder)
+    progress = artifact.ProgressReporter(folder)
     connection = duckdb.connect(
         ":memory:",
         config={

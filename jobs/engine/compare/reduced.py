@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from jobs.engine.plan.columns import Pair
     from jobs.engine.read.fields import Type
-    from jobs.engine.read.scan import Column
+    from jobs.engine.read.scan import ScanColumn
 
 HERE, COPIES = {"b": "b_here", "a": "a_here"}, "copies"
 _ROWS, _KEYS, _BATCH = "reduced", "reduced_keys", "reduced_batch"
@@ -87,7 +87,7 @@ class Reduced:
             self._connection.execute(f"INSERT INTO {table} SELECT {', '.join(values)} FROM {_BATCH}")
             self._connection.unregister(_BATCH)
 
-    def rows(self, columns: Sequence[Column], side: str) -> str:
+    def rows(self, columns: Sequence[ScanColumn], side: str) -> str:
         """SQL of the rows that are left of one end."""
         names = ", ".join(column.alias for column in columns) or "1 AS nothing"
         has_copies = self._connection.execute(f"SELECT 1 FROM {_ROWS} WHERE {COPIES} > 1 LIMIT 1").fetchone()

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from jobs.engine.plan.columns import comparable, find_pair
-from jobs.engine.plan.components import Part, Room, split_by_key
+from jobs.engine.plan.components import FileGroup, Room, split_by_key
 from jobs.engine.plan.rules import filter_columns, filter_pairs, filter_sql
 from jobs.engine.plan.sizes import estimate_decoded_bytes
 from jobs.engine.read.bounds import may_overlap
 from jobs.engine.read.fields import duckdb_type
-from jobs.engine.read.scan import Column, Scanner
+from jobs.engine.read.scan import ScanColumn, Scanner
 from jobs.engine.write import artifact
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Sides:
 
     request: DiffRequest
     folder: Path
-    progress: artifact.Progress
+    progress: artifact.ProgressReporter
     connection: duckdb.DuckDBPyConnection
     plan: DiffPlan = field(init=False)
     filter: BooleanExpression | None = None
@@ -67,12 +67,12 @@ class Sides:
             self.scanners[end.metadata.location] = Scanner(self.connection, end.metadata, self.request.io)
         return self.scanners[end.metadata.location]
 
-    def columns(self, side: str, pairs: Iterable[Pair] | None = None) -> list[Column]:
+    def columns(self, side: str, pairs: Iterable[Pair] | None = None) -> list[ScanColumn]:
         """The columns of one side, `b<i>` or `a<i>`."""
         chosen = self.plan.pairs if pairs is None else pairs
         found = ((pair, pair.before if side == "b" else pair.after) for pair in chosen)
         return [
-            Column(f"{side}{pair.index}", side_field)
+            ScanColumn(f"{side}{pair.index}", side_field)
             for pair, side_field in found
             if side_field is not None and not pair.unreadable
         ]
@@ -107,7 +107,7 @@ class Sides:
 
     def rows_by_part(self) -> Iterator[tuple[str, str]]:
         """The rows to compare, both ends: in one part, or if they are many in parts that no key connects."""
-        plan, whole, memory = self.plan, Part(self.plan.left, self.plan.came), self.request.memory_bytes
+        plan, whole, memory = self.plan, FileGroup(self.plan.left, self.plan.came), self.request.memory_bytes
         room = Room(usual=memory // _USUAL_PART, most=memory // _LARGEST_PART, threads=self.request.threads)
         parts = [whole]
         is_joined = self.reduced is None and plan.left and plan.came
@@ -128,7 +128,7 @@ class Sides:
         rows = scanner.live_rows(files, self.columns(name[0]), dead=f"dead_{name}")
         return f"({self._chosen(rows, name[0])})"
 
-    def decoded_bytes(self, part: Part) -> int:
+    def decoded_bytes(self, part: FileGroup) -> int:
         """About the memory that all rows of some files of both ends take."""
         ends = ((self.plan.before, part.left), (self.plan.after, part.came))
         return sum(
@@ -166,7 +166,7 @@ class Sides:
         names = ", ".join(column.alias for column in columns) or "1 AS nothing"
         return f"SELECT {names} FROM {rows} UNION ALL {self.untouched(side, columns)}"
 
-    def untouched(self, side: str, columns: Sequence[Column], *, within: Sequence[Range | Values] = ()) -> str:
+    def untouched(self, side: str, columns: Sequence[ScanColumn], *, within: Sequence[Range | Values] = ()) -> str:
         """Rows of one end that the plan left out, because both ends have them in the same file.
 
         Those of files that hold none of the values in `within` are not among them.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jobs.engine.measure.axes import Bins, Scale
     from jobs.engine.plan.columns import Pair
     from jobs.engine.read.fields import Field
-    from jobs.engine.read.scan import Column
+    from jobs.engine.read.scan import ScanColumn
 
 EXACT_DISTINCT_CELLS = 20_000_000
 """Up to this many values of an end, in rows of up to `EXACT_DISTINCT_ROWS`, distinct ones are counted, else estimated."""
@@ -69,7 +69,7 @@ class Measured(Protocol):
     def count(self, side: str) -> int:
         """How many rows one end has."""
 
-    def summarize(self, side: str, columns: Sequence[Column], *, is_exact: bool) -> str:
+    def summarize(self, side: str, columns: Sequence[ScanColumn], *, is_exact: bool) -> str:
         """SQL of one row, of each column `<alias>_count`, without NULL, and `<alias>_distinct`.
 
         What has extremes also has `<alias>_min` and `<alias>_max`, floats have `<alias>_finite`.
@@ -94,7 +94,7 @@ def is_float(found: Field) -> bool:
     return isinstance(found.type, Primitive) and found.type.is_float
 
 
-def asked_columns(diff: Embedded, side: str, same: frozenset[int]) -> list[Column]:
+def asked_columns(diff: Embedded, side: str, same: frozenset[int]) -> list[ScanColumn]:
     """The columns of one end that are measured there: of those that are the same at both ends it is known from before."""
     return diff.columns(side, [pair for pair in diff.plan.pairs if side == "b" or pair.index not in same])
 
@@ -118,7 +118,7 @@ class HereMeasured:
             self._counts[side] = int(self.diff.one(f"SELECT count(*) FROM {self.sources[side]}")[0])
         return self._counts[side]
 
-    def summarize(self, side: str, columns: Sequence[Column], *, is_exact: bool) -> str:
+    def summarize(self, side: str, columns: Sequence[ScanColumn], *, is_exact: bool) -> str:
         outputs = []
         for column in columns:
             name, found = column.alias, column.field

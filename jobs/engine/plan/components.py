@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Part:
+class FileGroup:
     """Files of both ends that are compared with each other, and with no other."""
 
     left: tuple[LiveFile, ...] = ()
@@ -48,13 +48,15 @@ class _Spanned:
     high: Bound
 
 
-def split_by_key(whole: Part, keys: Iterable[Pair], *, size: Callable[[Part], int], room: Room) -> list[Part]:
+def split_by_key(
+    whole: FileGroup, keys: Iterable[Pair], *, size: Callable[[FileGroup], int], room: Room
+) -> list[FileGroup]:
     """Parts that no key connects, by the key column that makes the most of them; `size` is in decoded bytes."""
     found = [list(_pack(_components(whole, pair), size, room)) for pair in keys]
     return max([[whole], *found], key=len)
 
 
-def _components(whole: Part, pair: Pair) -> Iterator[Part]:
+def _components(whole: FileGroup, pair: Pair) -> Iterator[FileGroup]:
     files = _spanned(whole, pair)
     if not files:
         yield whole
@@ -71,7 +73,7 @@ def _components(whole: Part, pair: Pair) -> Iterator[Part]:
     yield _part(group)
 
 
-def _spanned(whole: Part, pair: Pair) -> list[_Spanned]:
+def _spanned(whole: FileGroup, pair: Pair) -> list[_Spanned]:
     """All files with their values of a column; none where they are not known of one."""
     if pair.outer is not None or pair.before is None or pair.after is None or pair.before.type != pair.after.type:
         return []
@@ -89,14 +91,14 @@ def _low(file: _Spanned) -> Any:
     return file.low  # the bounds of one column are of one kind, which can be sorted
 
 
-def _part(group: Iterable[_Spanned]) -> Part:
+def _part(group: Iterable[_Spanned]) -> FileGroup:
     ends: dict[str, list[LiveFile]] = {"left": [], "came": []}
     for spanned in group:
         ends[spanned.end].append(spanned.file)
-    return Part(tuple(ends["left"]), tuple(ends["came"]))
+    return FileGroup(tuple(ends["left"]), tuple(ends["came"]))
 
 
-def _pack(parts: Iterable[Part], size: Callable[[Part], int], room: Room) -> Iterator[Part]:
+def _pack(parts: Iterable[FileGroup], size: Callable[[FileGroup], int], room: Room) -> Iterator[FileGroup]:
     """Put neighbours together while there is room."""
     left: list[LiveFile] = []
     came: list[LiveFile] = []
@@ -105,9 +107,9 @@ def _pack(parts: Iterable[Part], size: Callable[[Part], int], room: Room) -> Ite
         more = size(part)
         is_narrow = min(len(left) + len(part.left), len(came) + len(part.came)) <= room.threads
         if taken and taken + more > (room.most if is_narrow else room.usual):
-            yield Part(tuple(left), tuple(came))
+            yield FileGroup(tuple(left), tuple(came))
             left, came, taken = [], [], 0
         left += part.left
         came += part.came
         taken += more
-    yield Part(tuple(left), tuple(came))
+    yield FileGroup(tuple(left), tuple(came))

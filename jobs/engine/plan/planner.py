@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from jobs.engine.plan.columns import Pair
     from jobs.engine.read.fields import Schema
-    from jobs.engine.read.metadata import Entry, Manifest, TableMetadata
+    from jobs.engine.read.metadata import LiveEntry, Manifest, TableMetadata
     from jobs.protocol import SideRef
 
 DATA, POSITIONS, EQUALITY = 0, 1, 2
@@ -35,15 +35,15 @@ DATA, POSITIONS, EQUALITY = 0, 1, 2
 class LiveFile:
     """A data file as one end lists it: with the delete files that apply to it there."""
 
-    data: Entry
-    deletes: frozenset[Entry]
+    data: LiveEntry
+    deletes: frozenset[LiveEntry]
 
     @property
-    def positions(self) -> frozenset[Entry]:
+    def positions(self) -> frozenset[LiveEntry]:
         return frozenset(entry for entry in self.deletes if entry.content == POSITIONS)
 
     @property
-    def equality(self) -> frozenset[Entry]:
+    def equality(self) -> frozenset[LiveEntry]:
         return frozenset(entry for entry in self.deletes if entry.content == EQUALITY)
 
 
@@ -95,7 +95,7 @@ class DiffPlan:
         return (*self.came, *(file.after for file in self.shifted))
 
     @property
-    def opened(self) -> list[Entry]:
+    def opened(self) -> list[LiveEntry]:
         """The data files that the diff has to open."""
         return [file.data for file in (*self.before_files, *self.came)]
 
@@ -146,16 +146,16 @@ class SharedFiles:
 class DeleteIndex:
     """The delete files of one end, looked up by the data file they apply to (the specification's scope rules)."""
 
-    def __init__(self, entries: Iterable[Entry], unpartitioned_specs: frozenset[int]) -> None:
-        self._by_path: dict[str, list[Entry]] = defaultdict(list)
-        self._positions: dict[tuple[int, tuple[object, ...]], list[Entry]] = defaultdict(list)
-        self._equality: dict[tuple[int, tuple[object, ...]], list[Entry]] = defaultdict(list)
-        self._global: list[Entry] = []
+    def __init__(self, entries: Iterable[LiveEntry], unpartitioned_specs: frozenset[int]) -> None:
+        self._by_path: dict[str, list[LiveEntry]] = defaultdict(list)
+        self._positions: dict[tuple[int, tuple[object, ...]], list[LiveEntry]] = defaultdict(list)
+        self._equality: dict[tuple[int, tuple[object, ...]], list[LiveEntry]] = defaultdict(list)
+        self._global: list[LiveEntry] = []
         self.entries = frozenset(entries)
         for entry in self.entries:
             self._add(entry, unpartitioned_specs)
 
-    def _add(self, entry: Entry, unpartitioned_specs: frozenset[int]) -> None:
+    def _add(self, entry: LiveEntry, unpartitioned_specs: frozenset[int]) -> None:
         if entry.content == POSITIONS and entry.referenced is not None:
             self._by_path[entry.referenced].append(entry)
         elif entry.content == POSITIONS:
@@ -165,7 +165,7 @@ class DeleteIndex:
         else:
             self._equality[entry.spec_id, entry.partition].append(entry)
 
-    def applying_to(self, data: Entry) -> frozenset[Entry]:
+    def applying_to(self, data: LiveEntry) -> frozenset[LiveEntry]:
         """Position deletes of the same or a later commit, equality deletes of a later one."""
         if not self.entries:
             return frozenset()
@@ -239,7 +239,7 @@ def _manifests(end: End, properties: Mapping[str, str]) -> tuple[Manifest, ...]:
     return read_manifests(open_io(end.metadata.location, properties), end.metadata, end.snapshot_id)
 
 
-def _read(io: FileIO | None, manifest: Manifest) -> list[Entry]:
+def _read(io: FileIO | None, manifest: Manifest) -> list[LiveEntry]:
     return [] if io is None else read_entries(io, manifest)
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from jobs.engine.read.fields import Schema, Type
-    from jobs.engine.read.metadata import Entry
+    from jobs.engine.read.metadata import LiveEntry
 
 _WIDTHS = {"boolean": 1, "int": 4, "float": 4, "date": 4, "string": 24, "binary": 24, "uuid": 16}
 _OTHER_WIDTH = 8
@@ -22,7 +22,7 @@ _ITEMS = 4
 """Entries that a list or map is taken to have."""
 
 
-def estimate_decoded_bytes(schema: Schema, files: Iterable[Entry]) -> int:
+def estimate_decoded_bytes(schema: Schema, files: Iterable[LiveEntry]) -> int:
     """About the memory that all rows of some files take, and no less than the files themselves."""
     width = sum(_width(field.type) for field in schema.fields)
     return sum(max(file.records * width, file.size_in_bytes) for file in files)

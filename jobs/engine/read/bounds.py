@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from jobs.engine.read.fields import Field
-    from jobs.engine.read.metadata import Entry
+    from jobs.engine.read.metadata import LiveEntry
 
 Bound = int | bytes
 _WHOLE = {"int", "long", "date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"}
@@ -58,23 +58,23 @@ class Values:
     ordered: tuple[Bound, ...]
 
 
-def may_overlap(entry: Entry, wanted: Iterable[Range | Values]) -> bool:
+def may_overlap(entry: LiveEntry, wanted: Iterable[Range | Values]) -> bool:
     """Whether a file may hold a row that has all of what is wanted, as far as its bounds are known."""
     return all(_may_reach(entry, part) if isinstance(part, Range) else _may_have(entry, part) for part in wanted)
 
 
-def _may_have(entry: Entry, wanted: Values) -> bool:
+def _may_have(entry: LiveEntry, wanted: Values) -> bool:
     low = _read(entry.lower, wanted.field)
     above = bisect_left(wanted.ordered, True, key=lambda value: not is_less(value, low))
     return above < len(wanted.ordered) and _may_reach(entry, Range(wanted.field, *[wanted.ordered[above]] * 2))
 
 
-def _may_reach(entry: Entry, wanted: Range) -> bool:
+def _may_reach(entry: LiveEntry, wanted: Range) -> bool:
     low, high = _read(entry.lower, wanted.field), _read(entry.upper, wanted.field)
     return not (is_less(wanted.high, low) or is_less(high, wanted.low))
 
 
-def range_of(entry: Entry, field: Field) -> tuple[Bound, Bound] | None:
+def range_of(entry: LiveEntry, field: Field) -> tuple[Bound, Bound] | None:
     """The least and the greatest value that a file may have in a column; None where NULL may be among them, or unknown ones."""
     low, high = _read(entry.lower, field), _read(entry.upper, field)
     if low is None or high is None or entry.null_counts.get(field.id) != 0:

@@ -88,7 +88,7 @@ class FileError(ValueError):
         self.line = line
 
 
-class Source:
+class OpenedFile:
     """An opened file: its columns, its number of rows, and its rows once."""
 
     def __init__(self, schema: pa.Schema, rows: int, reader: Iterator[pa.RecordBatch], close: object) -> None:
@@ -114,7 +114,7 @@ class Source:
 # --- CSV ------------------------------------------------------------------------------------------
 
 
-def read_csv(path: Path, table_schema: Schema, form: CsvFormat = CsvFormat()) -> Source:
+def read_csv(path: Path, table_schema: Schema, form: CsvFormat = CsvFormat()) -> OpenedFile:
     """Open a CSV file; `table_schema` is that of the table that it is appended to."""
     _check_not_empty(path)
     separator, names = _read_header(path, form)
@@ -352,7 +352,7 @@ def _undecodable_line(path: Path) -> int:
 # --- JSON lines -----------------------------------------------------------------------------------
 
 
-def read_json_lines(path: Path, table_schema: Schema, types: Mapping[str, str] | None = None) -> Source:
+def read_json_lines(path: Path, table_schema: Schema, types: Mapping[str, str] | None = None) -> OpenedFile:
     """Open a file with one JSON object on each line; `types` are those that somebody chose, by column."""
     _check_not_empty(path)
     _check_first_object(path)
@@ -513,7 +513,7 @@ def _json_error(path: Path, error: duckdb.Error) -> FileError:
 # --- Parquet --------------------------------------------------------------------------------------
 
 
-def read_parquet(path: Path, table_schema: Schema, types: Mapping[str, str] | None = None) -> Source:
+def read_parquet(path: Path, table_schema: Schema, types: Mapping[str, str] | None = None) -> OpenedFile:
     """Open a Parquet file; `types` are those that somebody chose, by column."""
     _ = table_schema
     _check_not_empty(path)
@@ -536,7 +536,7 @@ def read_parquet(path: Path, table_schema: Schema, types: Mapping[str, str] | No
         with _refusing_misfits():
             schema = type_schema(schema, types)
         batches = _typed(batches, types)
-    return Source(schema, file.metadata.num_rows, batches, file)
+    return OpenedFile(schema, file.metadata.num_rows, batches, file)
 
 
 def _typed(batches: Iterator[pa.RecordBatch], types: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
@@ -606,9 +606,9 @@ def _connect() -> duckdb.DuckDBPyConnection:
 
 def _stream(
     connection: duckdb.DuckDBPyConnection, query: str, rows: int, explain: Callable[[duckdb.Error], FileError]
-) -> Source:
+) -> OpenedFile:
     reader = connection.sql(query).to_arrow_reader(BATCH_ROWS)
-    return Source(reader.schema, rows, _explained(reader, explain), connection)
+    return OpenedFile(reader.schema, rows, _explained(reader, explain), connection)
 
 
 def _explained(

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from jobs.engine.plan.planner import LiveFile
-    from jobs.engine.read.metadata import Entry, Manifest
+    from jobs.engine.read.metadata import LiveEntry, Manifest
 
 _NAME_MAPPING = "schema.name-mapping.default"
 _STATUS, _SNAPSHOT, _SEQUENCE, _FILE_SEQUENCE = 0, 1, 2, 3
@@ -75,7 +75,7 @@ class Listing:
 
     def add_files(self, files: Iterable[LiveFile]) -> int:
         """List some files with the deletes that apply to them; returns the snapshot that does."""
-        entries: dict[str, dict[tuple[str, int | None], Entry]] = defaultdict(dict)
+        entries: dict[str, dict[tuple[str, int | None], LiveEntry]] = defaultdict(dict)
         manifests: dict[str, Manifest] = {}
         for file in files:
             for entry in (file.data, *file.deletes):
@@ -156,7 +156,7 @@ class Listing:
         )
         return number
 
-    def _take(self, manifest: Manifest, wanted: Mapping[tuple[str, int | None], Entry]) -> ManifestFile:
+    def _take(self, manifest: Manifest, wanted: Mapping[tuple[str, int | None], LiveEntry]) -> ManifestFile:
         """The manifest itself where all of it is wanted, else a copy with what is."""
         if manifest.files == len(wanted):
             return _listed(manifest, location=manifest.path, size=manifest.raw.manifest_length, files=len(wanted))
@@ -223,7 +223,7 @@ def _is_live(raw: ManifestEntry) -> bool:
     return bool(raw.status != ManifestEntryStatus.DELETED)
 
 
-def _existing(raw: ManifestEntry, wanted: Mapping[tuple[str, int | None], Entry]) -> ManifestEntry:
+def _existing(raw: ManifestEntry, wanted: Mapping[tuple[str, int | None], LiveEntry]) -> ManifestEntry:
     """The entry with what it would have inherited written down."""
     sequence = wanted[_identity(raw)].sequence
     raw._data[_STATUS] = ManifestEntryStatus.EXISTING

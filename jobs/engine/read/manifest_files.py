@@ -52,11 +52,11 @@ _BROKEN = (
 )
 
 
-class Damaged(Exception):
+class DamagedManifest(Exception):
     """A manifest is damaged, missing or cannot be read."""
 
 
-class Beyond(Exception):
+class UnreadableManifest(Exception):
     """A manifest is larger than anything that is read here, or written in another way."""
 
 
@@ -184,9 +184,9 @@ def _read(location: str, files: FileIO, *, schema: Any, types: Any, enums: Any) 
         pass
     except _BROKEN as error:
         message = f"The manifest {location} is damaged"
-        raise Damaged(message) from error
+        raise DamagedManifest(message) from error
     message = f"{location} holds more than this server reads"
-    raise Beyond(message)
+    raise UnreadableManifest(message)
 
 
 def _raw(location: str, files: FileIO) -> bytes:
@@ -195,10 +195,10 @@ def _raw(location: str, files: FileIO) -> bytes:
             raw = _read_whole(file)
     except OSError as error:
         message = f"The manifest {location} is missing or cannot be read"
-        raise Damaged(message) from error
+        raise DamagedManifest(message) from error
     if len(raw) > LARGEST_FILE:
         message = f"{location} is larger than {LARGEST_FILE} bytes"
-        raise Beyond(message)
+        raise UnreadableManifest(message)
     return raw
 
 
@@ -215,7 +215,7 @@ def _decompress(codec: str, raw: bytes) -> bytes:
         return raw
     if codec != "deflate":
         message = f"Manifests compressed with {codec} are not read by the server"
-        raise Beyond(message)
+        raise UnreadableManifest(message)
     decompressor = zlib.decompressobj(-15)
     plain = decompressor.decompress(raw, LARGEST_BLOCK)
     if decompressor.unconsumed_tail:

@@ -210,7 +210,7 @@ def _manifest(raw: ManifestFile) -> Manifest:
 
 
 @dataclass(frozen=True)
-class Entry:
+class LiveEntry:
     """A live file of a manifest, data or deletes, with what it inherits."""
 
     path: str
@@ -240,7 +240,7 @@ class Entry:
         return hash((self.path, self.offset))
 
 
-def read_entries(io: FileIO, manifest: Manifest) -> list[Entry]:
+def read_entries(io: FileIO, manifest: Manifest) -> list[LiveEntry]:
     """The live files of one manifest."""
     try:
         return [_entry(raw, manifest) for raw in read_live(io, manifest.raw)]
@@ -277,10 +277,10 @@ def _inherit(raw: ManifestEntry, line: ManifestFile) -> None:
     raw.data_file.spec_id = line.partition_spec_id or 0
 
 
-def _entry(raw: ManifestEntry, manifest: Manifest) -> Entry:
+def _entry(raw: ManifestEntry, manifest: Manifest) -> LiveEntry:
     file = raw.data_file
     values = file._data
-    return Entry(
+    return LiveEntry(
         path=file.file_path,
         format=str(getattr(file.file_format, "value", file.file_format)).lower(),
         content=int(values[_CONTENT]),

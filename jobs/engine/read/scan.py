@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from jobs.engine.plan.planner import LiveFile, ShiftedFile
     from jobs.engine.read.fields import Field, Type
-    from jobs.engine.read.metadata import Entry, TableMetadata
+    from jobs.engine.read.metadata import LiveEntry, TableMetadata
 
 _GLOB = re.compile(r"([*?\[])")
 _ORIGINS = pa.schema({"file": pa.string(), "first_row_id": pa.int64(), "sequence": pa.int64()})
@@ -63,7 +63,7 @@ class Weight:
 
 
 @dataclass(frozen=True)
-class Column:
+class ScanColumn:
     """One output column of a scan."""
 
     alias: str
@@ -78,7 +78,7 @@ class Scanner:
     metadata: TableMetadata
     io_properties: Mapping[str, str]
     _schemas: dict[str, tuple[Node, ...]] = field(default_factory=dict)
-    _equality: dict[frozenset[Entry], str] = field(default_factory=dict)
+    _equality: dict[frozenset[LiveEntry], str] = field(default_factory=dict)
     _opened_with: dict[str, str] | None = None
 
     @property
@@ -88,7 +88,7 @@ class Scanner:
     # --- relations --------------------------------------------------------------------------------
 
     def live_rows(
-        self, files: Sequence[LiveFile], columns: Sequence[Column], *, dead: str, is_located: bool = False
+        self, files: Sequence[LiveFile], columns: Sequence[ScanColumn], *, dead: str, is_located: bool = False
     ) -> str:
         """Rows of `files` that their deletes leave. `dead` is the table of deleted positions of that end.
 
@@ -111,13 +111,13 @@ class Scanner:
         return _union(parts, columns, is_located=is_located)
 
     def moved_rows(
-        self, files: Sequence[ShiftedFile], columns: Sequence[Column], *, gone: bool, is_located: bool = False
+        self, files: Sequence[ShiftedFile], columns: Sequence[ScanColumn], *, gone: bool, is_located: bool = False
     ) -> str:
         """Rows of files that both ends list which only one end still has: `gone` for those that left."""
         stays, goes = ("before", "after") if gone else ("after", "before")
         return _union(self._shifted(files, columns, stays, goes, is_located=is_located), columns, is_located=is_located)
 
-    def kept_rows(self, files: Sequence[ShiftedFile], columns: Sequence[Column]) -> str:
+    def kept_rows(self, files: Sequence[ShiftedFile], columns: Sequence[ScanColumn]) -> str:
         """Rows of files that both ends list with other deletes, which both still have."""
         parts = []
         for group in _shift_groups(files):
@@ -127,7 +127,7 @@ class Scanner:
             parts += self._scans([f.before.data for f in group], columns, filters, self._equality_fields(equality))
         return _union(parts, columns)
 
-    def count_rows(self, files: Collection[Entry], dead: Sequence[str]) -> int:
+    def count_rows(self, files: Collection[LiveEntry], dead: Sequence[str]) -> int:
         """How many rows of `files` no table of `dead` positions names; no file is opened."""
         known = {"file": [self.shown_path(file.path) for file in files], "records": [file.records for file in files]}
         self.connection.register(
@@ -140,7 +140,7 @@ class Scanner:
         self.connection.unregister("scan_counts")
         return sum(file.records for file in files) - int(found[0][0])
 
-    def load_origins(self, table: str, files: Iterable[Entry]) -> None:
+    def load_origins(self, table: str, files: Iterable[LiveEntry]) -> None:
         """Fill `table` with what the rows of files inherit: see `inherited_ids`."""
         known = [(self.shown_path(file.path), file.first_row_id, file.sequence) for file in files]
         content = {name: [row[place] for row in known] for place, name in enumerate(_ORIGINS.names)}
@@ -149,7 +149,7 @@ class Scanner:
         self.connection.unregister("scan_origins")
 
     def _shifted(
-        self, files: Sequence[ShiftedFile], columns: Sequence[Column], stays: str, goes: str, *, is_located: bool
+        self, files: Sequence[ShiftedFile], columns: Sequence[ScanColumn], stays: str, goes: str, *, is_located: bool
     ) -> list[str]:
         parts = []
         for group in _shift_groups(files):
@@ -165,24 +165,24 @@ class Scanner:
             parts += self._scans(chosen, columns, filters, self._equality_fields(equality), is_located=is_located)
         return parts
 
-    def _with_positions(self, files: list[Entry], table: str) -> list[Entry]:
+    def _with_positions(self, files: list[LiveEntry], table: str) -> list[LiveEntry]:
         rows = self.connection.execute(f"SELECT DISTINCT file FROM {table}").fetchall()
         touched = {row[0] for row in rows}
         return [file for file in files if self.shown_path(file.path) in touched]
 
     def _scans(
         self,
-        files: Iterable[Entry],
-        columns: Sequence[Column],
+        files: Iterable[LiveEntry],
+        columns: Sequence[ScanColumn],
         filters: Sequence[str],
         extra: Sequence[Field],
         *,
         is_located: bool = False,
     ) -> list[str]:
-        groups: dict[tuple[tuple[Node, ...], tuple[tuple[int, str], ...]], list[Entry]] = defaultdict(list)
+        groups: dict[tuple[tuple[Node, ...], tuple[tuple[int, str], ...]], list[LiveEntry]] = defaultdict(list)
         files = list(files)
         self._learn_schemas(files)
-        wanted = [*columns, *(Column(f"q{f.id}", f) for f in extra)]
+        wanted = [*columns, *(ScanColumn(f"q{f.id}", f) for f in extra)]
         for file in files:
             schema = self._schemas[self.shown_path(file.path)]
             groups[schema, self._constants(file, schema, wanted)].append(file)
@@ -203,7 +203,7 @@ class Scanner:
                 scans.append(f"SELECT {', '.join(outputs) or names} FROM {source}")
         return scans
 
-    def _source(self, files: Iterable[Entry], *, columns: int = 0) -> str:
+    def _source(self, files: Iterable[LiveEntry], *, columns: int = 0) -> str:
         """Files as a relation `f`, its columns numbered c0, c1 …: under its own name one could hide what DuckDB adds."""
         files = list(files)
         for file in files:
@@ -212,7 +212,7 @@ class Scanner:
         names = f" f({', '.join(f'c{place}' for place in range(columns))})" if columns else ""
         return f"read_parquet([{paths}], hive_partitioning=false, {KEEP_NAN}){names}"
 
-    def weigh(self, files: Iterable[Entry]) -> Weight:
+    def weigh(self, files: Iterable[LiveEntry]) -> Weight:
         """How much files hold, and what the values of all their columns take when they are decoded, by their footers."""
         files = list(files)
         plain = [file for file in files if file.offset is None]
@@ -233,11 +233,11 @@ class Scanner:
         ).fetchall()[0]
         return weight + Weight(*read)
 
-    def add_lengths(self, files: Iterable[Entry], *, enough: float) -> int:
+    def add_lengths(self, files: Iterable[LiveEntry], *, enough: float) -> int:
         """The bytes of all texts and blobs in all columns; nothing is added up beyond `enough`."""
         files = [file for file in files if file.offset is None]
         self._learn_schemas(files)
-        groups: dict[tuple[Node, ...], list[Entry]] = defaultdict(list)
+        groups: dict[tuple[Node, ...], list[LiveEntry]] = defaultdict(list)
         for file in files:
             groups[self._schemas[self.shown_path(file.path)]].append(file)
         total = sum(self._add_plain_lengths(schema, members) for schema, members in groups.items())
@@ -248,7 +248,7 @@ class Scanner:
                 total += add_nested_lengths(opened, enough=enough - total)
         return total
 
-    def _add_plain_lengths(self, schema: tuple[Node, ...], files: Sequence[Entry]) -> int:
+    def _add_plain_lengths(self, schema: tuple[Node, ...], files: Sequence[LiveEntry]) -> int:
         """The bytes of those that stand outside lists and maps."""
         rows = self.connection.sql(f"SELECT * FROM {self._source(files, columns=len(schema))}")
         lengths = [
@@ -280,7 +280,7 @@ class Scanner:
 
     # --- columns ----------------------------------------------------------------------------------
 
-    def _learn_schemas(self, files: Iterable[Entry]) -> None:
+    def _learn_schemas(self, files: Iterable[LiveEntry]) -> None:
         unknown = {self.shown_path(file.path) for file in files} - self._schemas.keys()
         for path in unknown:
             check_regular(path)
@@ -308,7 +308,7 @@ class Scanner:
         return identify(columns, self.metadata.name_mapping)
 
     def _constants(
-        self, file: Entry, schema: tuple[Node, ...], columns: Sequence[Column]
+        self, file: LiveEntry, schema: tuple[Node, ...], columns: Sequence[ScanColumn]
     ) -> tuple[tuple[int, str], ...]:
         """Identity partition values of columns that the file does not hold."""
         if not file.partition:
@@ -326,7 +326,7 @@ class Scanner:
             return next((node for node in schema if node.id == wanted.id), None)
         return next((node for node in schema if node.name == wanted.name), None)
 
-    def _value(self, column: Column, schema: tuple[Node, ...], constants: Mapping[int, str]) -> str:
+    def _value(self, column: ScanColumn, schema: tuple[Node, ...], constants: Mapping[int, str]) -> str:
         node = self._find(schema, column.field)
         if node is None:
             return constants.get(column.field.id) or default_value(column.field)
@@ -346,7 +346,7 @@ class Scanner:
         if plain:
             self._load_position_files(table, plain, names)
 
-    def _load_vectors(self, table: str, entries: Iterable[Entry], names: Mapping[str, str]) -> None:
+    def _load_vectors(self, table: str, entries: Iterable[LiveEntry], names: Mapping[str, str]) -> None:
         contents: dict[str, bytes] = {}
         found = []
         for entry in entries:
@@ -363,7 +363,7 @@ class Scanner:
         self.connection.execute(f"INSERT INTO {table} SELECT file, pos FROM scan_vectors")
         self.connection.unregister("scan_vectors")
 
-    def _load_position_files(self, table: str, entries: Iterable[Entry], names: Mapping[str, str]) -> None:
+    def _load_position_files(self, table: str, entries: Iterable[LiveEntry], names: Mapping[str, str]) -> None:
         known = pa.table({"raw": list(names), "shown": list(names.values())})
         self.connection.register("scan_names", known)
         self.connection.execute(
@@ -372,7 +372,7 @@ class Scanner:
         )
         self.connection.unregister("scan_names")
 
-    def _equality_fields(self, deletes: frozenset[Entry]) -> list[Field]:
+    def _equality_fields(self, deletes: frozenset[LiveEntry]) -> list[Field]:
         ids = sorted({field_id for entry in deletes for field_id in entry.equality_ids})
         return [self._field(field_id) for field_id in ids]
 
@@ -382,9 +382,9 @@ class Scanner:
             raise UnreadableTableError(f"An equality delete uses field {field_id}, which no schema of the table has.")
         return found
 
-    def _equality_tests(self, deletes: frozenset[Entry]) -> list[str]:
+    def _equality_tests(self, deletes: frozenset[LiveEntry]) -> list[str]:
         """One EXISTS for each set of columns by which `deletes` match rows."""
-        by_ids: dict[tuple[int, ...], set[Entry]] = defaultdict(set)
+        by_ids: dict[tuple[int, ...], set[LiveEntry]] = defaultdict(set)
         for entry in deletes:
             by_ids[tuple(sorted(entry.equality_ids))].add(entry)
         tests = []
@@ -394,18 +394,18 @@ class Scanner:
             tests.append(f"EXISTS (SELECT 1 FROM {table} e WHERE {match})")
         return tests
 
-    def _equality_table(self, entries: frozenset[Entry], ids: tuple[int, ...]) -> str:
+    def _equality_table(self, entries: frozenset[LiveEntry], ids: tuple[int, ...]) -> str:
         if entries not in self._equality:
             # other scanners use the same connection
             name = f"equality_{uuid.uuid4().hex}"
-            columns = [Column(f"q{field_id}", self._field(field_id)) for field_id in ids]
+            columns = [ScanColumn(f"q{field_id}", self._field(field_id)) for field_id in ids]
             rows = _union(self._scans(entries, columns, (), ()), columns)
             self.connection.execute(f"CREATE TEMP TABLE {name} AS SELECT DISTINCT * FROM ({rows})")
             self._equality[entries] = name
         return self._equality[entries]
 
 
-ID_COLUMNS = [Column(found.name, found) for found in COLUMNS]
+ID_COLUMNS = [ScanColumn(found.name, found) for found in COLUMNS]
 """What files hold of the ids of rows."""
 
 
@@ -432,7 +432,7 @@ def _shift_groups(files: Sequence[ShiftedFile]) -> list[list[ShiftedFile]]:
     return list(groups.values())
 
 
-def _union(parts: Sequence[str], columns: Sequence[Column], *, is_located: bool = False) -> str:
+def _union(parts: Sequence[str], columns: Sequence[ScanColumn], *, is_located: bool = False) -> str:
     if parts:
         return " UNION ALL ".join(parts)
     nothing = ", ".join(f"CAST(NULL AS {duckdb_type(c.field.type)}) AS {c.alias}" for c in columns)
@@ -441,7 +441,7 @@ def _union(parts: Sequence[str], columns: Sequence[Column], *, is_located: bool 
     return f"SELECT {nothing or '1 AS nothing'} WHERE false"
 
 
-def read_vector(content: bytes, entry: Entry) -> pa.Array:
+def read_vector(content: bytes, entry: LiveEntry) -> pa.Array:
     """The positions of one deletion vector: length, magic, one bitmap per upper half, checksum."""
     start = entry.offset or 0
     blob = content[start : start + (entry.length or 0)]

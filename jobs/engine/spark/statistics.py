@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from jobs.engine.measure.axes import Bins, Scale
     from jobs.engine.plan.columns import Pair
     from jobs.engine.read.fields import Field
-    from jobs.engine.read.scan import Column
+    from jobs.engine.read.scan import ScanColumn
 
     Fetch = Callable[[DataFrame], Iterable[pa.Table]]
 
@@ -90,7 +90,7 @@ class SparkMeasured:
         counted = self._diff.reduced.counted
         return counted.shared + (counted.before if side == "b" else counted.after)
 
-    def summarize(self, side: str, columns: Sequence[Column], *, is_exact: bool) -> str:
+    def summarize(self, side: str, columns: Sequence[ScanColumn], *, is_exact: bool) -> str:
         tests, outputs = [], []
         distinct = self._distinct(side, columns, is_exact=is_exact)
         for column in columns:
@@ -223,7 +223,7 @@ class SparkMeasured:
 
     # --- Spark's answers ---
 
-    def _distinct(self, side: str, columns: Sequence[Column], *, is_exact: bool) -> dict[str, int]:
+    def _distinct(self, side: str, columns: Sequence[ScanColumn], *, is_exact: bool) -> dict[str, int]:
         found: dict[str, int] = {}
         for start in range(0, len(columns), _DISTINCT_AT_ONCE):
             tests = []

@@ -47,7 +47,7 @@ ROW_GROUP = 8_192
 
 
 @dataclass
-class Progress:
+class ProgressReporter:
     """Tells whoever waits how far the diff is."""
 
     folder: Path

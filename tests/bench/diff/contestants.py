@@ -12,7 +12,7 @@ import duckdb
 from jobs.engine.compare.duckdb import Embedded
 from jobs.engine.compare.lineage import count_versions
 from jobs.engine.plan.planner import plan_diff
-from jobs.engine.write.artifact import Progress
+from jobs.engine.write.artifact import ProgressReporter
 from jobs.protocol import DiffRequest, write_message
 from tests.bench.diff.cases import Moment
 from tests.factories import engine as tables
@@ -27,14 +27,14 @@ ROW_IDS = "counts by row ids"
 
 def run_ours(case: Case, folder: Path) -> None:
     moments: dict[str, Moment] = {}
-    enter = Progress.enter
+    enter = ProgressReporter.enter
 
-    def mark(progress: Progress, phase: str, **known: Any) -> None:
+    def mark(progress: ProgressReporter, phase: str, **known: Any) -> None:
         moments[phase] = Moment.now()
         enter(progress, phase, **known)
 
     started = Moment.now()
-    with patch.object(Progress, "enter", mark):
+    with patch.object(ProgressReporter, "enter", mark):
         summary = tables.diff(folder, case.before, case.after, key=case.key)
     for what, following in (("counts", "writing"), ("diff", "statistics"), ("ready", "ready")):
         case.note(what, *moments[following].since(started))
@@ -48,7 +48,7 @@ def run_row_ids(case: Case, folder: Path) -> None:
         return
     request = DiffRequest(case.before, case.after, str(folder), str(folder / "result.json"), key=case.key)
     with case.timed(ROW_IDS), duckdb.connect(config={"threads": "2", "memory_limit": "512MiB"}) as connection:
-        diff = Embedded(request, folder, Progress(folder), connection)
+        diff = Embedded(request, folder, ProgressReporter(folder), connection)
         diff.plan = plan_diff(before=case.before, after=case.after, key=case.key)
         found = count_versions(diff)
     case.check(ROW_IDS, found, {"inserted": case.inserted, "deleted": case.deleted, "updated": case.updated})

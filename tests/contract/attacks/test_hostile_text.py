@@ -29,7 +29,7 @@ from webapp.builds.rules.states import JobState
 from webapp.builds.runner import paths
 from webapp.builds.services import builds
 from webapp.comparisons.models import Comparison
-from webapp.comparisons.rules.dataset_rules import DatasetRules
+from webapp.comparisons.rules.dataset_rules import ComparisonRules
 from webapp.comparisons.services import request_comparison, run_comparison
 from webapp.core import clock
 from webapp.dispatch.logs import LogWriter
@@ -132,7 +132,7 @@ def fill_data(world: World) -> None:
     row = PullDataset.objects.get(path="/shop/raw")
     row.after = row.dataset.transactions.filter(branch_name="master", state="COMMITTED").latest("number")
     row.comparison = request_comparison(
-        dataset=row.dataset, rules=DatasetRules(key=("id",)), before=row.before, after=row.after
+        dataset=row.dataset, rules=ComparisonRules(key=("id",)), before=row.before, after=row.after
     )
     row.save()
     for comparison in Comparison.objects.all():

@@ -9,7 +9,7 @@ from django.db import connection
 
 from tests.factories.catalog import Catalog, add_column, columns, head
 from webapp.catalog import queries, services
-from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, NoSuchTable, Refused
+from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, Forbidden, NoSuchTable
 from webapp.catalog.rules.pointers import Pointer
 from webapp.core.errors import Conflict
 
@@ -126,7 +126,7 @@ def test_dropping_what_was_staged_leaves_no_trace(staged: Catalog) -> None:
     before = staged.load("shop.one").body["metadata-location"]
     services.drop_branch(tables=["shop.one"], branch="never")
     assert staged.load("shop.one").body["metadata-location"] == before
-    with pytest.raises(Refused):
+    with pytest.raises(Forbidden):
         services.drop_branch(tables=["shop.one"], branch="master")
 
 

@@ -17,7 +17,7 @@ from django.db import OperationalError, connection, transaction
 
 from tests.factories.catalog import Catalog, head, set_ref, snapshot, table_path
 from tests.factories.disks import filled, small_disk
-from webapp.catalog.models import IdempotencyRecord, Namespace, Table
+from webapp.catalog.models import KeptAnswer, Namespace, Table
 from webapp.catalog.services import idempotency, swaps
 from webapp.catalog.storage import local_files, metadata_files
 from webapp.core.errors import Conflict
@@ -95,12 +95,12 @@ def test_a_key_outlives_its_table_but_not_its_lifetime(orders: Catalog) -> None:
     drop = str(uuid4())
     assert send(orders, drop, None, method="DELETE").status == send(orders, drop, None, method="DELETE").status == 204
     assert send(orders, key, body).status == 404
-    old = IdempotencyRecord.objects.get(key=drop).created_at - idempotency.KEPT_FOR
-    IdempotencyRecord.objects.update(created_at=old)
+    old = KeptAnswer.objects.get(key=drop).created_at - idempotency.KEPT_FOR
+    KeptAnswer.objects.update(created_at=old)
     assert send(orders, drop, None, method="DELETE").status == 404
     with mock.patch.object(idempotency.secrets, "randbelow", return_value=0):
         assert send(orders, str(uuid4()), {"namespace": ["new"]}, "namespaces").status == 200
-    assert set(IdempotencyRecord.objects.values_list("status", flat=True)) == {200, 404}
+    assert set(KeptAnswer.objects.values_list("status", flat=True)) == {200, 404}
 
 
 def test_keys_on_everything_that_changes_something(catalog: Catalog) -> None:
@@ -129,14 +129,14 @@ def test_a_try_that_was_overtaken_by_its_twin_answers_as_that_one_did(orders: Ca
     """The client gave up and repeated; the first try then succeeds, and fails the requirements of the second."""
     key, body = str(uuid4()), new_append(orders)
     assert send(orders, key, body).status == 200
-    record = IdempotencyRecord.objects.get(key=key)
+    record = KeptAnswer.objects.get(key=key)
     with mock.patch.object(idempotency.Keyed, "find", side_effect=[None, record]):
         late = send(orders, key, body)
     assert late.status == 200, late.body
     assert len(late.metadata["snapshots"]) == 2
     drop = str(uuid4())
     assert send(orders, drop, None, method="DELETE").status == 204
-    record = IdempotencyRecord.objects.get(key=drop)
+    record = KeptAnswer.objects.get(key=drop)
     with mock.patch.object(idempotency.Keyed, "find", side_effect=[None, record]):
         assert send(orders, drop, None, method="DELETE").status == 204
 
@@ -149,7 +149,7 @@ def test_the_same_key_at_once_has_one_effect(orders: Catalog) -> None:
         ("namespaces/shop/properties", {"updates": {"a": "1"}}),
     ):
         first = send(orders, key, body, path)
-        record = IdempotencyRecord.objects.get(key=key)
+        record = KeptAnswer.objects.get(key=key)
         with mock.patch.object(idempotency.Keyed, "find", side_effect=[None, record]):
             late = send(orders, key, body, path)
         assert (late.status, late.body) == (first.status, first.body)

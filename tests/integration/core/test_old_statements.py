@@ -23,7 +23,7 @@ from tests.factories.released import APPS, read_release
 from webapp.accounts.models import User
 from webapp.builds.models import PublishedInput, PublishedSpec
 from webapp.builds.services.publication import write_missing_inputs
-from webapp.comparisons.rules.dataset_rules import DatasetRules
+from webapp.comparisons.rules.dataset_rules import ComparisonRules
 from webapp.comparisons.services import request_comparison
 from webapp.datasets.models import Dataset
 from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest
@@ -54,7 +54,7 @@ def pull(home: Path) -> PullRequest:
     pull = open_pull(repository=shop.repository, title="Fix", source="fix", target="master", by=shop.maker)
     dataset = Dataset.objects.get(path="/shop/raw")
     after = dataset.transactions.get(state="COMMITTED")
-    comparison = request_comparison(dataset=dataset, rules=DatasetRules(), before=None, after=after)
+    comparison = request_comparison(dataset=dataset, rules=ComparisonRules(), before=None, after=after)
     ends = {"before": None, "after": after, "comparison": comparison}
     row = PullDataset.objects.create(pull=pull, path="/shop/raw", dataset=dataset, change="modified", **ends)
     NamedComparison.objects.create(row=row, name=row.compared, **ends)

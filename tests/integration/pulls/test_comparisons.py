@@ -22,8 +22,8 @@ from webapp.comparisons.api.rows import read_rows
 from webapp.comparisons.models import Comparison
 from webapp.comparisons.queries.artifacts import artifact_folder, first_rows_folder
 from webapp.comparisons.queries.counts import count_rows
-from webapp.comparisons.queries.progress import Progress, describe_progress, describe_reached
-from webapp.comparisons.queries.rows import Place, read_first_rows
+from webapp.comparisons.queries.progress import ComparisonProgress, describe_progress, describe_reached
+from webapp.comparisons.queries.rows import DiffPlace, read_first_rows
 from webapp.comparisons.rules.states import ComparisonState
 from webapp.comparisons.serializers.described import RowCountsSerializer
 from webapp.comparisons.services import comparisons, history, spark
@@ -32,7 +32,7 @@ from webapp.core import clock
 from webapp.core.errors import TooManyRequests, Unavailable
 from webapp.datasets.models import Dataset
 from webapp.dispatch.leases import MAX_LOST
-from webapp.dispatch.processes import OVER_MEMORY, End, watch
+from webapp.dispatch.processes import OVER_MEMORY, ProcessEnd, watch
 from webapp.dispatch.sweeps import LATE_S
 from webapp.runtime.fork_server import LOST
 
@@ -53,7 +53,7 @@ def running(*, lost: int = 0) -> Comparison:
 
 def finish(comparison: Comparison, code: int, folder: Path) -> Comparison:
     held = Comparison.objects.held(comparison)
-    comparisons._finish(End.of_code(code), held, folder, time_limit_s=600)
+    comparisons._finish(ProcessEnd.of_code(code), held, folder, time_limit_s=600)
     comparison.refresh_from_db()
     return comparison
 
@@ -122,7 +122,7 @@ def test_the_first_rows_are_shown_while_the_rest_is_written(tmp_path: Path, sett
     settings.TRIBUTARY_HOME = tmp_path
     fork_server.serve(tmp_path)
     comparison = running()
-    place = Place(url="/x", keeps={}, csv_url="", parquet_url="")
+    place = DiffPlace(url="/x", keeps={}, csv_url="", parquet_url="")
     assert read_first_rows(first_rows_folder(comparison), place=place) is None
     table = tables.make_table(tmp_path, Schema(NestedField(1, "k", LongType())))
     table.append(tables.arrow_rows(table, [{"k": n} for n in range(7000, 7300)]))
@@ -130,7 +130,7 @@ def test_the_first_rows_are_shown_while_the_rest_is_written(tmp_path: Path, sett
     folder = artifact_folder(comparison) / "first"
     shutil.copytree(made["folder"] / "first", folder)
     shown = read_first_rows(first_rows_folder(comparison), place=place)
-    progress = Progress("Writing.", None, (300, 0, 0))
+    progress = ComparisonProgress("Writing.", None, (300, 0, 0))
     page = render_to_string(
         "comparisons/_moving.html", {"view": {"state": "running", "progress": progress, "first_rows": shown}}
     )

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webapp.builds.rules import timeline
-from webapp.builds.rules.timeline import Span
+from webapp.builds.rules.timeline import JobSpan
 
 START = datetime(2026, 11, 21, 14, 0, tzinfo=UTC)
 
@@ -19,10 +19,10 @@ def at(seconds: float) -> datetime:
 
 def test_running_build_has_a_mark_of_now_and_waiting_rows_behind_it() -> None:
     spans = [
-        Span("Resolve and plan", "res", "4 s", START, at(4)),
-        Span("1 · a", "ok", "27 s", at(6), at(33)),
-        Span("2 · b", "run", "1 min 09 s, running", at(39), None),
-        Span("3 · c", "wait", "not before job 2", None, None),
+        JobSpan("Resolve and plan", "res", "4 s", START, at(4)),
+        JobSpan("1 · a", "ok", "27 s", at(6), at(33)),
+        JobSpan("2 · b", "run", "1 min 09 s, running", at(39), None),
+        JobSpan("3 · c", "wait", "not before job 2", None, None),
     ]
     drawn = timeline.draw(spans, start=START, now=at(108), is_over=False)
     assert [tick.text for tick in drawn.ticks] == [
@@ -46,7 +46,7 @@ def test_running_build_has_a_mark_of_now_and_waiting_rows_behind_it() -> None:
 
 
 def test_finished_build_ends_with_its_last_bar() -> None:
-    spans = [Span("Resolve", "res", "1 s", START, at(1)), Span("1", "ok", "2 s", at(1), at(3))]
+    spans = [JobSpan("Resolve", "res", "1 s", START, at(1)), JobSpan("1", "ok", "2 s", at(1), at(3))]
     drawn = timeline.draw(spans, start=START, now=at(5000), is_over=True)
     assert (drawn.now_x, drawn.end) == (None, at(3))
     assert drawn.ticks[-1].text == "0:03"
@@ -54,7 +54,7 @@ def test_finished_build_ends_with_its_last_bar() -> None:
 
 @given(st.lists(st.tuples(st.floats(0, 1e5), st.floats(0, 1e5)), min_size=1, max_size=20))
 def test_nothing_is_drawn_outside(pairs: list[tuple[float, float]]) -> None:
-    spans = [Span("x", "ok", "t", at(min(pair)), at(max(pair))) for pair in pairs]
+    spans = [JobSpan("x", "ok", "t", at(min(pair)), at(max(pair))) for pair in pairs]
     drawn = timeline.draw(spans, start=START, now=at(1e5), is_over=True)
     for bar in drawn.bars:
         assert timeline.LEFT <= bar.x

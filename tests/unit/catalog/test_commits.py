@@ -23,7 +23,7 @@ from tests.factories.catalog import (
 from webapp.catalog.rules import commits, lens
 from webapp.catalog.rules.branch_properties import tracked_branches
 from webapp.catalog.rules.commits import CommitRequest, CreateRequest
-from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, Invalid, Malformed, Refused
+from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, Forbidden, Invalid, Malformed
 from webapp.catalog.rules.metadata import Metadata, current_snapshot_id
 from webapp.catalog.rules.requirements import check_requirements
 
@@ -130,7 +130,7 @@ def test_master_as_a_third_branch_is_main() -> None:
     )
     assert head(after) == head(table, "a")
     assert after["snapshot-log"][-1]["snapshot-id"] == head(table, "a")
-    with pytest.raises(Refused, match="cannot be removed"):
+    with pytest.raises(Forbidden, match="cannot be removed"):
         change(table, remove("master"), branch="a")
 
 
@@ -175,10 +175,10 @@ def test_removing_a_branch_without_the_header_lifts_its_protection() -> None:
 @pytest.mark.parametrize("name", ["master", "Master", "_job/1", "a b", "A", "main2/", "B"])
 def test_refs_that_may_not_be_made(name: str) -> None:
     table = two_branches()
-    with pytest.raises((Malformed, Refused)):
+    with pytest.raises((Malformed, Forbidden)):
         change(table, set_ref(name, head(table) or 0))
     if name not in ("master", "a b", "main2/"):
-        with pytest.raises((Malformed, Refused)):
+        with pytest.raises((Malformed, Forbidden)):
             change(table, set_ref(name, head(table) or 0, "tag"), branch="c")
 
 
@@ -202,7 +202,7 @@ def test_a_branch_name_is_taken_for_tags_too() -> None:
     ],
 )
 def test_maintenance_is_refused_from_a_branch(update: dict[str, Any]) -> None:
-    with pytest.raises(Refused, match="run maintenance on master"):
+    with pytest.raises(Forbidden, match="run maintenance on master"):
         change(two_branches(), update, branch="a")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.factories.catalog import append, field, make_table, schema
 from webapp.catalog.rules import endpoints, errors, locations
-from webapp.catalog.rules.errors import Invalid, Malformed, NoSuchTable, Refused, Unsupported
+from webapp.catalog.rules.errors import Forbidden, Invalid, Malformed, NoSuchTable, Unsupported
 from webapp.catalog.rules.metadata import current_snapshot_id, normalise, placeholder, with_legacy_fields
 from webapp.catalog.rules.protection import check_protected
 from webapp.core.errors import Conflict, InvalidInput, NotFound
@@ -172,7 +172,7 @@ def test_what_a_branch_may_not_call_says_what_to_do_instead() -> None:
     for endpoint in endpoints.ENDPOINTS:
         endpoint.check_branch(None)
         if endpoint.refusal:
-            with pytest.raises(Refused, match="cannot be called from branch b: .+"):
+            with pytest.raises(Forbidden, match="cannot be called from branch b: .+"):
                 endpoint.check_branch("b")
 
 

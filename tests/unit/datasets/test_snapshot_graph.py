@@ -24,7 +24,7 @@ def snap(number: int, parent: int | None = None, *, at: int | None = None, **sum
     }
 
 
-def kinds(node: snapshot_graph.Node) -> list[tuple[str, int]]:
+def kinds(node: snapshot_graph.SnapshotNode) -> list[tuple[str, int]]:
     """Return what is drawn in a row, by lane."""
     return sorted((stroke.kind, (stroke.x - snapshot_graph.MARGIN) // snapshot_graph.STEP) for stroke in node.strokes)
 

@@ -17,7 +17,7 @@ from tests.factories import engine as tables
 from tests.unit.diffs.test_diffs_rows import field
 from webapp.comparisons.diffs import rows
 from webapp.comparisons.diffs.exports import export
-from webapp.comparisons.queries.rows import Place, read_rows
+from webapp.comparisons.queries.rows import DiffPlace, read_rows
 from webapp.core.errors import BadRequest
 
 PLACE = StructType(field(10, "a", LongType()), field(11, "it's", StringType()))
@@ -86,7 +86,7 @@ def test_a_field_that_is_no_part_of_the_key_is_no_column(folder: Path) -> None:
 
 
 def test_the_page_shows_the_key_in_front_and_links_to_the_rows_history(folder: Path) -> None:
-    place = Place(url="/x", keeps={}, csv_url="", parquet_url="", dataset_id=7, branch="master")
+    place = DiffPlace(url="/x", keeps={}, csv_url="", parquet_url="", dataset_id=7, branch="master")
     view = read_rows(folder, parameters={}, place=place)
     assert [(one.name, one.pin, one.note) for one in view.table.columns][0] == ("d.a", True, "long · key")
     assert [one.cells[0].after for one in view.table.rows if one.word != "removed"] == [1, 2, 4, None]
@@ -99,7 +99,7 @@ def test_the_page_shows_the_key_in_front_and_links_to_the_rows_history(folder: P
     "query", [{"q": "nosuch = 5"}, {"column": "nosuch"}, {"sort": "nosuch"}, {"change": "nosuch"}, {"cursor": "nosuch"}]
 )
 def test_what_is_not_understood_shows_no_rows_and_stays_to_be_mended(folder: Path, query: dict[str, str]) -> None:
-    place = Place(url="/x", keeps={"dataset": "/d"}, csv_url="", parquet_url="", dataset_id=7, branch="master")
+    place = DiffPlace(url="/x", keeps={"dataset": "/d"}, csv_url="", parquet_url="", dataset_id=7, branch="master")
     view = read_rows(folder, parameters={**query, "limit": "25"}, place=place)
     assert view.problem
     assert view.table.rows == []

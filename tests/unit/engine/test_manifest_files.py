@@ -13,7 +13,7 @@ from pyiceberg.manifest import MANIFEST_LIST_FILE_SCHEMAS
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 from jobs.engine.read import manifest_files
-from jobs.engine.read.manifest_files import Beyond, Damaged, read_live_entries, read_manifest_list
+from jobs.engine.read.manifest_files import DamagedManifest, UnreadableManifest, read_live_entries, read_manifest_list
 from tests.factories.manifests import data_entry, write_manifest, write_manifest_list
 
 MANY = 2**40
@@ -59,7 +59,7 @@ def test_what_was_written_is_read(written: tuple[str, str]) -> None:
 @pytest.mark.parametrize("limit", ["LARGEST_FILE", "LARGEST_BLOCK", "MOST_ENTRIES"])
 def test_more_than_the_limits_is_refused(written: tuple[str, str], monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     monkeypatch.setattr(manifest_files, limit, 0 if limit == "MOST_ENTRIES" else 10)
-    with pytest.raises(Beyond):
+    with pytest.raises(UnreadableManifest):
         read_manifest_list(written[0], PyArrowFileIO())
 
 
@@ -77,11 +77,11 @@ LIST = AvroSchemaConversion().iceberg_to_avro(MANIFEST_LIST_FILE_SCHEMAS[3], "ma
 @pytest.mark.parametrize(
     ("raw", "refusal"),
     [
-        (avro(LIST, (1, deflated(128 * 2**20))), Beyond),
-        (avro(LIST, (MANY, b"\x00"), codec="null"), Damaged),
-        (avro(LIST, (1, number(MANY)), codec="null"), Damaged),
-        (b"Obj\x01" + number(MANY), Damaged),
-        (b"Obj\x01" + number(2) + number(MANY) + b"x", Damaged),
+        (avro(LIST, (1, deflated(128 * 2**20))), UnreadableManifest),
+        (avro(LIST, (MANY, b"\x00"), codec="null"), DamagedManifest),
+        (avro(LIST, (1, number(MANY)), codec="null"), DamagedManifest),
+        (b"Obj\x01" + number(MANY), DamagedManifest),
+        (b"Obj\x01" + number(2) + number(MANY) + b"x", DamagedManifest),
     ],
     ids=["128 MB in a block", "records without end", "a text without end", "members without end", "a name without end"],
 )

@@ -16,7 +16,7 @@ from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, Stri
 from jobs.engine.read.files import (
     CsvFormat,
     FileError,
-    Source,
+    OpenedFile,
     read_csv,
     read_json_lines,
     read_parquet,
@@ -320,7 +320,7 @@ def write_rows(path: Path, kind: str, rows: pa.Table) -> None:
         )
 
 
-def open_typed(path: Path, kind: str, types: dict[str, str]) -> Source:
+def open_typed(path: Path, kind: str, types: dict[str, str]) -> OpenedFile:
     readers = {"jsonl": read_json_lines, "parquet": read_parquet}
     return read_csv(path, NOTHING, CsvFormat(types=types)) if kind == "csv" else readers[kind](path, NOTHING, types)
 

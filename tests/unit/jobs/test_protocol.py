@@ -9,7 +9,7 @@ import pytest
 
 from jobs import protocol
 from jobs.protocol import (
-    CheckResult,
+    ExpectationResult,
     JobError,
     JobManifest,
     JobResult,
@@ -38,7 +38,7 @@ MANIFEST = JobManifest(
 RESULT = JobResult(
     "failed",
     outputs={"/nyc/delays/daily": OutputResult(3, 7)},
-    checks=(CheckResult("/nyc/delays/daily", "one row a day", passed=False, on_error="FAIL", message="3 rows"),),
+    checks=(ExpectationResult("/nyc/delays/daily", "one row a day", passed=False, on_error="FAIL", message="3 rows"),),
     error=JobError("ValueError: no", "pipelines/delays.py", 41),
 )
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from webapp.comparisons.diffs.artifact import Column
+from webapp.comparisons.diffs.artifact import DiffColumn
 from webapp.comparisons.diffs.statistics import Bucket, ColumnStatistics, SideStatistics
 from webapp.comparisons.queries import charts
 
@@ -23,7 +23,7 @@ def a_column(*counts: tuple[int, int]) -> ColumnStatistics:
     return ColumnStatistics(A_COLUMN, side, side, "number", buckets)
 
 
-A_COLUMN = Column(
+A_COLUMN = DiffColumn(
     index=1,
     name="arr_delay",
     before_name="arr_delay",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from webapp.comparisons.rules.dataset_rules import DatasetRules
+from webapp.comparisons.rules.dataset_rules import ComparisonRules
 
 ROW = {"id": 1, "d": {"a": 2, "e": {"f": 3}}, "nothing": None, "d.x": 4, "text": "d"}
 
@@ -25,4 +25,4 @@ ROW = {"id": 1, "d": {"a": 2, "e": {"f": 3}}, "nothing": None, "d.x": 4, "text":
     ],
 )
 def test_the_key_of_a_row_is_what_the_row_shows(key: tuple[str, ...], found: dict[str, Any] | None) -> None:
-    assert DatasetRules(key=key).key_of(ROW) == found
+    assert ComparisonRules(key=key).key_of(ROW) == found

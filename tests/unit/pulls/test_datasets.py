@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.comparisons.rules.dataset_rules import DatasetRules, combine_rules, read_dataset_rules, rules_from_json
+from webapp.comparisons.rules.dataset_rules import ComparisonRules, combine_rules, read_dataset_rules, rules_from_json
 from webapp.pulls.rules import states
 from webapp.pulls.rules.datasets import classify_datasets, find_downstream, find_upstream
 from webapp.pulls.rules.landing import Branches, explain_landing
@@ -114,7 +114,7 @@ def test_rules_without_a_filter_are_named_as_before_there_were_filters() -> None
 
 def test_rules_leave_out_what_is_malformed() -> None:
     text = '[datasets."/x/a"]\nkey = "id"\nfilter = 1\ntolerance = { a = "x", b = { percent = 1 }, c = 1 }\n'
-    assert read_dataset_rules(text)["/x/a"] == DatasetRules(tolerance={"c": {"absolute": 1.0}})
+    assert read_dataset_rules(text)["/x/a"] == ComparisonRules(tolerance={"c": {"absolute": 1.0}})
 
 
 def test_rules_of_a_broken_file_are_none() -> None:
@@ -157,7 +157,7 @@ TIGHT = {"amount": {"absolute": 1.0}, "price": {"absolute": 9.0}}
 def test_the_stricter_rule_holds(
     head: dict[str, Any], target: dict[str, Any], begin: dict[str, Any], held: dict[str, Any]
 ) -> None:
-    sides = [{"/x/a": DatasetRules(**rules)} for rules in (head, target, begin)]
+    sides = [{"/x/a": ComparisonRules(**rules)} for rules in (head, target, begin)]
     combined = combine_rules(head=sides[0], target=sides[1], begin=sides[2])["/x/a"]
-    assert combined.rules == DatasetRules(**held)
+    assert combined.rules == ComparisonRules(**held)
     assert bool(combined.changes) is (head not in (target, begin))

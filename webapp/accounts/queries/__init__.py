@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
 
 
-class _Known(NamedTuple):
+class _KnownToken(NamedTuple):
     """What every request asks of its token."""
 
     id: int
@@ -51,7 +51,7 @@ class _Known(NamedTuple):
 
 def _select_token(digest: str) -> QuerySet[Token, Any]:
     users = ("user_id", "user__username", "user__is_superuser", "user__is_active")
-    return Token.objects.filter(digest=digest).order_by().values_list(*_Known._fields[: -len(users)], *users)
+    return Token.objects.filter(digest=digest).order_by().values_list(*_KnownToken._fields[: -len(users)], *users)
 
 
 _TOKENS = Prepared(_select_token, str)
@@ -92,7 +92,7 @@ def authenticate_token(secret: str) -> Principal:
     row = _TOKENS.first(digest_secret(secret))
     if row is None:
         raise Unauthenticated("The token is unknown. Make one under Settings, Tokens.", code="token_unknown")
-    token = _Known(*row)
+    token = _KnownToken(*row)
     now = clock.now()
     if token.revoked_at:
         raise Unauthenticated(f"The token {token.name!r} was revoked.", code="token_revoked")

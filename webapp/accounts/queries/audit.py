@@ -15,7 +15,7 @@ from django.conf import settings
 
 from jobs.formulas import escape_formula
 from webapp.accounts.models import AuditEntry, AuditGap, AuditHead
-from webapp.accounts.rules.audit import FIELDS, OUTCOMES, Head, link
+from webapp.accounts.rules.audit import FIELDS, OUTCOMES, ChainHead, link
 from webapp.core import clock
 from webapp.core.fsck import Finding, Note
 from webapp.core.words import counted
@@ -125,18 +125,18 @@ def head_path() -> Path:
     return Path(settings.TRIBUTARY_HOME) / "audit-head"
 
 
-def read_kept_head() -> Head | None:
+def read_kept_head() -> ChainHead | None:
     """Return the chain's end as the home has it; None where it has none, an empty one where it cannot be read."""
     try:
         members = json.loads(head_path().read_text())
-        return Head(int(members["position"]), str(members["chain"]), str(members["mac"]))
+        return ChainHead(int(members["position"]), str(members["chain"]), str(members["mac"]))
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError):
-        return Head()
+        return ChainHead()
 
 
-def continues(kept: Head) -> bool:
+def continues(kept: ChainHead) -> bool:
     """Whether the entry at which the chain once ended is there, as it was, or was removed for its age."""
     if AuditEntry.objects.filter(position=kept.position, chain=kept.chain).exists():
         return True
@@ -162,7 +162,7 @@ def check_audit_chain() -> Iterator[Finding | Note]:
         elif link(chain, describe_entry(entry)) != entry.chain:
             yield _finding("audit_changed", f"audit entry {entry.pk}", "It was changed after it was sealed.")
         chain = entry.chain
-    yield from _check_heads(Head(position, chain))
+    yield from _check_heads(ChainHead(position, chain))
     late = AuditEntry.objects.filter(position=None, at__lt=clock.now() - LATE).count()
     if late:
         problem = f"{late} entries are older than {LATE} and not sealed."
@@ -182,7 +182,7 @@ def _finding(code: str, what: str, problem: str, way_out: str = "") -> Finding:
     return Finding(code=code, object=what, problem=problem, way_out=way_out)
 
 
-def _check_heads(end: Head) -> Iterator[Finding]:
+def _check_heads(end: ChainHead) -> Iterator[Finding]:
     row = AuditHead.objects.first()
     kept = read_kept_head()
     if end.position == 0 and row is None and kept is None:
@@ -190,7 +190,7 @@ def _check_heads(end: Head) -> Iterator[Finding]:
     if row is None:
         yield _finding("audit_head", "audit log", "The database has lost the end of its chain.")
     else:
-        yield from _check_genuine(Head(row.position, row.chain, row.mac), "audit log")
+        yield from _check_genuine(ChainHead(row.position, row.chain, row.mac), "audit log")
         if (row.position, row.chain) != (end.position, end.chain):
             problem = f"It ends at entry {end.position}, and was sealed up to entry {row.position}."
             yield _finding("audit_cut", "audit log", problem)
@@ -209,7 +209,7 @@ def _check_heads(end: Head) -> Iterator[Finding]:
         yield _finding("audit_cut", str(head_path()), problem, way_out)
 
 
-def _check_genuine(head: Head, where: str) -> Iterator[Finding]:
+def _check_genuine(head: ChainHead, where: str) -> Iterator[Finding]:
     if not head.is_genuine(key=settings.SECRET_KEY):
         problem = "The end of the chain was made under another TRIBUTARY_SECRET_KEY, or forged."
         way_out = (

@@ -42,7 +42,7 @@ FIELDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class ChainHead:
     """The end of the chain as it was sealed: how many entries, the last one's digest, and a digest with the secret key."""
 
     position: int = 0
@@ -50,7 +50,7 @@ class Head:
     mac: str = ""
 
     @classmethod
-    def of(cls, position: int, chain: str, *, key: str) -> Head:
+    def of(cls, position: int, chain: str, *, key: str) -> ChainHead:
         """Return a head under a key."""
         return cls(position, chain, _mac(position, chain, key=key))
 

@@ -17,7 +17,7 @@ from django.db.models import Q, QuerySet
 
 from webapp.accounts.models import AuditEntry, AuditHead
 from webapp.accounts.queries import audit as queries
-from webapp.accounts.rules.audit import ALLOWED, SYSTEM, Head, link, neutralize, neutralize_detail
+from webapp.accounts.rules.audit import ALLOWED, SYSTEM, ChainHead, link, neutralize, neutralize_detail
 from webapp.accounts.rules.principals import Principal
 from webapp.core import clock
 from webapp.core.databases import AUDIT_LOCK, take_lock
@@ -84,11 +84,11 @@ def seal_audit() -> None:
                 head.chain = link(head.chain, queries.describe_entry(entry))
                 entry.position, entry.chain = head.position, head.chain
             _write_places(entries)
-            head.mac = Head.of(head.position, head.chain, key=settings.SECRET_KEY).mac
+            head.mac = ChainHead.of(head.position, head.chain, key=settings.SECRET_KEY).mac
             head.save()
     end = AuditHead.objects.first()
     if end is not None:
-        _keep_head(Head(end.position, end.chain, end.mac))
+        _keep_head(ChainHead(end.position, end.chain, end.mac))
 
 
 def _write_places(entries: Sequence[AuditEntry]) -> None:
@@ -106,7 +106,7 @@ def _list_unsealed() -> QuerySet[AuditEntry]:
     return AuditEntry.objects.filter(Q(batch=None) | Q(at__lt=over), position=None).order_by("id")
 
 
-def _keep_head(head: Head) -> None:
+def _keep_head(head: ChainHead) -> None:
     """Copy the chain's end into the home, unless the copy there says that entries are missing."""
     path = queries.head_path()
     kept = queries.read_kept_head()

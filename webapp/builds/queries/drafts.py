@@ -43,7 +43,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class DraftSample:
     """The beginning of a file, as the sandbox reads it."""
 
     columns: Sequence[tuple[str, str]] = ()
@@ -95,7 +95,7 @@ def find_draft_url(principal: Principal, job: Job) -> str:
     return f"{reverse('upload-check', args=[token])}?{urlencode(parameters)}"
 
 
-def read_sample(draft: Draft, form: FileForm) -> Sample:
+def read_sample(draft: Draft, form: FileForm) -> DraftSample:
     """Return the beginning of a file; it is read in the sandbox, nothing of it is decoded here."""
     try:
         with TableReader(draft.path.parent.as_uri(), seconds=SECONDS, most_answer_bytes=MOST_ANSWER_BYTES) as reader:
@@ -108,7 +108,9 @@ def read_sample(draft: Draft, form: FileForm) -> Sample:
                 has_header=form.has_header,
             )
     except ReadFailed as error:
-        return Sample(problem=f"The file cannot be looked at: {error}.")
+        return DraftSample(problem=f"The file cannot be looked at: {error}.")
     if "problem" in answer:
-        return Sample(problem=str(answer["problem"]))
-    return Sample([(str(name), str(kind)) for name, kind in answer["columns"]], answer["rows"], answer["delimiter"])
+        return DraftSample(problem=str(answer["problem"]))
+    return DraftSample(
+        [(str(name), str(kind)) for name, kind in answer["columns"]], answer["rows"], answer["delimiter"]
+    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from webapp.builds import permissions
 from webapp.builds.models import Build
 from webapp.builds.queries import chains, pages, planning, specs
-from webapp.builds.queries.specs import SeenSpec, Verdict
+from webapp.builds.queries.specs import FreshnessVerdict, SeenSpec
 from webapp.builds.rules.values import MAX_TARGETS, BuildPlan
 from webapp.core import names
 from webapp.core.choices import MOST_CHOICES, Picker
@@ -169,7 +169,7 @@ def _read_ground(principal: Principal, order: NewBuild) -> _Ground:
 
 
 def _choose(
-    seen: Sequence[SeenSpec], ground: _Ground, ticked: Iterable[str], *, q: str, judged: Mapping[str, Verdict]
+    seen: Sequence[SeenSpec], ground: _Ground, ticked: Iterable[str], *, q: str, judged: Mapping[str, FreshnessVerdict]
 ) -> TargetsPart:
     """Return what is ticked, then the first that fit, each with its state, which may be known already."""
     makers = {path: spec for spec in seen for path in spec.paths}
@@ -185,7 +185,7 @@ def _choose(
     )
 
 
-def _describe(path: str, verdict: Verdict, is_ticked: bool) -> Mapping[str, Any]:
+def _describe(path: str, verdict: FreshnessVerdict, is_ticked: bool) -> Mapping[str, Any]:
     return {"path": path, "is_ticked": is_ticked, **pages.describe_verdict(verdict)}
 
 

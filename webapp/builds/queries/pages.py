@@ -19,7 +19,7 @@ from webapp.builds.queries.totals import JobTotals, read_totals
 from webapp.builds.rules import timeline
 from webapp.builds.rules.plan import join_words
 from webapp.builds.rules.states import BuildState, JobState
-from webapp.builds.rules.timeline import Span, Timeline
+from webapp.builds.rules.timeline import JobSpan, JobTimeline
 from webapp.core import clock
 from webapp.core.choices import Picker, choose
 from webapp.core.numbered import NumberedPage
@@ -163,7 +163,7 @@ class BuildPage:
     next_url: str
     sources: tuple[SourceNode, ...]
     hidden_sources: int
-    timeline: Timeline | None
+    timeline: JobTimeline | None
     log: LogPanel | None
     can_steer: bool
     steer_problem: str
@@ -411,11 +411,11 @@ def _name_jobs(numbers: Sequence[int]) -> str:
     return join_words([*numbers[:MAX_NAMED_JOBS], f"{more:,} more"] if more > 1 else numbers)
 
 
-def _draw_timeline(build: Build, rows: Sequence[JobRow]) -> Timeline | None:
+def _draw_timeline(build: Build, rows: Sequence[JobRow]) -> JobTimeline | None:
     now = clock.now()
     begin = build.created_at
     resolved = build.started_at or build.finished_at
-    spans = [Span("Resolve and plan", "res", _say_took(begin, resolved or now), begin, resolved)]
+    spans = [JobSpan("Resolve and plan", "res", _say_took(begin, resolved or now), begin, resolved)]
     shown = [row for row in rows if row.kind != "fresh"]
     for row in sorted(shown, key=lambda each: (each.started_at or now, each.number)):
         if row.started_at is None and row.kind == "abort":
@@ -424,13 +424,13 @@ def _draw_timeline(build: Build, rows: Sequence[JobRow]) -> Timeline | None:
     return timeline.draw(spans, start=begin, now=now, is_over=build.is_over)
 
 
-def _describe_span(row: JobRow, now: datetime) -> Span:
+def _describe_span(row: JobRow, now: datetime) -> JobSpan:
     if row.started_at is None or row.kind == "wait":
-        return Span(f"{row.number} · {row.title}", "wait", row.progress.lower(), None, None)
+        return JobSpan(f"{row.number} · {row.title}", "wait", row.progress.lower(), None, None)
     took = _say_took(row.started_at, row.finished_at or now)
     text = {"ok": took, "bad": f"{took}, failed", "run": f"{took}, running"}.get(row.kind, f"{took}, aborted")
     kind = "wait" if row.kind == "abort" else row.kind
-    return Span(f"{row.number} · {row.title}", kind, text, row.started_at, row.finished_at)
+    return JobSpan(f"{row.number} · {row.title}", kind, text, row.started_at, row.finished_at)
 
 
 def _say_took(start: datetime, end: datetime) -> str:
@@ -632,7 +632,9 @@ def read_jobspecs_page(*, repository: Repository, branch: str, q: str, page: int
     )
 
 
-def _describe_spec(row: PublishedSpec, verdicts: Mapping[str, specs.Verdict], *, branch: str) -> dict[str, Any]:
+def _describe_spec(
+    row: PublishedSpec, verdicts: Mapping[str, specs.FreshnessVerdict], *, branch: str
+) -> dict[str, Any]:
     """Return a published JobSpec as the list draws it."""
     outputs, inputs = row.spec["outputs"], row.spec["inputs"]
     return {
@@ -694,7 +696,7 @@ STATE_OF_FRESHNESS = {"source": "void", "fresh": "ok", "stale": "stale", "unknow
 """How a state is drawn by the page's own words for states."""
 
 
-def describe_verdict(verdict: specs.Verdict) -> Mapping[str, str]:
+def describe_verdict(verdict: specs.FreshnessVerdict) -> Mapping[str, str]:
     """Return how pages draw and say whether an output is fresh."""
     return {
         "state_kind": STATE_OF_FRESHNESS[verdict.state],

@@ -69,7 +69,7 @@ def read_spec(row: PublishedSpec) -> Spec:
 
 
 @dataclass(frozen=True)
-class Version:
+class PlanVersion:
     """The rows that a plan was read from; while they are the same, so is the plan."""
 
     chain: tuple[str, ...]
@@ -93,14 +93,14 @@ def make_plan(*, build: Build) -> BuildPlan:
     return make_versioned_plan(build=build)[0]
 
 
-def make_versioned_plan(*, build: Build) -> tuple[BuildPlan, Version]:
+def make_versioned_plan(*, build: Build) -> tuple[BuildPlan, PlanVersion]:
     """Plan a build, and say what the plan was read from."""
     request = read_request(build)
     specs, paths, makers = load_specs_above(request.targets, request.chain)
     involved = rules.list_involved_paths(specs=specs, request=request)
     branches = _list_branches(involved, request.chain)
     plan = rules.make_plan(specs=specs, request=request, datasets=_describe_datasets(branches))
-    return plan, Version(request.chain, paths, makers, involved, branches)
+    return plan, PlanVersion(request.chain, paths, makers, involved, branches)
 
 
 def load_specs_above(

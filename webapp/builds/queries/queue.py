@@ -48,16 +48,16 @@ def read_reasons(*, builds: Collection[Build]) -> dict[int, str]:
     same = QueuedOutput.objects.filter(dataset=OuterRef("dataset"), branch=OuterRef("branch"))
     head = Subquery(same.order_by("turn", "build_id").values("build")[:1])
     rows = QueuedOutput.objects.filter(build__in=standing).annotate(head=head).order_by("dataset__path")
-    places: dict[int, list[_Place]] = {}
+    places: dict[int, list[_QueuePlace]] = {}
     for build, *place in rows.values_list("build", "head", "dataset", "dataset__path", "branch"):
-        places.setdefault(build, []).append(_Place(*place))
+        places.setdefault(build, []).append(_QueuePlace(*place))
     written = {place.dataset for stood in places.values() for place in stood}
     opened = Transaction.objects.filter(dataset__in=written, state=TransactionState.OPEN).select_related("dataset")
     writers = {(writer.dataset_id, writer.branch_name): writer for writer in opened}
     return {build.pk: _explain_waiting(build, places.get(build.pk, ()), writers) for build in builds}
 
 
-class _Place(NamedTuple):
+class _QueuePlace(NamedTuple):
     """A place of a build in the queue of one dataset."""
 
     head: int
@@ -67,7 +67,9 @@ class _Place(NamedTuple):
     branch: str
 
 
-def _explain_waiting(build: Build, places: Collection[_Place], writers: Mapping[tuple[int, str], Transaction]) -> str:
+def _explain_waiting(
+    build: Build, places: Collection[_QueuePlace], writers: Mapping[tuple[int, str], Transaction]
+) -> str:
     for place in places:
         if place.head != build.pk:
             return _explain_queue(place.head, place.path)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
 
 
-class Verdict(NamedTuple):
+class FreshnessVerdict(NamedTuple):
     """Whether an output is fresh (fresh, stale or unknown) and why."""
 
     state: str
@@ -147,14 +147,14 @@ def _filter_visible(principal: Principal, paths: Iterable[str]) -> set[str]:
     return {path for path in paths if folders is None or names.folder_of(path) in folders}
 
 
-def judge(*, branch_specs: Sequence[PublishedSpec], chain: tuple[str, ...]) -> dict[str, Verdict]:
+def judge(*, branch_specs: Sequence[PublishedSpec], chain: tuple[str, ...]) -> dict[str, FreshnessVerdict]:
     """Return for each output of these JobSpecs whether it is fresh."""
     makers = [planning.read_spec(row) for row in branch_specs]
     specs = planning.load_makers({path for spec in makers for path in spec.output_paths}, chain)
     return _judge(specs, chain, makers)
 
 
-def list_stale(judged: Mapping[str, Verdict], *, branch_specs: Sequence[PublishedSpec]) -> tuple[str, ...]:
+def list_stale(judged: Mapping[str, FreshnessVerdict], *, branch_specs: Sequence[PublishedSpec]) -> tuple[str, ...]:
     """Return the stale outputs that one build of them can make, those that others need first.
 
     What is stale but reads a dataset without data, which none of them makes, is left out.
@@ -168,29 +168,29 @@ def list_stale(judged: Mapping[str, Verdict], *, branch_specs: Sequence[Publishe
     return tuple(listed)
 
 
-def _judge(specs: Sequence[Spec], chain: tuple[str, ...], makers: Sequence[Spec]) -> dict[str, Verdict]:
+def _judge(specs: Sequence[Spec], chain: tuple[str, ...], makers: Sequence[Spec]) -> dict[str, FreshnessVerdict]:
     """Return for each output whether it is fresh; each job alone, so one that cannot be planned hides no other."""
     datasets = planning.load_datasets(paths={path for spec in makers for path in spec.paths}, branches=chain)
     filled = {path for path, state in datasets.items() if fallback.first_existing(chain, state.committed) is not None}
     alone = plan_alone(specs=specs, chain=chain, makers=makers, datasets=datasets)
-    judged: dict[str, Verdict] = {}
+    judged: dict[str, FreshnessVerdict] = {}
     for spec in makers:
         job = alone[spec.id]
         if not isinstance(job, AppError):
-            verdict = Verdict("fresh" if job.is_fresh else "stale", job.why)
+            verdict = FreshnessVerdict("fresh" if job.is_fresh else "stale", job.why)
         elif job.code == "input_missing":
             missing = frozenset(declared.path for declared in spec.inputs) - filled
-            verdict = Verdict("stale", f"Input {job.extra['names'][0]} has no data yet", missing)
+            verdict = FreshnessVerdict("stale", f"Input {job.extra['names'][0]} has no data yet", missing)
         else:
-            verdict = Verdict("unknown", job.detail)
+            verdict = FreshnessVerdict("unknown", job.detail)
         judged.update({output.path: verdict for output in spec.outputs})
     return judged
 
 
 def _describe(
-    path: str, depth: int, maker: Spec | None, dataset_id: int | None, freshness: Mapping[str, Verdict]
+    path: str, depth: int, maker: Spec | None, dataset_id: int | None, freshness: Mapping[str, FreshnessVerdict]
 ) -> LineageNode:
-    source = Verdict("source", "No transform makes it: it is uploaded or written by a client")
+    source = FreshnessVerdict("source", "No transform makes it: it is uploaded or written by a client")
     verdict = freshness.get(path, source)
     return LineageNode(
         path=path,

@@ -48,7 +48,7 @@ class UploadPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class UploadColumn:
     """One column of a file."""
 
     name: str
@@ -72,8 +72,8 @@ class CheckPage:
     master_refusal: str
     """Why the reader may not load it into master; empty when they may."""
     mode: str
-    columns: Sequence[Column]
-    sample: drafts.Sample
+    columns: Sequence[UploadColumn]
+    sample: drafts.DraftSample
     delimiter: str
     delimiters: Sequence[tuple[str, str]]
     has_header: bool
@@ -115,7 +115,7 @@ def read_check_page(
         master_refusal=refusal,
         mode=destination.mode,
         columns=[
-            Column(name, kind, form.types.get(name, ""), list_types(kind, draft.format))
+            UploadColumn(name, kind, form.types.get(name, ""), list_types(kind, draft.format))
             for name, kind in sample.columns
         ],
         sample=sample,

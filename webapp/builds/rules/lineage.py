@@ -19,7 +19,7 @@ class Edge(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class LineageGraph:
     """Datasets by their distance (negative upstream), who makes each, and the edges between them."""
 
     depths: dict[str, int]
@@ -28,7 +28,7 @@ class Graph:
     is_cut: bool
 
 
-def walk(*, specs: Iterable[Spec], chain: Sequence[str], path: str) -> Graph:
+def walk(*, specs: Iterable[Spec], chain: Sequence[str], path: str) -> LineageGraph:
     """Return everything above and below a dataset, nearest first, up to a limit."""
     makers = find_makers(specs=specs, chain=chain)
     up: dict[str, list[str]] = {}
@@ -41,7 +41,7 @@ def walk(*, specs: Iterable[Spec], chain: Sequence[str], path: str) -> Graph:
     cut_up = _spread(path, up, depths, -1)
     cut_down = _spread(path, down, depths, 1)
     edges = {Edge(source, output) for output in depths for source in up.get(output, ()) if source in depths}
-    return Graph(
+    return LineageGraph(
         depths=depths,
         makers={each: makers[each] for each in depths if each in makers},
         edges=tuple(sorted(edges)),

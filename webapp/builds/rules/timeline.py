@@ -16,7 +16,7 @@ TICKS = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class JobSpan:
     """What one row shows: from when to when; without an end it goes on, without a start it waits."""
 
     name: str
@@ -27,7 +27,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class TimelineBar:
     """One row of the drawing."""
 
     name: str
@@ -46,7 +46,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class TimelineTick:
     """One upright line and its time since the start."""
 
     x: float
@@ -54,11 +54,11 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class JobTimeline:
     """The whole drawing."""
 
-    bars: tuple[Bar, ...]
-    ticks: tuple[Tick, ...]
+    bars: tuple[TimelineBar, ...]
+    ticks: tuple[TimelineTick, ...]
     height: int
     now_x: float | None
     start: datetime
@@ -75,7 +75,7 @@ class Timeline:
         return "; ".join(f"{bar.name}: {bar.text}" for bar in self.bars) + "."
 
 
-def draw(spans: Sequence[Span], *, start: datetime, now: datetime, is_over: bool) -> Timeline:
+def draw(spans: Sequence[JobSpan], *, start: datetime, now: datetime, is_over: bool) -> JobTimeline:
     """Lay the rows out between the start and the end, or now while it runs."""
     ends = [span.end for span in spans if span.end is not None]
     end = max(ends, default=now) if is_over else now
@@ -88,10 +88,10 @@ def draw(spans: Sequence[Span], *, start: datetime, now: datetime, is_over: bool
 
     bars = tuple(_draw_bar(span, TOP + number * ROW, place(end), place) for number, span in enumerate(spans))
     count = int(WIDTH / (step * scale) + 0.5)
-    return Timeline(
+    return JobTimeline(
         bars=bars,
         ticks=tuple(
-            Tick(round(LEFT + each * step * scale, 1), format_offset(each * step)) for each in range(count + 1)
+            TimelineTick(round(LEFT + each * step * scale, 1), format_offset(each * step)) for each in range(count + 1)
         ),
         height=TOP + len(spans) * ROW,
         now_x=None if is_over else place(now),
@@ -100,12 +100,12 @@ def draw(spans: Sequence[Span], *, start: datetime, now: datetime, is_over: bool
     )
 
 
-def _draw_bar(span: Span, y: int, now_x: float, place: Callable[[datetime], float]) -> Bar:
+def _draw_bar(span: JobSpan, y: int, now_x: float, place: Callable[[datetime], float]) -> TimelineBar:
     x = now_x if span.start is None else place(span.start)
     width = 85.0 if span.start is None else max(3.0, (now_x if span.end is None else place(span.end)) - x)
     is_inside = width > INSIDE and span.start is not None
     text_x = x + 10 if is_inside else x + width + LABEL_GAP
-    return Bar(span.name, span.kind, span.text, x, y, round(width, 1), round(text_x, 1), is_inside)
+    return TimelineBar(span.name, span.kind, span.text, x, y, round(width, 1), round(text_x, 1), is_inside)
 
 
 def format_offset(seconds: float) -> str:

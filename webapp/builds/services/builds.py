@@ -237,7 +237,7 @@ def _resolve(build: Build, *, may_plan_inside: bool) -> bool:
     return True
 
 
-def _plan(build: Build) -> tuple[BuildPlan, planning.Version]:
+def _plan(build: Build) -> tuple[BuildPlan, planning.PlanVersion]:
     plan, version = planning.make_versioned_plan(build=build)
     if not build.is_trusted:
         rights.check_plan(accounts.principal_for_user(build.by), plan)

@@ -15,7 +15,7 @@ from webapp.builds.rules import profiles
 from webapp.builds.runner import paths
 from webapp.builds.services import trees
 from webapp.core.errors import Unavailable
-from webapp.dispatch.processes import End, Ending, Sandbox, launch, watch
+from webapp.dispatch.processes import Ending, ProcessEnd, Sandbox, launch, watch
 from webapp.runtime.folders import make_open_folder, remove_folder
 from webapp.runtime.health import does_spark_listen
 from webapp.runtime.hosts import find_hosts
@@ -77,7 +77,7 @@ def end_session(*, owner: str, session_id: str, beat: Callable[[], None]) -> boo
     return False
 
 
-def _interrupt(owner: str, session_id: str, beat: Callable[[], None]) -> End:
+def _interrupt(owner: str, session_id: str, beat: Callable[[], None]) -> ProcessEnd:
     """Return how what closes a session ended.
 
     Raises:

@@ -39,7 +39,7 @@ from webapp.datasets import services as dataset_services
 from webapp.datasets.models import Transaction
 from webapp.dispatch.leases import MAX_LOST
 from webapp.dispatch.logs import LogWriter
-from webapp.dispatch.processes import OVER_QUOTA, End, Ending, Handle, launch, read_status, watch
+from webapp.dispatch.processes import OVER_QUOTA, Ending, Handle, ProcessEnd, launch, read_status, watch
 from webapp.repositories import queries as repositories
 from webapp.runtime.folders import make_open_folder, remove_folder
 from webapp.runtime.health import does_spark_listen
@@ -173,7 +173,7 @@ class _Attempt:
                 self._interrupt_spark()
         self._conclude(end, allowance, place)
 
-    def _conclude(self, end: End, allowance: Allowance, place: Place) -> None:
+    def _conclude(self, end: ProcessEnd, allowance: Allowance, place: Place) -> None:
         """Do what follows from the end of the process."""
         match end.ending:
             case Ending.WITHDRAWN:

@@ -14,10 +14,10 @@ from webapp.catalog.queries import TableRow
 from webapp.catalog.rules.access import Access, drop_own_paths, own_paths
 from webapp.catalog.rules.branch_properties import MASTER
 from webapp.catalog.rules.commits import CommitRequest
-from webapp.catalog.rules.errors import NoSuchTable, Refused
+from webapp.catalog.rules.errors import Forbidden, NoSuchTable
 from webapp.catalog.rules.refs import TableRef, is_internal
 from webapp.catalog.storage import credentials
-from webapp.catalog.storage.credentials import Keys
+from webapp.catalog.storage.credentials import StorageKeys
 from webapp.runtime.object_store import is_object_location, place_properties
 
 HEADER = "x-iceberg-access-delegation"
@@ -96,22 +96,22 @@ def list_credentials(call: Call) -> CatalogResponse:
     return answer({"storage-credentials": _as_credentials(row.location, call.table, keys)})
 
 
-def _give_keys(call: Call, location: str, access: Access) -> Keys | None:
+def _give_keys(call: Call, location: str, access: Access) -> StorageKeys | None:
     keys = credentials.give_keys(location=location, access=access, who=_who(call))
     if keys is None and call.by.job is not None:
         message = (
             "This installation gives jobs no keys to its object store: set TRIBUTARY_S3_ROLE, or where the store has no "
             "roles TRIBUTARY_S3_SHARE_KEYS=1"
         )
-        raise Refused(message)
+        raise Forbidden(message)
     return keys
 
 
-def _as_credentials(location: str, ref: TableRef, keys: Keys | None) -> list[dict[str, Any]]:
+def _as_credentials(location: str, ref: TableRef, keys: StorageKeys | None) -> list[dict[str, Any]]:
     return [] if keys is None else [{"prefix": f"{location}/", "config": _as_config(ref, keys)}]
 
 
-def _as_config(ref: TableRef, keys: Keys | None) -> dict[str, str]:
+def _as_config(ref: TableRef, keys: StorageKeys | None) -> dict[str, str]:
     if keys is None:
         return place_properties()
     namespace = "%1F".join(quote(level, safe="") for level in ref.namespace)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
-from webapp.catalog.rules.errors import Malformed, Refused
+from webapp.catalog.rules.errors import Forbidden, Malformed
 from webapp.catalog.rules.locations import is_inside
 from webapp.catalog.rules.metadata import Metadata
 
@@ -74,7 +74,7 @@ def check_own_files(updates: Iterable[Mapping[str, Any]], metadata: Metadata, *,
             named = _member(update, member).get(key)
             if not isinstance(named, str) or not is_inside(named, folder):
                 message = f"A job commits files of its own folder {folder} only, and {action} names {named}"
-                raise Refused(message)
+                raise Forbidden(message)
         if action == "add-snapshot":
             own.append(_member(update, "snapshot").get("snapshot-id"))
         if action in _STATISTICS:
@@ -82,7 +82,7 @@ def check_own_files(updates: Iterable[Mapping[str, Any]], metadata: Metadata, *,
             number = (update if holder is None else _member(update, holder)).get("snapshot-id")
             if number not in own:
                 message = f"A job changes statistics of its own snapshots only, and {action} names {number}"
-                raise Refused(message)
+                raise Forbidden(message)
 
 
 def _member(update: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from webapp.catalog.rules import lens
 from webapp.catalog.rules.branch_properties import MAIN_REF, MASTER, branch_of_ref, is_reserved, tracked_branches
-from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, Malformed, Refused
+from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, Forbidden, Malformed
 from webapp.catalog.rules.field_ids import FieldIds
 from webapp.catalog.rules.metadata import (
     DEFAULT_VERSION,
@@ -187,7 +187,7 @@ def _commit_view(metadata: Metadata, request: CommitRequest, target: str) -> Met
 def _delete_third(metadata: Metadata, after: Metadata, target: str) -> Metadata:
     if target == MASTER:
         message = "Branch master cannot be removed"
-        raise Refused(message)
+        raise Forbidden(message)
     return lens.forget(lens.put(metadata, after, target), {target})
 
 
@@ -222,7 +222,7 @@ def _check_refs(metadata: Metadata, request: CommitRequest) -> None:
             message = (
                 f"Branch {name} belongs to a job, an open transaction or a deleted branch, which alone may change it"
             )
-            raise Refused(message)
+            raise Forbidden(message)
         if update["action"] == "set-snapshot-ref" and name not in (MAIN_REF, request.branch):
             _check_new_ref(metadata, name, str(update.get("type")).lower(), with_header=request.branch is not None)
         if update["action"] == "set-snapshot-ref" and name == request.branch and update.get("type") == "tag":

@@ -4,7 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from webapp.accounts.rules.scopes import needed_scope
-from webapp.catalog.rules.errors import Refused, Unsupported
+from webapp.catalog.rules.errors import Forbidden, Unsupported
 from webapp.core.errors import NotFound
 
 BASE = "/v1/{prefix}"
@@ -42,7 +42,7 @@ class Endpoint:
         """Refuse a call from a branch where the operation would reach beyond it."""
         if branch is not None and self.refusal:
             message = f"{self.operation} cannot be called from branch {branch}: {self.refusal}"
-            raise Refused(message)
+            raise Forbidden(message)
 
 
 _ON_MASTER = "call it without the X-PLTR-Branch header"

@@ -85,7 +85,7 @@ class Invalid(BadRequest):
     iceberg_type = "ValidationException"
 
 
-class Refused(PermissionDenied):
+class Forbidden(PermissionDenied):
     """Not from here: the message says what to do instead."""
 
     iceberg_type = "ForbiddenException"

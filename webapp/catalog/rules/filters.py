@@ -95,7 +95,7 @@ def parse_filter(body: Any, *, schema: Schema, case_sensitive: bool, hidden: fro
         hidden: columns that the schema leaves out because their types are not judged.
 
     """
-    return _Parser(schema, case_sensitive=case_sensitive, hidden=hidden).parse(body, negated=False, depth=0)
+    return _FilterParser(schema, case_sensitive=case_sensitive, hidden=hidden).parse(body, negated=False, depth=0)
 
 
 def expression_of(found: Filter) -> ice.BooleanExpression:
@@ -133,7 +133,7 @@ def residual(found: Filter, judge: Callable[[Leaf], bool | None]) -> Filter:
     return left if isinstance(right, bool) else Branch(found.kind, left, right)
 
 
-class _Parser:
+class _FilterParser:
     def __init__(self, schema: Schema, *, case_sensitive: bool, hidden: frozenset[str]) -> None:
         self._schema = schema
         self._hidden = hidden

@@ -39,7 +39,7 @@ from webapp.catalog.rules.metadata import (
     schema_of,
 )
 from webapp.catalog.rules.partition_names import show_partition_names
-from webapp.catalog.rules.pointers import BranchState, Place, Pointer
+from webapp.catalog.rules.pointers import BranchPlace, BranchState, Pointer
 
 HISTORIES = {"schemas": "schema-id", "partition-specs": "spec-id", "sort-orders": "order-id"}
 """What a branch tracks one of, with the member that numbers it."""
@@ -51,7 +51,7 @@ def pointer(metadata: Metadata, branch: str) -> Pointer | None:
     return None if state is None else Pointer.of(state)
 
 
-def place(metadata: Metadata, branch: str) -> Place | None:
+def place(metadata: Metadata, branch: str) -> BranchPlace | None:
     """Where a branch itself stands and what its ids mean; None when it has nothing here."""
     stands = pointer(metadata, branch)
     if stands is None:
@@ -60,10 +60,10 @@ def place(metadata: Metadata, branch: str) -> Place | None:
         history: find(metadata[history], key, getattr(stands, key.replace("-", "_")))
         for history, key in HISTORIES.items()
     }
-    return Place(stands, {history: item for history, item in definitions.items() if item is not None})
+    return BranchPlace(stands, {history: item for history, item in definitions.items() if item is not None})
 
 
-def bring_back(metadata: Metadata, place: Place) -> tuple[Metadata, Pointer]:
+def bring_back(metadata: Metadata, place: BranchPlace) -> tuple[Metadata, Pointer]:
     """The metadata with everything that a place needs, and the pointer to it.
 
     What maintenance removed comes back under its old number, or under a new one where that means something else by now.

@@ -36,7 +36,7 @@ class Pointer:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BranchPlace:
     """Where a branch stood, with what its ids meant: maintenance may remove that once the branch is deleted."""
 
     pointer: Pointer

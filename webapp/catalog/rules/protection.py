@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from webapp.catalog.rules.branch_properties import MAIN_REF, branch_of_ref, tracked_branches, tracked_ids
-from webapp.catalog.rules.errors import Invalid, Malformed, Refused
+from webapp.catalog.rules.errors import Forbidden, Invalid, Malformed
 from webapp.catalog.rules.metadata import Metadata, current_ids
 from webapp.catalog.rules.refs import is_internal
 
@@ -70,7 +70,7 @@ def check_branch_update(update: dict[str, Any], metadata: Metadata, *, creating:
         f"{action} changes the whole table and cannot be called from a branch: "
         "run maintenance on master, without the X-PLTR-Branch header."
     )
-    raise Refused(message)
+    raise Forbidden(message)
 
 
 def check_ref_name(name: str, *, kind: str, problem: str | None) -> None:

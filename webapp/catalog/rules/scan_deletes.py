@@ -13,7 +13,7 @@ PATH_COLUMN = 2147483546
 Partition = tuple[int, tuple[Any, ...]]
 
 
-class DeleteIndex:
+class ScanDeletes:
     """The deletes that may concern some data files; what concerns none of them is not kept."""
 
     def __init__(self, files: Iterable[ManifestEntry]) -> None:

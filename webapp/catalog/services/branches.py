@@ -7,9 +7,9 @@ from webapp.accounts.rules.principals import Principal
 from webapp.catalog.queries import TableRow, find_table
 from webapp.catalog.rules import lens
 from webapp.catalog.rules.branch_properties import MASTER
-from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, NoSuchTable, Refused
+from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, Forbidden, NoSuchTable
 from webapp.catalog.rules.metadata import Metadata, snapshot_of
-from webapp.catalog.rules.pointers import Place, Pointer
+from webapp.catalog.rules.pointers import BranchPlace, Pointer
 from webapp.catalog.rules.refs import TableRef, table_ref
 from webapp.catalog.services.swaps import ATTEMPTS, LostRace, Move, now_ms, swap, write_next
 from webapp.catalog.storage import metadata_files
@@ -38,19 +38,19 @@ def drop_branch(*, tables: Iterable[str], branch: str) -> None:
     """Remove a branch from tables: its ref, what it tracks, and the protection of both. Absent tables are passed over."""
     if branch == MASTER:
         message = "Branch master cannot be dropped: drop the table instead"
-        raise Refused(message)
+        raise Forbidden(message)
     _change_all(list(tables), lambda metadata: _without(metadata, branch), by=None, absent_is_fine=True)
 
 
-def retire_branch(*, table: str, branch: str, kept_as: str | None) -> Place | None:
+def retire_branch(*, table: str, branch: str, kept_as: str | None) -> BranchPlace | None:
     """Remove a branch from a table, and keep its snapshot under an internal name; None for not at all.
 
     Returns where it stood; None where it had nothing of its own.
     """
     if branch == MASTER:
         message = "Branch master cannot be dropped: drop the table instead"
-        raise Refused(message)
-    before: list[Place | None] = []
+        raise Forbidden(message)
+    before: list[BranchPlace | None] = []
 
     def change(metadata: Metadata) -> Metadata:
         place = lens.place(metadata, branch)
@@ -73,7 +73,7 @@ def keep_snapshot(*, table: str, snapshot_id: int, kept_as: str) -> None:
     _change_all([table], change, by=None)
 
 
-def revive_branch(*, table: str, branch: str, place: Place, kept_as: str) -> Pointer:
+def revive_branch(*, table: str, branch: str, place: BranchPlace, kept_as: str) -> Pointer:
     """Make a retired branch again, where it stood; return where it points now.
 
     Raises:

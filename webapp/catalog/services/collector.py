@@ -25,7 +25,7 @@ from webapp.catalog.storage import metadata_files
 from webapp.catalog.storage.metadata_files import store_of
 from webapp.core import clock
 from webapp.core.errors import AppError
-from webapp.runtime.object_store import Found
+from webapp.runtime.object_store import StoredObject
 
 logger = logging.getLogger(__name__)
 EVERY_S = 24 * 3600
@@ -87,14 +87,14 @@ def collect_view(view: View, *, older_than: datetime, remove: bool = True) -> Co
     return _remove(view.location, [listed[location] for location in orphans], remove=remove)
 
 
-def _list_old(location: str, older_than: datetime) -> dict[str, Found] | None:
+def _list_old(location: str, older_than: datetime) -> dict[str, StoredObject] | None:
     found = list(islice(store_of(location).walk(location), MOST_FILES + 1))
     if len(found) > MOST_FILES:
         return None
     return {one.location: one for one in found if one.changed_at < older_than}
 
 
-def _remove(folder: str, orphans: list[Found], *, remove: bool) -> Collected:
+def _remove(folder: str, orphans: list[StoredObject], *, remove: bool) -> Collected:
     locations = tuple(one.location for one in orphans)
     if remove and locations:
         store_of(folder).delete_below(folder, locations)

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from django.db import IntegrityError, transaction
 
-from webapp.catalog.models import IdempotencyRecord
+from webapp.catalog.models import KeptAnswer
 from webapp.core import clock
 
 # As `/v1/config` advertises it, in the form that Java's parser takes; kept a little longer than promised.
@@ -31,10 +31,10 @@ class Keyed:
     user_id: int
     digest: str
 
-    def find(self) -> IdempotencyRecord | None:
+    def find(self) -> KeptAnswer | None:
         """The record of an earlier request with this key, if it is still kept."""
         since = clock.cautious_now() - KEPT_FOR
-        return IdempotencyRecord.objects.filter(user_id=self.user_id, key=self.key, created_at__gte=since).first()
+        return KeptAnswer.objects.filter(user_id=self.user_id, key=self.key, created_at__gte=since).first()
 
     def store(self, *, status: int, body: str = "") -> None:
         """Keep the answer. Call it in the atomic block of the effect, or alone for a refusal.
@@ -44,13 +44,13 @@ class Keyed:
 
         """
         if secrets.randbelow(PRUNE_ONE_IN) == 0:
-            IdempotencyRecord.objects.filter(created_at__lt=clock.cautious_now() - KEPT_FOR).delete()
-        expired = IdempotencyRecord.objects.filter(
+            KeptAnswer.objects.filter(created_at__lt=clock.cautious_now() - KEPT_FOR).delete()
+        expired = KeptAnswer.objects.filter(
             user_id=self.user_id, key=self.key, created_at__lt=clock.cautious_now() - KEPT_FOR
         )
         try:
             with transaction.atomic():
-                IdempotencyRecord.objects.create(
+                KeptAnswer.objects.create(
                     key=self.key, user_id=self.user_id, request_digest=self.digest, status=status, body=body
                 )
         except IntegrityError:

@@ -25,7 +25,7 @@ from webapp.catalog.rules.errors import NoSuchPlan, NoSuchPlanTask, Unsupported
 from webapp.catalog.rules.metadata import Metadata, snapshot_of
 from webapp.catalog.rules.refs import TableRef
 from webapp.catalog.rules.scan_choice import FileChoice
-from webapp.catalog.rules.scan_deletes import DeleteIndex
+from webapp.catalog.rules.scan_deletes import ScanDeletes
 from webapp.catalog.rules.scan_files import file_json
 from webapp.catalog.rules.scans import ScanRequest, ScanTarget, find_target
 from webapp.catalog.storage import metadata_files
@@ -69,7 +69,7 @@ def plan_scan(*, ref: TableRef, request: ScanRequest, by: Principal) -> Planned:
     if secrets.randbelow(PRUNE_ONE_IN) == 0:
         ScanPlan.objects.filter(created_at__lt=clock.cautious_now() - KEPT_FOR).delete()
     with TableReader(view["location"]) as reader:
-        planner = _Planner(view, target, request, reader)
+        planner = _ScanPlanner(view, target, request, reader)
         plan = ScanPlan.objects.create(
             table_id=locate(ref, by=by)[1].id,
             user_id=by.user_id,
@@ -141,7 +141,7 @@ def _find(ref: TableRef, plan_id: str, *, by: Principal) -> ScanPlan | None:
 
 
 @contextmanager
-def _planner_of(ref: TableRef, plan: ScanPlan, *, by: Principal) -> Iterator[_Planner | None]:
+def _planner_of(ref: TableRef, plan: ScanPlan, *, by: Principal) -> Iterator[_ScanPlanner | None]:
     """The planner of a stored plan; None where a snapshot of it has expired."""
     metadata = metadata_files.read(locate(ref, by=by)[1].metadata_location).metadata
     target = ScanTarget(tuple(plan.snapshot_ids), plan.schema_id, is_incremental=plan.is_incremental)
@@ -149,7 +149,7 @@ def _planner_of(ref: TableRef, plan: ScanPlan, *, by: Principal) -> Iterator[_Pl
         yield None
         return
     with TableReader(metadata["location"]) as reader:
-        yield _Planner(metadata, target, ScanRequest.parse(plan.request), reader)
+        yield _ScanPlanner(metadata, target, ScanRequest.parse(plan.request), reader)
 
 
 def _no_such_plan(plan_id: str) -> NoSuchPlan:
@@ -160,7 +160,7 @@ def _no_such_task(task: str) -> NoSuchPlanTask:
     return NoSuchPlanTask(f"No such plan task: {task}")
 
 
-class _Planner:
+class _ScanPlanner:
     """The files of one scan, in pages."""
 
     def __init__(self, metadata: Metadata, target: ScanTarget, request: ScanRequest, reader: TableReader) -> None:
@@ -185,7 +185,7 @@ class _Planner:
     def read(self, page: _Page) -> Planned:
         """The files of a page with the deletes that apply to them."""
         entries = self._enough(self._entries(page))
-        index = DeleteIndex(entries)
+        index = ScanDeletes(entries)
         for manifest in self._deletes:
             for entry in read_entries(manifest, self._reader, table=self._location):
                 index.add(entry)

@@ -16,7 +16,7 @@ from webapp.catalog.rules import commits, lens
 from webapp.catalog.rules.access import check_own_files
 from webapp.catalog.rules.branch_properties import MASTER
 from webapp.catalog.rules.commits import CommitRequest, CreateRequest
-from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, DamagedTable, Malformed, NoSuchNamespace, Refused
+from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, DamagedTable, Forbidden, Malformed, NoSuchNamespace
 from webapp.catalog.rules.locations import is_given_location, is_inside
 from webapp.catalog.rules.metadata import Metadata, no_snapshot, normalise, placeholder
 from webapp.catalog.rules.readable import check_foreign
@@ -204,7 +204,7 @@ def _create_by_commit(ref: TableRef, request: CommitRequest, *, by: Principal | 
     _check_create(ref, by=by)
     if by is not None and by.job is not None:
         message = f"{ref.table} is gone: a job writes tables that were there when it began"
-        raise Refused(message)
+        raise Forbidden(message)
     stated = next((update for update in request.updates if update.get("action") == "set-location"), None)
     location = new_location(ref) if stated is None else str(stated.get("location")).rstrip("/")
     if not is_given_location(location, warehouse=warehouse(), levels=ref.namespace, name=ref.name):
@@ -229,7 +229,7 @@ def register_table(*, ref: TableRef, metadata_location: str, overwrite: bool, by
     check_name(ref.name, what="table")
     if overwrite and ref.branch is not None:
         message = "register with overwrite cannot be called from a branch: call it without the X-PLTR-Branch header"
-        raise Refused(message)
+        raise Forbidden(message)
     plain = replace(ref, branch=None)
     _check_create(plain, by=by)
     check_register_source(metadata_location, by=by)

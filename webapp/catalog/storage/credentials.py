@@ -18,7 +18,7 @@ MOST_KEPT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class StorageKeys:
     """What a client opens a table's files with, in the words of Iceberg's file access."""
 
     config: dict[str, str]
@@ -28,11 +28,11 @@ class Keys:
 
 
 _NEVER = datetime.max.replace(tzinfo=clock.now().tzinfo)
-_kept: dict[tuple[str, Access, str], Keys] = {}
+_kept: dict[tuple[str, Access, str], StorageKeys] = {}
 _lock = threading.Lock()
 
 
-def give_keys(*, location: str, access: Access, who: str) -> Keys | None:
+def give_keys(*, location: str, access: Access, who: str) -> StorageKeys | None:
     """Keys to the files of one table; None where this installation gives out none.
 
     They are shared by the requests of one caller until half of their time is over, so that whoever gets them can count
@@ -45,7 +45,7 @@ def give_keys(*, location: str, access: Access, who: str) -> Keys | None:
     if not settings.TRIBUTARY_S3_ROLE:
         if not settings.TRIBUTARY_S3_SHARE_KEYS:
             return None
-        return Keys(object_store.own_properties(), "shared", _NEVER)
+        return StorageKeys(object_store.own_properties(), "shared", _NEVER)
     place = (location, access, who)
     found = _kept.get(place)
     if found is None or found.renew_at <= clock.now():
@@ -57,7 +57,7 @@ def give_keys(*, location: str, access: Access, who: str) -> Keys | None:
     return found
 
 
-def _assume_role(location: str, access: Access, who: str) -> Keys:
+def _assume_role(location: str, access: Access, who: str) -> StorageKeys:
     role = settings.TRIBUTARY_S3_ROLE
     partition = role.split(":")[1] if role.count(":") > 1 else "aws"
     policy = session_policy(location, access, who=who, partition=partition)
@@ -71,7 +71,7 @@ def _assume_role(location: str, access: Access, who: str) -> Keys:
     return _read_keys(given)
 
 
-def _read_keys(given: dict[str, Any]) -> Keys:
+def _read_keys(given: dict[str, Any]) -> StorageKeys:
     expires_at: datetime = given["Expiration"]
     config = {
         **object_store.place_properties(),
@@ -84,4 +84,4 @@ def _read_keys(given: dict[str, Any]) -> Keys:
     if left < timedelta(seconds=SHORTEST_S / 3):
         message = f"The object store gives out keys for {left} only: are the clocks right?"
         raise Unavailable(message, code="warehouse_keys")
-    return Keys(config, given["AccessKeyId"], clock.now() + left / 2)
+    return StorageKeys(config, given["AccessKeyId"], clock.now() + left / 2)

@@ -17,7 +17,7 @@ from webapp.catalog.rules.errors import DamagedTable, Malformed
 from webapp.core.errors import Unavailable
 from webapp.core.failures import FULL
 from webapp.runtime.folders import remove_folder
-from webapp.runtime.object_store import Absent, Found
+from webapp.runtime.object_store import Absent, StoredObject
 
 FOLDER_MODE = 0o755
 FILE_MODE = 0o644
@@ -164,7 +164,7 @@ def remove_tree(location: str) -> None:
     remove_folder(local_path(location))
 
 
-def walk(location: str) -> Iterator[Found]:
+def walk(location: str) -> Iterator[StoredObject]:
     """Every file below a location; links are passed over."""
     for folder, _, names in os.walk(local_path(location)):
         for name in names:
@@ -175,7 +175,7 @@ def walk(location: str) -> Iterator[Found]:
                 continue  # it went away meanwhile
             if not path.is_symlink():
                 at = datetime.fromtimestamp(found.st_mtime, UTC)
-                yield Found(f"file://{quote(str(path))}", found.st_size, at)
+                yield StoredObject(f"file://{quote(str(path))}", found.st_size, at)
 
 
 def make_table_folders(location: str) -> None:

@@ -28,7 +28,7 @@ from webapp.comparisons.serializers import described
 from webapp.comparisons.serializers.history import (
     BlameSerializer,
     ChangelogSerializer,
-    ComparedSerializer,
+    ComparedEndsSerializer,
     DatasetComparisonSerializer,
 )
 from webapp.core.api import ApiView
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
     from jobs.protocol import ExportFormat
     from webapp.comparisons.models import Comparison
-    from webapp.comparisons.queries.changelogs import Range
-    from webapp.comparisons.services.history import Compared
+    from webapp.comparisons.queries.changelogs import SnapshotRange
+    from webapp.comparisons.services.history import ComparedEnds
     from webapp.datasets.models import Dataset
 
 ENDS = [
@@ -95,7 +95,7 @@ BLAME = [
 class CompareEndpoint(ApiView):
     """What the endpoints of two ends of a dataset share."""
 
-    def compare(self, request: Request, dataset_id: int, *, action: str = "read") -> Compared:
+    def compare(self, request: Request, dataset_id: int, *, action: str = "read") -> ComparedEnds:
         """Find the comparison that the address asks for; the first to ask starts it."""
         dataset = datasets.get_dataset(self.principal, dataset_id, action=action)
         before = ends.find_end(dataset, request.GET.get("from", ""), field="from")
@@ -103,7 +103,7 @@ class CompareEndpoint(ApiView):
         rules = ends.read_rules(dataset, branch=after.branch, keys=read_keys(request))
         return services.compare_ends(dataset=dataset, before=before, after=after, rules=rules)
 
-    def note(self, verb: str, found: Compared) -> None:
+    def note(self, verb: str, found: ComparedEnds) -> None:
         """Count a read of the dataset's rows."""
         note_reading(by=self.principal, verb=verb, object=found.dataset.path, branch=found.after.branch or "")
 
@@ -124,7 +124,9 @@ class DatasetCompare(CompareEndpoint):
         """
         found = self.compare(request, dataset_id)
         self.note("read_rows", found)
-        return Response({**ComparedSerializer(found).data, **read_rows(request, found.comparison, reason=found.reason)})
+        return Response(
+            {**ComparedEndsSerializer(found).data, **read_rows(request, found.comparison, reason=found.reason)}
+        )
 
     @extend_schema(
         operation_id="compareDatasetAgain",
@@ -138,7 +140,7 @@ class DatasetCompare(CompareEndpoint):
         if found.comparison is not None:
             services.rerun_comparison(comparison=found.comparison, by=self.principal)
             found.comparison.refresh_from_db()
-        shaped = {**ComparedSerializer(found).data, **read_rows(request, found.comparison, reason=found.reason)}
+        shaped = {**ComparedEndsSerializer(found).data, **read_rows(request, found.comparison, reason=found.reason)}
         return Response(shaped, status=202)
 
 
@@ -245,7 +247,7 @@ class DatasetChangelog(ApiView):
             {**shaped, "state": ComparisonState.RUNNING, "columns": [], "rows": [], "next": None}, status=202
         )
 
-    def _find(self, request: Request, dataset_id: int) -> tuple[Dataset, Range, Comparison]:
+    def _find(self, request: Request, dataset_id: int) -> tuple[Dataset, SnapshotRange, Comparison]:
         dataset = datasets.get_dataset(self.principal, dataset_id)
         asked = find_range(
             dataset,

@@ -22,7 +22,7 @@ NUMBERS = ("int", "long", "float", "double", "decimal")
 
 
 @dataclass(frozen=True)
-class Column:
+class DiffColumn:
     """One column of the diff, as a table head shows it."""
 
     index: int
@@ -80,8 +80,8 @@ class Artifact:
     folder: Path
     summary: dict[str, Any]
     schema: dict[str, Any]
-    columns: tuple[Column, ...]
-    inside: tuple[Column, ...]
+    columns: tuple[DiffColumn, ...]
+    inside: tuple[DiffColumn, ...]
     """Parts of the key that are fields inside a struct column."""
     stored_rows: int
 
@@ -95,13 +95,13 @@ class Artifact:
         return "identifier" if self.summary["mode"] == "identifier" else "net"
 
     @property
-    def key_columns(self) -> tuple[Column, ...]:
+    def key_columns(self) -> tuple[DiffColumn, ...]:
         """In the order of the rules, as stored in `k0`, `k1`, …"""
         by_name = {column.name: column for column in (*self.columns, *self.inside)}
         return tuple(by_name[name] for name in self.summary.get("key") or ())
 
     @property
-    def shown(self) -> tuple[Column, ...]:
+    def shown(self) -> tuple[DiffColumn, ...]:
         """The columns of a page: parts of the key that stand inside others have one of their own."""
         return (*self.inside, *self.columns)
 
@@ -159,12 +159,12 @@ def _open(folder: Path, _stamp: int) -> Artifact:
         return Artifact(folder, summary, schema, columns, inside, int(summary["stored_rows"]))
 
 
-def _column(raw: Mapping[str, Any], summary: Mapping[str, Any]) -> Column:
+def _column(raw: Mapping[str, Any], summary: Mapping[str, Any]) -> DiffColumn:
     before, after = raw["before"] or {}, raw["after"] or {}
     match: Mapping[str, Any] = next(
         (entry for entry in summary.get("columns", ()) if entry["index"] == raw["index"]), {}
     )
-    return Column(
+    return DiffColumn(
         index=raw["index"],
         name=raw["name"],
         before_name=before.get("name"),
@@ -181,9 +181,9 @@ def _column(raw: Mapping[str, Any], summary: Mapping[str, Any]) -> Column:
     )
 
 
-def _inner(raw: Mapping[str, Any]) -> Column:
+def _inner(raw: Mapping[str, Any]) -> DiffColumn:
     before, after = raw["before"] or {}, raw["after"] or {}
-    return Column(
+    return DiffColumn(
         index=raw["index"],
         name=raw["name"],
         before_name=".".join(before["path"]) if before else None,
@@ -198,7 +198,7 @@ def _inner(raw: Mapping[str, Any]) -> Column:
     )
 
 
-def _values(inner: Column) -> list[str]:
+def _values(inner: DiffColumn) -> list[str]:
     """SQL of the values of a field that are stored."""
     before, after = [inner.stored("b")] * bool(inner.before_path), [inner.stored("a")] * bool(inner.after_path)
     return [*before, *after]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jobs.protocol import ExportFormat
-    from webapp.comparisons.diffs.artifact import Artifact, Column
+    from webapp.comparisons.diffs.artifact import Artifact, DiffColumn
 
 
 def export(folder: str | Path, file_format: ExportFormat) -> Iterator[bytes]:
@@ -27,7 +27,7 @@ def export(folder: str | Path, file_format: ExportFormat) -> Iterator[bytes]:
     return reader.export(artifact.rows, RowExport(file_format, tuple(values), tuple(names)))
 
 
-def _find_value(artifact: Artifact, column: Column, side: Literal["a", "b"]) -> list[ExportedValue]:
+def _find_value(artifact: Artifact, column: DiffColumn, side: Literal["a", "b"]) -> list[ExportedValue]:
     """The name and the place of a column's values on one side: the stored column, then fields inside it."""
     name, path = (column.before_name, column.before_path) if side == "b" else (column.after_name, column.after_path)
     type_ = artifact.types.get(column.stored(side))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webapp.comparisons.diffs.artifact import Artifact
-    from webapp.comparisons.diffs.search import Asked
+    from webapp.comparisons.diffs.search import RowQuery
 
 FOLDER = "numbers"
 KEPT = 16
@@ -32,7 +32,7 @@ FRONT_LINES = 5_000
 """Twenty pages of the longest, or fifty."""
 
 
-def numbers_of(artifact: Artifact, query: Asked, *, start: int, limit: int) -> tuple[int, Sequence[int]]:
+def numbers_of(artifact: Artifact, query: RowQuery, *, start: int, limit: int) -> tuple[int, Sequence[int]]:
     """Return how many lines fit what was asked, and the numbers of those of one page."""
     if not query.conditions and query.order is None:
         total = artifact.stored_rows
@@ -48,7 +48,7 @@ def numbers_of(artifact: Artifact, query: Asked, *, start: int, limit: int) -> t
     return _read(path, start, limit)
 
 
-def _name(artifact: Artifact, query: Asked) -> str:
+def _name(artifact: Artifact, query: RowQuery) -> str:
     text = json.dumps([query.where, query.parameters, query.order, artifact.rows_stamp])
     return hashlib.sha256(text.encode()).hexdigest()[:40]
 
@@ -60,7 +60,7 @@ def _read(path: Path, start: int, limit: int) -> tuple[int, Sequence[int]]:
         return total, list(array("I", file.read(limit * NUMBER_BYTES)))
 
 
-def _make(path: Path, artifact: Artifact, query: Asked, *, first: int | None) -> None:
+def _make(path: Path, artifact: Artifact, query: RowQuery, *, first: int | None) -> None:
     path.parent.mkdir(exist_ok=True)
     partial = path.with_name(f".{uuid.uuid4().hex}")
     try:
@@ -83,7 +83,7 @@ def _make(path: Path, artifact: Artifact, query: Asked, *, first: int | None) ->
     _remove_old(path.parent)
 
 
-def _count(artifact: Artifact, query: Asked) -> int:
+def _count(artifact: Artifact, query: RowQuery) -> int:
     if not query.conditions:
         return artifact.stored_rows
     return reader.count(artifact.rows, where=query.where, parameters=query.parameters)

@@ -14,9 +14,9 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from webapp.comparisons.diffs import reader
-from webapp.comparisons.diffs.artifact import NUMBERS, Artifact, Column, open_artifact
+from webapp.comparisons.diffs.artifact import NUMBERS, Artifact, DiffColumn, open_artifact
 from webapp.comparisons.diffs.numbers import numbers_of
-from webapp.comparisons.diffs.search import Asked
+from webapp.comparisons.diffs.search import RowQuery
 from webapp.core.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ Change = Literal["inserted", "deleted", "updated"]
 
 
 @dataclass(frozen=True)
-class Cell:
+class ValueDiff:
     """One value of one row at both ends. `state` says which of the two to show."""
 
-    column: Column
+    column: DiffColumn
     before: Any
     after: Any
     state: Literal["same", "changed", "inserted", "deleted", "none"]
@@ -59,7 +59,7 @@ class Row:
     before: dict[str, Any] | None
     after: dict[str, Any] | None
     changed: tuple[str, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[ValueDiff, ...]
 
     def as_json(self) -> dict[str, Any]:
         """The shape of the REST API."""
@@ -79,7 +79,7 @@ class RowPage:
 
     mode: Literal["identifier", "net"]
     key: tuple[str, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[DiffColumn, ...]
     rows: tuple[Row, ...]
     total: int
     """Lines that match the filter, over all pages."""
@@ -129,7 +129,7 @@ def read_page(
 
     """
     artifact = open_artifact(folder)
-    asked = Asked.parse(artifact, change=change, column=column, q=q, sort=sort)
+    asked = RowQuery.parse(artifact, change=change, column=column, q=q, sort=sort)
     limit = max(1, min(int(limit), MAX_LIMIT))
     position = _Position.read(cursor, asked.digest)
     most = limit if position.most is None else min(limit, position.most)
@@ -141,7 +141,7 @@ def read_page(
 def read_no_rows(folder: str | Path) -> RowPage:
     """Read what a page says beside its rows."""
     artifact = open_artifact(folder)
-    query = Asked.parse(artifact, change=(), column=None, q=None, sort=None)
+    query = RowQuery.parse(artifact, change=(), column=None, q=None, sort=None)
     return _page(artifact, query, [], total=0, start=0, limit=DEFAULT_LIMIT)
 
 
@@ -173,7 +173,7 @@ class _Position:
 
 
 def _page(
-    artifact: Artifact, query: Asked, lines: list[dict[str, Any]], *, total: int, start: int, limit: int
+    artifact: Artifact, query: RowQuery, lines: list[dict[str, Any]], *, total: int, start: int, limit: int
 ) -> RowPage:
     following = _Position(start + len(lines))
     preceding = _Position(max(0, start - limit), min(limit, start))
@@ -213,7 +213,7 @@ def _row(artifact: Artifact, line: Mapping[str, Any]) -> Row:
     )
 
 
-def _side(columns: Sequence[Column], line: Mapping[str, Any], side: Literal["a", "b"]) -> dict[str, Any]:
+def _side(columns: Sequence[DiffColumn], line: Mapping[str, Any], side: Literal["a", "b"]) -> dict[str, Any]:
     found = {}
     for column in columns:
         name = column.before_name if side == "b" else column.after_name
@@ -232,19 +232,19 @@ def _dig(values: dict[str, Any] | None, path: Sequence[str]) -> Any:
 
 
 def _cell(
-    column: Column, change: Change, before: dict[str, Any] | None, after: dict[str, Any] | None, *, is_changed: bool
-) -> Cell:
+    column: DiffColumn, change: Change, before: dict[str, Any] | None, after: dict[str, Any] | None, *, is_changed: bool
+) -> ValueDiff:
     old, new = _dig(before, column.before_path), _dig(after, column.after_path)
     if is_changed:
-        return Cell(column, old, new, "changed", _delta(column, old, new))
+        return ValueDiff(column, old, new, "changed", _delta(column, old, new))
     if change == "inserted" or (after is not None and column.before_name is None):
-        return Cell(column, None, new, "inserted" if column.after_name is not None else "none")
+        return ValueDiff(column, None, new, "inserted" if column.after_name is not None else "none")
     if change == "deleted" or (before is not None and column.after_name is None):
-        return Cell(column, old, None, "deleted" if column.before_name is not None else "none")
-    return Cell(column, old, new, "same")
+        return ValueDiff(column, old, None, "deleted" if column.before_name is not None else "none")
+    return ValueDiff(column, old, new, "same")
 
 
-def _delta(column: Column, before: Any, after: Any) -> str | None:
+def _delta(column: DiffColumn, before: Any, after: Any) -> str | None:
     """The signed difference of two numbers, without the noise of binary fractions."""
     both = (column.before_type or "", column.after_type or "")
     if not all(type_.startswith(NUMBERS) for type_ in both) or before is None or after is None:

@@ -33,7 +33,7 @@ _WIDENINGS = {
 
 
 @dataclass(frozen=True)
-class Change:
+class ColumnChange:
     """One difference of one column."""
 
     kind: Kind
@@ -59,7 +59,7 @@ class ColumnDiff:
     before_required: bool | None
     after_required: bool | None
     doc: str
-    changes: tuple[Change, ...] = ()
+    changes: tuple[ColumnChange, ...] = ()
 
     @property
     def state(self) -> Literal["added", "removed", "modified", "unchanged"]:
@@ -79,7 +79,7 @@ class ColumnDiff:
         return any(change.widening for change in self.changes) and not self.is_breaking
 
     @property
-    def renaming(self) -> Change | None:
+    def renaming(self) -> ColumnChange | None:
         return next((change for change in self.changes if change.kind == "renamed"), None)
 
     def as_json(self) -> dict[str, Any]:
@@ -286,12 +286,12 @@ def _one_sided(
     path, type_ = prefix + column["name"], type_text(column["type"])
     required = bool(column.get("required"))
     if kind == "added":
-        change = Change(
+        change = ColumnChange(
             "added", None, type_, _added_sentence(path, required=required, default=column.get("initial-default"))
         )
     else:
         sentence = f"Readers that name {path} fail; its values stay in older snapshots only."
-        change = Change("removed", type_, None, sentence, destructive=True)
+        change = ColumnChange("removed", type_, None, sentence, destructive=True)
     yield ColumnDiff(
         path=path,
         name=column["name"],
@@ -326,7 +326,7 @@ def _diff_field(
     changes += _required_changes(old, new, path)
     if is_moved:
         changes.append(
-            Change(
+            ColumnChange(
                 "moved", None, None, f"{path} stands in another place, which only readers that count columns notice."
             )
         )
@@ -347,20 +347,20 @@ def _diff_field(
         yield from _diff_fields(nested[0], nested[1], prefix=f"{path}.", depth=depth + 1)
 
 
-def _name_changes(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str) -> Iterator[Change]:
+def _name_changes(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str) -> Iterator[ColumnChange]:
     if old["name"] != new["name"]:
         sentence = f"Readers that name {prefix}{old['name']} fail; the values are the same column's."
-        yield Change("renamed", old["name"], new["name"], sentence, destructive=True)
+        yield ColumnChange("renamed", old["name"], new["name"], sentence, destructive=True)
     if old["id"] != new["id"]:
         sentence = (
             f"{prefix}{new['name']} is a new column of the same name: values of the older one are not seen through it."
         )
         if type_text(old["type"]) == type_text(new["type"]):
             sentence += " Readers by name still find it."
-        yield Change("identity", f"field {old['id']}", f"field {new['id']}", sentence)
+        yield ColumnChange("identity", f"field {old['id']}", f"field {new['id']}", sentence)
 
 
-def _type_changes(old: Mapping[str, Any], new: Mapping[str, Any], path: str, *, nested: bool) -> Iterator[Change]:
+def _type_changes(old: Mapping[str, Any], new: Mapping[str, Any], path: str, *, nested: bool) -> Iterator[ColumnChange]:
     before, after = type_text(old["type"]), type_text(new["type"])
     if before == after or nested:
         return
@@ -368,31 +368,33 @@ def _type_changes(old: Mapping[str, Any], new: Mapping[str, Any], path: str, *, 
         sentence = f"Programs that hold {path} as {before} may overflow."
         if old["id"] == new["id"]:
             sentence = f"Nobody loses values: every {before} is a {after}. {sentence}"
-        yield Change("type", before, after, sentence, widening=True)
+        yield ColumnChange("type", before, after, sentence, widening=True)
         return
     sentence = f"Readers that expect {before} in {path} get {after} and may fail or misread."
-    yield Change("type", before, after, sentence, destructive=True)
+    yield ColumnChange("type", before, after, sentence, destructive=True)
 
 
-def _required_changes(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[Change]:
+def _required_changes(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[ColumnChange]:
     before, after = bool(old.get("required")), bool(new.get("required"))
     if before and not after:
-        yield Change("required", "required", "optional", f"Readers of {path} may now meet NULL.", destructive=True)
+        yield ColumnChange(
+            "required", "required", "optional", f"Readers of {path} may now meet NULL.", destructive=True
+        )
     elif after and not before:
-        yield Change(
+        yield ColumnChange(
             "required", "optional", "required", f"Whoever writes NULL into {path} now fails; no reader meets it."
         )
 
 
-def _text_changes(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[Change]:
+def _text_changes(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[ColumnChange]:
     if (old.get("doc") or "") != (new.get("doc") or ""):
-        yield Change("doc", old.get("doc") or "", new.get("doc") or "", f"The description of {path} changed.")
+        yield ColumnChange("doc", old.get("doc") or "", new.get("doc") or "", f"The description of {path} changed.")
     if old.get("write-default") != new.get("write-default"):
         before, after = (
             None if side.get("write-default") is None else str(side["write-default"]) for side in (old, new)
         )
         sentence = "Writers that leave the column out now write another value; stored rows keep theirs."
-        yield Change("default", before, after, sentence)
+        yield ColumnChange("default", before, after, sentence)
 
 
 def _nested(old: Any, new: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]] | None:

@@ -14,7 +14,7 @@ from webapp.core.errors import BadRequest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from webapp.comparisons.diffs.artifact import Artifact, Column
+    from webapp.comparisons.diffs.artifact import Artifact, DiffColumn
     from webapp.comparisons.rules.row_search import Term, Word
     from webapp.comparisons.rules.row_values import Condition
 
@@ -39,7 +39,7 @@ class _StoredValue:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RowQuery:
     """A parsed request: SQL conditions with their parameters, the order, and a name for cursors."""
 
     conditions: tuple[str, ...]
@@ -55,7 +55,7 @@ class Asked:
     @classmethod
     def parse(
         cls, artifact: Artifact, *, change: Iterable[str], column: str | None, q: str | None, sort: str | None
-    ) -> Asked:
+    ) -> RowQuery:
         """Read what was asked.
 
         Raises:
@@ -83,7 +83,7 @@ class Asked:
         return cls(tuple(conditions), tuple(parameters), _order(artifact, sort), digest)
 
 
-def _named(artifact: Artifact, name: str, field_name: str) -> Column:
+def _named(artifact: Artifact, name: str, field_name: str) -> DiffColumn:
     known = (*artifact.columns, *artifact.inside)
     for column in known:
         if name in {column.name, column.after_name}:
@@ -112,13 +112,13 @@ def _order(artifact: Artifact, sort: str | None) -> str | None:
     return ", ".join([*keys, "n"])
 
 
-def _sides(artifact: Artifact, column: Column) -> list[tuple[Literal["a", "b"], str]]:
+def _sides(artifact: Artifact, column: DiffColumn) -> list[tuple[Literal["a", "b"], str]]:
     """SQL of the stored values of one column, before first."""
     sides: tuple[Literal["a", "b"], ...] = ("b", "a")
     return [(side, value) for side in sides if (value := column.stored(side)) in artifact.types]
 
 
-def _places(artifact: Artifact, column: Column) -> list[_StoredValue]:
+def _places(artifact: Artifact, column: DiffColumn) -> list[_StoredValue]:
     """Where the values of a column are looked for: a part of the key has one for both ends, which files are ordered by."""
     sides = _sides(artifact, column)
     if column in artifact.key_columns:

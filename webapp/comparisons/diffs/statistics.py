@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from webapp.comparisons.diffs.artifact import Artifact, Column
+    from webapp.comparisons.diffs.artifact import Artifact, DiffColumn
 
 Scope = Literal["table", "changed"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -49,7 +49,7 @@ class Bucket:
 class ColumnStatistics:
     """One column at both ends."""
 
-    column: Column
+    column: DiffColumn
     before: SideStatistics | None
     after: SideStatistics | None
     kind: Literal["number", "time", "values", "none"]
@@ -123,7 +123,7 @@ def _choose(artifact: Artifact, stored: Mapping[str, Any], scope: Scope | None) 
     )
 
 
-def _column(column: Column, raw: Mapping[str, Any]) -> ColumnStatistics:
+def _column(column: DiffColumn, raw: Mapping[str, Any]) -> ColumnStatistics:
     bins, top = raw.get("bins"), raw.get("top")
     kind: Literal["number", "time", "values", "none"] = "none"
     buckets: tuple[Bucket, ...] = ()

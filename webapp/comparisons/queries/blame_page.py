@@ -35,7 +35,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Entry:
+class BlameEntry:
     """One transaction that changed the row."""
 
     id: str
@@ -71,7 +71,7 @@ class BlamePage:
     poll_url: str
     again_url: str
     fields: list[tuple[str, str]]
-    entries: list[Entry]
+    entries: list[BlameEntry]
     looked_at: int
     ended: str
     ignored: str
@@ -125,7 +125,7 @@ def read_blame(
     )
 
 
-def _entry(dataset: Dataset, number: int, one: blames.RowChange) -> Entry:
+def _entry(dataset: Dataset, number: int, one: blames.RowChange) -> BlameEntry:
     css, sign, word = WORDS[one.change]
     before, after = (rows[0] if rows else {} for rows in (one.before, one.after))
     names = dict.fromkeys([*after, *before])
@@ -139,7 +139,7 @@ def _entry(dataset: Dataset, number: int, one: blames.RowChange) -> Entry:
         "from": transaction.parent_id or "",
         "to": transaction.pk,
     }
-    return Entry(
+    return BlameEntry(
         id=f"change-{number}",
         change=one,
         css=css,

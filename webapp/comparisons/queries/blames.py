@@ -74,7 +74,7 @@ class RowChange:
 
 
 @dataclass(frozen=True)
-class Found:
+class BlameWalk:
     """What a walk found."""
 
     changes: list[RowChange]
@@ -140,7 +140,7 @@ def list_line(head: Transaction, *, most: int | None = None) -> list[Transaction
     return line
 
 
-def read_found(comparison: Comparison) -> Found:
+def read_found(comparison: Comparison) -> BlameWalk:
     """Read what a finished walk found.
 
     Raises:
@@ -164,7 +164,7 @@ def read_found(comparison: Comparison) -> Found:
     following = summary["next"]
     if following is None and not summary["ended"] and summary["looked_at"] < len(line):
         following = line[summary["looked_at"]].pk
-    return Found(
+    return BlameWalk(
         changes=[
             RowChange(
                 transaction=by_id[one["transaction"]],

@@ -22,7 +22,7 @@ IMAGES = ("first", "latest")
 
 
 @dataclass(frozen=True)
-class Range:
+class SnapshotRange:
     """The changes after one snapshot, up to and with another."""
 
     branch: str
@@ -47,7 +47,7 @@ class Range:
 
 def find_range(
     dataset: Dataset, *, branch: str, start: str, end: str, keys: Sequence[str] | None, images: str
-) -> Range:
+) -> SnapshotRange:
     """Read what an address asks for, and refuse what has no answer before any job starts.
 
     `start` and `end` are transactions or Iceberg snapshot ids; without a start, or with `earliest`, from nothing.
@@ -69,7 +69,7 @@ def find_range(
     shown = until or head
     metadata = read_metadata(dataset, branch=resolved, transaction=shown)
     rules.check_keys(keys, current_schema(metadata)["fields"])
-    return Range(resolved, shown, since, until_snapshot, None if keys is None else tuple(keys), images)
+    return SnapshotRange(resolved, shown, since, until_snapshot, None if keys is None else tuple(keys), images)
 
 
 def _find_point(

@@ -29,7 +29,7 @@ FEWEST_POWERS = 10
 
 
 @dataclass(frozen=True)
-class Bar:
+class ChartBar:
     """One bar."""
 
     x: float
@@ -41,7 +41,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Tick:
+class ChartTick:
     """One label of an axis."""
 
     x: float
@@ -77,8 +77,8 @@ class Chart:
     label: str
     width: int
     height: int
-    bars: list[Bar]
-    ticks: list[Tick]
+    bars: list[ChartBar]
+    ticks: list[ChartTick]
     grid: list[Grid]
     rows: list[ChartRow]
     before_name: str
@@ -88,7 +88,7 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Statistics:
+class StatisticsTable:
     """All columns in numbers, the changed ones as charts."""
 
     columns: tuple[ColumnStatistics, ...]
@@ -115,7 +115,7 @@ class Statistics:
 
 def read_statistics(
     folder: Path, *, url: str, parameters: Mapping[str, Any], before: str, after: str
-) -> Statistics | None:
+) -> StatisticsTable | None:
     """Return the statistics of an artifact; None when it has none.
 
     Args:
@@ -137,7 +137,7 @@ def read_statistics(
     chosen = choose_columns(count, page=page, size=COLUMNS_PER_PAGE)
     page, columns = chosen.start // COLUMNS_PER_PAGE, found.columns[chosen.start : chosen.stop]
     pages = f"{url}&scope={wanted}" if wanted else url
-    return Statistics(
+    return StatisticsTable(
         columns=columns,
         url=url,
         columns_text=f"Columns {chosen.start + 1:,}–{chosen.stop:,} of {count:,}" if len(chosen) < count else "",
@@ -163,9 +163,9 @@ def read_statistics(
 def draw(column: ColumnStatistics, *, before: str, after: str) -> Chart:
     """Return the chart of one column."""
     buckets = column.buckets
-    scale = Scale.of([count for one in buckets for count in (one.before, one.after)])
+    scale = ChartScale.of([count for one in buckets for count in (one.before, one.after)])
     step = (WIDTH - LEFT) / max(1, len(buckets))
-    bars: list[Bar] = []
+    bars: list[ChartBar] = []
     for index, bucket in enumerate(buckets):
         bars += _pair(bucket, LEFT + index * step, step, scale, (before, after))
     return Chart(
@@ -185,14 +185,14 @@ def draw(column: ColumnStatistics, *, before: str, after: str) -> Chart:
 
 
 @dataclass(frozen=True)
-class Scale:
+class ChartScale:
     """How high a number of rows is drawn."""
 
     tallest: int
     is_logarithmic: bool
 
     @classmethod
-    def of(cls, counts: Sequence[int]) -> Scale:
+    def of(cls, counts: Sequence[int]) -> ChartScale:
         """The plain scale, or a logarithmic one where the tallest bar would leave half of the others unseen."""
         seen = [count for count in counts if count]
         tallest = max(seen, default=0)
@@ -210,7 +210,7 @@ class Scale:
         return whole * count / self.tallest
 
 
-def _grid(scale: Scale) -> list[Grid]:
+def _grid(scale: ChartScale) -> list[Grid]:
     bottom = HEIGHT - BOTTOM
     counts = [scale.tallest] if scale.tallest else []
     if scale.is_logarithmic:
@@ -225,7 +225,7 @@ def _grid(scale: Scale) -> list[Grid]:
     ]
 
 
-def _explain(column: ColumnStatistics, scale: Scale, after: str) -> str:
+def _explain(column: ColumnStatistics, scale: ChartScale, after: str) -> str:
     if not scale.is_logarithmic:
         return ""
     note = "Rows on a logarithmic scale."
@@ -237,14 +237,14 @@ def _explain(column: ColumnStatistics, scale: Scale, after: str) -> str:
     return f"{note} On {after} {about}90 of 100 values lie between {number(low)} and {number(high)}."
 
 
-def _pair(bucket: Bucket, x: float, step: float, scale: Scale, names: tuple[str, str]) -> list[Bar]:
+def _pair(bucket: Bucket, x: float, step: float, scale: ChartScale, names: tuple[str, str]) -> list[ChartBar]:
     width = max(1.0, (step - max(1.0, step * 0.15)) / 2)
     bars = []
     for place, (value, side, name) in enumerate(((bucket.before, "m", names[0]), (bucket.after, "b", names[1]))):
         tall = max(scale.height(value), 1.0) if value else 0.0
         title = f"{bucket.label}: {value:,} on {name}"
         bars.append(
-            Bar(
+            ChartBar(
                 round(x + place * width, 2),
                 round(HEIGHT - BOTTOM - tall, 2),
                 round(width, 2),
@@ -256,7 +256,7 @@ def _pair(bucket: Bucket, x: float, step: float, scale: Scale, names: tuple[str,
     return bars
 
 
-def _ticks(column: ColumnStatistics) -> list[Tick]:
+def _ticks(column: ColumnStatistics) -> list[ChartTick]:
     buckets = column.buckets
     if not buckets:
         return []
@@ -265,12 +265,12 @@ def _ticks(column: ColumnStatistics) -> list[Tick]:
         step = (WIDTH - LEFT) / len(buckets)
         room = max(2, int(step / 6.5))
         return [
-            Tick(round(LEFT + (index + 0.5) * step, 1), y, _cut(one.label, room), "middle")
+            ChartTick(round(LEFT + (index + 0.5) * step, 1), y, _cut(one.label, room), "middle")
             for index, one in enumerate(buckets)
         ]
     return [
-        Tick(LEFT, y, buckets[0].label.split(" – ")[0], "start"),
-        Tick(WIDTH, y, buckets[-1].label.split(" – ")[-1], "end"),
+        ChartTick(LEFT, y, buckets[0].label.split(" – ")[0], "start"),
+        ChartTick(WIDTH, y, buckets[-1].label.split(" – ")[-1], "end"),
     ]
 
 

@@ -12,8 +12,8 @@ from webapp.accounts import permissions
 from webapp.comparisons.diffs.schema import ColumnDiff, SchemaDiff, diff_artifact
 from webapp.comparisons.queries import charts, ends
 from webapp.comparisons.queries.artifacts import artifact_folder, first_rows_folder
-from webapp.comparisons.queries.progress import Progress, describe_progress, describe_reached
-from webapp.comparisons.queries.rows import Place, RowsView, read_first_rows, read_rows
+from webapp.comparisons.queries.progress import ComparisonProgress, describe_progress, describe_reached
+from webapp.comparisons.queries.rows import DiffPlace, RowsView, read_first_rows, read_rows
 from webapp.comparisons.rules import states
 from webapp.comparisons.rules.states import ComparisonState
 from webapp.core.choices import Choices, choose
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from webapp.accounts.rules.principals import Principal
-    from webapp.comparisons.services.history import Compared
+    from webapp.comparisons.services.history import ComparedEnds
     from webapp.datasets.models import Dataset, Transaction
 
 OFFERED = 30
@@ -34,7 +34,7 @@ SHOWN_BETWEEN = 50
 
 
 @dataclass(frozen=True)
-class Asked:
+class CompareRequest:
     """What the address asks to compare."""
 
     start: str
@@ -43,7 +43,7 @@ class Asked:
     branch: str
 
     @classmethod
-    def parse(cls, dataset: Dataset, parameters: Mapping[str, Any]) -> Asked:
+    def parse(cls, dataset: Dataset, parameters: Mapping[str, Any]) -> CompareRequest:
         """Read an address; what it leaves out is suggested."""
         branch = str(parameters.get("branch", ""))
         start, end = str(parameters.get("from", "")).strip(), str(parameters.get("to", "")).strip()
@@ -64,7 +64,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Step:
+class ComparedStep:
     """One transaction between the two ends."""
 
     transaction: Transaction
@@ -77,23 +77,23 @@ class Steps:
     """The transactions of one end since the last one that both have."""
 
     title: str
-    rows: list[Step]
+    rows: list[ComparedStep]
     more: int
 
 
 @dataclass(frozen=True)
-class CompareView:
+class ComparisonView:
     """Two ends compared."""
 
     path: str
     url: str
-    before: ends.End
-    after: ends.End
+    before: ends.ComparedEnd
+    after: ends.ComparedEnd
     state: str
     reason: str
     error: str
-    progress: Progress
-    reached: Progress
+    progress: ComparisonProgress
+    reached: ComparisonProgress
     """Where a failed comparison was stopped."""
     may_cancel: bool
     is_moving: bool
@@ -105,7 +105,7 @@ class CompareView:
     rows: RowsView | None
     first_rows: RowsView | None
     """While the comparison runs."""
-    statistics: charts.Statistics | None
+    statistics: charts.StatisticsTable | None
     rules: list[str]
     schema: SchemaDiff | None
     schema_changed: list[ColumnDiff]
@@ -115,17 +115,17 @@ class CompareView:
 
 
 @dataclass(frozen=True)
-class ComparePage:
+class ComparisonPage:
     """Context of the fragment."""
 
     dataset: Dataset
     page_url: str
-    asked: Asked
+    asked: CompareRequest
     branches: Choices
     """The first of them, and how many more there are."""
     transactions: list[tuple[str, str]]
     swap_url: str
-    view: CompareView | None
+    view: ComparisonView | None
     problem: str
 
 
@@ -133,10 +133,10 @@ def read_compare(
     principal: Principal,
     dataset: Dataset,
     *,
-    asked: Asked,
+    asked: CompareRequest,
     parameters: Mapping[str, Any],
-    find: Callable[[], Compared],
-) -> ComparePage:
+    find: Callable[[], ComparedEnds],
+) -> ComparisonPage:
     """Return what the fragment shows; a refusal is said above the form that chooses the ends."""
     view, problem = None, ""
     if asked.start and asked.end:
@@ -152,7 +152,7 @@ def read_compare(
     branches = choose(list_names(dataset))
     names = {*branches.names, *(pk for pk, _ in offered)}
     offered += [(one, one) for one in dict.fromkeys((asked.start, asked.end)) if one and one not in names]
-    return ComparePage(
+    return ComparisonPage(
         dataset=dataset,
         page_url=f"/d{dataset.path}",
         asked=asked,
@@ -168,7 +168,9 @@ def _address(dataset: Dataset, query: Mapping[str, str]) -> str:
     return f"/d{dataset.path}?{urlencode({'tab': 'compare', **query}, safe='/')}"
 
 
-def _view(found: Compared, asked: Asked, parameters: Mapping[str, Any], *, may_cancel: bool) -> CompareView:
+def _view(
+    found: ComparedEnds, asked: CompareRequest, parameters: Mapping[str, Any], *, may_cancel: bool
+) -> ComparisonView:
     dataset, comparison = found.dataset, found.comparison
     state = comparison.state if comparison is not None else states.NOT_COMPARED
     show = "statistics" if parameters.get("show") == "statistics" else "rows"
@@ -178,7 +180,7 @@ def _view(found: Compared, asked: Asked, parameters: Mapping[str, Any], *, may_c
     url = _address(dataset, asked.address)
     between = found.between
     export = urlencode({name: value for name, value in asked.address.items() if name != "branch"})
-    place = Place(
+    place = DiffPlace(
         url=f"/d{dataset.path}",
         keeps={"tab": "compare", **asked.address},
         csv_url=f"{reverse('api-dataset-compare-csv', args=[dataset.pk])}?{export}",
@@ -186,7 +188,7 @@ def _view(found: Compared, asked: Asked, parameters: Mapping[str, Any], *, may_c
         dataset_id=dataset.pk,
         branch=found.after.branch,
     )
-    return CompareView(
+    return ComparisonView(
         path=dataset.path,
         url=url,
         before=found.before,
@@ -223,7 +225,7 @@ def _view(found: Compared, asked: Asked, parameters: Mapping[str, Any], *, may_c
     )
 
 
-def _list_steps(found: Compared, between: ends.Between) -> list[Steps]:
+def _list_steps(found: ComparedEnds, between: ends.Between) -> list[Steps]:
     changes = ends.list_changes([*between.came[:SHOWN_BETWEEN], *between.left[:SHOWN_BETWEEN]])
     groups = ((f"Only in {found.after.name}", between.came), (f"Only in {found.before.name}", between.left))
     return [
@@ -237,6 +239,6 @@ def _list_steps(found: Compared, between: ends.Between) -> list[Steps]:
     ]
 
 
-def _step(dataset: Dataset, row: Transaction, changed: ends.Changed | None) -> Step:
+def _step(dataset: Dataset, row: Transaction, changed: ends.Changed | None) -> ComparedStep:
     query = {"branch": row.branch_name, "from": row.parent_id or "", "to": row.pk}
-    return Step(row, changed, _address(dataset, query) if row.parent_id else "")
+    return ComparedStep(row, changed, _address(dataset, query) if row.parent_id else "")

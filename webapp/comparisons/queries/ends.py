@@ -9,7 +9,7 @@ from webapp.builds.queries import chains
 from webapp.catalog import queries as catalog
 from webapp.comparisons.models import Comparison
 from webapp.comparisons.rules import states
-from webapp.comparisons.rules.dataset_rules import PIPELINE_FILE, DatasetRules, read_dataset_rules
+from webapp.comparisons.rules.dataset_rules import PIPELINE_FILE, ComparisonRules, read_dataset_rules
 from webapp.comparisons.rules.states import ComparisonState
 from webapp.core.errors import InvalidInput, NotFound
 from webapp.core.names import MASTER, check_spelling
@@ -28,7 +28,7 @@ SHORT_ID = 7
 
 
 @dataclass(frozen=True)
-class End:
+class ComparedEnd:
     """One end of a comparison."""
 
     asked: str
@@ -67,7 +67,7 @@ class Changed:
     updated: int | None
 
 
-def find_end(dataset: Dataset, asked: str, *, field: str) -> End:
+def find_end(dataset: Dataset, asked: str, *, field: str) -> ComparedEnd:
     """Return the branch of this name, else the committed transaction of this id.
 
     Raises:
@@ -82,14 +82,14 @@ def find_end(dataset: Dataset, asked: str, *, field: str) -> End:
     branch = datasets.find_branch(dataset, asked)
     if branch is not None:
         _, shown = datasets.parse_view(dataset, branch=branch.name)
-        return End(asked, branch.name, _checked(dataset, shown), is_branch=True)
+        return ComparedEnd(asked, branch.name, _checked(dataset, shown), is_branch=True)
     try:
         name, found = datasets.parse_view(dataset, transaction=asked)
     except NotFound:
         check_spelling(asked, datasets.list_parents(dataset))
         message = f"{dataset.path} has no branch and no transaction {asked}."
         raise NotFound(message, errors={field: [message]}) from None
-    return End(asked, name, _checked(dataset, found), is_branch=False)
+    return ComparedEnd(asked, name, _checked(dataset, found), is_branch=False)
 
 
 def _checked(dataset: Dataset, found: Transaction | None) -> Transaction | None:
@@ -109,22 +109,22 @@ def suggest_ends(dataset: Dataset, branch: str) -> tuple[str, str]:
     return (committed.parent_id or "" if committed else ""), pointer.name
 
 
-def read_rules(dataset: Dataset, *, branch: str, keys: Sequence[str] | None = None) -> DatasetRules:
+def read_rules(dataset: Dataset, *, branch: str, keys: Sequence[str] | None = None) -> ComparisonRules:
     """Return how rows are compared: by pipeline.toml on the branch, else on the default branch; `keys` overrides."""
     repository = chains.find_repository(paths=[dataset.path], branch=branch)
     found = _rules_on(repository, dataset.path, branch) if repository else None
     if found is None and repository is not None:
         found = _rules_on(repository, dataset.path, repository.default_branch)
-    rules = found or DatasetRules()
+    rules = found or ComparisonRules()
     return rules if keys is None else replace(rules, key=tuple(keys))
 
 
-def _rules_on(repository: Repository, path: str, branch: str) -> DatasetRules | None:
+def _rules_on(repository: Repository, path: str, branch: str) -> ComparisonRules | None:
     head = chains.find_head(repository=repository, branch=branch)
     if head is None or repositories.find_kind(repository, head.sha, PIPELINE_FILE) is None:
         return None
     text = repositories.read_file(repository, head.sha, PIPELINE_FILE).decode("utf-8", "replace")
-    return read_dataset_rules(text).get(path, DatasetRules())
+    return read_dataset_rules(text).get(path, ComparisonRules())
 
 
 def list_between(dataset: Dataset, start: Transaction | None, end: Transaction | None) -> Between:

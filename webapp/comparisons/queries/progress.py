@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Progress:
+class ComparisonProgress:
     """How far a comparison is; the counts are known before the first row is."""
 
     text: str = ""
@@ -27,7 +27,7 @@ class Progress:
     """The same by row ids, before values are compared: rows written again with equal values are among the changed."""
 
 
-NOTHING = Progress()
+NOTHING = ComparisonProgress()
 _DOING = {
     "planning": "Finding the files that differ",
     "comparing": "Comparing",
@@ -36,19 +36,19 @@ _DOING = {
 }
 
 
-def describe_reached(comparison: Comparison | None) -> Progress:
+def describe_reached(comparison: Comparison | None) -> ComparisonProgress:
     """Return what a comparison that failed had reached: counts are exact once they are known, rows may be missing."""
     if comparison is None or comparison.state != ComparisonState.FAILED or not comparison.progress:
         return NOTHING
     return _describe(comparison)
 
 
-def describe_progress(comparison: Comparison | None) -> Progress:
+def describe_progress(comparison: Comparison | None) -> ComparisonProgress:
     """Return how far a comparison is; nothing where it does not move."""
     if comparison is None or comparison.state not in (ComparisonState.QUEUED, ComparisonState.RUNNING):
         return NOTHING
     if comparison.state == ComparisonState.QUEUED:
-        return Progress("Waits for a worker.")
+        return ComparisonProgress("Waits for a worker.")
     return _describe(comparison)
 
 
@@ -57,7 +57,7 @@ def count_differing(files: int) -> str:
     return f"{counted(files, 'file')} that {'differs' if files == 1 else 'differ'}"
 
 
-def _describe(comparison: Comparison) -> Progress:
+def _describe(comparison: Comparison) -> ComparisonProgress:
     known = comparison.progress or {}
     counts, estimate = _read_counts(known.get("summary")), _read_counts(known.get("by_row_ids"))
     phase, files, done = known.get("phase"), known.get("files") or 0, known.get("files_done")
@@ -71,7 +71,7 @@ def _describe(comparison: Comparison) -> Progress:
         until = comparison.finished_at if comparison.state == ComparisonState.FAILED else clock.now()
         seconds = ((until or clock.now()) - comparison.started_at).total_seconds()
         text += f", {seconds:,.0f} s so far"
-    return Progress(f"{text}.", percent, counts, estimate)
+    return ComparisonProgress(f"{text}.", percent, counts, estimate)
 
 
 def _read_counts(found: Mapping[str, Any] | None) -> tuple[int, int, int] | None:

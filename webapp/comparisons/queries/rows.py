@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-    from webapp.comparisons.diffs.artifact import Column
+    from webapp.comparisons.diffs.artifact import DiffColumn
 
 MANY_COLUMNS = 8
 """With more columns than this, only the changed ones are shown at first."""
@@ -41,7 +41,7 @@ class Marks:
 
 
 @dataclass(frozen=True)
-class Place:
+class DiffPlace:
     """Where a row diff is shown: the page's address, what its links keep, and the exports of the whole."""
 
     url: str
@@ -77,7 +77,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Head:
+class ColumnHead:
     """One column of the table."""
 
     name: str
@@ -103,7 +103,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Line:
+class DiffRow:
     """One row of the table."""
 
     n: int
@@ -120,15 +120,15 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Table:
+class DiffTable:
     """The rows of one page, ready to draw."""
 
-    columns: list[Head]
-    rows: list[Line]
+    columns: list[ColumnHead]
+    rows: list[DiffRow]
 
 
 @dataclass(frozen=True)
-class Share:
+class CountShare:
     """A count with what it is a share of."""
 
     css: str
@@ -142,9 +142,9 @@ class Share:
 class RowsView:
     """One page of a row diff with its filters."""
 
-    table: Table
+    table: DiffTable
     text: str
-    shares: list[Share]
+    shares: list[CountShare]
     choices: list[Choice]
     columns: list[Choice]
     hidden: int
@@ -181,7 +181,7 @@ class RowsView:
     """Why what the address asks for has no answer; there are no rows then."""
 
 
-def read_rows(folder: Path, *, parameters: Mapping[str, Any], place: Place) -> RowsView:
+def read_rows(folder: Path, *, parameters: Mapping[str, Any], place: DiffPlace) -> RowsView:
     """Return the page of a stored row diff that an address asks for."""
     asked = _Asked.parse(parameters)
     problem = ""
@@ -194,7 +194,7 @@ def read_rows(folder: Path, *, parameters: Mapping[str, Any], place: Place) -> R
     return _RowsBuilder(place, page, asked, problem, str(parameters.get("columns", ""))).build()
 
 
-def read_first_rows(folder: Path | None, *, place: Place) -> RowsView | None:
+def read_first_rows(folder: Path | None, *, place: DiffPlace) -> RowsView | None:
     """Return the first rows by key of a comparison that still runs; None where there are none to show, yet or any more."""
     if folder is None:
         return None
@@ -247,7 +247,7 @@ class _Asked:
 
 @dataclass(frozen=True)
 class _RowsBuilder:
-    place: Place
+    place: DiffPlace
     page: stored.RowPage
     asked: _Asked
     problem: str
@@ -263,7 +263,7 @@ class _RowsBuilder:
         marked = dict.fromkeys(marks.find(row.n for row in page.rows), marks.text) if marks else {}
         summary = page.summary
         return RowsView(
-            table=Table(
+            table=DiffTable(
                 [self._head(one) for one in shown], [self._line(one, shown, marked.get(one.n, "")) for one in page.rows]
             ),
             text=self._text(),
@@ -305,20 +305,20 @@ class _RowsBuilder:
             return self.columns_wish == "changed"
         return len(self.page.columns) > MANY_COLUMNS
 
-    def _list_columns(self) -> list[Column]:
+    def _list_columns(self) -> list[DiffColumn]:
         """The columns that the reader asked for, those of the key first."""
         columns = [one for one in self.page.columns if not self._only_changed or self._is_telling(one)]
         # Where only the key is left, the rows themselves are the news: then every column tells something.
         columns = columns if len(columns) > len(self.page.key) else list(self.page.columns)
         return sorted(columns, key=lambda one: not one.is_key)
 
-    def _choose_columns(self, columns: list[Column]) -> slice:
+    def _choose_columns(self, columns: list[DiffColumn]) -> slice:
         """Which of these columns are drawn beside the key: a page of them."""
         key = sum(one.is_key for one in columns)
         chosen = choose_columns(len(columns) - key, page=self.asked.columns_page, size=COLUMNS_PER_PAGE)
         return slice(key + chosen.start, key + chosen.stop)
 
-    def _describe_columns(self, columns: list[Column], drawn: slice) -> dict[str, str]:
+    def _describe_columns(self, columns: list[DiffColumn], drawn: slice) -> dict[str, str]:
         """Say which columns are drawn, and where the others are."""
         key = sum(one.is_key for one in columns)
         page = (drawn.start - key) // COLUMNS_PER_PAGE
@@ -331,7 +331,7 @@ class _RowsBuilder:
             "columns_after_url": (self._url(columns_page=page + 1, cursor=cursor) if drawn.stop < len(columns) else ""),
         }
 
-    def _is_telling(self, column: Column) -> bool:
+    def _is_telling(self, column: DiffColumn) -> bool:
         """Whether any row of the whole diff differs in it, so that columns stay while the reader pages."""
         return column.is_key or bool(column.changed) or column.state != "same" or self.page.mode == "net"
 
@@ -369,16 +369,16 @@ class _RowsBuilder:
         order = order or (f"ordered by {', '.join(page.key)}" if page.key else "in no order of theirs")
         return f"Rows {page.first:,}–{page.last:,} of {page.total:,}, {order}"
 
-    def _shares(self) -> list[Share]:
+    def _shares(self) -> list[CountShare]:
         summary = self.page.summary
         before, after = int(summary.get("before_rows", 0)), int(summary.get("after_rows", 0))
         shares = [
-            Share("add", "+", int(summary.get("inserted", 0)), "added", after),
-            Share("del", "−", int(summary.get("deleted", 0)), "removed", before),
+            CountShare("add", "+", int(summary.get("inserted", 0)), "added", after),
+            CountShare("del", "−", int(summary.get("deleted", 0)), "removed", before),
         ]
         if self.page.mode == "identifier":
-            shares.append(Share("mod", "~", int(summary.get("updated", 0)), "changed", before))
-        shares.append(Share("muted", "", int(summary.get("unchanged", 0)), "same", before))
+            shares.append(CountShare("mod", "~", int(summary.get("updated", 0)), "changed", before))
+        shares.append(CountShare("muted", "", int(summary.get("unchanged", 0)), "same", before))
         return shares
 
     def _choices(self) -> list[Choice]:
@@ -406,7 +406,7 @@ class _RowsBuilder:
         ]
         return found[:24]
 
-    def _head(self, column: Column) -> Head:
+    def _head(self, column: DiffColumn) -> ColumnHead:
         parts = [column.type]
         if column.state == "retyped":
             parts = [f"{column.before_type} → {column.after_type}"]
@@ -418,20 +418,20 @@ class _RowsBuilder:
             parts.append("ignored")
         if column.is_unreadable:
             parts.append("not readable")
-        return Head(column.name, " · ".join(parts), column.is_key, column.is_number, column.state)
+        return ColumnHead(column.name, " · ".join(parts), column.is_key, column.is_number, column.state)
 
-    def _line(self, row: stored.Row, shown: list[Column], mark: str) -> Line:
+    def _line(self, row: stored.Row, shown: list[DiffColumn], mark: str) -> DiffRow:
         css, sign, word = SIGNS[row.change]
         cells = {cell.column: cell for cell in row.cells}
         shown_cells = [self._cell(cells[one]) for one in shown]
-        return Line(row.n, css, sign, word, row.copies, shown_cells, self._blame(row), row.key or {}, mark)
+        return DiffRow(row.n, css, sign, word, row.copies, shown_cells, self._blame(row), row.key or {}, mark)
 
     def _blame(self, row: stored.Row) -> str:
         if self.place.dataset_id is None or not row.key:
             return ""
         return blame_url(self.place.dataset_id, branch=self.place.branch, key=row.key)
 
-    def _cell(self, cell: stored.Cell) -> Cell:
+    def _cell(self, cell: stored.ValueDiff) -> Cell:
         column = cell.column
         marks = ["num"] if column.is_number else []
         if cell.state == "changed":

@@ -12,7 +12,7 @@ PIPELINE_FILE = "pipeline.toml"
 
 
 @dataclass(frozen=True)
-class DatasetRules:
+class ComparisonRules:
     """How the rows of one dataset are compared."""
 
     key: tuple[str, ...] = ()
@@ -66,13 +66,13 @@ def _describe_limit(limit: Mapping[str, float]) -> str:
 class CombinedRules:
     """The rules that hold for a dataset of a pull request, and how its branch changes them."""
 
-    rules: DatasetRules
+    rules: ComparisonRules
     changes: tuple[str, ...] = ()
     """A sentence for each rule that the branch changes; none for one that only the target has changed since."""
 
 
 def combine_rules(
-    *, head: Mapping[str, DatasetRules], target: Mapping[str, DatasetRules], begin: Mapping[str, DatasetRules]
+    *, head: Mapping[str, ComparisonRules], target: Mapping[str, ComparisonRules], begin: Mapping[str, ComparisonRules]
 ) -> dict[str, CombinedRules]:
     """Dataset path → the rules to review it by: the target's, and where the branch changes one the stricter of both.
 
@@ -84,12 +84,12 @@ def combine_rules(
         begin: those where the source left the target.
 
     """
-    none = DatasetRules()
+    none = ComparisonRules()
     paths = sorted({*head, *target})
     return {path: _combine(head.get(path, none), target.get(path, none), begin.get(path, none)) for path in paths}
 
 
-def _combine(head: DatasetRules, target: DatasetRules, begin: DatasetRules) -> CombinedRules:
+def _combine(head: ComparisonRules, target: ComparisonRules, begin: ComparisonRules) -> CombinedRules:
     held: dict[str, Any] = {}
     changes = []
     for name, choose in _CHOICES.items():
@@ -97,7 +97,7 @@ def _combine(head: DatasetRules, target: DatasetRules, begin: DatasetRules) -> C
         held[name] = theirs if ours in (old, theirs) else choose(ours, theirs, old)
         if ours not in (old, theirs):
             changes.append(_describe_change(name, ours=ours, theirs=theirs, held=held[name]))
-    return CombinedRules(DatasetRules(**held), tuple(changes))
+    return CombinedRules(ComparisonRules(**held), tuple(changes))
 
 
 def _choose_key(ours: tuple[str, ...], theirs: tuple[str, ...], old: tuple[str, ...]) -> tuple[str, ...]:
@@ -144,7 +144,7 @@ def _describe_value(name: str, value: Any) -> str:
     return text or ("all" if name == "row_filter" else "none")
 
 
-def read_dataset_rules(text: str) -> dict[str, DatasetRules]:
+def read_dataset_rules(text: str) -> dict[str, ComparisonRules]:
     """Dataset path → rules. A file that does not parse has no rules: publication already names that error."""
     try:
         tables = tomllib.loads(text).get("datasets", {})
@@ -155,9 +155,9 @@ def read_dataset_rules(text: str) -> dict[str, DatasetRules]:
     return {path: _read_one(table) for path, table in tables.items() if isinstance(table, dict)}
 
 
-def rules_from_json(stored: Mapping[str, Any]) -> DatasetRules:
+def rules_from_json(stored: Mapping[str, Any]) -> ComparisonRules:
     """Return rules as they were stored."""
-    return DatasetRules(
+    return ComparisonRules(
         key=tuple(stored.get("key", ())),
         ignore=tuple(stored.get("ignore", ())),
         tolerance=_read_tolerance(stored.get("tolerance")),
@@ -165,10 +165,10 @@ def rules_from_json(stored: Mapping[str, Any]) -> DatasetRules:
     )
 
 
-def _read_one(table: dict[str, Any]) -> DatasetRules:
+def _read_one(table: dict[str, Any]) -> ComparisonRules:
     """Read what is well formed: publication names the rest, and the last good commit is what gets built."""
     chosen = table.get("filter", "")
-    return DatasetRules(
+    return ComparisonRules(
         key=_read_texts(table.get("key")),
         ignore=_read_texts(table.get("ignore")),
         tolerance=_read_tolerance(table.get("tolerance")),

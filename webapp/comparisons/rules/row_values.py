@@ -47,7 +47,7 @@ class UnfitError(Exception):
 
 
 @dataclass(frozen=True)
-class _Span:
+class _ValueSpan:
     """A typed value in steps of a type: one point, or all from `low` to before `high`."""
 
     low: Fraction
@@ -67,7 +67,7 @@ class _Span:
 class _Steps:
     """A type with an order whose values are whole steps."""
 
-    read: Callable[[str], _Span]
+    read: Callable[[str], _ValueSpan]
     write: Callable[[int], Condition]
     least: int | None = None
     most: int | None = None
@@ -179,7 +179,7 @@ def _steps_of(type_: str) -> _Steps | None:
         precision, scale = int(match[1]), int(match[2])
         most = 10**precision - 1
         return _Steps(
-            lambda text: _Span(_read_number(text).low * 10**scale),
+            lambda text: _ValueSpan(_read_number(text).low * 10**scale),
             lambda step: (f"CAST(? AS {type_})", (f"{Decimal(step).scaleb(-scale):f}",)),
             -most,
             most,
@@ -202,7 +202,7 @@ def _moment_steps(type_: str) -> _Steps:
     )
 
 
-def _read_number(text: str) -> _Span:
+def _read_number(text: str) -> _ValueSpan:
     plain = _minus(text)
     if not _NUMBER.match(plain):
         raise UnfitError(f"and {text!r} is no number")
@@ -210,7 +210,7 @@ def _read_number(text: str) -> _Span:
     if number and abs(number.adjusted()) > _FURTHEST:
         # a number of that many digits would take the memory
         number = Decimal(1).scaleb(math.copysign(_FURTHEST, number.adjusted()).__trunc__()).copy_sign(number)
-    return _Span(Fraction(number))
+    return _ValueSpan(Fraction(number))
 
 
 def _read_float(text: str) -> float:
@@ -250,8 +250,8 @@ def _round_to_float(number: float) -> float:
         return number
 
 
-def _read_day(text: str) -> _Span:
-    return _Span(Fraction(_days(text.strip(), f"and {text!r} is no date like 2013-07-10")))
+def _read_day(text: str) -> _ValueSpan:
+    return _ValueSpan(Fraction(_days(text.strip(), f"and {text!r} is no date like 2013-07-10")))
 
 
 def _days(text: str, problem: str) -> int:
@@ -263,8 +263,8 @@ def _days(text: str, problem: str) -> int:
         raise UnfitError(problem) from None
 
 
-def _read_time(text: str) -> _Span:
-    return _Span(_seconds(text.strip(), f"and {text!r} is no time like 12:30:00") * 10**6)
+def _read_time(text: str) -> _ValueSpan:
+    return _ValueSpan(_seconds(text.strip(), f"and {text!r} is no time like 12:30:00") * 10**6)
 
 
 def _seconds(text: str, problem: str) -> Fraction:
@@ -282,7 +282,7 @@ def _write_time(step: int) -> Condition:
     return "CAST(? AS TIME)", (f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{rest:06}",)
 
 
-def _read_moment(text: str, *, per_second: int, has_zone: bool) -> _Span:
+def _read_moment(text: str, *, per_second: int, has_zone: bool) -> _ValueSpan:
     problem = f"and {text!r} is no time like 2013-07-10 12:30:00"
     match = _MOMENT.match(text.strip())
     if match is None:
@@ -291,8 +291,8 @@ def _read_moment(text: str, *, per_second: int, has_zone: bool) -> _Span:
         raise UnfitError(f"and {text!r} has a zone, which its values have not")
     start = _days(match["day"], problem) * _DAY
     if match["time"] is None:
-        return _Span(Fraction(start * per_second), Fraction((start + _DAY) * per_second))
-    return _Span((start + _seconds(match["time"], problem) - _offset(match["zone"] or "Z")) * per_second)
+        return _ValueSpan(Fraction(start * per_second), Fraction((start + _DAY) * per_second))
+    return _ValueSpan((start + _seconds(match["time"], problem) - _offset(match["zone"] or "Z")) * per_second)
 
 
 def _offset(zone: str) -> int:

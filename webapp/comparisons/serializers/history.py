@@ -11,7 +11,7 @@ from webapp.comparisons.diffs.schema import diff_artifact
 from webapp.comparisons.queries.ends import Between, list_changes
 from webapp.comparisons.rules.states import ComparisonState
 from webapp.comparisons.serializers.described import ROW, ROW_CHANGES, RowsSerializer, SchemaDiffSerializer
-from webapp.comparisons.services.history import Compared
+from webapp.comparisons.services.history import ComparedEnds
 from webapp.core.serializers import Fields, NounSerializer
 from webapp.datasets.models import Transaction
 from webapp.datasets.serializers import ColumnSerializer, TransactionSerializer
@@ -95,7 +95,7 @@ class BetweenSerializer(NounSerializer):
         return len(between.left)
 
 
-class ComparedSerializer(NounSerializer):
+class ComparedEndsSerializer(NounSerializer):
     """Two ends of a dataset: their schemas, how their rows are compared, and what lies between."""
 
     dataset = serializers.IntegerField(source="dataset.pk")
@@ -110,12 +110,12 @@ class ComparedSerializer(NounSerializer):
         return {**super().get_fields(), "from": EndSerializer(source="before")}
 
     @extend_schema_field(SchemaDiffSerializer(allow_null=True))
-    def get_schema(self, compared: Compared) -> Any:
+    def get_schema(self, compared: ComparedEnds) -> Any:
         """Write what differs between the schemas, as it was stored."""
         return None if compared.comparison is None else diff_artifact(compared.comparison.schema).as_json()
 
 
-class DatasetComparisonSerializer(ComparedSerializer, RowsSerializer):
+class DatasetComparisonSerializer(ComparedEndsSerializer, RowsSerializer):
     """Two ends of a dataset: schema, one page of rows, and what lies between."""
 
 

@@ -24,7 +24,7 @@ from webapp.catalog import queries as catalog
 from webapp.comparisons.diffs.schema import diff_artifact
 from webapp.comparisons.models import Comparison, ComparisonRows
 from webapp.comparisons.queries.artifacts import artifact_folder
-from webapp.comparisons.rules.dataset_rules import DatasetRules
+from webapp.comparisons.rules.dataset_rules import ComparisonRules
 from webapp.comparisons.rules.states import ComparisonState
 from webapp.comparisons.services import spark
 from webapp.comparisons.services.requests import REQUESTS, Work
@@ -32,7 +32,7 @@ from webapp.core import clock
 from webapp.core.databases import BUSY
 from webapp.core.errors import Unavailable
 from webapp.dispatch.leases import MAX_LOST, list_stamps, ring_forgotten
-from webapp.dispatch.processes import End, Ending, Handle, Sandbox, launch, watch
+from webapp.dispatch.processes import Ending, Handle, ProcessEnd, Sandbox, launch, watch
 from webapp.dispatch.sweeps import Turns
 from webapp.runtime import doorbell
 from webapp.runtime.folders import make_open_folder, remove_folder
@@ -64,7 +64,7 @@ ENDED = (0, 1, 2)
 
 
 def request_comparison(
-    *, dataset: Dataset, before: Transaction | None, after: Transaction | None, rules: DatasetRules
+    *, dataset: Dataset, before: Transaction | None, after: Transaction | None, rules: ComparisonRules
 ) -> Comparison:
     """Find or make the comparison of two transactions under the rules; a new one is queued."""
     comparison = find_comparison(dataset=dataset, before=before, after=after, rules=rules)
@@ -84,7 +84,7 @@ def request_comparison(
 
 
 def find_comparison(
-    *, dataset: Dataset, before: Transaction | None, after: Transaction | None, rules: DatasetRules
+    *, dataset: Dataset, before: Transaction | None, after: Transaction | None, rules: ComparisonRules
 ) -> Comparison | None:
     """Find the comparison of two transactions under the rules, in whatever state."""
     return Comparison.objects.filter(identity=identify(dataset, before, after, rules.as_json())).first()
@@ -206,7 +206,7 @@ def _run(comparison: Comparison, held: ComparisonRows) -> None:
         with ExitStack() as lent, closing(_launch(work, manifest, folder)) as handle:
             is_killed = True  # closing it does that, unless it is seen to end by itself
             lending = spark.Lending(work.spark, lent)
-            look = _Look(folder / "progress.json", held, lending)
+            look = _ProcessLook(folder / "progress.json", held, lending)
             end = watch(handle, seconds=work.time_limit_s, look=look, beat=held.renew)
             is_killed = end.ending is not Ending.EXITED or end.code not in ENDED
             end = end.with_spark(lending.loan)
@@ -235,7 +235,7 @@ def _launch(work: Work, manifest: Path, folder: Path) -> Handle:
 
 
 @dataclass
-class _Look:
+class _ProcessLook:
     """What is looked at while the process runs: whether it may go on, how far it is, whether it asks for Spark."""
 
     path: Path
@@ -272,7 +272,7 @@ def _is_plain(folder: Path) -> bool:
     return all(stat.S_ISREG(kind) or stat.S_ISDIR(kind) for kind in kinds)
 
 
-def _finish(end: End, held: ComparisonRows, folder: Path, *, time_limit_s: float) -> None:
+def _finish(end: ProcessEnd, held: ComparisonRows, folder: Path, *, time_limit_s: float) -> None:
     if end.ending is Ending.WITHDRAWN:
         return
     if end.ending in {Ending.LOST, Ending.SPARK_LOST} and held.retry():
@@ -286,7 +286,7 @@ def _finish(end: End, held: ComparisonRows, folder: Path, *, time_limit_s: float
     held.move(to=ComparisonState.FAILED, code=result.code or "crashed", error=message, finished_at=now)
 
 
-def _read_result(end: End, folder: Path, *, time_limit_s: float) -> DiffResult:
+def _read_result(end: ProcessEnd, folder: Path, *, time_limit_s: float) -> DiffResult:
     """Return the answer, or the failure that the end of the process means."""
     match end.ending:
         case Ending.OVER_TIME:

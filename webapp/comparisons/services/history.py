@@ -21,9 +21,9 @@ from webapp.core.errors import Conflict, TooManyRequests
 
 if TYPE_CHECKING:
     from webapp.comparisons.queries.blames import Walk
-    from webapp.comparisons.queries.changelogs import Range
-    from webapp.comparisons.queries.ends import Between, End
-    from webapp.comparisons.rules.dataset_rules import DatasetRules
+    from webapp.comparisons.queries.changelogs import SnapshotRange
+    from webapp.comparisons.queries.ends import Between, ComparedEnd
+    from webapp.comparisons.rules.dataset_rules import ComparisonRules
     from webapp.datasets.models import Dataset, Transaction
 
 MOST_WAITING = 40
@@ -34,13 +34,13 @@ VERSION = 1
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedEnds:
     """Two ends of a dataset and their row diff."""
 
     dataset: Dataset
-    before: End
-    after: End
-    rules: DatasetRules
+    before: ComparedEnd
+    after: ComparedEnd
+    rules: ComparisonRules
     comparison: Comparison | None
     reason: str = ""
     """Why it is not compared, where it is not."""
@@ -51,7 +51,7 @@ class Compared:
         return list_between(self.dataset, self.before.transaction, self.after.transaction)
 
 
-def compare_ends(*, dataset: Dataset, before: End, after: End, rules: DatasetRules) -> Compared:
+def compare_ends(*, dataset: Dataset, before: ComparedEnd, after: ComparedEnd, rules: ComparisonRules) -> ComparedEnds:
     """Find the row diff of two ends; the first to ask starts it.
 
     Raises:
@@ -60,16 +60,16 @@ def compare_ends(*, dataset: Dataset, before: End, after: End, rules: DatasetRul
     """
     if before.transaction is None and after.transaction is None:
         reason = f"Nothing is committed on {before.name}, nor on {after.name}: there are no rows to compare."
-        return Compared(dataset, before, after, rules, None, reason)
+        return ComparedEnds(dataset, before, after, rules, None, reason)
     start, end = before.transaction, after.transaction
     found = find_comparison(dataset=dataset, before=start, after=end, rules=rules)
     if found is None:
         check_queue()
         found = request_comparison(dataset=dataset, before=start, after=end, rules=rules)
-    return Compared(dataset, before, after, rules, found)
+    return ComparedEnds(dataset, before, after, rules, found)
 
 
-def request_changelog(*, dataset: Dataset, asked: Range) -> Comparison:
+def request_changelog(*, dataset: Dataset, asked: SnapshotRange) -> Comparison:
     """Find the changelog of a range; the first to ask starts it.
 
     Raises:

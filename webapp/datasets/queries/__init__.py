@@ -195,7 +195,7 @@ def latest_committed(dataset: Dataset, branch: str) -> Transaction | None:
 
 
 @dataclass(frozen=True)
-class Step:
+class LineStep:
     """One committed transaction of a line."""
 
     pk: str
@@ -203,14 +203,14 @@ class Step:
     type: str
 
 
-def list_line(transaction: Transaction, *, branches: Collection[str]) -> list[Step]:
+def list_line(transaction: Transaction, *, branches: Collection[str]) -> list[LineStep]:
     """Return the committed transactions of these branches that led to this one, newest first, as far as they are theirs."""
     rows = Transaction.objects.filter(dataset=transaction.dataset_id, dataset_branch__name__in=branches)
     own = {
-        pk: Step(pk, parent, type_)
+        pk: LineStep(pk, parent, type_)
         for pk, parent, type_ in rows.filter(state=TransactionState.COMMITTED).values_list("pk", "parent_id", "type")
     }
-    line: list[Step] = []
+    line: list[LineStep] = []
     current: str | None = transaction.pk
     while current in own:
         line.append(own[current])

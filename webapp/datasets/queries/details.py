@@ -26,7 +26,7 @@ class SchemaView:
     schema: Mapping[str, Any]
     partition_spec: Mapping[str, Any]
     sort_order: Mapping[str, Any]
-    columns: Sequence[schemas.Column]
+    columns: Sequence[schemas.SchemaColumn]
 
 
 def get_schema(dataset: Dataset, *, branch: str | None = None, transaction: str | None = None) -> SchemaView:

@@ -81,7 +81,7 @@ class ProtectedId:
 
     anchor: str
     name: str
-    parts: Sequence[schemas.Part]
+    parts: Sequence[schemas.SentencePart]
     trackers: Sequence[str]
     more: int
     """Further branches."""
@@ -91,7 +91,7 @@ class ProtectedId:
 
 
 @dataclass(frozen=True)
-class Protection:
+class SnapshotProtection:
     """What the branches of a table track and thereby protect."""
 
     rows: Sequence[ProtectedId]
@@ -100,7 +100,7 @@ class Protection:
 
 
 @dataclass(frozen=True)
-class Step:
+class HistoryEntry:
     """One transaction of a history."""
 
     transaction: Transaction
@@ -113,7 +113,7 @@ class HistoryGroup:
     """Transactions of one branch within a history."""
 
     title: str
-    rows: Sequence[Step]
+    rows: Sequence[HistoryEntry]
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def _make_row(branch: DatasetBranch, depth: int, rails: Sequence[str], ahead: in
     )
 
 
-def list_protected_ids(dataset: Dataset) -> Protection:
+def list_protected_ids(dataset: Dataset) -> SnapshotProtection:
     """Return the schemas, specs and sort orders of the table with the branches that track them."""
     metadata = catalog_queries.get_metadata(table=dataset.table)
     pointers = {
@@ -209,13 +209,13 @@ def list_protected_ids(dataset: Dataset) -> Protection:
         parts = schemas.describe_schema(schema, metadata["schemas"][:place])
         found.append(_protected("schema", schema["schema-id"], parts, trackers))
     for _, spec, trackers in _choose(metadata["partition-specs"], "spec", pointers):
-        parts = [schemas.Part(schemas.describe_spec(spec, names))]
+        parts = [schemas.SentencePart(schemas.describe_spec(spec, names))]
         found.append(_protected("spec", spec["spec-id"], parts, trackers))
     for _, order, trackers in _choose(metadata["sort-orders"], "order", pointers):
-        parts = [schemas.Part(schemas.describe_order(order, names))]
+        parts = [schemas.SentencePart(schemas.describe_order(order, names))]
         found.append(_protected("order", order["order-id"], parts, trackers))
     total = sum(len(metadata[name]) for name in ("schemas", "partition-specs", "sort-orders"))
-    return Protection(found, left_out=total - len(found))
+    return SnapshotProtection(found, left_out=total - len(found))
 
 
 def _choose(
@@ -230,7 +230,7 @@ def _choose(
     return sorted(preferred[:MOST_IDS], key=lambda row: row[0])
 
 
-def _protected(kind: str, number: int, parts: Sequence[schemas.Part], trackers: Sequence[str]) -> ProtectedId:
+def _protected(kind: str, number: int, parts: Sequence[schemas.SentencePart], trackers: Sequence[str]) -> ProtectedId:
     shown = [branch for branch in trackers if not branch.startswith(queries.INTERNAL_PREFIX)]
     return ProtectedId(
         anchor=f"{kind}-{number}",
@@ -329,7 +329,9 @@ def _group(shown: Sequence[Transaction], branch: str, ahead: int | None) -> list
         title = f"On {branch}" if name == branch else f"From {name}, up to where the branch began"
         if name == branch and ahead is not None:
             title = f"On {branch}, {ahead} ahead"
-        groups.append(HistoryGroup(title, [Step(row, changes.get(row.pk)) for row in shown if row.branch_name == name]))
+        groups.append(
+            HistoryGroup(title, [HistoryEntry(row, changes.get(row.pk)) for row in shown if row.branch_name == name])
+        )
     return groups
 
 

@@ -164,7 +164,7 @@ class DatasetPage:
     spec_text: str = ""
     order_text: str = ""
     tree: Sequence[history.TreeRow] = ()
-    protected: history.Protection | None = None
+    protected: history.SnapshotProtection | None = None
     history: history.History | None = None
     aborted: bool = True
     starts: Starts | None = None
@@ -243,7 +243,7 @@ class Starts:
 
 
 @dataclass(frozen=True)
-class Asked:
+class DatasetRequest:
     """What the address of a dataset's page asks for."""
 
     branch: str = MASTER
@@ -261,7 +261,7 @@ class Asked:
     """What the form of a new branch says that it starts from."""
 
 
-def read_dataset_page(principal: Principal, *, path: str, asked: Asked) -> DatasetPage:
+def read_dataset_page(principal: Principal, *, path: str, asked: DatasetRequest) -> DatasetPage:
     """Return the page of a dataset."""
     dataset = queries.get_dataset(principal, path)
     pinned = queries.get_transaction(dataset, asked.transaction) if asked.transaction else None
@@ -311,7 +311,7 @@ def read_dataset_page(principal: Principal, *, path: str, asked: Asked) -> Datas
     )
 
 
-def _read_schema(dataset: Dataset, asked: Asked) -> tuple[SchemaView, Problem | None]:
+def _read_schema(dataset: Dataset, asked: DatasetRequest) -> tuple[SchemaView, Problem | None]:
     """Return the schema, or a blank one and why: a table whose metadata is damaged keeps a page that says so."""
     view = _view_of(asked)
     try:
@@ -324,13 +324,13 @@ def _read_schema(dataset: Dataset, asked: Asked) -> tuple[SchemaView, Problem | 
         return SchemaView(resolved, committed, {}, {}, {}, ()), problem
 
 
-def _view_of(asked: Asked) -> dict[str, str | None]:
+def _view_of(asked: DatasetRequest) -> dict[str, str | None]:
     if asked.transaction:
         return {"branch": None, "transaction": asked.transaction}
     return {"branch": asked.branch, "transaction": None}
 
 
-def _read_panel(dataset: Dataset, branch: str, asked: Asked, schema: SchemaView) -> dict[str, Any]:
+def _read_panel(dataset: Dataset, branch: str, asked: DatasetRequest, schema: SchemaView) -> dict[str, Any]:
     if asked.tab == "preview":
         return _read_preview_panel(dataset, asked)
     if asked.tab == "schema":
@@ -363,7 +363,7 @@ def _read_panel(dataset: Dataset, branch: str, asked: Asked, schema: SchemaView)
     return {}
 
 
-def _read_preview_panel(dataset: Dataset, asked: Asked) -> dict[str, Any]:
+def _read_preview_panel(dataset: Dataset, asked: DatasetRequest) -> dict[str, Any]:
     wanted = Wanted(start=asked.page * PAGE_SIZE, limit=PAGE_SIZE, sort=asked.sort, q=asked.q)
     panel: dict[str, Any] = {"q": asked.q, "sort": asked.sort}
     try:
@@ -411,14 +411,14 @@ def _describe_rows(found: Preview) -> str:
     return text
 
 
-def _page_url(asked: Asked, page: int | None) -> str:
+def _page_url(asked: DatasetRequest, page: int | None) -> str:
     if page is None:
         return ""
     values = {"tab": asked.tab, "q": asked.q, "sort": asked.sort, "page": page or ""}
     return "?" + urlencode({**_address_of(asked), **{name: value for name, value in values.items() if value}})
 
 
-def _address_of(asked: Asked) -> dict[str, str]:
+def _address_of(asked: DatasetRequest) -> dict[str, str]:
     return {"transaction": asked.transaction} if asked.transaction else {"branch": asked.branch}
 
 
@@ -427,12 +427,12 @@ def choose_branches(principal: Principal, *, path: str, q: str) -> Choices:
     return choose(history.list_names(queries.get_dataset(principal, path)), q=q)
 
 
-def read_branch_picker(principal: Principal, *, path: str, asked: Asked, q: str) -> Picker:
+def read_branch_picker(principal: Principal, *, path: str, asked: DatasetRequest, q: str) -> Picker:
     """Return the branches of a dataset that have a text in their name, for its picker."""
     return _choose(history.list_names(queries.get_dataset(principal, path)), asked, "", q=q)
 
 
-def _choose(names: Sequence[str], asked: Asked, branch: str, *, q: str = "") -> Picker:
+def _choose(names: Sequence[str], asked: DatasetRequest, branch: str, *, q: str = "") -> Picker:
     choices = choose(names, q=q, current=branch)
     listed = choices.names if q or branch in choices.names else (*choices.names, branch)
     return Picker(
@@ -451,7 +451,7 @@ def _choose(names: Sequence[str], asked: Asked, branch: str, *, q: str = "") -> 
     )
 
 
-def _make_tabs(dataset: Dataset, asked: Asked, branch: str, schema: SchemaView) -> list[Mapping[str, Any]]:
+def _make_tabs(dataset: Dataset, asked: DatasetRequest, branch: str, schema: SchemaView) -> list[Mapping[str, Any]]:
     counts = {
         "schema": sum(column.depth == 0 for column in schema.columns) if schema.schema else None,
         "history": history.count_history(dataset, branch=branch),

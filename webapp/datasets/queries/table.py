@@ -39,10 +39,10 @@ class SnapshotRow:
     """A snapshot in the graph."""
 
     id: int
-    node: snapshot_graph.Node
+    node: snapshot_graph.SnapshotNode
     at: dt.datetime
     operation: str
-    change: summaries.Change
+    change: summaries.SnapshotChange
     schema_id: int | None
     refs: Sequence[RefMark]
     transaction: Transaction | None
@@ -73,7 +73,7 @@ class Described:
     """A schema, partition spec or sort order in words."""
 
     id: int
-    parts: Sequence[schemas.Part]
+    parts: Sequence[schemas.SentencePart]
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def _read_graph(dataset: Dataset, metadata: Metadata, *, branch: str, page: int)
 
 
 def _make_row(
-    node: snapshot_graph.Node, marks: Mapping[int, Sequence[RefMark]], committed: Mapping[int, Transaction]
+    node: snapshot_graph.SnapshotNode, marks: Mapping[int, Sequence[RefMark]], committed: Mapping[int, Transaction]
 ) -> SnapshotRow:
     number = node.snapshot["snapshot-id"]
     return SnapshotRow(
@@ -339,16 +339,16 @@ class _Words:
             self._known[what, number] = Described(number, self._words(what, number))
         return self._known[what, number]
 
-    def _words(self, what: str, number: int) -> Sequence[schemas.Part]:
+    def _words(self, what: str, number: int) -> Sequence[schemas.SentencePart]:
         plural = {"schema": "schemas", "spec": "partition-specs", "order": "sort-orders"}[what]
         items = self._metadata[plural]
         place = next((place for place, item in enumerate(items) if item[f"{what}-id"] == number), None)
         if place is None:
-            return [schemas.Part("not in the table any more")]
+            return [schemas.SentencePart("not in the table any more")]
         if what == "schema":
             return schemas.describe_schema(items[place], items[:place])
         write = schemas.describe_spec if what == "spec" else schemas.describe_order
-        return [schemas.Part(write(items[place], self._names))]
+        return [schemas.SentencePart(write(items[place], self._names))]
 
 
 def _list_tags(metadata: Metadata, urls: Mapping[int, str]) -> list[TagRow]:

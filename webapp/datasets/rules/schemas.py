@@ -14,7 +14,7 @@ MOST_COMPARED = 20
 
 
 @dataclass(frozen=True)
-class Column:
+class SchemaColumn:
     """One column or nested field of a schema."""
 
     id: int
@@ -26,7 +26,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Part:
+class SentencePart:
     """A piece of a sentence; code is set in another face."""
 
     text: str
@@ -45,14 +45,14 @@ def type_text(type_: Type) -> str:
     return f"struct<{fields}>"
 
 
-def list_columns(schema: Json) -> list[Column]:
+def list_columns(schema: Json) -> list[SchemaColumn]:
     """Return the columns in their order, the fields of nested types below them."""
     return list(_walk(schema["fields"], 0))
 
 
-def _walk(fields: Iterable[Json], depth: int) -> Iterator[Column]:
+def _walk(fields: Iterable[Json], depth: int) -> Iterator[SchemaColumn]:
     for field in fields:
-        yield Column(
+        yield SchemaColumn(
             id=field["id"],
             name=field["name"],
             type=_short(field["type"]),
@@ -88,7 +88,7 @@ def _element(name: str, number: int, type_: Type, *, required: bool) -> Json:
     return {"id": number, "name": name, "type": type_, "required": required}
 
 
-def describe_schema(schema: Json, earlier: Sequence[Json]) -> list[Part]:
+def describe_schema(schema: Json, earlier: Sequence[Json]) -> list[SentencePart]:
     """Return a schema by what it adds to the closest earlier one, or by its column names.
 
     Compared are the table's first schema and the newest before this one: histories grow long.
@@ -101,16 +101,16 @@ def describe_schema(schema: Json, earlier: Sequence[Json]) -> list[Part]:
         if shared == len(known) and 0 < len(fields) - shared <= MOST_ADDED and shared > most:
             best, most = other, shared
     if best is None:
-        return [Part(_list_names([field["name"] for field in schema["fields"]]))]
+        return [SentencePart(_list_names([field["name"] for field in schema["fields"]]))]
     known = {_identity(field) for field in best["fields"]}
-    parts = [Part(f"schema {best['schema-id']} and ")]
+    parts = [SentencePart(f"schema {best['schema-id']} and ")]
     added = [field for identity, field in fields.items() if identity not in known]
     for number, field in enumerate(added):
         need = "required" if field["required"] else "optional"
-        parts += [Part(", ")] if number else []
+        parts += [SentencePart(", ")] if number else []
         parts += [
-            Part(field["name"], is_code=True),
-            Part(f" {type_text(field['type'])}, {need} (field {field['id']})"),
+            SentencePart(field["name"], is_code=True),
+            SentencePart(f" {type_text(field['type'])}, {need} (field {field['id']})"),
         ]
     return parts
 

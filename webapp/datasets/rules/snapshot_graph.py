@@ -22,7 +22,7 @@ PASS, ABOVE, BELOW, JOIN, LOST = "pass", "above", "below", "join", "lost"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SnapshotLine:
     """A run of snapshots, each the parent of the one above it, by their rows."""
 
     owner: str
@@ -69,11 +69,11 @@ class Stroke:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class SnapshotNode:
     """One row of the graph."""
 
     snapshot: Snapshot
-    line: Line
+    line: SnapshotLine
     strokes: Sequence[Stroke]
     grew_from: str | None
     """The owner of the line that this snapshot's line grew out of, at its first snapshot."""
@@ -82,15 +82,15 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Graph:
+class SnapshotGraph:
     """Every snapshot in its row and every line in its lane."""
 
     snapshots: Sequence[Snapshot]
-    lines: Sequence[Line]
+    lines: Sequence[SnapshotLine]
     line_of: Sequence[int]
     """By row."""
 
-    def draw(self, start: int, stop: int) -> list[Node]:
+    def draw(self, start: int, stop: int) -> list[SnapshotNode]:
         """Return some rows with what is drawn in them."""
         stop = min(stop, len(self.snapshots))
         strokes: list[dict[tuple[str, int, int], Stroke]] = [{} for _ in range(start, stop)]
@@ -100,10 +100,10 @@ class Graph:
                     strokes[row - start].setdefault((stroke.kind, stroke.x, stroke.to), stroke)
         return [self._node(row, list(strokes[row - start].values())) for row in range(start, stop)]
 
-    def _node(self, row: int, strokes: Sequence[Stroke]) -> Node:
+    def _node(self, row: int, strokes: Sequence[Stroke]) -> SnapshotNode:
         line = self.lines[self.line_of[row]]
         is_first = row == line.rows[-1]
-        return Node(
+        return SnapshotNode(
             snapshot=self.snapshots[row],
             line=line,
             strokes=strokes,
@@ -111,7 +111,7 @@ class Graph:
             is_cut=is_first and line.is_cut,
         )
 
-    def _strokes(self, line: Line, row: int) -> list[Stroke]:
+    def _strokes(self, line: SnapshotLine, row: int) -> list[Stroke]:
         if self.lines[self.line_of[row]] is not line:
             dot = self.lines[self.line_of[row]].x
             return [Stroke(JOIN if row == line.joins else PASS, line.x, dot, line.tone)]
@@ -125,7 +125,7 @@ class Graph:
         return [Stroke(kind, line.x, line.x, line.tone) for kind in drawn]
 
 
-def arrange(snapshots: Sequence[Snapshot], heads: Mapping[str, int]) -> Graph:
+def arrange(snapshots: Sequence[Snapshot], heads: Mapping[str, int]) -> SnapshotGraph:
     """Return the graph of a table's snapshots.
 
     Args:
@@ -136,13 +136,13 @@ def arrange(snapshots: Sequence[Snapshot], heads: Mapping[str, int]) -> Graph:
     ordered = sort_newest_first(snapshots)
     row_of = {snapshot["snapshot-id"]: row for row, snapshot in enumerate(ordered)}
     line_of: list[int] = [-1] * len(ordered)
-    lines: list[Line] = []
+    lines: list[SnapshotLine] = []
     starts = [(owner, row_of[head]) for owner, head in heads.items() if head in row_of]
     for owner, start in (*starts, *(("", row) for row in range(len(ordered)))):
         if line_of[start] < 0:
             lines.append(_follow(owner, start, ordered, row_of, line_of, number=len(lines)))
     first = next(iter(heads), None)
-    return Graph(ordered, _choose_lanes(lines, first=first), line_of)
+    return SnapshotGraph(ordered, _choose_lanes(lines, first=first), line_of)
 
 
 def sort_newest_first(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
@@ -165,7 +165,7 @@ def sort_newest_first(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
     return sorted(snapshots, key=lambda one: places[one["snapshot-id"]], reverse=True)
 
 
-def find_line_heads(graph: Graph, snapshots: Iterable[Snapshot]) -> dict[str, int]:
+def find_line_heads(graph: SnapshotGraph, snapshots: Iterable[Snapshot]) -> dict[str, int]:
     """Return the newest of some snapshots on each line of a graph, so that they keep their lines when drawn alone.
 
     The snapshots come newest first; the oldest line, from which the others grew, is named first and gets the first lane.
@@ -183,7 +183,7 @@ def lane_x(lane: int) -> int:
     return MARGIN + STEP * min(lane, MOST_LANES - 1)
 
 
-def graph_width(nodes: Iterable[Node]) -> int:
+def graph_width(nodes: Iterable[SnapshotNode]) -> int:
     """Return how wide the drawing of some rows is."""
     places = [stroke.x for node in nodes for stroke in node.strokes] + [node.line.x for node in nodes]
     return max(places, default=MARGIN) + MARGIN
@@ -197,7 +197,7 @@ def _follow(
     line_of: list[int],
     *,
     number: int,
-) -> Line:
+) -> SnapshotLine:
     rows = [start]
     line_of[start] = number
     while True:
@@ -205,14 +205,14 @@ def _follow(
         below = row_of.get(parent) if parent is not None else None
         # A parent that is not further down belongs to a damaged history, which must not draw in circles.
         if below is None or below <= rows[-1]:
-            return Line(owner, rows, None, is_cut=parent is not None and below is None)
+            return SnapshotLine(owner, rows, None, is_cut=parent is not None and below is None)
         if line_of[below] >= 0:
-            return Line(owner, rows, below, is_cut=False)
+            return SnapshotLine(owner, rows, below, is_cut=False)
         line_of[below] = number
         rows.append(below)
 
 
-def _choose_lanes(lines: Sequence[Line], *, first: str | None) -> list[Line]:
+def _choose_lanes(lines: Sequence[SnapshotLine], *, first: str | None) -> list[SnapshotLine]:
     """Give each line the lowest lane that is free for its length; the first one's stays free for it alone."""
     lanes = [0] * len(lines)
     is_reserved = any(line.owner == first for line in lines)

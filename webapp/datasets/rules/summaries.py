@@ -20,7 +20,7 @@ UNDOING = {"append": "delete", "delete": "append"}
 
 
 @dataclass(frozen=True)
-class Change:
+class SnapshotChange:
     """What one snapshot added and removed, and what the table held after it; None where its writer did not say."""
 
     rows_added: int
@@ -34,13 +34,13 @@ class Change:
     bytes: int | None
 
 
-def describe_change(snapshot: Snapshot) -> Change:
+def describe_change(snapshot: Snapshot) -> SnapshotChange:
     """Return what a snapshot's own summary says."""
     summary = snapshot.get("summary") or {}
     totals = {key: _count(snapshot, name) if name in summary else None for key, name in TOTALS.items()}
     # A delete file that replaces another one counts all its rows again.
     marked = _count(snapshot, "added-position-deletes") - _count(snapshot, "removed-position-deletes")
-    return Change(
+    return SnapshotChange(
         rows_added=_count(snapshot, "added-records"),
         rows_removed=_count(snapshot, "deleted-records") + max(0, marked),
         files_added=_count(snapshot, "added-data-files"),

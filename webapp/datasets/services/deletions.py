@@ -18,7 +18,7 @@ from webapp.accounts import services as accounts
 from webapp.catalog import queries as catalog_queries
 from webapp.catalog import services as catalog
 from webapp.catalog.rules import lens
-from webapp.catalog.rules.pointers import Place, Pointer
+from webapp.catalog.rules.pointers import BranchPlace, Pointer
 from webapp.core import clock, names
 from webapp.core.errors import AppError, Conflict
 from webapp.datasets import queries, signals
@@ -145,7 +145,7 @@ def restore_branch(*, deletion: DeletedBranch, by: Principal) -> DatasetBranch:
     return queries.get_branch(dataset, deletion.name)
 
 
-def forget_branch(*, table: str, branch: str, place: Place, by: Principal | None) -> None:
+def forget_branch(*, table: str, branch: str, place: BranchPlace, by: Principal | None) -> None:
     """Drop the pointer of a branch that a client removed from the table; it can be restored as a deleted one can.
 
     Its snapshot is kept unless the client's own commit removed that as well.
@@ -195,7 +195,7 @@ def _intend(branch: DatasetBranch, *, by: Principal | None) -> DeletedBranch:
     return deletion
 
 
-def _retire(deletion: DeletedBranch, branch: DatasetBranch, place: Place | None) -> None:
+def _retire(deletion: DeletedBranch, branch: DatasetBranch, place: BranchPlace | None) -> None:
     """Remove the pointer, and keep what it takes to make it again."""
     deletion.transaction = queries.committed_of(branch)
     if place is not None:
@@ -225,7 +225,7 @@ def _renumber(deletion: DeletedBranch, before: Pointer, after: Pointer) -> None:
             deletion.own_transactions.filter(**{field: old}).update(**{field: new})
 
 
-def _read_place(deletion: DeletedBranch) -> Place | None:
+def _read_place(deletion: DeletedBranch) -> BranchPlace | None:
     if deletion.schema_id is None or deletion.spec_id is None or deletion.order_id is None:
         return None
     pointer = Pointer(
@@ -234,7 +234,7 @@ def _read_place(deletion: DeletedBranch) -> Place | None:
         spec_id=deletion.spec_id,
         order_id=deletion.order_id,
     )
-    return Place(pointer, deletion.definitions)
+    return BranchPlace(pointer, deletion.definitions)
 
 
 def _find_parent(deletion: DeletedBranch) -> DatasetBranch | None:

@@ -241,7 +241,7 @@ class PullSchema(PullDatasetEndpoint):
         return Response({"compared": shown.name, **diff_artifact(shown.comparison.schema).as_json()})
 
 
-class PullRows(PullDatasetEndpoint):
+class PullDatasetRows(PullDatasetEndpoint):
     """GET `…/datasets/{id}/rows`."""
 
     @extend_schema(

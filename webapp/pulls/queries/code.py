@@ -34,7 +34,7 @@ FILES = 30
 
 
 @dataclass(frozen=True)
-class CommitRow:
+class PullCommitRow:
     """One commit with its publication."""
 
     commit: CommitInfo
@@ -43,14 +43,14 @@ class CommitRow:
 
 
 @dataclass(frozen=True)
-class CommitsPage:
+class PullCommitsPage:
     """Context of the Commits tab."""
 
     nav: str
     repo_bar: dict[str, str]
     head: PullHead
     tab: str
-    commits: list[CommitRow]
+    commits: list[PullCommitRow]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class FileView:
 
 
 @dataclass(frozen=True)
-class Folder:
+class ChangedFolder:
     """A folder of the tree: its name and files, folders of one child joined."""
 
     name: str
@@ -83,7 +83,7 @@ class CodePage:
     head: PullHead
     tab: str
     files: list[FileView]
-    folders: list[Folder]
+    folders: list[ChangedFolder]
     additions: int
     deletions: int
     split: bool
@@ -101,7 +101,7 @@ class CodePage:
 
 
 @dataclass(frozen=True)
-class BuildRow:
+class PullBuildRow:
     """One build of the branch."""
 
     build: Build
@@ -115,31 +115,31 @@ class BuildRow:
 
 
 @dataclass(frozen=True)
-class BuildsPage:
+class PullBuildsPage:
     """Context of the Builds tab."""
 
     nav: str
     repo_bar: dict[str, str]
     head: PullHead
     tab: str
-    builds: list[BuildRow]
+    builds: list[PullBuildRow]
     build_url: str
     is_moving: bool
 
 
-def read_commits(principal: Principal, repository: str, number: int) -> CommitsPage:
+def read_commits(principal: Principal, repository: str, number: int) -> PullCommitsPage:
     """Return what the Commits tab shows."""
     loaded = load(principal, repository, number)
     commits = queries.list_own_commits(loaded.pull)
     published = repositories.publications_of_commits(
         loaded.pull.repository, [one.sha for one in commits], branch=loaded.pull.source
     )
-    return CommitsPage(
+    return PullCommitsPage(
         **frame(repository),
         head=read_head(principal, loaded),
         tab="Commits",
         commits=[
-            CommitRow(one, reverse("repository-commit", args=[repository, one.sha]), published.get(one.sha))
+            PullCommitRow(one, reverse("repository-commit", args=[repository, one.sha]), published.get(one.sha))
             for one in repositories.name_authors(commits)
         ],
     )
@@ -210,15 +210,15 @@ def view_file(repository: Repository, ref: str, file: FileDiff, *, may_edit: boo
     )
 
 
-def group_files(files: list[FileView]) -> list[Folder]:
+def group_files(files: list[FileView]) -> list[ChangedFolder]:
     """Group files by folder for the tree beside the diff."""
     folders: dict[str, list[FileView]] = {}
     for one in files:
         folders.setdefault(one.file.path.rpartition("/")[0], []).append(one)
-    return [Folder(name, folders[name]) for name in sorted(folders)]
+    return [ChangedFolder(name, folders[name]) for name in sorted(folders)]
 
 
-def read_builds(principal: Principal, repository: str, number: int) -> BuildsPage:
+def read_builds(principal: Principal, repository: str, number: int) -> PullBuildsPage:
     """Return what the Builds tab shows."""
     loaded = load(principal, repository, number)
     pull = loaded.pull
@@ -229,7 +229,7 @@ def read_builds(principal: Principal, repository: str, number: int) -> BuildsPag
         roles = {merge.build: "rebuild of the merge", **roles}
     reasons = builds.read_reasons(builds=roles)
     rows = [_describe_build(one, role, reasons[one.pk]) for one, role in roles.items()]
-    return BuildsPage(
+    return PullBuildsPage(
         **frame(repository),
         head=read_head(principal, loaded),
         tab="Builds",
@@ -239,9 +239,9 @@ def read_builds(principal: Principal, repository: str, number: int) -> BuildsPag
     )
 
 
-def _describe_build(build: Build, role: str, reason: str) -> BuildRow:
+def _describe_build(build: Build, role: str, reason: str) -> PullBuildRow:
     jobs = list(build.jobs.values_list("state", "skipped"))
-    return BuildRow(
+    return PullBuildRow(
         build=build,
         url=reverse("build", args=[build.pk]),
         done=sum(state in ("COMPLETED", "FAILED", "ABORTED") for state, _ in jobs),

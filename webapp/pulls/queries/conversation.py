@@ -66,7 +66,7 @@ class Anchor:
 
 
 @dataclass(frozen=True)
-class Entry:
+class ConversationEntry:
     """One entry of the timeline; cards are what people wrote."""
 
     id: str
@@ -216,7 +216,7 @@ class ConversationPage:
     repo_bar: dict[str, str]
     head: PullHead
     tab: str
-    entries: list[Entry]
+    entries: list[ConversationEntry]
     """The one that opened it, then a page of what followed, the newest without anything asked."""
     earlier: int
     """How many entries before that page are left out, and how many after it."""
@@ -236,7 +236,7 @@ class ConversationPage:
 class News:
     """What a timeline has got since a page was drawn."""
 
-    entries: list[Entry]
+    entries: list[ConversationEntry]
     news_url: str
 
 
@@ -303,7 +303,7 @@ def _find_news_url(pull: PullRequest, timeline: Timeline) -> str:
 class Timeline:
     """All entries, the oldest first."""
 
-    entries: list[Entry]
+    entries: list[ConversationEntry]
     seen: str
     """Of how many parts they were made, so that a page can ask for others."""
 
@@ -319,7 +319,7 @@ def _read_timeline(loaded: Loaded) -> Timeline:
     shas = [one["sha"] for event in events for one in event.data.get("commits", ())]
     published = publications_of_commits(pull.repository, shas, branch=pull.source)
     entries = [
-        Entry(
+        ConversationEntry(
             id="opened",
             at=pull.created_at,
             actor=pull.author.username,
@@ -342,7 +342,7 @@ def _read_timeline(loaded: Loaded) -> Timeline:
     return Timeline(ordered, _count_parts(len(events), len(comments), len(reviews)))
 
 
-def _describe_beginning(loaded: Loaded, known: list[str]) -> list[Entry]:
+def _describe_beginning(loaded: Loaded, known: list[str]) -> list[ConversationEntry]:
     """Return the commits with which it was opened, and the build that there was then: no event was recorded of them."""
     pull = loaded.pull
     first = [one for one in reversed(queries.list_own_commits(pull)) if one.sha not in known][:20]
@@ -350,7 +350,7 @@ def _describe_beginning(loaded: Loaded, known: list[str]) -> list[Entry]:
     if first:
         data: dict[str, Any] = {"commits": [{"sha": one.sha, "subject": one.subject} for one in first]}
         published = publications_of_commits(pull.repository, [one.sha for one in first], branch=pull.source)
-        entry = Entry("first-commits", pull.created_at, actor=pull.author.username)
+        entry = ConversationEntry("first-commits", pull.created_at, actor=pull.author.username)
         pushed = _describe_push(pull, entry, data, published)
         entries.append(replace(pushed, text=f"opened it with {len(first)} commit{'s' if len(first) != 1 else ''}"))
     build = (
@@ -371,13 +371,13 @@ def _describe_beginning(loaded: Loaded, known: list[str]) -> list[Entry]:
             "seconds": (build.finished_at - build.created_at).total_seconds(),
             "reason": build.reason,
         }
-        entries.append(_describe_build(Entry("first-build", pull.created_at), data, rebuilt=False))
+        entries.append(_describe_build(ConversationEntry("first-build", pull.created_at), data, rebuilt=False))
     return entries
 
 
-def _describe_comment(loaded: Loaded, comment: Comment) -> Entry:
+def _describe_comment(loaded: Loaded, comment: Comment) -> ConversationEntry:
     anchor = _describe_anchor(loaded, comment.anchor or {})
-    return Entry(
+    return ConversationEntry(
         id=f"comment-{comment.pk}",
         at=comment.created_at,
         actor=comment.author.username,
@@ -404,7 +404,7 @@ def _describe_anchor(loaded: Loaded, anchor: dict[str, Any]) -> Anchor | None:
     return None
 
 
-def _describe_review(loaded: Loaded, review: Review) -> Entry:
+def _describe_review(loaded: Loaded, review: Review) -> ConversationEntry:
     labels = (Mark("Void now", "bad"),) if review.voided_at else ()
     reason = loaded.facts.ineligible.get(review.reviewer.username)
     is_uncounted = bool(reason) and review.verdict == states.APPROVE and not review.voided_at
@@ -421,12 +421,12 @@ def _describe_review(loaded: Loaded, review: Review) -> Entry:
     if is_uncounted:
         note = f"Does not count: {review.reviewer.username} {reason}."
     if review.body:
-        return Entry(
+        return ConversationEntry(
             id=f"review-{review.pk}", at=review.created_at, actor=review.reviewer.username, text=text, card="review",
             badge=badge, body=review.body, labels=labels, note=note,
         )  # fmt: skip
     icon = {states.APPROVE: "check", states.REJECT: "x", states.COMMENT: "comment"}.get(review.verdict, "comment")
-    return Entry(
+    return ConversationEntry(
         id=f"review-{review.pk}",
         at=review.created_at,
         actor=review.reviewer.username,
@@ -446,9 +446,9 @@ _PLAIN: dict[str, tuple[str, str, str]] = {
 }
 
 
-def _describe_event(pull: PullRequest, event: TimelineEvent, published: Any) -> Entry:
+def _describe_event(pull: PullRequest, event: TimelineEvent, published: Any) -> ConversationEntry:
     data = event.data
-    entry = Entry(f"event-{event.pk}", event.at, actor=event.actor)
+    entry = ConversationEntry(f"event-{event.pk}", event.at, actor=event.actor)
     if event.kind in _PLAIN:
         icon, badge, text = _PLAIN[event.kind]
         return replace(entry, icon=icon, badge=badge, text=text)
@@ -477,7 +477,9 @@ def _describe_event(pull: PullRequest, event: TimelineEvent, published: Any) -> 
     return replace(entry, text=event.get_kind_display())
 
 
-def _describe_push(pull: PullRequest, entry: Entry, data: dict[str, Any], published: Any) -> Entry:
+def _describe_push(
+    pull: PullRequest, entry: ConversationEntry, data: dict[str, Any], published: Any
+) -> ConversationEntry:
     count = int(data.get("count") or len(data.get("commits", ())))
     found = []
     for one in data.get("commits", ()):
@@ -499,7 +501,7 @@ def _describe_publication(publication: Publication | None, *, is_head: bool) -> 
     return "ok", f"{publication.jobspecs} JobSpec{'s' if publication.jobspecs != 1 else ''} published"
 
 
-def _describe_build(entry: Entry, data: dict[str, Any], *, rebuilt: bool) -> Entry:
+def _describe_build(entry: ConversationEntry, data: dict[str, Any], *, rebuilt: bool) -> ConversationEntry:
     state = BuildState[data["state"]]
     icon = {"ok": "check", "bad": "x"}.get(state.tone, "stop")
     badge = {"ok": "ok", "bad": "bad"}.get(state.tone, "void")
@@ -518,7 +520,7 @@ def _describe_build(entry: Entry, data: dict[str, Any], *, rebuilt: bool) -> Ent
     )  # fmt: skip
 
 
-def _describe_merged(pull: PullRequest, entry: Entry, data: dict[str, Any]) -> Entry:
+def _describe_merged(pull: PullRequest, entry: ConversationEntry, data: dict[str, Any]) -> ConversationEntry:
     bypassed = [one.get("message", "") for one in data.get("bypassed", ())]
     commit = str(data.get("commit", ""))
     return replace(

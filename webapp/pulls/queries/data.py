@@ -13,8 +13,8 @@ from webapp.accounts import permissions
 from webapp.comparisons.diffs.schema import ColumnDiff, SchemaDiff, diff_artifact
 from webapp.comparisons.queries import charts
 from webapp.comparisons.queries.artifacts import first_rows_folder
-from webapp.comparisons.queries.progress import Progress, describe_progress, describe_reached
-from webapp.comparisons.queries.rows import Marks, Place, RowsView, read_first_rows, read_rows
+from webapp.comparisons.queries.progress import ComparisonProgress, describe_progress, describe_reached
+from webapp.comparisons.queries.rows import DiffPlace, Marks, RowsView, read_first_rows, read_rows
 from webapp.comparisons.rules.dataset_rules import rules_from_json
 from webapp.comparisons.rules.states import BREAKING, CHANGED, NOT_COMPARED, ComparisonState
 from webapp.core.errors import NotFound
@@ -81,7 +81,7 @@ class SinceView:
 
 
 @dataclass(frozen=True)
-class DatasetView:
+class PullDatasetPart:
     """The chosen dataset in full."""
 
     path: str
@@ -92,8 +92,8 @@ class DatasetView:
     state: str
     reason: str
     error: str
-    progress: Progress
-    reached: Progress
+    progress: ComparisonProgress
+    reached: ComparisonProgress
     """Where a failed comparison was stopped."""
     may_cancel: bool
     is_moving: bool
@@ -121,7 +121,7 @@ class DatasetView:
     rows: RowsView | None
     first_rows: RowsView | None
     """While the comparison runs."""
-    statistics: charts.Statistics | None
+    statistics: charts.StatisticsTable | None
     retry_url: str
     cancel_url: str
     show: str
@@ -149,13 +149,13 @@ class DataPage:
     """How many datasets the reader has ticked."""
     hidden: int
     """How many the reader may not see."""
-    view: DatasetView | None
+    view: PullDatasetPart | None
     pull_url: str
     build_url: str
 
 
 @dataclass(frozen=True)
-class SchemaView:
+class SchemaDiffPart:
     """The schema diff of one dataset."""
 
     path: str
@@ -189,9 +189,9 @@ class SchemaPage:
     head: PullHead
     tab: str
     choices: list[NamedChoice]
-    views: list[SchemaView]
-    unchanged: list[SchemaView]
-    missing: list[SchemaView] = field(default_factory=list)
+    views: list[SchemaDiffPart]
+    unchanged: list[SchemaDiffPart]
+    missing: list[SchemaDiffPart] = field(default_factory=list)
 
 
 CHANGE_WORDS = {
@@ -236,11 +236,11 @@ def read_schema(principal: Principal, repository: str, number: int, *, compared:
     )
 
 
-def _view_schema(loaded: Loaded, row: PullDataset, compared: str) -> SchemaView:
+def _view_schema(loaded: Loaded, row: PullDataset, compared: str) -> SchemaDiffPart:
     shown = named.find_shown(row, compared)
     diff = diff_artifact(shown.comparison.schema) if shown.comparison and shown.comparison.schema else None
     columns = diff.columns if diff else ()
-    return SchemaView(
+    return SchemaDiffPart(
         path=row.path,
         data_url=f"{loaded.url}/data?dataset={row.path}",
         change=CHANGE_WORDS.get(row.change, row.change),
@@ -368,7 +368,7 @@ def _item(loaded: Loaded, row: PullDataset, *, is_current: bool, is_viewed: bool
 
 def _view_dataset(
     loaded: Loaded, row: PullDataset, parameters: Mapping[str, Any], principal: Principal, viewing: Viewing
-) -> DatasetView:
+) -> PullDatasetPart:
     pull = loaded.pull
     shown = named.find_shown(row, str(parameters.get("compared", "")))
     comparison, folder = shown.comparison, shown.folder
@@ -380,7 +380,7 @@ def _view_dataset(
     before_branch, after_branch = pull.target, place.branch
     rows = read_rows(folder, parameters=parameters, place=place) if folder and show == "rows" else None
     is_unmade = row.after_id is None
-    return DatasetView(
+    return PullDatasetPart(
         path=row.path,
         dataset_id=row.dataset_id,
         url=url,
@@ -433,11 +433,11 @@ def _view_dataset(
     )
 
 
-def _place_rows(loaded: Loaded, row: PullDataset, shown: named.Shown, query: Mapping[str, str]) -> Place:
+def _place_rows(loaded: Loaded, row: PullDataset, shown: named.Shown, query: Mapping[str, str]) -> DiffPlace:
     """Return where the rows of a comparison are shown, by what its address has beside the dataset."""
     pull = loaded.pull
     is_since = shown.name == states.TARGET_SINCE
-    return Place(
+    return DiffPlace(
         url=f"{loaded.url}/data",
         keeps={"dataset": row.path, **query},
         csv_url=_export_url("api-pull-rows-csv", row, query),

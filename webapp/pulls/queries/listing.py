@@ -18,7 +18,7 @@ from webapp.core.numbers import read_count
 from webapp.pulls.models import PullRequest
 from webapp.pulls.queries import lines, waiting
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.queries.code import FILES, FileView, Folder, group_files, view_file
+from webapp.pulls.queries.code import FILES, ChangedFolder, FileView, group_files, view_file
 from webapp.pulls.queries.conversation import frame
 from webapp.pulls.rules.datasets import classify_datasets
 from webapp.pulls.rules.states import PullState
@@ -164,7 +164,7 @@ class NewPage:
     existing: PullRequest | None
     existing_url: str
     difference: Difference
-    folders: list[Folder]
+    folders: list[ChangedFolder]
     build: Build | None
     suggested_title: str
     suggested_body: str

@@ -18,7 +18,7 @@ from webapp.comparisons.models import Comparison
 from webapp.comparisons.rules.dataset_rules import (
     PIPELINE_FILE,
     CombinedRules,
-    DatasetRules,
+    ComparisonRules,
     combine_rules,
     read_dataset_rules,
 )
@@ -37,7 +37,7 @@ from webapp.repositories.rules.states import PublicationState
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
     from webapp.datasets.models import Transaction
-    from webapp.git.diff import Changes
+    from webapp.git.diff import CodeDiff
     from webapp.git.values import CommitInfo
     from webapp.repositories.models import Protection, Publication, Repository
 
@@ -195,7 +195,7 @@ def read_rules(*, pull: PullRequest) -> dict[str, CombinedRules]:
     return combine_rules(head=head, target=target, begin=begin)
 
 
-def read_rules_at(repository: Repository, sha: str) -> dict[str, DatasetRules]:
+def read_rules_at(repository: Repository, sha: str) -> dict[str, ComparisonRules]:
     """Dataset path → review rules, from pipeline.toml of a commit."""
     if repositories.find_kind(repository, sha, PIPELINE_FILE) is None:
         return {}
@@ -340,7 +340,7 @@ def list_file_changes(pull: PullRequest) -> list[Any]:
     return repositories.compare(pull.repository, find_base(pull), pull.head_sha, coloured=False)
 
 
-def list_changes(pull: PullRequest, *, ignore_whitespace: bool = False) -> Changes:
+def list_changes(pull: PullRequest, *, ignore_whitespace: bool = False) -> CodeDiff:
     """Which files these are, without their lines."""
     return repositories.list_changes(
         pull.repository, find_base(pull), pull.head_sha, ignore_whitespace=ignore_whitespace

@@ -10,7 +10,7 @@ from webapp.builds import queries as builds
 from webapp.datasets import queries as datasets
 from webapp.pulls.queries.starts import find_start
 from webapp.pulls.rules import states
-from webapp.pulls.rules.sides import Difference, find_difference, review_branch
+from webapp.pulls.rules.sides import InputDifference, find_difference, review_branch
 
 if TYPE_CHECKING:
     from webapp.datasets.models import Dataset, Transaction
@@ -140,7 +140,7 @@ def _is_of_other_code(
     )
 
 
-def _list_code(before: Transaction, path: str, difference: Difference) -> list[tuple[str, str]]:
+def _list_code(before: Transaction, path: str, difference: InputDifference) -> list[tuple[str, str]]:
     """Return by which code the base side was made: outputs with digests, through the whole graph."""
     transactions_of = {**difference.base, path: {*difference.base.get(path, ()), before.pk}}
     described = builds.describe_transactions({pk for transactions in transactions_of.values() for pk in transactions})

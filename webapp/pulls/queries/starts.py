@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from webapp.datasets.models import Transaction
-    from webapp.datasets.queries import Step
+    from webapp.datasets.queries import LineStep
     from webapp.pulls.models import PullRequest
 
 
@@ -63,7 +63,7 @@ class _Span:
     """The transaction that wrote all the newest rows."""
 
 
-def _find_span(pull: PullRequest, line: Sequence[Step]) -> _Span | None:
+def _find_span(pull: PullRequest, line: Sequence[LineStep]) -> _Span | None:
     """Return the commits that were taken; None where none were, or where rows of before them are still there."""
     whole = next((step.pk for step in line if step.type == SNAPSHOT), None)
     if whole is None or whole == line[-1].pk:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TimelineEntry:
     """One thing that happened."""
 
     kind: str
@@ -23,12 +23,12 @@ class Entry:
     """The event, review or comment itself."""
 
 
-def list_entries(pull: PullRequest) -> list[Entry]:
+def list_entries(pull: PullRequest) -> list[TimelineEntry]:
     """Return what happened, oldest first."""
     reviews, comments = pull.reviews.select_related("reviewer"), pull.comments.select_related("author")
     entries = [
-        *(Entry(event.kind, event.actor, event.at, event) for event in pull.events.all()),
-        *(Entry("review", review.reviewer.username, review.created_at, review) for review in reviews),
-        *(Entry("comment", comment.author.username, comment.created_at, comment) for comment in comments),
+        *(TimelineEntry(event.kind, event.actor, event.at, event) for event in pull.events.all()),
+        *(TimelineEntry("review", review.reviewer.username, review.created_at, review) for review in reviews),
+        *(TimelineEntry("comment", comment.author.username, comment.created_at, comment) for comment in comments),
     ]
     return sorted(entries, key=lambda entry: entry.at)

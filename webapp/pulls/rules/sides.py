@@ -32,7 +32,7 @@ InputsOf = Callable[[Collection[str]], Mapping[str, Mapping[str, str]]]
 
 
 @dataclass(frozen=True)
-class Difference:
+class InputDifference:
     """In which versions of their inputs two transactions of a dataset differ, through the whole graph."""
 
     drift: list[str]
@@ -41,7 +41,7 @@ class Difference:
     """Datasets that it makes → the transactions of them that the base side was made of."""
 
 
-def find_difference(before: str, after: str, *, inputs_of: InputsOf, ours: Collection[str]) -> Difference:
+def find_difference(before: str, after: str, *, inputs_of: InputsOf, ours: Collection[str]) -> InputDifference:
     """Return the inputs that two transactions have read in different versions, directly or through datasets of `ours`.
 
     Args:
@@ -59,7 +59,7 @@ def find_difference(before: str, after: str, *, inputs_of: InputsOf, ours: Colle
             base.setdefault(path, set()).add(read)
         else:
             drift.add(path)
-    return Difference(sorted(drift), base)
+    return InputDifference(sorted(drift), base)
 
 
 def is_underneath(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from django.db.models import QuerySet
 
 from webapp.accounts.permissions import check_repository
-from webapp.comparisons.rules.dataset_rules import DatasetRules
+from webapp.comparisons.rules.dataset_rules import ComparisonRules
 from webapp.comparisons.rules.states import NOT_COMPARED
 from webapp.comparisons.services import cancel_comparison, request_comparison
 from webapp.pulls.models import NamedComparison, PullDataset
@@ -27,7 +27,7 @@ def attach_comparisons(
     *,
     row: PullDataset,
     pairs: Mapping[str, tuple[Transaction | None, Transaction | None]],
-    rules: DatasetRules,
+    rules: ComparisonRules,
 ) -> None:
     """Give a dataset of a pull request its comparisons, each with two ends and a name, or the reason why there are none."""
     reason = _explain_absence(row)

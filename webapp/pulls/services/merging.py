@@ -18,7 +18,7 @@ from webapp.accounts.permissions import check_repository
 from webapp.accounts.services import record_audit
 from webapp.builds import services as builds
 from webapp.builds.queries import list_tries
-from webapp.comparisons.rules.dataset_rules import DatasetRules
+from webapp.comparisons.rules.dataset_rules import ComparisonRules
 from webapp.comparisons.services.comparisons import request_comparison
 from webapp.core import clock
 from webapp.core.errors import AppError, Conflict, InvalidInput
@@ -309,7 +309,10 @@ def _compare_with_reviewed(merge: Merge) -> dict[str, Any]:
             outcome[path] = {"comparison": None, "transaction": after.pk if after else None}
             continue
         comparison = request_comparison(
-            dataset=dataset, before=reviewed, after=after, rules=replace(rules.get(path, DatasetRules()), row_filter="")
+            dataset=dataset,
+            before=reviewed,
+            after=after,
+            rules=replace(rules.get(path, ComparisonRules()), row_filter=""),
         )
         outcome[path] = {"comparison": comparison.pk, "transaction": after.pk, "reviewed": reviewed.pk}
     return outcome

@@ -11,7 +11,7 @@ from django.db.models import Exists, Max, OuterRef
 
 from webapp.accounts.permissions import check_repository
 from webapp.builds import queries as builds
-from webapp.comparisons.rules.dataset_rules import CombinedRules, DatasetRules
+from webapp.comparisons.rules.dataset_rules import CombinedRules, ComparisonRules
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, PermissionDenied
 from webapp.datasets import queries as datasets
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from webapp.repositories.models import Repository
 
 NUMBER_TRIES = 5
-NO_RULES = CombinedRules(DatasetRules())
+NO_RULES = CombinedRules(ComparisonRules())
 REFRESH_TASK = "webapp.pulls.tasks.refresh"
 
 
@@ -418,7 +418,7 @@ def _follow_dataset(
     pull: PullRequest,
     path: str,
     after: Transaction | None,
-    rules: DatasetRules,
+    rules: ComparisonRules,
     described: Mapping[str, Any],
     *,
     course: Course,

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from webapp.accounts.queries import find_usernames
-from webapp.git.diff import Changes, FileDiff, decorate
+from webapp.git.diff import CodeDiff, FileDiff, decorate
 from webapp.repositories.errors import git_refusals
 from webapp.repositories.queries.history import count_ahead_behind, list_history
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webapp.git.repository import GitRepository
-    from webapp.git.values import Blob, CommitInfo, Entry, EntryKind, MergeState
+    from webapp.git.values import Blob, CommitInfo, EntryKind, MergePreview, TreeEntry
     from webapp.repositories.models import Repository
 
 # Syntax colours cost time; a comparison colours so many lines and shows the others plain.
@@ -68,7 +68,7 @@ def count_commits(repository: Repository, ref: str) -> int:
         return git.count_commits(git.resolve(ref))
 
 
-def list_entries(repository: Repository, ref: str, path: str = "") -> list[Entry]:
+def list_entries(repository: Repository, ref: str, path: str = "") -> list[TreeEntry]:
     """List a folder at a ref."""
     with git_refusals():
         git = repository.git
@@ -125,7 +125,7 @@ def compare(
         return _diff(git, older, newer, context, paths, ignore_whitespace=ignore_whitespace, coloured=coloured)
 
 
-def list_changes(repository: Repository, base: str, head: str, *, ignore_whitespace: bool = False) -> Changes:
+def list_changes(repository: Repository, base: str, head: str, *, ignore_whitespace: bool = False) -> CodeDiff:
     """Return which files a head changed since it left the base (three dots), without their lines."""
     with git_refusals():
         git = repository.git
@@ -149,7 +149,7 @@ def diff_commit(
         return _diff(git, older, newer, context, paths, ignore_whitespace=ignore_whitespace, coloured=True)
 
 
-def list_commit_changes(repository: Repository, sha: str, *, ignore_whitespace: bool = False) -> Changes:
+def list_commit_changes(repository: Repository, sha: str, *, ignore_whitespace: bool = False) -> CodeDiff:
     """Return which files one commit changed against its first parent, without their lines."""
     with git_refusals():
         git = repository.git
@@ -198,7 +198,7 @@ def find_kind(repository: Repository, sha: str, path: str) -> EntryKind | None:
         return repository.git.find_kind(sha, path.strip("/"))
 
 
-def merge_state(repository: Repository, source_sha: str, target_sha: str) -> MergeState:
+def merge_state(repository: Repository, source_sha: str, target_sha: str) -> MergePreview:
     """Say whether a commit merges cleanly into another."""
     with git_refusals():
         return repository.git.merge_state(source=source_sha, target=target_sha)

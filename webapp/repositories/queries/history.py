@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from django.db.models import Q
 
 from webapp.repositories.errors import git_refusals
-from webapp.repositories.rules.histories import Step, UnknownHistory, count_apart, list_by_time
+from webapp.repositories.rules.histories import Ancestor, UnknownHistory, count_apart, list_by_time
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -74,7 +74,7 @@ def count_ahead_behind(repository: Repository, heads: Iterable[str], base: str) 
     return counts
 
 
-def _read_steps(repository: Repository, heads: Collection[str]) -> Iterator[Step]:
+def _read_steps(repository: Repository, heads: Collection[str]) -> Iterator[Ancestor]:
     """Read what has the level of some heads or a lower one, children first.
 
     Raises:
@@ -87,13 +87,13 @@ def _read_steps(repository: Repository, heads: Collection[str]) -> Iterator[Step
     return _read_below(repository, max(levels))
 
 
-def _read_below(repository: Repository, level: int) -> Iterator[Step]:
+def _read_below(repository: Repository, level: int) -> Iterator[Ancestor]:
     rows = repository.commits.filter(level__lte=level).order_by("-level", "-sha")
     size, later = FIRST_ROWS, Q()
     while True:
         page = list(rows.filter(later).values_list("level", "sha", "parents", "committed_at")[:size])
         for _, sha, parents, time in page:
-            yield Step(sha, parents, time)
+            yield Ancestor(sha, parents, time)
         if len(page) < size:
             return
         level, sha = page[-1][:2]

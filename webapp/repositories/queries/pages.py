@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from webapp.accounts.rules.principals import Principal
-    from webapp.git.diff import Changes, Span
+    from webapp.git.diff import CodeDiff, Span
     from webapp.git.repository import GitRepository
-    from webapp.git.values import Blob, CommitInfo, Entry
+    from webapp.git.values import Blob, CommitInfo, TreeEntry
     from webapp.repositories.models import Protection, Publication, Repository
 
 MAX_SHOWN_BYTES = 2_000_000
@@ -104,7 +104,7 @@ class Frame:
 class EntryRow:
     """A line of a folder with the commit that last changed it."""
 
-    entry: Entry
+    entry: TreeEntry
     url: str
     commit: CommitInfo | None
 
@@ -555,7 +555,7 @@ def commit_rows(repository: Repository, commits: Sequence[CommitInfo], *, branch
     )
 
 
-def diff_view(changes: Changes, choice: DiffChoice, read: Callable[..., list[FileDiff]]) -> DiffView:
+def diff_view(changes: CodeDiff, choice: DiffChoice, read: Callable[..., list[FileDiff]]) -> DiffView:
     """Collect a page of the files of a comparison; it holds only so many lines, the rest is loaded by file.
 
     Args:
@@ -753,7 +753,7 @@ def _lines(path: str, text: str) -> list[tuple[Span, ...]]:
     return colour_lines(name, text.replace("\r\n", "\n"))
 
 
-def _readme(repository: Repository, git: GitRepository, common: Frame, entries: Sequence[Entry]) -> Readme | None:
+def _readme(repository: Repository, git: GitRepository, common: Frame, entries: Sequence[TreeEntry]) -> Readme | None:
     found = {entry.name.lower(): entry for entry in entries if entry.kind == "file"}
     entry = next((found[name] for name in READMES if name in found), None)
     if entry is None or (entry.size or 0) > MAX_COLOURED_BYTES:

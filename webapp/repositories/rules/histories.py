@@ -16,7 +16,7 @@ class UnknownHistory(Exception):
     """Steps of a history are missing: nothing can be said of it."""
 
 
-class Step(NamedTuple):
+class Ancestor(NamedTuple):
     """A commit in a history."""
 
     sha: str
@@ -24,7 +24,7 @@ class Step(NamedTuple):
     time: datetime
 
 
-def count_apart(steps: Iterable[Step], heads: Iterable[str], base: str) -> dict[str, tuple[int, int]]:
+def count_apart(steps: Iterable[Ancestor], heads: Iterable[str], base: str) -> dict[str, tuple[int, int]]:
     """Count by head the commits that only it has, and those that only the base has.
 
     Args:
@@ -49,7 +49,7 @@ def count_apart(steps: Iterable[Step], heads: Iterable[str], base: str) -> dict[
     }
 
 
-def list_by_time(steps: Iterable[Step], head: str, *, exclude: str | None = None) -> Iterator[str]:
+def list_by_time(steps: Iterable[Ancestor], head: str, *, exclude: str | None = None) -> Iterator[str]:
     """Walk from a head back in time, children before their parents and else the newest first, as `git log --date-order`.
 
     Args:
@@ -71,12 +71,12 @@ def list_by_time(steps: Iterable[Step], head: str, *, exclude: str | None = None
 class _Walk:
     """The commits that are read, and those of them whose children are all listed."""
 
-    def __init__(self, steps: Iterator[Step]) -> None:
+    def __init__(self, steps: Iterator[Ancestor]) -> None:
         self._steps = steps
-        self._read: dict[str, Step] = {}
+        self._read: dict[str, Ancestor] = {}
         self._children: Counter[str] = Counter()
         """How many children of a commit are read and not listed."""
-        self._ready: list[tuple[float, int, Step]] = []
+        self._ready: list[tuple[float, int, Ancestor]] = []
         self._numbers = count()
 
     def go(self, head: str) -> Iterator[str]:
@@ -105,8 +105,8 @@ class _Walk:
 
 
 def _paint(
-    steps: Iterable[Step], tips: Mapping[str, int], *, is_settled: Callable[[int], bool]
-) -> Iterator[tuple[Step, int]]:
+    steps: Iterable[Ancestor], tips: Mapping[str, int], *, is_settled: Callable[[int], bool]
+) -> Iterator[tuple[Ancestor, int]]:
     """Say of each commit which tips reach it, as bits; end when all that is left is settled."""
     colours = dict(tips)
     done: set[str] = set()

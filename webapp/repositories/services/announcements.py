@@ -122,7 +122,7 @@ _memory = _Memory()
 
 
 @dataclass(slots=True)
-class _Look:
+class _Unannounced:
     """What a copy has that was not announced."""
 
     repository: Repository
@@ -132,8 +132,8 @@ class _Look:
     """Branch → announced and present head."""
 
 
-def _look_at_changed() -> list[_Look]:
-    looks: list[_Look] = []
+def _look_at_changed() -> list[_Unannounced]:
+    looks: list[_Unannounced] = []
     settled: dict[Path, _Settled] = {}
     for repository in Repository.objects.order_by("pk"):
         path = repository.path
@@ -150,8 +150,8 @@ def _look_at_changed() -> list[_Look]:
     return looks
 
 
-def _look_at(repository: Repository) -> _Look:
-    look = _Look(repository)
+def _look_at(repository: Repository) -> _Unannounced:
+    look = _Unannounced(repository)
     try:
         git = repository.git
         heads = git.list_heads()

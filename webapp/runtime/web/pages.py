@@ -22,7 +22,7 @@ LARGE_AT_ONCE = 64
 """So many long bodies may arrive at a time."""
 
 
-class Pages:
+class PagesApp:
     """The WSGI half of the application."""
 
     def __init__(

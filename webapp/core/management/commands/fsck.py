@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from webapp.core.fsck import Check, Finding, Report, check_all, list_checks, repair
+from webapp.core.fsck import Finding, Inspection, Report, check_all, list_checks, repair
 
 SETTLE_SECONDS = 5.0
 
@@ -82,7 +82,7 @@ class Command(BaseCommand):
         self.stdout.write(json.dumps(body, indent=2))
 
 
-def _choose(names: list[str]) -> list[Check]:
+def _choose(names: list[str]) -> list[Inspection]:
     checks = list_checks()
     unknown = sorted(set(names) - {check.name for check in checks})
     if unknown:
