@@ -24,6 +24,8 @@ def list_history(
     repository: Repository, head: str, *, exclude: str | None = None, offset: int = 0, limit: int | None = None
 ) -> list[CommitInfo]:
     """Return the commits from a head back in time, without those that lead to another."""
+    if head == exclude:
+        return []
     end = None if limit is None else offset + limit
     try:
         steps = _read_steps(repository, {head, exclude or head})
