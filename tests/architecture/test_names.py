@@ -28,7 +28,19 @@ KNOWN = {
         "queries",
         "permissions",
     ),
-    *("diffs", "runner", "storage", "models", "signals", "rules", "errors", "migrations", "management", "templatetags"),
+    *(
+        "diffs",
+        "runner",
+        "storage",
+        "models",
+        "signals",
+        "ports",
+        "rules",
+        "errors",
+        "migrations",
+        "management",
+        "templatetags",
+    ),
     *("middleware", "starters", "guide"),
 }
 CONTRACT_PAGES = {

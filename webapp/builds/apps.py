@@ -10,28 +10,25 @@ class BuildsConfig(AppConfig):
     label = "builds"
 
     def ready(self) -> None:
-        """Connect the receivers, the sweeps and the checks."""
+        """Connect the receivers, answer the ports, and register the sweeps and the checks."""
+        from webapp.builds.queries import chains
         from webapp.builds.queries.backlog import check_backlog
         from webapp.builds.services import checking, publication, queue, receivers, seals, sweeping
         from webapp.core.fsck import register_check
-        from webapp.datasets.signals import (
-            git_chain_requested,
-            jobspecs_requested,
-            transaction_aborted,
-            transaction_committed,
-        )
+        from webapp.datasets import ports
+        from webapp.datasets.signals import transaction_aborted, transaction_committed
         from webapp.dispatch.stamps import register_stamps
         from webapp.dispatch.sweeps import register_sweep
         from webapp.repositories.signals import branch_deleted, commit_created, publication_finished
         from webapp.runtime.health import register_part
 
         commit_created.connect(receivers.publish_commit, dispatch_uid="builds.publish_commit")
-        branch_deleted.connect(receivers.delete_data, dispatch_uid="builds.delete_data")
+        branch_deleted.connect(receivers.follow_deleted_branch, dispatch_uid="builds.follow_deleted_branch")
         publication_finished.connect(queue.follow_publication, dispatch_uid="builds.follow_publication")
-        jobspecs_requested.connect(receivers.answer_jobspecs, dispatch_uid="builds.answer_jobspecs")
-        git_chain_requested.connect(receivers.answer_git_chain, dispatch_uid="builds.answer_git_chain")
         for closed in (transaction_committed, transaction_aborted):
             closed.connect(queue.follow_closed_transaction, dispatch_uid="builds.follow_closed_transaction")
+        ports.list_with_jobspec.answer = chains.list_with_jobspec
+        ports.find_git_chain.answer = chains.find_git_chain
         register_stamps(*sweeping.STAMPS)
         register_part(check_backlog)
         register_sweep(name="builds", every_seconds=2, run=sweeping.sweep_builds)

@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import Q, QuerySet
 
 from webapp.accounts.rules.principals import Principal
-from webapp.catalog import permissions, signals
+from webapp.catalog import permissions, ports
 from webapp.catalog.models import Namespace, Table, View
 from webapp.catalog.rules import lens
 from webapp.catalog.rules.access import Access
@@ -411,7 +411,6 @@ def _id(pin: Any, key: str) -> int:
 
 
 def _ask_chain(ref: TableRef, by: Principal | None) -> tuple[str, ...] | None:
-    if not ref.is_dataset:
+    if ref.branch is None or not ref.is_dataset:
         return None
-    answers = signals.chain_requested.send(sender=Table, table=ref.table, branch=ref.branch, principal=by)
-    return next((tuple(answer) for _receiver, answer in answers if answer is not None), None)
+    return ports.find_chain(table=ref.table, branch=ref.branch, by=by)

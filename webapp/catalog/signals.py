@@ -1,17 +1,11 @@
-"""What the catalog tells the layers above, and the two things it asks them.
+"""What the catalog tells the layers above.
 
-All but the first two are sent inside the atomic block that moves the table's pointer: a receiver's rows and the pointer
-change together or not at all.
+All are sent inside the atomic block that moves the table's pointer: a receiver's rows and the pointer change together or
+not at all.
 """
 
 from django.dispatch import Signal
 
-# Asked for the fallbacks of a branch on a table (table, branch, principal): the first answer that is not None wins.
-chain_requested = Signal()
-# Several tables are about to be committed together (tables): whoever locks something for each of them locks it now.
-tables_committing = Signal()
-# Asked before a commit (table, branch, principal): a receiver may raise Conflict, for instance while a transaction is open.
-commit_checking = Signal()
 # A table came into being (table, branch, principal).
 table_created = Signal()
 # A branch of a table changed (table, branch, before: Pointer | None, after: Pointer, shared, principal); `shared` names what

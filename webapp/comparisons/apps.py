@@ -10,15 +10,16 @@ class ComparisonsConfig(AppConfig):
     label = "comparisons"
 
     def ready(self) -> None:
-        """Connect the receivers, the sweeps and the check."""
-        from webapp.comparisons.services import checking, comparisons, receivers
+        """Answer the ports, and register the sweeps and the check."""
+        from webapp.comparisons.queries import blames, ends
+        from webapp.comparisons.services import checking, comparisons
         from webapp.core.fsck import register_check
-        from webapp.datasets.signals import changes_requested, row_urls_requested
+        from webapp.datasets import ports
         from webapp.dispatch.stamps import register_stamps
         from webapp.dispatch.sweeps import register_sweep
 
-        changes_requested.connect(receivers.answer_changes, dispatch_uid="comparisons.answer_changes")
-        row_urls_requested.connect(receivers.answer_row_urls, dispatch_uid="comparisons.answer_row_urls")
+        ports.list_changes.answer = ends.list_changes
+        ports.list_row_urls.answer = blames.list_row_urls
         register_stamps(*comparisons.STAMPS)
         register_sweep(name="comparisons", every_seconds=3, run=comparisons.sweep_comparisons)
         register_sweep(name="old comparisons", every_seconds=3600, run=comparisons.prune_comparisons)

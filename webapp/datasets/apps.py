@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 from django.apps import AppConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from webapp.accounts.rules.principals import Principal
     from webapp.catalog.rules.pointers import BranchPlace, Pointer
 
@@ -20,15 +18,17 @@ class DatasetsConfig(AppConfig):
     label = "datasets"
 
     def ready(self) -> None:
-        """Connect to what the catalog asks and tells, and have fsck look at datasets."""
+        """Answer what the catalog asks, connect to what it tells, and have fsck look at datasets."""
+        from webapp.catalog import ports
         from webapp.catalog import signals as catalog
         from webapp.core.fsck import register_check
+        from webapp.datasets import queries, services
         from webapp.datasets.services import check_datasets, sweep_deleted_branches, sweep_leftovers
         from webapp.dispatch.sweeps import register_sweep
 
-        catalog.chain_requested.connect(find_chain)
-        catalog.tables_committing.connect(lock_tables)
-        catalog.commit_checking.connect(check_commit)
+        ports.find_chain.answer = queries.get_table_chain
+        ports.lock_tables.answer = services.lock_tables
+        ports.check_commit.answer = services.check_commit
         catalog.table_created.connect(register_table)
         catalog.table_committed.connect(record_commit)
         catalog.table_branch_removed.connect(forget_branch)
@@ -42,29 +42,6 @@ class DatasetsConfig(AppConfig):
             promise="branches show what their transactions ended with, one line each, one open transaction at most",
             run=check_datasets,
         )
-
-
-def find_chain(
-    *, table: str, branch: str, principal: Principal | None = None, **_kwargs: Any
-) -> tuple[str, ...] | None:
-    """Answer the catalog: where a branch without anything of its own reads from."""
-    from webapp.datasets import queries
-
-    return queries.get_table_chain(table=table, branch=branch, principal=principal)
-
-
-def lock_tables(*, tables: Sequence[str], **_kwargs: Any) -> None:
-    """Lock the datasets of several tables before the commit that moves all of them."""
-    from webapp.datasets import services
-
-    services.lock_tables(tables=tables)
-
-
-def check_commit(*, table: str, branch: str, principal: Principal | None = None, **_kwargs: Any) -> None:
-    """Refuse a commit while somebody's transaction is open there."""
-    from webapp.datasets import services
-
-    services.check_commit(table=table, branch=branch, by=principal)
 
 
 def register_table(*, table: str, principal: Principal | None = None, **_kwargs: Any) -> None:

@@ -30,10 +30,11 @@ class RepositoriesConfig(AppConfig):
             sweep_moves,
             sweep_settled_heads,
         )
-        from webapp.repositories.services.webhooks import follow_commit
+        from webapp.repositories.services.webhooks import follow_commit, follow_deleted_branch
         from webapp.runtime.health import register_part
 
         signals.commit_created.connect(follow_commit, dispatch_uid="repositories.follow_commit")
+        signals.branch_deleted.connect(follow_deleted_branch, dispatch_uid="repositories.follow_deleted_branch")
         register_stamps(
             Stamp(BranchDeletion.objects.all, "created_at"),
             Stamp(PendingMove.objects.all, "at"),

@@ -17,17 +17,14 @@ branch_created = Signal()
 """repository, branch: str, parent: str, head: str, by: Principal | None. Sent before commit_created of the same branch."""
 
 commit_created = Signal()
-"""repository, branch: str, before: str ("" for a new branch), after: str ("" for a deleted one), by: Principal | None.
+"""repository, branch: str, before: str ("" for a new branch), after: str, by: Principal | None.
 
 Two announcements of one branch may arrive in the other order than their commits; `queries.get_head` tells the truth.
 `by` is None when the sweep repeats what a crash lost.
 """
 
 branch_deleted = Signal()
-"""repository, branch: str, data: "delete" | "keep", by: Principal | None."""
+"""repository, branch: str, head: str, data: "delete" | "keep", by: Principal | None."""
 
 publication_finished = Signal()
 """publication: Publication that has become published or failed."""
-
-default_branch_moved = Signal()
-"""repository, before: str, after: str, by: Principal | None. Sent after commit_created when the branch is the default one."""

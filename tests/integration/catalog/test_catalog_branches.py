@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from tests.factories.catalog import Catalog, add_column, columns, head
-from webapp.catalog import queries, services
+from webapp.catalog import ports, queries, services
 from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, Forbidden, NoSuchTable
 from webapp.catalog.rules.pointers import Pointer
 from webapp.core.errors import Conflict
@@ -18,9 +18,9 @@ JOB = "_job/1"
 
 
 @pytest.fixture
-def staged(catalog: Catalog, alone: Any) -> Catalog:
+def staged(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> Catalog:
     """Two tables, each with something staged by a job: new rows and a new column."""
-    alone.chain_requested.connect(lambda **_asked: ("b", "master"), weak=False)
+    monkeypatch.setattr(ports, "find_chain", lambda **_asked: ("b", "master"))
     for name in ("one", "two"):
         services.create_empty_table(table=f"shop.{name}", by=None)
         job = catalog.on(JOB)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.factories.catalog import Catalog, add_column, set_ref
+from webapp.catalog import ports
 from webapp.catalog.storage import metadata_files, rendered
 from webapp.core.byte_cache import ByteCache
 
@@ -114,9 +115,11 @@ def test_unchanged_is_said_without_reading_the_metadata(
         caller.load(ORDERS, **{"if-none-match": '"other"'})
 
 
-def test_a_branch_that_falls_back_elsewhere_is_another_view_of_the_same_file(orders: Catalog, alone: Any) -> None:
+def test_a_branch_that_falls_back_elsewhere_is_another_view_of_the_same_file(
+    orders: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chain = ["a", "master"]
-    alone.chain_requested.connect(lambda **_asked: tuple(chain), weak=False)
+    monkeypatch.setattr(ports, "find_chain", lambda **_asked: tuple(chain))
     caller = orders.on("unknown")
     of_a = caller.load(ORDERS)
     tag = {"if-none-match": of_a.headers["etag"]}

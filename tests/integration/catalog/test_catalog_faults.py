@@ -17,6 +17,7 @@ from django.db import OperationalError, connection, transaction
 
 from tests.factories.catalog import Catalog, head, set_ref, snapshot, table_path
 from tests.factories.disks import filled, small_disk
+from webapp.catalog import ports
 from webapp.catalog.models import KeptAnswer, Namespace, Table
 from webapp.catalog.services import idempotency, swaps
 from webapp.catalog.storage import local_files, metadata_files
@@ -315,7 +316,7 @@ def test_a_busy_database_changed_nothing(orders: Catalog, home: Path) -> None:
 
 
 def test_the_layers_above_can_object_and_their_rows_live_and_die_with_the_swap(
-    orders: Catalog, alone: Any, home: Path
+    orders: Catalog, alone: Any, monkeypatch: pytest.MonkeyPatch, home: Path
 ) -> None:
     records: list[Any] = []
 
@@ -327,7 +328,7 @@ def test_the_layers_above_can_object_and_their_rows_live_and_die_with_the_swap(
         assert connection.in_atomic_block
         records.append((what["branch"], what["shared"], what["before"], what["after"]))
 
-    alone.commit_checking.connect(object_to, weak=False)
+    monkeypatch.setattr(ports, "check_commit", object_to)
     alone.table_committed.connect(record, weak=False)
     before = metadata_files_of(home)
     refused = orders.on("b").append(ORDERS)

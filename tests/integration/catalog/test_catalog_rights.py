@@ -10,6 +10,7 @@ import pytest
 from tests.factories.catalog import Catalog, head, set_ref, table_path
 from webapp.accounts.rules.principals import JobScope
 from webapp.accounts.services import claim_folder, create_token, grant_role
+from webapp.catalog import ports
 
 if TYPE_CHECKING:
     from webapp.accounts.models import User
@@ -142,12 +143,12 @@ def test_internal_branches_are_not_for_people(tables: Catalog) -> None:
 
 
 def test_the_opener_of_a_transaction_writes_its_staging_branch(
-    tables: Catalog, alone: Any, as_role: Callable[..., Catalog]
+    tables: Catalog, monkeypatch: pytest.MonkeyPatch, as_role: Callable[..., Catalog]
 ) -> None:
     def chain(**asked: Any) -> tuple[str, ...] | None:
         return ("b", "master") if asked["branch"] == "_transaction/1" else None
 
-    alone.chain_requested.connect(chain, weak=False)
+    monkeypatch.setattr(ports, "find_chain", chain)
     assert as_role("writer").on("_transaction/1").append("shop.orders").status == 200
     assert as_role("reader").on("_transaction/1").commit("shop.orders", set_ref("main", 1)).status == 403
     assert head(tables.on("b").load("shop.orders").metadata) == head(tables.load("shop.orders").metadata)

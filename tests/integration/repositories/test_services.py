@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from django.dispatch import Signal
+
     from webapp.accounts.rules.principals import Principal
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
@@ -27,15 +30,22 @@ pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 
 @pytest.fixture
 def announced() -> Iterator[list[dict[str, Any]]]:
-    """Collect what is announced."""
-    seen: list[dict[str, Any]] = []
+    """Collect the commits that are announced."""
+    commits: list[dict[str, Any]] = []
+    with listening(signals.commit_created, commits):
+        yield commits
+
+
+@contextmanager
+def listening(signal: Signal, heard: list[dict[str, Any]]) -> Iterator[None]:
+    """Collect what a signal says."""
 
     def receive(**values: Any) -> None:
-        seen.append(values)
+        heard.append(values)
 
-    signals.commit_created.connect(receive)
-    yield seen
-    signals.commit_created.disconnect(receive)
+    signal.connect(receive)
+    yield
+    signal.disconnect(receive)
 
 
 def test_create_repository_starts_a_protected_master(repository: Repository, ines: Principal) -> None:
@@ -157,10 +167,15 @@ def test_delete_branch_refuses_the_default_and_protected_ones(repository: Reposi
         services.delete_branch(repository=repository, name="nowhere", by=ines)
 
 
-def test_delete_branch_is_announced(repository: Repository, ines: Principal, announced: list[dict[str, Any]]) -> None:
+def test_a_deleted_branch_is_announced_as_that(
+    repository: Repository, ines: Principal, announced: list[dict[str, Any]]
+) -> None:
     head = make.a_branch(repository, "feature")
-    services.delete_branch(repository=repository, name="feature", data="keep", by=ines)
-    assert [(item["before"], item["after"]) for item in announced] == [("", head), (head, "")]
+    deleted: list[dict[str, Any]] = []
+    with listening(signals.branch_deleted, deleted):
+        services.delete_branch(repository=repository, name="feature", data="keep", by=ines)
+    assert [(item["before"], item["after"]) for item in announced] == [("", head)]
+    assert [(item["branch"], item["head"], item["data"]) for item in deleted] == [("feature", head, "keep")]
     assert not Publication.objects.filter(branch="feature").exists()
 
 

@@ -165,6 +165,16 @@ def test_only_chosen_events_are_told(repository: Repository, ines: Principal, re
     assert not Delivery.objects.exists()
 
 
+def test_a_deleted_branch_is_a_push_to_nothing(repository: Repository, ines: Principal, receiver: Receiver) -> None:
+    head = make.a_branch(repository, "feature")
+    hook(repository, receiver.url, ines, "push")
+    services.delete_branch(repository=repository, name="feature", by=ines)
+    deliver_all()
+    [(_, body)] = receiver.told
+    told = json.loads(body)
+    assert (told["branch"], told["before"], told["after"], told["by"]) == ("feature", head, None, "ines")
+
+
 @pytest.mark.parametrize("status", [500, 404, 302])
 def test_what_is_not_taken_is_tried_again_and_then_given_up(
     repository: Repository, ines: Principal, receiver: Receiver, status: int

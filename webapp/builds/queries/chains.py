@@ -36,9 +36,9 @@ def find_repository(*, paths: Iterable[str], branch: str) -> Repository | None:
     return None
 
 
-def list_with_jobspec(*, paths: Iterable[str], branch: str) -> set[str]:
-    """Return those of these datasets that a JobSpec published on a branch makes."""
-    outputs = PublishedOutput.objects.filter(branch=branch, path__in=list(paths))
+def list_with_jobspec(*, paths: Iterable[str]) -> set[str]:
+    """Return those of these datasets that a JobSpec published on master makes."""
+    outputs = PublishedOutput.objects.filter(branch=names.MASTER, path__in=list(paths))
     return set(outputs.values_list("path", flat=True))
 
 
@@ -54,6 +54,12 @@ def default_chain(*, repository: Repository | None, branch: str) -> tuple[str, .
         return fallback.make_chain(branch, (names.MASTER,))
     ancestry = repositories.get_fallback_chain(repository, branch)
     return fallback.make_chain(branch, ancestry)
+
+
+def find_git_chain(*, path: str, branch: str) -> tuple[str, ...] | None:
+    """Return a branch and its fallbacks in the repository that makes or owns a dataset; None where there is none."""
+    repository = find_repository(paths=[path], branch=branch)
+    return None if repository is None else default_chain(repository=repository, branch=branch)
 
 
 def find_head(*, repository: Repository | None, branch: str) -> CommitInfo | None:

@@ -14,7 +14,7 @@ from django.db import DatabaseError, DataError, IntegrityError, connection, tran
 
 from webapp.accounts.rules.principals import Principal
 from webapp.accounts.services import record_audit
-from webapp.catalog import signals
+from webapp.catalog import ports, signals
 from webapp.catalog.models import Table
 from webapp.catalog.queries import TableRow
 from webapp.catalog.rules import lens
@@ -117,7 +117,7 @@ def swap(
             if first is not None:
                 first()
             if len(moves) > 1:
-                signals.tables_committing.send(sender=Table, tables=[move.ref.table for move in moves])
+                ports.lock_tables(tables=[move.ref.table for move in moves])
             # In one order, so that two commits to the same tables never wait in a circle.
             for move in sorted(moves, key=lambda move: move.row.id):
                 _move(move, by=by, check=check)
@@ -145,7 +145,7 @@ def _move(move: Move, *, by: Principal | None, check: bool) -> None:
     announced = _list_announced(move, is_shared_changed=bool(shared)) if move.ref.is_dataset else []
     if check:
         for branch, _before, _after in announced:
-            signals.commit_checking.send(sender=Table, table=move.ref.table, branch=branch, principal=by)
+            ports.check_commit(table=move.ref.table, branch=branch, by=by)
     moved = Table.objects.filter(pk=move.row.id, version=move.row.version).update(
         metadata_location=move.file.location, version=move.row.version + 1, updated_at=clock.now()
     )

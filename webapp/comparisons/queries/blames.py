@@ -20,7 +20,7 @@ from webapp.datasets.models import Transaction
 from webapp.datasets.queries.preview import current_schema, read_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from django.http import QueryDict
@@ -100,6 +100,15 @@ def write_key(key: Mapping[str, Any]) -> list[tuple[str, str]]:
         text = str(value).lower() if isinstance(value, bool) else str(value)
         found.append(("null", name) if value is None else (f"{PREFIX}{name}", text))
     return found
+
+
+def list_row_urls(*, dataset: Dataset, branch: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return where the history of each row is told; nothing unless all have the dataset's key with their columns shown."""
+    rules = ends.read_rules(dataset, branch=branch)
+    keys = [rules.key_of(row) for row in rows]
+    if not all(keys):
+        return []
+    return [blame_url(dataset.pk, branch=branch, key=key) for key in keys if key is not None]
 
 
 def blame_url(dataset_id: int, *, branch: str, key: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from webapp.core import names
 from webapp.core.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from webapp.core.numbers import read_count
 from webapp.core.prepared import Prepared
-from webapp.datasets import signals
+from webapp.datasets import ports
 from webapp.datasets.models import KEPT_PREFIX, Dataset, DatasetBranch, DeletedBranch, Transaction
 from webapp.datasets.rules import ancestry
 from webapp.datasets.rules import transactions as rules
@@ -71,8 +71,7 @@ def list_datasets(principal: Principal, *, path: str = "", q: str = "", folder: 
 
 def list_with_jobspec(paths: Iterable[str]) -> set[str]:
     """Return those of these dataset paths that a JobSpec on master makes: their icons are blue, others' gray."""
-    answers: list[tuple[Any, Any]] = signals.jobspecs_requested.send(sender=Dataset, paths=list(paths))
-    return {path for _, answer in answers for path in answer}
+    return ports.list_with_jobspec(paths=list(paths))
 
 
 def list_datasets_in(folders: Iterable[str]) -> QuerySet[Dataset]:
@@ -303,8 +302,7 @@ def get_fallback_chain(*, path: str, branch: str, parents: Mapping[str, str | No
     if branch in parents:
         return ancestry.list_ancestors(parents, branch)
     names.check_spelling(branch, parents)
-    answers = signals.git_chain_requested.send(sender=Dataset, dataset_path=path, branch=branch)
-    chain = next((answer for _, answer in answers if answer is not None), ())
+    chain = ports.find_git_chain(path=path, branch=branch) or ()
     return tuple(name for name in dict.fromkeys((*chain, names.MASTER)) if name != branch)
 
 
@@ -348,19 +346,19 @@ def find_open_staging(*, staging_branch: str, table: str) -> Transaction | None:
     )
 
 
-def get_table_chain(*, table: str, branch: str, principal: Principal | None) -> tuple[str, ...] | None:
+def get_table_chain(*, table: str, branch: str, by: Principal | None) -> tuple[str, ...] | None:
     """Return where a table branch reads from while it has nothing of its own; a staging branch from its target.
 
     None for a staging branch of no open transaction: nobody may use it any more.
     """
     if not is_staging(branch):
-        if principal is not None and principal.job is None:
+        if by is not None and by.job is None:
             check_not_internal(branch)
         return get_fallback_chain(path=names.dataset_path(*_split_table(table)), branch=branch)
     opened = find_open_staging(staging_branch=branch, table=table)
     if opened is None:
         return None
-    _check_is_opener(opened, principal)
+    _check_is_opener(opened, by)
     chain = get_fallback_chain(path=opened.dataset.path, branch=opened.branch_name)
     return (opened.branch_name, *chain)
 

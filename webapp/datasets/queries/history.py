@@ -13,7 +13,7 @@ from django.db.models import Case, IntegerField, Q, When
 from webapp.catalog import queries as catalog_queries
 from webapp.catalog.rules import lens
 from webapp.core.names import MASTER
-from webapp.datasets import queries, signals
+from webapp.datasets import ports, queries
 from webapp.datasets.models import Transaction
 from webapp.datasets.queries.details import list_branches
 from webapp.datasets.rules import ancestry, schemas
@@ -323,7 +323,7 @@ def _take(segments: Sequence[QuerySet[Transaction]], counts: Sequence[int], star
 
 def _group(shown: Sequence[Transaction], branch: str, ahead: int | None) -> list[HistoryGroup]:
     """Group transactions by branch; `ahead`: how many the branch has committed since it left others, where it did."""
-    changes = ask_changes(shown)
+    changes = ports.list_changes(shown)
     groups: list[HistoryGroup] = []
     for name in dict.fromkeys(row.branch_name for row in shown):
         title = f"On {branch}" if name == branch else f"From {name}, up to where the branch began"
@@ -333,12 +333,6 @@ def _group(shown: Sequence[Transaction], branch: str, ahead: int | None) -> list
             HistoryGroup(title, [HistoryEntry(row, changes.get(row.pk)) for row in shown if row.branch_name == name])
         )
     return groups
-
-
-def ask_changes(transactions: Sequence[Transaction]) -> dict[str, Any]:
-    """Return what is known of each transaction's changes in rows."""
-    answers: list[tuple[Any, Any]] = signals.changes_requested.send(sender=Transaction, transactions=transactions)
-    return {pk: changed for _, answer in answers for pk, changed in answer.items()}
 
 
 def describe_place(page: int, shown: int, total: int, what: str) -> str:

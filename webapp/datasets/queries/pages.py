@@ -18,7 +18,7 @@ from webapp.core.choices import Choices, Picker, choose
 from webapp.core.errors import AppError, find_refusal
 from webapp.core.names import MASTER
 from webapp.core.numbered import NumberedPage
-from webapp.datasets import queries, signals
+from webapp.datasets import ports, queries
 from webapp.datasets.models import DatasetBranch
 from webapp.datasets.permissions import check_abort, check_commit
 from webapp.datasets.queries import history
@@ -376,7 +376,7 @@ def _read_preview_panel(dataset: Dataset, asked: DatasetRequest) -> dict[str, An
         **panel,
         "preview": found,
         "preview_rows": _align(found),
-        "row_urls": _ask_row_urls(dataset, found),
+        "row_urls": _list_row_urls(dataset, found),
         "preview_pages": {
             "text": _describe_rows(found),
             "previous_url": _page_url(asked, last),
@@ -385,14 +385,10 @@ def _read_preview_panel(dataset: Dataset, asked: DatasetRequest) -> dict[str, An
     }
 
 
-def _ask_row_urls(dataset: Dataset, found: Preview) -> list[str]:
-    """Return for each row the address that tells its history, if the app that knows keys gives one."""
+def _list_row_urls(dataset: Dataset, found: Preview) -> list[str]:
     names = [column.name for column in found.columns]
     rows = [dict(zip(names, row, strict=True)) for row in found.rows]
-    answers: list[tuple[Any, Any]] = signals.row_urls_requested.send(
-        sender=type(dataset), dataset=dataset, branch=found.branch, rows=rows
-    )
-    return next((list(answer) for _, answer in answers if answer), [])
+    return ports.list_row_urls(dataset=dataset, branch=found.branch, rows=rows)
 
 
 def _align(found: Preview) -> list[list[tuple[Any, bool]]]:

@@ -42,6 +42,7 @@ def follow_commit(*, repository: Repository, branch: str, **_: Any) -> None:
 
 def follow_deleted_branch(*, repository: Repository, branch: str, by: Any, **_: Any) -> None:
     """Note on open pull requests that their source is gone; they stay open, and say so."""
+    pulls.announce_branch_moved(repository=repository, branch=branch)
     for pull in PullRequest.objects.filter(repository=repository, source=branch, state=PullState.OPEN):
         pulls.record_event(pull=pull, kind="source_deleted", actor=by.username if by else "", data={"branch": branch})
 

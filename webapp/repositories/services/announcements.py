@@ -251,7 +251,9 @@ def _announce_head(
         )
     if branch == repository.default_branch:
         _claim_folders(repository, git, after, by=by)
-    _send_commit(repository, branch, before=before, after=after, by=by)
+    signals.commit_created.send(
+        sender=Repository, repository=repository, branch=branch, before=before, after=after, by=by
+    )
 
 
 def _announce_deletion(
@@ -264,16 +266,7 @@ def _announce_deletion(
         count_move(repository, repository.git)
     repository.deletions.filter(branch=branch).delete()
     Publication.objects.filter(repository=repository, branch=branch).delete()
-    _send_commit(repository, branch, before=before, after="", by=by)
-    signals.branch_deleted.send(sender=Repository, repository=repository, branch=branch, data=data, by=by)
-
-
-def _send_commit(repository: Repository, branch: str, *, before: str, after: str, by: Principal | None) -> None:
-    signals.commit_created.send(
-        sender=Repository, repository=repository, branch=branch, before=before, after=after, by=by
-    )
-    if branch == repository.default_branch:
-        signals.default_branch_moved.send(sender=Repository, repository=repository, before=before, after=after, by=by)
+    signals.branch_deleted.send(sender=Repository, repository=repository, branch=branch, head=before, data=data, by=by)
 
 
 def _find_parent(repository: Repository, git: GitRepository, branch: str, head: str) -> str:

@@ -92,7 +92,18 @@ def follow_commit(
     *, repository: Repository, branch: str, before: str, after: str, by: Principal | None, **_: Any
 ) -> None:
     """A branch moved: tell who wants to hear of pushes."""
-    pushed = {"branch": branch, "before": before or None, "after": after or None, "by": by.username if by else None}
+    _announce_push(repository, branch, before=before or None, after=after, by=by)
+
+
+def follow_deleted_branch(*, repository: Repository, branch: str, head: str, by: Principal | None, **_: Any) -> None:
+    """A branch is gone: tell who wants to hear of pushes."""
+    _announce_push(repository, branch, before=head, after=None, by=by)
+
+
+def _announce_push(
+    repository: Repository, branch: str, *, before: str | None, after: str | None, by: Principal | None
+) -> None:
+    pushed = {"branch": branch, "before": before, "after": after, "by": by.username if by else None}
     announce_event(repository=repository, event=rules.PUSH, payload=pushed)
 
 

@@ -1,0 +1,36 @@
+"""What datasets ask the apps above them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from webapp.core.ports import Port
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from webapp.datasets.models import Dataset, Transaction
+
+
+@Port
+def find_git_chain(*, path: str, branch: str) -> tuple[str, ...] | None:  # noqa: ARG001 - a question
+    """Return a branch and its fallbacks in the repository that makes or owns a dataset; None where there is none."""
+    return None
+
+
+@Port
+def list_with_jobspec(*, paths: Sequence[str]) -> set[str]:  # noqa: ARG001 - a question
+    """Return those of some datasets that a JobSpec on master makes."""
+    return set()
+
+
+@Port
+def list_changes(transactions: Sequence[Transaction]) -> Mapping[str, Any]:  # noqa: ARG001 - a question
+    """Return what each transaction changed in rows, by its id, where somebody has counted."""
+    return {}
+
+
+@Port
+def list_row_urls(*, dataset: Dataset, branch: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:  # noqa: ARG001 - a question
+    """Return where the history of each row is told; nothing where rows have no key."""
+    return []
