@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.exceptions import BadRequestError
 from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db, pytest.mark.usefixtures("readers")]
 TABLE = ("shop", "orders")
+ONE_LONG = pa.table({"id": pa.array([1], pa.int64()), "v": pa.array([1], pa.int64())})
 COLUMNS = Schema(NestedField(1, "id", LongType()), NestedField(2, "v", IntegerType()))
 
 
@@ -155,6 +157,39 @@ def test_a_branch_at_an_older_snapshot_has_the_schema_of_today(
     assert (own.branch_name, own.snapshot_id, own.summary["changes"]) == ("old", first, ["schema"])
     assert own.parent is not None
     assert own.parent.snapshot_id == first
+
+
+def test_a_branch_is_not_pointed_at_files_that_its_schema_cannot_read(
+    api: APIClient, on: Callable[..., RestCatalog], orders: Dataset, user: User
+) -> None:
+    """A deleted branch wrote by master's wider type; p3-a has the narrower one of before, and stays readable by it."""
+    append(on("p3-a").load_table(TABLE))
+    with on().load_table(TABLE).update_schema() as update:
+        update.update_column("v", LongType())
+    wide = on("p3-x").load_table(TABLE)
+    append(wide)
+    number = wide.current_snapshot().snapshot_id
+    services.delete_branch(dataset=orders, name="p3-x", by=make.who(user))
+    recorded = orders.transactions.count()
+
+    for caller, name in (("", "p3-a"), ("p3-a", "main")):
+        answer = make.a_client(user).on(caller or None).commit("shop.orders", set_ref(name, number))
+        assert answer.status == 400
+        assert answer.error[1].startswith(
+            f"Branch p3-a cannot be set to snapshot {number}: column v is int on the branch and long"
+        )
+    with pytest.raises(BadRequestError, match="Branch p3-a cannot be set to snapshot"):
+        on().load_table(TABLE).append(ONE_LONG, branch="p3-a")
+    assert orders.transactions.count() == recorded
+    assert on("p3-a").load_table(TABLE).scan().count() == 2
+    check_columns(api, on, orders, "p3-a", "id", "v")
+
+    narrow = on("p3-a").load_table(TABLE)
+    with narrow.update_schema() as update:
+        update.update_column("v", LongType())
+    assert make.a_client(user).commit("shop.orders", set_ref("p3-a", number)).status == 200
+    assert on("p3-a").load_table(TABLE).current_snapshot().snapshot_id == number
+    check_columns(api, on, orders, "p3-a", "id", "v")
 
 
 def test_an_empty_branch_stays_empty_in_every_answer(

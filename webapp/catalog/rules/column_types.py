@@ -17,6 +17,7 @@ _PLAIN = (
 )
 _PRIMITIVE = re.compile(_PLAIN, re.ASCII)
 _DECIMAL = re.compile(r"decimal\((\d{1,2}), ?(\d{1,2})\)", re.ASCII)
+_PROMOTIONS = {"int": ("long",), "float": ("double",), "date": ("timestamp", "timestamp_ns")}
 _NO_KEYS = ("float", "double", "unknown", "variant", "geometry", "geography")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _TIME = re.compile(r"\d\d:\d\d(:\d\d(\.\d{1,9})?)?", re.ASCII)
@@ -38,6 +39,16 @@ def is_primitive(kind: str) -> bool:
     if decimal is not None:
         return 0 < int(decimal[1]) <= MOST_DIGITS and int(decimal[2]) <= int(decimal[1])
     return _PRIMITIVE.fullmatch(kind) is not None
+
+
+def can_read(kind: Any, written: Any) -> bool:
+    """Whether readers take values that were written by one type for those of another; of nested types only the kind counts."""
+    if not isinstance(kind, str) or not isinstance(written, str):
+        return isinstance(kind, dict) and isinstance(written, dict) and bool(kind["type"] == written["type"])
+    wide, narrow = _DECIMAL.fullmatch(kind), _DECIMAL.fullmatch(written)
+    if wide is not None and narrow is not None:
+        return int(wide[2]) == int(narrow[2]) and int(wide[1]) >= int(narrow[1])
+    return written in (kind, "unknown") or kind in _PROMOTIONS.get(written, ())
 
 
 def identifier_candidates(struct: Mapping[str, Any]) -> Iterator[int]:

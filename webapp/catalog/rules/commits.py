@@ -8,6 +8,7 @@ from webapp.catalog.rules import lens
 from webapp.catalog.rules.branch_properties import MAIN_REF, MASTER, branch_of_ref, is_reserved, tracked_branches
 from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, Forbidden, Malformed
 from webapp.catalog.rules.field_ids import FieldIds
+from webapp.catalog.rules.held_files import check_moved
 from webapp.catalog.rules.metadata import (
     DEFAULT_VERSION,
     UNSTORED_PROPERTIES,
@@ -150,7 +151,7 @@ def _commit_plainly(metadata: Metadata, request: CommitRequest, *, now_ms: int) 
         after = lens.forget(after, gone)
     if any(update["action"] in NAMING for update in request.updates):
         after = settle_partition_names(after)
-    return _checked(after, request.updates)
+    return _checked(metadata, after, request)
 
 
 def _commit_on_branch(metadata: Metadata, request: CommitRequest, *, now_ms: int) -> Metadata:
@@ -162,12 +163,12 @@ def _commit_on_branch(metadata: Metadata, request: CommitRequest, *, now_ms: int
     updates = _as_main(request.updates, "ref-name", target, request.branch)
     after = apply_updates(view, store_partition_names(updates, view), now_ms=now_ms)
     if target != request.branch and MAIN_REF in view["refs"] and MAIN_REF not in after["refs"]:
-        return _checked(_delete_third(metadata, after, target), request.updates)
+        return _checked(metadata, _delete_third(metadata, after, target), request)
     if after is view and lens.own_state(metadata, target) is not None:
         return metadata
     if not request.updates:
         return metadata
-    return _checked(lens.put(metadata, after, target), request.updates)
+    return _checked(metadata, lens.put(metadata, after, target), request)
 
 
 def _commit_view(metadata: Metadata, request: CommitRequest, target: str) -> Metadata:
@@ -204,8 +205,9 @@ def _branch_named(name: str, home: str | None) -> str:
     return home if name == MAIN_REF and home is not None else branch_of_ref(name)
 
 
-def _checked(after: Metadata, updates: Iterable[dict[str, Any]]) -> Metadata:
-    actions = {update["action"] for update in updates}
+def _checked(before: Metadata, after: Metadata, request: CommitRequest) -> Metadata:
+    check_moved(before, after, chain=(request.branch or MASTER, *request.chain))
+    actions = {update["action"] for update in request.updates}
     if actions & REMOVALS:
         check_protected(after)
     if actions & NAMING:
@@ -324,7 +326,7 @@ def create(
     start = blank(uuid=uuid, location=location, version=version, now_ms=now_ms)
     updates = _as_main(request.updates, "ref-name", request.branch or MASTER, request.branch)
     view = _complete(apply_updates(start, updates, now_ms=now_ms, creating=True))
-    return _checked(view if request.branch is None else _only_on_branch(view, request.branch), updates)
+    return _checked(start, view if request.branch is None else _only_on_branch(view, request.branch), request)
 
 
 def create_on_branch(metadata: Metadata, request: CommitRequest, *, now_ms: int) -> Metadata:
@@ -342,7 +344,7 @@ def create_on_branch(metadata: Metadata, request: CommitRequest, *, now_ms: int)
         updates.append(update)
     view = _commit_view(metadata, request, branch)
     after = apply_updates(view, _as_main(updates, "ref-name", branch, branch), now_ms=now_ms)
-    return _checked(lens.put(metadata, after, branch), updates)
+    return _checked(metadata, lens.put(metadata, after, branch), request)
 
 
 def staged(view: Metadata) -> Metadata:
