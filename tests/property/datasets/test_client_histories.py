@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, Phase, assume
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
-from pyiceberg.exceptions import BadRequestError
-from pyiceberg.schema import Schema
+from pyiceberg.exceptions import BadRequestError, ResolveError
+from pyiceberg.schema import Schema, promote
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DoubleType, FloatType, IntegerType, LongType, NestedField, StringType
 from rest_framework.test import APIClient
@@ -129,6 +129,25 @@ class ClientHistories(RuleBasedStateMachine):
     def snapshots(self) -> list[int]:
         return [snapshot["snapshot-id"] for snapshot in catalog.get_metadata(table=self.dataset.table)["snapshots"]]
 
+    def can_read(self, branch: str, number: int) -> bool:
+        """Whether PyIceberg reads a snapshot by the schema of a branch."""
+        table = self.load(branch)
+        if not table.schema().fields:
+            return True
+        table.metadata = table.metadata.model_copy(update={"current_snapshot_id": number})
+        try:
+            table.scan().to_arrow()
+        except ResolveError:
+            return False
+        return True
+
+    def refuse(self, client: Any, update: dict[str, Any]) -> None:
+        before = catalog.get_metadata(table=self.dataset.table), self.dataset.transactions.count()
+        answer = client.commit(self.dataset.table, update)
+        assert answer.status == 400, answer.body
+        assert f"cannot be set to snapshot {update['snapshot-id']}: column " in answer.error[1]
+        assert (catalog.get_metadata(table=self.dataset.table), self.dataset.transactions.count()) == before
+
     # --- what clients do -------------------------------------------------------------------------------------------
 
     @rule(branch=st.sampled_from(BRANCHES), name=st.sampled_from(NAMES), kind=st.sampled_from(sorted(TYPES)))
@@ -193,6 +212,18 @@ class ClientHistories(RuleBasedStateMachine):
         with self.changing(branch):
             table.append(self.rows(table))
 
+    @rule(name=st.sampled_from(BRANCHES[1:]))
+    def append_without_the_header(self, name: str) -> None:
+        """Standard Iceberg: rows of master's schema go to the branch that is named, if its own schema can read them."""
+        table = self.load("master")
+        assume(table.schema().fields and table.metadata.snapshots)  # PyIceberg begins a table on main
+        if all(_is_read_as(field, self.load(name).schema()) for field in table.schema().fields):
+            with self.changing(name):
+                table.append(self.rows(table), branch=name)
+        else:
+            with pytest.raises(BadRequestError, match=f"Branch {name} cannot be set to snapshot"):
+                table.append(self.rows(table), branch=name)
+
     @rule(branch=st.sampled_from(BRANCHES))
     def overwrite(self, branch: str) -> None:
         table = self.load(branch)
@@ -211,16 +242,26 @@ class ClientHistories(RuleBasedStateMachine):
         """Make a branch by its ref, or move it: forward, back or to another line; with the header or without."""
         assume(self.snapshots())
         number = data.draw(st.sampled_from(self.snapshots()))
-        if branch in ("master", name):
-            self.plain.on(None if branch == "master" else name).commit(self.dataset.table, set_ref(name, number))
+        if branch not in ("master", name):
+            return
+        # Without the header a branch that is not there yet gets master's schema.
+        is_new = lens.own_state(catalog.get_metadata(table=self.dataset.table), name) is None
+        client = self.plain.on(None if branch == "master" else name)
+        if self.can_read("master" if branch == "master" and is_new else name, number):
+            assert client.commit(self.dataset.table, set_ref(name, number)).status == 200
+        else:
+            self.refuse(client, set_ref(name, number))
 
     @rule(branch=st.sampled_from(BRANCHES), data=st.data())
     def roll_back(self, branch: str, data: st.DataObject) -> None:
         assume(self.snapshots())
         number = data.draw(st.sampled_from(self.snapshots()))
         assume(number != self.shown(branch).head)
+        client = self.plain.on(None if branch == "master" else branch)
+        if not self.can_read(branch, number):
+            self.refuse(client, set_ref("main", number))
+            return
         with self.changing(branch):
-            client = self.plain.on(None if branch == "master" else branch)
             assert client.commit(self.dataset.table, set_ref("main", number)).status == 200
 
     @rule(name=st.sampled_from(BRANCHES[1:]))
@@ -331,6 +372,14 @@ class ClientHistories(RuleBasedStateMachine):
             if shown.columns:  # rows without columns are counted by clients and shown by nobody
                 assert len(page["rows"]) == (0 if shown.head is None else self.load(name).scan().count()), name
             self.previewed[name] = state
+
+
+def _is_read_as(field: NestedField, schema: Schema) -> bool:
+    own = {column.field_id: column.field_type for column in schema.fields}.get(field.field_id, field.field_type)
+    try:
+        return own == field.field_type or promote(field.field_type, own) == own
+    except ResolveError:
+        return False
 
 
 @dataclass
