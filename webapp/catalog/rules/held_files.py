@@ -40,7 +40,7 @@ def _check_readable(metadata: Metadata, branch: str, head: int, stood: BranchSta
     ids = tracked_ids(metadata["properties"], branch, default=main) or main
     schema = schema_of(metadata, ids.schema_id)
     known = stood.head if stood is not None and stood.ids.schema_id == ids.schema_id else None
-    for written in _schemas_of_files(metadata, head, known):
+    for written in _schemas_of_files(metadata, head, known, but=ids.schema_id):
         problem = next(_problems(schema, written), None)
         if problem is not None:
             message = (
@@ -50,9 +50,9 @@ def _check_readable(metadata: Metadata, branch: str, head: int, stood: BranchSta
             raise Invalid(message)
 
 
-def _schemas_of_files(metadata: Metadata, head: int, known: int | None) -> Iterator[dict[str, Any]]:
-    """The schemas by which the files of a snapshot may have been written, but for those of a snapshot that is known."""
-    judged: set[int] = set()
+def _schemas_of_files(metadata: Metadata, head: int, known: int | None, *, but: int) -> Iterator[dict[str, Any]]:
+    """The schemas other than one by which files of a snapshot may have been written, but for those of one that is known."""
+    judged = {but}
     for snapshot in walk_back(metadata["snapshots"], head):
         if snapshot["snapshot-id"] == known:
             return
