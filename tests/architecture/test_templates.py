@@ -11,6 +11,8 @@ from django.template.loader import get_template
 
 ROOT = Path(settings.BASE_DIR) / "templates"
 TEMPLATES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.html"))
+MOST_WIDE = 120
+ONE_TAG = re.compile(r"\s*\{%(?:(?!%\}).)*%\}")
 FORBIDDEN = {
     "style attribute": re.compile(r"<[^>]*\sstyle\s*="),
     "handler attribute": re.compile(r"<[a-z][^>]*\son[a-z]+\s*="),
@@ -30,6 +32,14 @@ def test_template_keeps_to_the_security_policy(name: str) -> None:
     text = (ROOT / name).read_text()
 
     assert {what for what, pattern in FORBIDDEN.items() if pattern.search(text)} == set()
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_lines_can_be_read_and_compared(name: str) -> None:
+    """A line has at most 120 characters, but for one that is a single tag: Django takes no tag on two lines."""
+    lines = (ROOT / name).read_text().splitlines()
+
+    assert [line for line in lines if len(line) > MOST_WIDE and not ONE_TAG.fullmatch(line)] == []
 
 
 @pytest.mark.parametrize("name", [name for name in TEMPLATES if "{% extends" in (ROOT / name).read_text()])
