@@ -106,6 +106,9 @@ def test_older_files_count_as_long_as_a_snapshot_may_hold_them() -> None:
 def test_a_snapshot_that_wrote_no_file_holds_none_by_its_schema() -> None:
     table = a_wide_branch(**{"total-data-files": "2", "deleted-data-files": "1"})
     assert head(move(table, "a", head(table, "b")), "a") == head(table, "b")
+    unclear = a_wide_branch(**{"total-data-files": "2", "added-data-files": "some"})
+    with pytest.raises(Invalid, match="column v is int on the branch and long"):
+        move(unclear, "a", head(unclear, "b"))
 
 
 def test_what_a_branch_held_before_is_in_the_way_of_no_later_write() -> None:
