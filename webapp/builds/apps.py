@@ -13,7 +13,7 @@ class BuildsConfig(AppConfig):
         """Connect the receivers, answer the ports, and register the sweeps and the checks."""
         from webapp.builds.queries import chains
         from webapp.builds.queries.backlog import check_backlog
-        from webapp.builds.services import checking, publication, queue, receivers, seals, sweeping
+        from webapp.builds.services import checking, deletions, publication, queue, seals, sweeping
         from webapp.core.fsck import register_check
         from webapp.datasets import ports
         from webapp.datasets.signals import transaction_aborted, transaction_committed
@@ -22,8 +22,8 @@ class BuildsConfig(AppConfig):
         from webapp.repositories.signals import branch_deleted, commit_created, publication_finished
         from webapp.runtime.health import register_part
 
-        commit_created.connect(receivers.publish_commit, dispatch_uid="builds.publish_commit")
-        branch_deleted.connect(receivers.follow_deleted_branch, dispatch_uid="builds.follow_deleted_branch")
+        commit_created.connect(publication.follow_commit, dispatch_uid="builds.follow_commit")
+        branch_deleted.connect(deletions.follow_deleted_branch, dispatch_uid="builds.follow_deleted_branch")
         publication_finished.connect(queue.follow_publication, dispatch_uid="builds.follow_publication")
         for closed in (transaction_committed, transaction_aborted):
             closed.connect(queue.follow_closed_transaction, dispatch_uid="builds.follow_closed_transaction")

@@ -41,6 +41,11 @@ class RunnerDied(Unavailable):
     """The job runner died, and the process that imported the modules with it."""
 
 
+def follow_commit(*, repository: Repository, branch: str, after: str, **_: Any) -> None:
+    """A branch moved: publish what its new head declares."""
+    request_publication(repository=repository, branch=branch, sha=after)
+
+
 def request_publication(*, repository: Repository, branch: str, sha: str) -> None:
     """Ring for the publication of a commit once the current atomic block is committed."""
     transaction.on_commit(

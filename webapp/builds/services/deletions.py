@@ -1,4 +1,4 @@
-"""What builds do when the apps below announce something."""
+"""What goes with a deleted branch: its JobSpecs, and its data unless that is kept."""
 
 from __future__ import annotations
 
@@ -14,11 +14,6 @@ from webapp.datasets import services as datasets
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
     from webapp.repositories.models import Repository
-
-
-def publish_commit(*, repository: Repository, branch: str, after: str, **_: Any) -> None:
-    """Publish what a commit declares."""
-    publication.request_publication(repository=repository, branch=branch, sha=after)
 
 
 def follow_deleted_branch(*, repository: Repository, branch: str, data: str, by: Principal | None, **_: Any) -> None:
