@@ -11,7 +11,7 @@ The time of a file beside the socket says when that was last so, and the file wh
 It makes room, too, whatever still runs on it, when a caller asks for that, or when the file that it was given the name of appears:
 then something on the server was to end and did not.
 
-The opener lives in a mount namespace of its own, in which the tables' root is a shared mount. The sandbox's namespace is a
+The opener lives in a mount namespace of its own, in which each root of tables is a shared mount. The sandbox's namespace is a
 slave of that one, so what is mounted on a folder here appears there, and nothing that happens there comes back.
 
 One connection is one request: a line of JSON, ``{"group": "...", "open": ["/abs/folder", ...]}``, answered by
@@ -29,7 +29,7 @@ import socket
 import stat
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -129,8 +129,8 @@ class ServerTurns:
 class Opener:
     """The loop; one thread, since it has a mount namespace of its own."""
 
-    def __init__(self, path: str, root: str, *, mount: Mount, unmount: Mount, renew_when: str = "") -> None:
-        self._root = root
+    def __init__(self, path: str, roots: Sequence[str], *, mount: Mount, unmount: Mount, renew_when: str = "") -> None:
+        self._roots = roots
         self._renew_when = renew_when
         self._mount = mount
         self._unmount = unmount
@@ -197,8 +197,8 @@ class Opener:
             self._close(caller)
 
     def _open(self, path: str) -> int:
-        if os.path.realpath(path) != path or not path.startswith(f"{self._root}/"):
-            message = f"{path} is no folder of its own below {self._root}"
+        if os.path.realpath(path) != path or not any(path.startswith(f"{root}/") for root in self._roots):
+            message = f"{path} is no folder of its own below {' or '.join(self._roots)}"
             raise ValueError(message)
         if not stat.S_ISDIR(os.lstat(path).st_mode):
             message = f"{path} is no folder"

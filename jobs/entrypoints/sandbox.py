@@ -25,7 +25,7 @@ rights, waits and repeats the exit status; the kernel kills each when the one ab
 processes the code started, whatever sessions they made for themselves. SIGTERM to the process group reaches the
 confined process only; SIGKILL ends all of it.
 
-As a program: `python -m jobs.entrypoints.sandbox [--readonly P]... [--writable P]... [--fresh P]... [--openable P] [--opener SOCKET] [--renew-when FILE]
+As a program: `python -m jobs.entrypoints.sandbox [--readonly P]... [--writable P]... [--fresh P]... [--openable P]... [--opener SOCKET] [--renew-when FILE]
 [--uid N] [--gid N]
 [--memory BYTES] [--total-memory BYTES] [--nproc N] [--nofile N] [--tmp-bytes N] [--port N]... [--host NAME:N]... [--serve N]... [--env NAME[=VALUE]]... [--input FILE] [--mode auto|full|user|off] [--cwd P]
 -- program argument...` executes a program inside; environment variables are only those given by `--env`,
@@ -45,7 +45,7 @@ import signal
 import socket
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,8 +126,8 @@ class Confinement:
     """Where that record is written; it must lie where the process sees nothing."""
     is_shared: bool = False
     """Whether a Spark server, which outlives the process, writes in those folders, too."""
-    openable: str = ""
-    """A folder that may only be read until folders in it are opened for writing; see opener.py."""
+    openable: tuple[str, ...] = ()
+    """Folders that may only be read until folders in them are opened for writing; see opener.py."""
     opener: str = ""
     """The socket at which the process is lent and they are opened; it must lie where the process sees nothing."""
     renew_when: str = ""
@@ -322,7 +322,7 @@ def _start_opener(confinement: Confinement, helpers: list[int], *, mode: Mode) -
         try:
             _die_with(keeper)
             if mode != "off":
-                _share_mount(confinement.openable)
+                _share_mounts(confinement.openable)
             open_for_nobody = mode == "off"  # without a sandbox everything is open
             opener = Opener(
                 confinement.opener,
@@ -350,10 +350,10 @@ def _start_opener(confinement: Confinement, helpers: list[int], *, mode: Mode) -
     return descriptors[0]
 
 
-def _share_mount(path: str) -> None:
+def _share_mounts(paths: Sequence[str]) -> None:
     _call("unshare", _libc.unshare(_CLONE_NEWNS))
     _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
-    if path:
+    for path in paths:
         _mount(path, path, None, _MS_BIND | _MS_REC)
         _mount("none", path, None, _MS_SHARED)
     os.chdir("/")
@@ -499,8 +499,7 @@ def _visible(confinement: Confinement) -> list[tuple[str, bool]]:
     shared = [name for name in _ETC if confinement.doors is None or name not in _NAMES]
     paths |= {f"/etc/{name}": False for name in shared if os.path.exists(f"/old/etc/{name}")}
     paths |= {str(path): False for path in _python_folders() | {here}}
-    shown = (*confinement.readonly, *([confinement.openable] if confinement.openable else []))
-    paths |= {os.path.abspath(path): False for path in shown}
+    paths |= {os.path.abspath(path): False for path in (*confinement.readonly, *confinement.openable)}
     paths |= {os.path.abspath(path): True for path in (*confinement.writable, *confinement.sealed)}
     return sorted(paths.items(), key=lambda item: item[0].count("/"))
 
@@ -633,7 +632,7 @@ def main(arguments: list[str] | None = None) -> int:
     confinement = Confinement(
         readonly=tuple(options.readonly),
         writable=(*options.writable, *options.fresh),
-        openable=options.openable,
+        openable=tuple(options.openable),
         opener=options.opener,
         renew_when=options.renew_when,
         uid=options.uid,
@@ -725,7 +724,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--readonly", action="append", default=[])
     parser.add_argument("--writable", action="append", default=[])
     parser.add_argument("--fresh", action="append", default=[])
-    parser.add_argument("--openable", default="")
+    parser.add_argument("--openable", action="append", default=[])
     parser.add_argument("--opener", default="")
     parser.add_argument("--renew-when", default="")
     parser.add_argument("--input", default="")

@@ -115,7 +115,10 @@ class Stack:
             port=self.spark_port,
             token="a-token-of-tests",
             secrets=self.home,
-            warehouse=self.home / "warehouse",
+            tables=(
+                self.home / "warehouse",
+                *map(Path, self.more.get("TRIBUTARY_LOCATIONS", "").replace("file:", "").split()),
+            ),
             with_s3=self.more.get("TRIBUTARY_WAREHOUSE", "").startswith("s3:"),
             hosts=self._hosts_of_spark,
         )

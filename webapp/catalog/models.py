@@ -69,6 +69,18 @@ class View(models.Model):
         return ".".join((*self.namespace.levels, self.name))
 
 
+class StagedLocation(models.Model):
+    """A place that a client has chosen and writes files to before its table is there; nobody else may have it meanwhile."""
+
+    location = models.CharField(max_length=1500, unique=True)
+    user_id = models.BigIntegerField()
+    staged_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        """The location."""
+        return self.location
+
+
 class KeptAnswer(models.Model):
     """The answer to a request that carried an Idempotency-Key, stored with the effect it had."""
 

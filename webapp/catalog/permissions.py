@@ -93,6 +93,13 @@ def check_namespace(by: Principal | None, levels: Levels, action: str) -> None:
         raise Forbidden(message)
 
 
+def check_takeover(by: Principal | None, location: str) -> None:
+    """Refuse to take over files that nobody has at this moment to all but administrators."""
+    if by is not None and not (by.is_admin and covers(by.scopes, "maintain")):
+        message = f"There are files at {location}: only an administrator may take over what others may have left there"
+        raise Forbidden(message)
+
+
 def can_read_namespace(by: Principal | None, levels: Levels) -> bool:
     """Whether `check_namespace` would let somebody read."""
     try:

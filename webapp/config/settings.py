@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from webapp.config.database_urls import read_database_url
+from webapp.config.locations import read_locations
 from webapp.runtime.handed_over import find_home, read_or_make_key, read_secret
 from webapp.runtime.privileges import hide_memory
 
@@ -24,6 +25,10 @@ BEHIND_TLS = TRIBUTARY_URL.startswith("https://")
 # Processes of the web part; more than one core each they cannot use.
 TRIBUTARY_WEB_WORKERS = int(os.environ.get("TRIBUTARY_WEB_WORKERS") or min(2, len(os.sched_getaffinity(0))))
 TRIBUTARY_WAREHOUSE = os.environ.get("TRIBUTARY_WAREHOUSE") or (TRIBUTARY_HOME / "warehouse").as_uri()
+# Folders beside the warehouse below which clients may say where a new table lies; none: the catalog alone says it.
+TRIBUTARY_LOCATIONS = read_locations(
+    os.environ.get("TRIBUTARY_LOCATIONS", ""), warehouse=TRIBUTARY_WAREHOUSE, home=TRIBUTARY_HOME
+)
 # An `s3:` warehouse: where the store is, the installation's own keys, and the role by which it gives out narrower ones.
 TRIBUTARY_S3_ENDPOINT = os.environ.get("TRIBUTARY_S3_ENDPOINT", "")
 TRIBUTARY_S3_REGION = os.environ.get("TRIBUTARY_S3_REGION") or os.environ.get("AWS_REGION") or "us-east-1"

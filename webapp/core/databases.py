@@ -1,4 +1,4 @@
-"""The one lock that a compare-and-swap cannot replace, and patience with a database that is busy."""
+"""The two locks that a compare-and-swap cannot replace, and patience with a database that is busy."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ BUSY = (OperationalError, InterfaceError)
 PAUSE_S = 0.5
 
 AUDIT_LOCK = 7_361
+LOCATION_LOCK = 7_362
 
 
 def take_lock(number: int) -> None:

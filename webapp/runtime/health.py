@@ -142,13 +142,14 @@ def _warehouse() -> PartHealth:
     location = settings.TRIBUTARY_WAREHOUSE
     if object_store.is_object_location(location):
         return _bucket(location)
-    folder = Path(location.removeprefix("file://"))
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        return PartHealth("warehouse", works=False, state="down", detail=f"{folder}: {error.strerror}")
+    for each in (location, *settings.TRIBUTARY_LOCATIONS):
+        folder = Path(each.removeprefix("file://"))
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            return PartHealth("warehouse", works=False, state="down", detail=f"{folder}: {error.strerror}")
     return PartHealth("warehouse", works=True, state="ok", detail="file")
 
 

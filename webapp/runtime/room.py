@@ -51,12 +51,14 @@ class Disk:
 
 
 def list_disks() -> list[Disk]:
-    """Return the disks of the home and, where its tables are files, of the warehouse. Raises OSError."""
-    places = {"installation": Path(settings.TRIBUTARY_HOME)}
-    if not is_object_location(settings.TRIBUTARY_WAREHOUSE):
-        warehouse = Path(settings.TRIBUTARY_WAREHOUSE.removeprefix("file://"))
-        places["warehouse"] = next(path for path in (warehouse, *warehouse.parents) if path.exists())
-    return [_measure(holds, folder) for holds, folder in places.items()]
+    """Return the disks of the home and, where its tables are files, of the warehouse and beside it. Raises OSError."""
+    places = [("installation", Path(settings.TRIBUTARY_HOME))]
+    kept = [("warehouse", settings.TRIBUTARY_WAREHOUSE), *(("tables", each) for each in settings.TRIBUTARY_LOCATIONS)]
+    for holds, location in kept:
+        if not is_object_location(location):
+            folder = Path(location.removeprefix("file://"))
+            places.append((holds, next(path for path in (folder, *folder.parents) if path.exists())))
+    return [_measure(holds, folder) for holds, folder in places]
 
 
 def _measure(holds: str, folder: Path) -> Disk:

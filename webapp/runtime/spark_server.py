@@ -81,8 +81,8 @@ class SparkServer:
     """What its clients show. It is in no environment and on no command line, which others may read."""
     secrets: Path
     """The folder in which its token is handed over; its owner's alone."""
-    warehouse: Path | None = None
-    """The folder of tables, where they are not in an object store."""
+    tables: tuple[Path, ...] = ()
+    """The folders below which tables lie, where they are not in an object store."""
     with_s3: bool = False
     heap_mib: int = 1024
     cores: int = 2
@@ -143,8 +143,7 @@ class SparkServer:
         visible += ["--renew-when", str(self._stuck)]
         readonly = [self._pools, self._logging, find_listings(self.folder), self.java.resolve().parents[1]]
         visible += [word for path in readonly for word in ("--readonly", str(path))]
-        if self.warehouse is not None:
-            visible += ["--openable", str(self.warehouse)]
+        visible += [word for folder in self.tables for word in ("--openable", str(folder))]
         visible += ["--total-memory", str(self.total_memory_bytes or self._usual_memory_bytes)]
         if self.archive is not None:
             visible += ["--readonly", str(self.archive.parent)]
@@ -163,8 +162,8 @@ class SparkServer:
         remove_spark_folder(listings)  # of processes that were killed
         listings.mkdir(parents=True)
         self.folder.chmod(0o755)
-        if self.warehouse is not None:
-            self.warehouse.mkdir(parents=True, exist_ok=True)
+        for folder in self.tables:
+            folder.mkdir(parents=True, exist_ok=True)
         self._pools.write_text(FAIR_POOLS)
         self._logging.write_text(LOGGING.format(stuck=self._stuck))
         write_private(self._properties, f"{TOKEN_OPTION} {self.token}\n")

@@ -1,4 +1,5 @@
-"""Where a table's files live. The server owns locations: no client chooses one, and nothing reaches outside its own.
+"""Where a table's files live. The server owns locations: clients choose one only where it lets them, below a prefix beside the
+warehouse, and nothing reaches outside its own.
 
 Containment is decided by path components; a shared prefix (`/t` and `/t2`) is not containment.
 """
@@ -21,6 +22,8 @@ PATH_PROPERTIES = frozenset(
 _UNREADABLE = re.compile(r"[\x00-\x1f\x7f?#\\]")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 _GIVEN_END = r"-[0-9a-f]{8}"
+# What every reader of a location takes for the same folder: no escape, no empty part, no way up, nothing but ASCII.
+_PLAIN = re.compile(r"(?:file:(?://)?|s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(?!\.+(?:/|$))[A-Za-z0-9_.=@+-]+)+")
 
 
 def split_location(location: str) -> tuple[str, tuple[str, ...]]:
@@ -40,6 +43,30 @@ def is_inside(location: str, root: str) -> bool:
         # A key is a text, not a path: `a//b` is no other spelling of `a/b`, and rights in the store go by the text.
         return location == root or (location.startswith(f"{root.rstrip('/')}/") and "//" not in location[len(root) :])
     return host == root_host and parts[: len(root_parts)] == root_parts
+
+
+def is_plain(location: str) -> bool:
+    """Whether a location has no second reading; `file:/a` and `file:///a` are the only two spellings of one folder."""
+    return _PLAIN.fullmatch(location) is not None
+
+
+def is_below(location: str, prefix: str) -> bool:
+    """Whether a location is plain and inside a plain prefix, but not the prefix itself."""
+    return is_plain(location) and is_inside(location, prefix) and split_location(location) != split_location(prefix)
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether two locations are the same folder, or one lies inside the other."""
+    host, parts = split_location(one)
+    other_host, other_parts = split_location(other)
+    return host == other_host and all(part == other_part for part, other_part in zip(parts, other_parts, strict=False))
+
+
+def spell(location: str) -> list[str]:
+    """All spellings of a plain location, the usual one first."""
+    host, parts = split_location(location)
+    usual = "/".join((host, *parts))
+    return [usual, usual.replace("file://", "file:", 1)] if host == "file://" else [usual]
 
 
 def table_folder(*, warehouse: str, levels: Sequence[str], name: str) -> str:
@@ -63,11 +90,10 @@ def is_own_folder(location: str, *, warehouse: str) -> bool:
     return re.fullmatch(re.escape(warehouse.rstrip("/")) + below + _GIVEN_END, location, re.ASCII) is not None
 
 
-def folders_above(location: str, *, warehouse: str) -> list[str]:
-    """The folders between the warehouse and a location of its own spelling."""
-    root = warehouse.rstrip("/")
-    parts = location.removeprefix(f"{root}/").split("/")
-    return ["/".join((root, *parts[:count])) for count in range(1, len(parts))]
+def folders_above(location: str) -> list[str]:
+    """The folders above a location, in all spellings."""
+    host, parts = split_location(location)
+    return [spelling for count in range(1, len(parts)) for spelling in spell("/".join((host, *parts[:count])))]
 
 
 def top_folder(location: str, *, warehouse: str) -> str | None:

@@ -416,12 +416,9 @@ def _remove_snapshot_ref(fold: Fold, update: dict[str, Any]) -> None:
 
 def _set_location(fold: Fold, update: dict[str, Any]) -> None:
     location = field(update, "location", str, where="set-location").rstrip("/")
-    if location == fold.metadata["location"]:
-        return
-    if not fold.creating:
-        message = "The catalog gives tables their location; it cannot be set"
+    if location != fold.metadata["location"]:
+        message = "A table's location is given when it is made; it cannot be set"
         raise Malformed(message)
-    fold.metadata["location"] = location
 
 
 def _set_properties(fold: Fold, update: dict[str, Any]) -> None:

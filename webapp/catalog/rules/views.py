@@ -141,7 +141,7 @@ def _add_schema(fold: _Fold, update: dict[str, Any]) -> None:
 
 def _set_location(fold: _Fold, update: dict[str, Any]) -> None:
     if field(update, "location", str, where="set-location").rstrip("/") != fold.metadata["location"]:
-        message = "The catalog gives views their location; it cannot be set"
+        message = "A view's location is given when it is made; it cannot be set"
         raise Malformed(message)
 
 

@@ -1,30 +1,120 @@
-"""The folders of tables and views: given by this server, and taken over only where nobody else's files can be hit."""
+"""The folders of tables and views: given by this server, and chosen or taken over only where nobody else's files can be hit."""
 
 import secrets
+from collections.abc import Iterator
+from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models import Q
 
 from webapp.accounts.rules.principals import Principal
 from webapp.catalog import permissions
-from webapp.catalog.models import Table, View
+from webapp.catalog.models import StagedLocation, Table, View
 from webapp.catalog.rules.errors import Malformed
-from webapp.catalog.rules.locations import folders_above, is_inside, is_own_folder, table_folder, top_folder
+from webapp.catalog.rules.locations import (
+    folders_above,
+    is_below,
+    is_given_location,
+    is_inside,
+    is_own_folder,
+    overlap,
+    spell,
+    table_folder,
+    top_folder,
+)
 from webapp.catalog.rules.refs import TableRef
+from webapp.catalog.storage import metadata_files
+from webapp.catalog.storage.metadata_files import store_of
+from webapp.core import clock
+from webapp.core.databases import LOCATION_LOCK, take_lock
+
+STAGED_FOR = timedelta(hours=24)
+"""So long a location that was staged is its client's; longer than keys for it hold."""
 
 
 def check_location(stated: str | None, own: str) -> None:
     """Refuse a location of the client's choice."""
     if stated is not None and stated.rstrip("/") != own:
-        message = f"The catalog gives tables their location (such as {own}); leave it out"
-        raise Malformed(message)
+        places = ", or name a folder of its own below " + " or ".join(settings.TRIBUTARY_LOCATIONS)
+        message = f"The catalog gives tables and views their location (such as {own}); leave it out"
+        raise Malformed(message + places * bool(settings.TRIBUTARY_LOCATIONS))
 
 
-def check_register_source(location: str, *, by: Principal | None) -> None:
-    """Refuse metadata outside the warehouse, or in a folder that is not the actor's."""
+def place_table(stated: str | None, ref: TableRef, *, by: Principal | None) -> str:
+    """Where a new table is to lie: where a staged create has said, else as `place_view`."""
+    given = "" if stated is None else stated.rstrip("/")
+    if is_given_location(given, warehouse=warehouse(), levels=ref.namespace, name=ref.name):
+        return given
+    return place_view(stated, ref, by=by)
+
+
+def place_view(stated: str | None, ref: TableRef, *, by: Principal | None) -> str:
+    """Where a new table or view is to lie: where the client says, if that is below a prefix and free, else in the warehouse."""
+    own = new_location(ref)
+    chosen = "" if stated is None or by is None or by.job is not None else stated.rstrip("/")
+    if find_prefix(chosen) is None:
+        check_location(stated, own)
+        return own
+    _check_free(chosen, by=by)
+    _check_leftovers(chosen, by=by)
+    return chosen
+
+
+def stage_location(location: str, *, by: Principal | None) -> None:
+    """Keep a location that a client has chosen for it, who is about to write files there and to make the table then."""
+    if find_prefix(location) is None or by is None:
+        return
+    with transaction.atomic():
+        take_lock(LOCATION_LOCK)
+        StagedLocation.objects.filter(staged_at__lt=_staged_since()).delete()
+        _check_free(location, by=by)
+        StagedLocation.objects.update_or_create(
+            location=spell(location)[0], defaults={"user_id": by.user_id, "staged_at": clock.now()}
+        )
+
+
+def take_location(
+    location: str, *, file: str, by: Principal | None, shared_with: type[Table] | type[View] | None = None
+) -> None:
+    """Refuse a chosen location that is not free at this moment; call it in the atomic block that adds the row.
+
+    Args:
+        location: where a new table or view lies.
+        file: its first metadata file, which is there already.
+        by: the actor.
+        shared_with: the kind of which another may have this very location; see `check_register_folder`.
+
+    """
+    if find_prefix(location) is None:
+        return
+    take_lock(LOCATION_LOCK)
+    _check_free(location, by=by, shared_with=shared_with)
+    if shared_with is None:
+        _check_leftovers(location, by=by, but=file)
+    StagedLocation.objects.filter(location=spell(location)[0]).delete()
+
+
+def check_register_source(location: str, *, ref: TableRef, own: str | None, by: Principal | None) -> None:
+    """Refuse metadata where the actor may take nothing over.
+
+    Args:
+        location: the metadata file.
+        ref: the table or view that it is for.
+        own: the location of the table, where it is there already.
+        by: the actor.
+
+    """
+    if find_prefix(location) is not None:
+        if own is not None and is_inside(location, own):
+            permissions.check_namespace(by, ref.namespace, "maintain")
+        else:
+            permissions.check_takeover(by, location)
+        return
     folder = top_folder(location, warehouse=warehouse())
     if folder is None:
-        message = f"Only metadata inside the warehouse {warehouse()} can be registered"
+        places = " or ".join((warehouse(), *settings.TRIBUTARY_LOCATIONS))
+        message = f"Only metadata inside the warehouse {places} can be registered"
         raise Malformed(message)
     permissions.check_namespace(by, (folder,), "maintain")
 
@@ -34,19 +124,74 @@ def check_register_folder(location: str, *, metadata_location: str, of: type[Tab
     if not is_inside(metadata_location, location):
         message = f"The metadata names {location} as its location, but lies outside it"
         raise Malformed(message)
-    if not is_own_folder(location, warehouse=warehouse()):
+    if find_prefix(location) is None and not is_own_folder(location, warehouse=warehouse()):
         message = (
             f"The metadata names {location} as its location; "
             f"only a folder that this catalog gave a table or view, such as {warehouse()}/shop/orders-01234567, can be taken over"
         )
         raise Malformed(message)
-    above = folders_above(location, warehouse=warehouse())
-    for kind in (Table, View):
-        # Two of one kind in one folder: tables cannot be, and views may share their history.
-        taken = above if kind is of else [*above, location]
-        if kind.objects.filter(Q(location__in=taken) | Q(location__startswith=f"{location}/")).exists():
-            message = f"{location} cannot be taken over: another table or view has its files above or below it"
+    # Two of one kind in one folder: tables cannot be, and views may share their history.
+    _check_free(location, shared_with=of)
+
+
+def _check_free(
+    location: str, *, by: Principal | None = None, shared_with: type[Table] | type[View] | None = None
+) -> None:
+    """Refuse a location that another table or view has, or that lies above or below that of one."""
+    for row in _list_around(location):
+        if not (row.location == location and isinstance(row, shared_with or ())):
+            message = f"{location} cannot be taken: another table or view has its files there, above or below it"
             raise Malformed(message)
+    for staged in StagedLocation.objects.filter(_around(location), staged_at__gte=_staged_since()):
+        if overlap(staged.location, location) and not _is_staged_by(staged, location, by):
+            message = f"{location} cannot be taken: somebody is making a table there, above or below it"
+            raise Malformed(message)
+
+
+def _list_around(location: str) -> Iterator[Table | View]:
+    for kind in (Table, View):
+        # SQLite finds prefixes whatever their case.
+        yield from (row for row in kind.objects.filter(_around(location)) if overlap(row.location, location))
+
+
+def _around(location: str) -> Q:
+    own = spell(location)
+    found = Q(location__in=[*own, *folders_above(location)])
+    for spelling in own:
+        found |= Q(location__startswith=f"{spelling}/")
+    return found
+
+
+def _check_leftovers(location: str, *, by: Principal | None, but: str = "") -> None:
+    """Refuse a folder with files to all but administrators: a table may have left them that not everybody could read."""
+    staged = StagedLocation.objects.filter(_around(location), staged_at__gte=_staged_since())
+    if any(_is_staged_by(one, location, by) for one in staged):
+        return  # its client has written them since it was found empty
+    if store_of(location).holds_files(location, root=str(find_root(location)), but=but):
+        permissions.check_takeover(by, location)
+
+
+def _is_staged_by(staged: StagedLocation, location: str, by: Principal | None) -> bool:
+    return by is not None and staged.user_id == by.user_id and staged.location == spell(location)[0]
+
+
+def _staged_since() -> datetime:
+    return clock.cautious_now() - STAGED_FOR
+
+
+def make_folders(location: str) -> None:
+    """Prepare the place of a new table for its writers."""
+    metadata_files.make_table_folders(location, root=find_prefix(location))
+
+
+def find_prefix(location: str) -> str | None:
+    """The prefix beside the warehouse that a location is below."""
+    return next((prefix for prefix in settings.TRIBUTARY_LOCATIONS if is_below(location, prefix)), None)
+
+
+def find_root(location: str) -> str | None:
+    """The prefix or the warehouse that a location is inside; None where nothing is this catalog's to remove."""
+    return find_prefix(location) or (warehouse() if is_inside(location, warehouse()) else None)
 
 
 def new_location(ref: TableRef) -> str:
@@ -56,5 +201,5 @@ def new_location(ref: TableRef) -> str:
 
 
 def warehouse() -> str:
-    """The root of all locations."""
+    """The root of all locations that are given."""
     return str(settings.TRIBUTARY_WAREHOUSE).rstrip("/")

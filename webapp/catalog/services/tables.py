@@ -17,7 +17,6 @@ from webapp.catalog.rules.access import check_own_files
 from webapp.catalog.rules.branch_properties import MASTER
 from webapp.catalog.rules.commits import CommitRequest, CreateRequest
 from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, DamagedTable, Forbidden, Malformed, NoSuchNamespace
-from webapp.catalog.rules.locations import is_given_location, is_inside
 from webapp.catalog.rules.metadata import Metadata, no_snapshot, normalise, placeholder
 from webapp.catalog.rules.readable import check_foreign
 from webapp.catalog.rules.refs import SEPARATOR, TableRef, check_name, is_internal, table_ref
@@ -25,8 +24,12 @@ from webapp.catalog.services.folders import (
     check_location,
     check_register_folder,
     check_register_source,
+    find_root,
+    make_folders,
     new_location,
-    warehouse,
+    place_table,
+    stage_location,
+    take_location,
 )
 from webapp.catalog.services.idempotency import act
 from webapp.catalog.services.namespaces import ensure_namespace
@@ -95,18 +98,13 @@ def _create_once(ref: TableRef, request: CreateRequest, *, by: Principal | None)
 
 
 def _create_new(ref: TableRef, request: CreateRequest, *, by: Principal | None) -> TableView:
-    location = new_location(ref)
-    if request.location is not None:
-        if not is_given_location(
-            request.location.rstrip("/"), warehouse=warehouse(), levels=ref.namespace, name=ref.name
-        ):
-            check_location(request.location, location)
-        location = request.location.rstrip("/")
+    location = place_table(request.location, ref, by=by)
     updates = commits.creation_updates(request, None)
     commit = CommitRequest(requirements=(), updates=updates, branch=None if request.stage else ref.branch)
     metadata = commits.create(commit, uuid=str(uuid4()), location=location, version=request.version, now_ms=now_ms())
     if request.stage:
-        metadata_files.make_table_folders(location)
+        stage_location(location, by=by)
+        make_folders(location)
         return TableView(lambda: metadata)
     return _insert(ref, metadata, by=by)
 
@@ -206,9 +204,7 @@ def _create_by_commit(ref: TableRef, request: CommitRequest, *, by: Principal | 
         message = f"{ref.table} is gone: a job writes tables that were there when it began"
         raise Forbidden(message)
     stated = next((update for update in request.updates if update.get("action") == "set-location"), None)
-    location = new_location(ref) if stated is None else str(stated.get("location")).rstrip("/")
-    if not is_given_location(location, warehouse=warehouse(), levels=ref.namespace, name=ref.name):
-        check_location(location, new_location(ref))
+    location = place_table(None if stated is None else str(stated.get("location")), ref, by=by)
     metadata = commits.create(
         replace(request, branch=ref.branch), uuid=str(uuid4()), location=location, now_ms=now_ms()
     )
@@ -220,7 +216,7 @@ def _create_by_commit(ref: TableRef, request: CommitRequest, *, by: Principal | 
 
 
 def register_table(*, ref: TableRef, metadata_location: str, overwrite: bool, by: Principal | None) -> TableView:
-    """Take a table over from a metadata file that lies in the warehouse, in a folder of which the actor has the rights.
+    """Take a table over from a metadata file, which lies where the actor may take tables over.
 
     Raises:
         AlreadyExists: a table of that name or at that location is there.
@@ -232,16 +228,16 @@ def register_table(*, ref: TableRef, metadata_location: str, overwrite: bool, by
         raise Forbidden(message)
     plain = replace(ref, branch=None)
     _check_create(plain, by=by)
-    check_register_source(metadata_location, by=by)
-    metadata = normalise(metadata_files.read_foreign(metadata_location, root=warehouse()))
+    row = find_table(plain)
+    check_register_source(metadata_location, ref=plain, own=None if row is None else row.location, by=by)
+    metadata = normalise(metadata_files.read_foreign(metadata_location, root=str(find_root(metadata_location))))
     check_register_folder(metadata["location"], metadata_location=metadata_location, of=Table)
     check_foreign(metadata, now_ms=now_ms())
     if MASTER in metadata["refs"]:
         message = "A table with a ref called master cannot be registered: master is the branch that Iceberg calls main"
         raise Malformed(message)
-    row = find_table(plain)
     if row is None:
-        return _insert(plain, metadata, by=by)
+        return _insert(plain, metadata, by=by, is_registered=True)
     if not overwrite:
         raise _exists(ref)
     base = _read_undamaged(row)
@@ -347,18 +343,20 @@ def _drop_row(ref: TableRef, row: TableRow, *, by: Principal | None) -> None:
 
 
 def _remove_files(location: str) -> None:
-    if is_inside(location, warehouse()):
-        metadata_files.remove_tree(location)
+    root = find_root(location)
+    if root is not None:
+        metadata_files.remove_tree(location, root=root)
 
 
-def _insert(ref: TableRef, metadata: Metadata, *, by: Principal | None) -> TableView:
+def _insert(ref: TableRef, metadata: Metadata, *, by: Principal | None, is_registered: bool = False) -> TableView:
     """Write a table's first file and its row."""
     namespace = get_namespace(ref)
     location = metadata["location"]
-    metadata_files.make_table_folders(location)
+    make_folders(location)
     file = metadata_files.write(metadata, location=location, version=0)
     try:
         with writing():
+            take_location(location, file=file.location, by=by, shared_with=Table if is_registered else None)
             Table.objects.create(
                 namespace=namespace, name=ref.name, location=location, metadata_location=file.location, version=0
             )

@@ -11,14 +11,16 @@ from webapp.accounts.services import record_audit
 from webapp.catalog import permissions
 from webapp.catalog.models import Table, View
 from webapp.catalog.queries import ViewRow, ViewView, find_view, load_view_metadata
-from webapp.catalog.rules.errors import AlreadyExists, Malformed
+from webapp.catalog.rules.errors import AlreadyExists
 from webapp.catalog.rules.refs import TableRef, check_name
 from webapp.catalog.rules.views import CreateViewRequest, create_view, normalise_view, replace_view
 from webapp.catalog.services.folders import (
     check_register_folder,
     check_register_source,
-    new_location,
-    warehouse,
+    find_root,
+    make_folders,
+    place_view,
+    take_location,
 )
 from webapp.catalog.services.idempotency import act
 from webapp.catalog.services.swaps import ATTEMPTS, LostRace, now_ms
@@ -26,7 +28,7 @@ from webapp.catalog.services.tables import cannot_rename, get_namespace
 from webapp.catalog.storage import metadata_files
 from webapp.catalog.storage.metadata_files import MetadataFile
 from webapp.core import clock
-from webapp.core.errors import Unavailable
+from webapp.core.errors import AppError, Unavailable
 
 
 def make_view(*, ref: TableRef, request: CreateViewRequest, by: Principal | None) -> ViewView:
@@ -37,26 +39,23 @@ def make_view(*, ref: TableRef, request: CreateViewRequest, by: Principal | None
 
     """
     permissions.check_view(by, ref, "write")
-    location = new_location(ref)
-    if request.location is not None and request.location.rstrip("/") != location:
-        message = "The catalog gives views their location; leave it out"
-        raise Malformed(message)
+    location = place_view(request.location, ref, by=by)
     metadata = create_view(request, uuid=str(uuid4()), location=location, now_ms=now_ms())
     return _insert(ref, metadata, by=by)
 
 
 def register_view(*, ref: TableRef, metadata_location: str, by: Principal | None) -> ViewView:
-    """Take a view over from a metadata file that lies in the warehouse.
+    """Take a view over from a metadata file, which lies where the actor may take views over.
 
     Raises:
         AlreadyExists: a view or a table of that name is there.
 
     """
     permissions.check_view(by, ref, "write")
-    check_register_source(metadata_location, by=by)
-    metadata = normalise_view(metadata_files.read_foreign(metadata_location, root=warehouse()))
+    check_register_source(metadata_location, ref=ref, own=None, by=by)
+    metadata = normalise_view(metadata_files.read_foreign(metadata_location, root=str(find_root(metadata_location))))
     check_register_folder(metadata["location"], metadata_location=metadata_location, of=View)
-    return _insert(ref, metadata, by=by)
+    return _insert(ref, metadata, by=by, is_registered=True)
 
 
 def commit_view(
@@ -141,20 +140,24 @@ def _move(row: ViewRow, file: MetadataFile) -> None:
         raise LostRace
 
 
-def _insert(ref: TableRef, metadata: dict[str, Any], *, by: Principal | None) -> ViewView:
+def _insert(ref: TableRef, metadata: dict[str, Any], *, by: Principal | None, is_registered: bool = False) -> ViewView:
     namespace = get_namespace(ref)
     _check_free(ref)
     check_name(ref.name, what="view")
-    file = metadata_files.write(metadata, location=metadata["location"], version=0)
+    location = metadata["location"]
+    make_folders(location)
+    file = metadata_files.write(metadata, location=location, version=0)
     try:
         with act():
-            View.objects.create(
-                namespace=namespace, name=ref.name, location=metadata["location"], metadata_location=file.location
-            )
+            take_location(location, file=file.location, by=by, shared_with=View if is_registered else None)
+            View.objects.create(namespace=namespace, name=ref.name, location=location, metadata_location=file.location)
             record_audit(by=by, verb="create_view", object=ref.path)
     except IntegrityError:
         metadata_files.delete(file)
         raise _exists(ref) from None
+    except AppError:
+        metadata_files.delete(file)
+        raise
     return ViewView(metadata, file.location)
 
 

@@ -1,4 +1,4 @@
-"""Files of a `file:` warehouse: durable before anything points to them, readable for the job processes of other users.
+"""Files of a `file:` warehouse, and of the prefixes beside it: durable before anything points to them, readable for the job processes of other users.
 
 A file is written under a temporary name, synchronised, renamed and its folder synchronised; only then may the database's
 pointer move.
@@ -6,6 +6,7 @@ pointer move.
 
 import errno
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -25,6 +26,7 @@ FILE_MODE = 0o644
 # takes them over, they belong to nobody in particular, since its user is chosen late.
 OWN_MODE = 0o777
 _PARTS = ("data", "metadata")
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -43,7 +45,7 @@ def read(location: str) -> bytes:
 
 
 def read_foreign(location: str, *, root: str, at_most: int) -> bytes:
-    """What another writer left in the warehouse, one byte more than `at_most` at most.
+    """What another writer left below a root, one byte more than `at_most` at most.
 
     Raises:
         Absent: it is not there or cannot be read.
@@ -142,26 +144,52 @@ def remove_empty(location: str, folders: Iterable[Path]) -> None:
 
 
 def _remove_below(root: Path, parts: tuple[str, ...], remove: Callable[..., None]) -> None:
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(root, flags)
+    with _entered(root, parts[:-1]) as folder:
+        remove(parts[-1], dir_fd=folder)
+
+
+@contextmanager
+def _entered(root: Path, parts: Iterable[str], *, make: bool = False) -> Iterator[int]:
+    """The descriptor of a folder below another, with `make` also where it is missing; no link is followed.
+
+    Raises:
+        NotADirectoryError: a link, or what is no folder, is in the way.
+
+    """
+    descriptor = os.open(root, _FOLDER)
     try:
-        for part in parts[:-1]:
+        for part in parts:
+            is_new = make and _make_in(descriptor, part)
             try:
-                below = os.open(part, flags, dir_fd=descriptor)
+                below = os.open(part, _FOLDER, dir_fd=descriptor)
             except OSError as error:
                 if error.errno == errno.ELOOP:
                     raise NotADirectoryError(part) from error
                 raise
+            if is_new:
+                os.fchmod(below, FOLDER_MODE)
+                os.fsync(descriptor)
             os.close(descriptor)
             descriptor = below
-        remove(parts[-1], dir_fd=descriptor)
+        yield descriptor
     finally:
         os.close(descriptor)
 
 
-def remove_tree(location: str) -> None:
-    """Remove a table's folder with everything in it."""
-    remove_folder(local_path(location))
+def _make_in(descriptor: int, name: str) -> bool:
+    try:
+        os.mkdir(name, dir_fd=descriptor)
+    except FileExistsError:
+        return False
+    return True
+
+
+def remove_tree(location: str, *, root: str) -> None:
+    """Remove a table's folder with everything in it; a link on the way there from the root leads nowhere."""
+    folder = local_path(location)
+    way = folder.parent.relative_to(local_path(root)).parts
+    with suppress(FileNotFoundError, NotADirectoryError), _entered(local_path(root).resolve(), way):
+        remove_folder(folder)
 
 
 def walk(location: str) -> Iterator[StoredObject]:
@@ -178,15 +206,71 @@ def walk(location: str) -> Iterator[StoredObject]:
                 yield StoredObject(f"file://{quote(str(path))}", found.st_size, at)
 
 
-def make_table_folders(location: str) -> None:
-    """The folders of a table; job processes of other users read in them, so the modes do not depend on the umask."""
-    root = local_path(location)
+def make_table_folders(location: str, *, root: str | None = None) -> None:
+    """The folders of a table; job processes of other users read in them, so the modes do not depend on the umask.
+
+    Args:
+        location: the table's.
+        root: below it others may have put anything, so no link is followed there.
+
+    Raises:
+        Malformed: a link, or what is no folder, is in the way.
+
+    """
+    folder = local_path(location)
     with _explained():
-        _make_passable(root)
+        if root is not None:
+            _make_passable(local_path(root))
         for name in _PARTS:
-            _make_passable(root / name)
-        _sync_folder(root)
-        _sync_folder(root.parent)
+            if root is None:
+                _make_passable(folder / name)
+            else:
+                _make_below(root, folder / name)
+        _sync_folder(folder)
+        _sync_folder(folder.parent)
+
+
+def _make_below(root: str, folder: Path) -> None:
+    with _no_links(), _entered(local_path(root), folder.relative_to(local_path(root)).parts, make=True):
+        pass
+
+
+def holds_files(location: str, *, root: str, but: str) -> bool:
+    """Whether there is anything but folders at a location or below it, links too.
+
+    Args:
+        location: the folder.
+        root: one above it; no link in between is followed.
+        but: a file that does not count.
+
+    Raises:
+        Malformed: a link, or what is no folder, is in the way.
+
+    """
+    parts = local_path(location).relative_to(local_path(root)).parts
+    own = local_path(but).name
+    with _explained(), suppress(FileNotFoundError), _no_links(), _entered(local_path(root), parts) as descriptor:
+        for _, folders, names, here in os.fwalk(".", dir_fd=descriptor, onerror=_raise):
+            if {*names} - {own} or any(_is_link(name, here) for name in folders):
+                return True
+    return False
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _is_link(name: str, folder: int) -> bool:
+    return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+
+
+@contextmanager
+def _no_links() -> Iterator[None]:
+    try:
+        yield
+    except NotADirectoryError as error:
+        message = "A link, or what is no folder, is in the way to that location: name another one"
+        raise Malformed(message) from error
 
 
 def make_own_folders(location: str, name: str) -> list[Path]:
@@ -207,7 +291,7 @@ def make_own_folders(location: str, name: str) -> list[Path]:
 
 def _open_to_all(folder: Path) -> None:
     """Let every user write a folder; a link in its place, which a job may have put there, is refused."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    descriptor = os.open(folder, _FOLDER)
     try:
         os.fchmod(descriptor, OWN_MODE)
     finally:

@@ -95,7 +95,7 @@ def read_anew(location: str) -> MetadataFile:
 
 
 def read_foreign(location: str, *, root: str) -> dict[str, Any]:
-    """Metadata that another writer left in the warehouse."""
+    """Metadata that another writer left below a root."""
     try:
         raw = store_of(location).read_foreign(location, root=root, at_most=LARGEST_BYTES)
         if len(raw) > LARGEST_BYTES:
@@ -144,14 +144,14 @@ def forget_all() -> None:
     _cache.clear()
 
 
-def make_table_folders(location: str) -> None:
-    """Prepare the place of a new table for its writers."""
-    store_of(location).make_table_folders(location)
+def make_table_folders(location: str, *, root: str | None = None) -> None:
+    """Prepare the place of a new table for its writers; below a root no link is followed."""
+    store_of(location).make_table_folders(location, root=root)
 
 
-def remove_tree(location: str) -> None:
-    """Remove all files of a table that is no more."""
-    store_of(location).remove_tree(location)
+def remove_tree(location: str, *, root: str) -> None:
+    """Remove all files of a table that is no more; nothing outside of a root."""
+    store_of(location).remove_tree(location, root=root)
 
 
 def store_of(location: str) -> ModuleType:

@@ -16,7 +16,7 @@ walk = object_store.walk
 
 
 def read_foreign(location: str, *, root: str, at_most: int) -> bytes:
-    """What another writer left in the warehouse, and no more of it than asked for; `root` holds it by its name alone."""
+    """What another writer left there, and no more of it than asked for; `root` holds it by its name alone."""
     _ = root
     return object_store.read(location, at_most=at_most)
 
@@ -41,8 +41,9 @@ def delete_below(folder: str, locations: Iterable[str]) -> None:
     object_store.delete([location for location in locations if location.startswith(prefix)])
 
 
-def remove_tree(location: str) -> None:
+def remove_tree(location: str, *, root: str) -> None:
     """Remove everything below the location of a table that is dropped already; what stays is said in the log."""
+    _ = root
     try:
         object_store.delete([found.location for found in object_store.walk(location)])
     except Unavailable as error:
@@ -60,6 +61,12 @@ def remove_empty(location: str, folders: Iterable[Path]) -> None:
     _ = location, folders
 
 
-def make_table_folders(location: str) -> None:
+def make_table_folders(location: str, *, root: str | None = None) -> None:
     """An object store has no folders."""
-    _ = location
+    _ = location, root
+
+
+def holds_files(location: str, *, root: str, but: str) -> bool:
+    """Whether there is anything below a location, but for one object."""
+    _ = root
+    return any(found.location != but for found in object_store.walk(location))

@@ -11,10 +11,12 @@ from django.conf import settings
 from jobs.protocol import BlameRequest, BlameStep, ChangelogRequest, DiffRequest, Executor, SideRef, SparkAccess
 from webapp.catalog import queries as catalog
 from webapp.catalog.rules import lens
+from webapp.catalog.storage.local_files import local_path
 from webapp.comparisons.queries.blames import MOST_STEPS, list_line
 from webapp.comparisons.rules import states
 from webapp.comparisons.services.spark import offer_spark
 from webapp.datasets import queries as datasets
+from webapp.runtime.object_store import is_object_location
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +49,7 @@ class Work:
 def _locate(comparison: Comparison) -> tuple[str, str]:
     view = catalog.load_view(table=comparison.dataset.table, branch="master")
     location = str(view.metadata["location"])
-    return str(view.metadata_location), location.removeprefix("file://") if location.startswith("file:") else ""
+    return str(view.metadata_location), "" if is_object_location(location) else str(local_path(location))
 
 
 def _open_files(comparison: Comparison) -> dict[str, str]:

@@ -199,13 +199,14 @@ class Command(BaseCommand):
         if with_s3 and not spark_server.AWS_JAR_PATH.exists():
             call_command("fetch_jar", stdout=self.stdout)
         archive = archive_path(found, with_s3=with_s3)
+        places = (settings.TRIBUTARY_WAREHOUSE, *settings.TRIBUTARY_LOCATIONS)
         server = SparkServer(
             java=found.program,
             folder=self.home / "spark",
             port=find_free_port(),
             token=secrets.token_urlsafe(24),
             secrets=self.secrets,
-            warehouse=None if with_s3 else Path(unquote(urlsplit(settings.TRIBUTARY_WAREHOUSE).path)),
+            tables=() if with_s3 else tuple(Path(unquote(urlsplit(place).path)) for place in places),
             with_s3=with_s3,
             hosts=find_hosts([settings.TRIBUTARY_CATALOG_URI]),
             archive=archive if archive.exists() else None,
