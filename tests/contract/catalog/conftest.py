@@ -109,11 +109,17 @@ def wait_until_up(server: Server) -> None:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory, fork_server: Any) -> Iterator[Server]:
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder beside the warehouse below which clients may say where tables lie."""
+    return tmp_path_factory.mktemp("lake")
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory, fork_server: Any, lake: Path) -> Iterator[Server]:
     """One server for all contract tests of the catalog."""
     home = tmp_path_factory.mktemp("server")
     fork_server.serve(home)
-    running = start_server(home)
+    running = start_server(home, TRIBUTARY_LOCATIONS=f"file:{lake}")
     yield running
     running.process.terminate()
     running.process.wait(20)

@@ -54,6 +54,10 @@ class Server:
         for folder in (self.own, self.other):
             folder.mkdir(parents=True)
             folder.chmod(0o777)
+        self.lake = self.home / "lake"
+        self.beside = self.lake / "table" / "data" / "job-1-1"
+        self.beside.mkdir(parents=True)
+        self.beside.chmod(0o777)
         self.file = self.own.parent / "rows"
         self.file.touch()
         self.file.chmod(0o666)
@@ -64,6 +68,7 @@ class Server:
     def start(self) -> None:
         self.socket.unlink(missing_ok=True)
         program = ["--mode", self.mode, "--openable", str(self.warehouse), "--opener", str(self.socket)]
+        program += ["--openable", str(self.lake)]
         program += ["--fresh", str(self.scratch), "--renew-when", str(self.scratch / "stuck")]
         program += ["--total-memory", str(MOST_BYTES)]
         self.process = subprocess.Popen(
@@ -115,11 +120,26 @@ def test_only_what_was_opened_is_written_and_only_as_long_as_the_caller_lives(se
     assert server.do("unlink", server.own / "a") == readonly
 
 
+def test_folders_in_several_roots_are_opened_and_closed_alike(server: Server) -> None:
+    readonly = "Read-only file system"
+    assert server.do("write", server.beside / "a") == readonly
+    connection, answer = server.ask(server.own, server.beside)
+    assert answer == {"opened": 2}
+    assert [server.do("write", folder / "a") for folder in (server.own, server.beside)] == ["did", "did"]
+    assert server.do("write", server.beside.parent / "a") == readonly
+    connection.close()
+    wait_until(lambda: server.do("write", server.beside / "a") == readonly, seconds=30)
+    assert server.do("write", server.own / "a") == readonly
+
+
 def test_nothing_outside_of_the_warehouse_is_opened(server: Server) -> None:
     (server.own / "link").symlink_to("/etc")
     for path in (
         Path("/etc"),
         server.warehouse,
+        server.lake,
+        server.lake / ".." / "warehouse" / "table",
+        Path(f"{server.lake}2"),
         server.own / "link",
         server.own / "..",
         server.file,

@@ -315,12 +315,15 @@ def test_ctas_on_a_branch_keeps_the_numbers_its_files_carry() -> None:
         set_ref("main", made["snapshot-id"]),
     ]
     updates[-2]["snapshot"]["manifest-list"] = "file:///w/t2/metadata/x.avro"
-    table = commits.create(CommitRequest([CREATE], updates, "b"), uuid="u", location="file:///w/t", now_ms=NOW)
+    table = commits.create(CommitRequest([CREATE], updates, "b"), uuid="u", location="file:///w/t2", now_ms=NOW)
     assert (table["table-uuid"], table["location"]) == ("u2", "file:///w/t2")
     assert head(table, "b") == made["snapshot-id"]
     assert lens.get(table, "b")["default-spec-id"] == 0
     assert head(table) is None
     assert table["refs"] == {"b": {"snapshot-id": made["snapshot-id"], "type": "branch"}}
+    elsewhere = [*updates, {"action": "set-location", "location": "file:///w/t3"}]
+    with pytest.raises(Malformed, match="cannot be set"):
+        commits.create(CommitRequest([CREATE], elsewhere, "b"), uuid="u", location="file:///w/t2", now_ms=NOW)
 
 
 def test_creating_needs_a_schema_and_fills_in_the_rest() -> None:

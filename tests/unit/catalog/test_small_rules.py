@@ -71,9 +71,71 @@ def test_folders_of_tables_and_of_namespaces_are_told_apart_by_their_names(locat
     assert above == WAREHOUSE + "/a/t-0123abcd_/u-0123abcd"
 
 
-def test_folders_above_a_location() -> None:
-    above = locations.folders_above(WAREHOUSE + "/a/b/t-0123abcd", warehouse=WAREHOUSE)
-    assert above == [WAREHOUSE + "/a", WAREHOUSE + "/a/b"]
+def test_folders_above_a_location_are_in_all_spellings() -> None:
+    above = ["file:///home", "file:/home", "file:///home/w", "file:/home/w"]
+    assert locations.folders_above("file:/home/w/t") == locations.folders_above("file:///home/w/t") == above
+    assert locations.folders_above("s3://bucket/w/t") == ["s3://bucket/w"]
+    assert locations.spell("file:/home/w") == ["file:///home/w", "file:/home/w"]
+    assert locations.spell("s3://bucket/w") == ["s3://bucket/w"]
+
+
+@pytest.mark.parametrize(
+    ("location", "below"),
+    [
+        ("file:/lake/t", True),
+        ("file:///lake/a/t.b=1", True),
+        ("file:/lake", False),
+        ("file:/lake/", False),
+        ("file:/lake2/t", False),
+        ("file:/lake/../t", False),
+        ("file:/lake/...", False),
+        ("file:/lake/%2e%2e/t", False),
+        ("file:/lake/%74", False),
+        ("file:/lake//t", False),
+        ("file://lake/t", False),
+        ("file://host/lake/t", False),
+        ("file:/lake/t?x", False),
+        ("file:/lake/t#x", False),
+        ("file:/lake/t*", False),
+        ("file:/lake/t'", False),
+        ("file:/lake/t\n", False),
+        ("file:/lake/ä", False),
+        ("FILE:/lake/t", False),
+        ("/lake/t", False),
+        ("s3://lake/t", False),
+        ("s3a://bucket/lake/t", False),
+    ],
+)
+def test_a_chosen_location_is_plain_and_below_its_prefix(location: str, *, below: bool) -> None:
+    assert locations.is_below(location, "file:///lake") is below
+
+
+def test_a_chosen_location_in_a_store_is_below_its_prefix_letter_by_letter() -> None:
+    assert locations.is_below("s3://bucket/lake/t", "s3://bucket/lake")
+    for location in (
+        "s3://bucket/lake",
+        "s3://bucket/lake2/t",
+        "s3://bucket//lake/t",
+        "s3://other/lake/t",
+        "file:/lake/t",
+    ):
+        assert not locations.is_below(location, "s3://bucket/lake")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "overlapping"),
+    [
+        ("file:/lake/t", "file:///lake/t", True),
+        ("file:/lake", "file:///lake/t/u", True),
+        ("file:/lake/t", "file:/lake/t2", False),
+        ("file:/lake/t", "file:/lake/T", False),
+        ("file:/lake/t", "s3://lake/t", False),
+        ("s3://bucket/t", "s3://bucket/t/u", True),
+        ("s3://bucket/t", "s3://other/t", False),
+    ],
+)
+def test_locations_overlap_by_components_whatever_their_spelling(one: str, other: str, *, overlapping: bool) -> None:
+    assert locations.overlap(one, other) is locations.overlap(other, one) is overlapping
 
 
 def test_top_folder_decides_whose_rights_hold() -> None:

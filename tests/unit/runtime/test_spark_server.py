@@ -43,6 +43,16 @@ def test_an_archive_is_shown_to_the_server_but_not_writable(server: SparkServer,
     assert not [word for word in server.command if "SharedArchive" in word]
 
 
+def test_every_folder_of_tables_is_made_and_shown_to_be_opened(server: SparkServer, tmp_path: Path) -> None:
+    tables = (tmp_path / "warehouse", tmp_path / "lake")
+    started = replace(server, tables=tables)
+    started.prepare()
+    command = started.command
+    assert [command[n + 1] for n, word in enumerate(command) if word == "--openable"] == [str(each) for each in tables]
+    assert all(each.is_dir() for each in tables)
+    assert "--openable" not in server.command
+
+
 def test_another_java_and_newer_jars_want_another_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jars = tmp_path / "pyspark" / "jars"
     jars.mkdir(parents=True)

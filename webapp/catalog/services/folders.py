@@ -36,9 +36,9 @@ STAGED_FOR = timedelta(hours=24)
 def check_location(stated: str | None, own: str) -> None:
     """Refuse a location of the client's choice."""
     if stated is not None and stated.rstrip("/") != own:
-        places = ", or name a folder of its own below " + " or ".join(settings.TRIBUTARY_LOCATIONS)
-        message = f"The catalog gives tables and views their location (such as {own}); leave it out"
-        raise Malformed(message + places * bool(settings.TRIBUTARY_LOCATIONS))
+        places = "".join(f", or name a folder of its own below {prefix}" for prefix in settings.TRIBUTARY_LOCATIONS)
+        message = f"The catalog gives tables and views their location (such as {own}); leave it out{places}"
+        raise Malformed(message)
 
 
 def place_table(stated: str | None, ref: TableRef, *, by: Principal | None) -> str:
@@ -50,8 +50,9 @@ def place_table(stated: str | None, ref: TableRef, *, by: Principal | None) -> s
 
 
 def place_view(stated: str | None, ref: TableRef, *, by: Principal | None) -> str:
-    """Where a new table or view is to lie: where the client says, if that is below a prefix and free, else in the warehouse."""
+    """Where a new table or view is to lie: where the client says, which must be below a prefix and free, else in the warehouse."""
     own = new_location(ref)
+    # A job writes the tables that it was started for, where they lie.
     chosen = "" if stated is None or by is None or by.job is not None else stated.rstrip("/")
     if find_prefix(chosen) is None:
         check_location(stated, own)
@@ -69,6 +70,7 @@ def stage_location(location: str, *, by: Principal | None) -> None:
         take_lock(LOCATION_LOCK)
         StagedLocation.objects.filter(staged_at__lt=_staged_since()).delete()
         _check_free(location, by=by)
+        _check_leftovers(location, by=by)
         StagedLocation.objects.update_or_create(
             location=spell(location)[0], defaults={"user_id": by.user_id, "staged_at": clock.now()}
         )
@@ -113,8 +115,8 @@ def check_register_source(location: str, *, ref: TableRef, own: str | None, by: 
         return
     folder = top_folder(location, warehouse=warehouse())
     if folder is None:
-        places = " or ".join((warehouse(), *settings.TRIBUTARY_LOCATIONS))
-        message = f"Only metadata inside the warehouse {places} can be registered"
+        places = "".join(f" or below {prefix}" for prefix in settings.TRIBUTARY_LOCATIONS)
+        message = f"Only metadata inside the warehouse {warehouse()}{places} can be registered"
         raise Malformed(message)
     permissions.check_namespace(by, (folder,), "maintain")
 

@@ -1,0 +1,264 @@
+"""Tables and views below prefixes beside the warehouse: who may lie where, and whose files nobody gets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.factories.catalog import Catalog, schema, table_path
+from tests.unit.catalog.test_views import version
+from webapp.accounts.services import claim_folder, grant_role
+from webapp.catalog.models import StagedLocation, Table
+from webapp.catalog.queries import measure_namespace
+from webapp.catalog.services import collector, folders
+from webapp.catalog.services.checking import check_tables
+from webapp.core import clock
+
+if TYPE_CHECKING:
+    from webapp.accounts.models import User
+
+pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
+CREATE = [{"type": "assert-create"}]
+
+
+@pytest.fixture
+def lake(tmp_path: Path, settings: Any) -> Path:
+    """A prefix beside the warehouse."""
+    settings.TRIBUTARY_LOCATIONS = ((tmp_path / "lake").as_uri(),)
+    return tmp_path / "lake"
+
+
+@pytest.fixture
+def writer(make_user: Callable[..., User], catalog: Catalog, catalog_for: Callable[..., Catalog]) -> Catalog:
+    """The catalog as somebody who maintains `shop`, and is no administrator."""
+    claim_folder(folder="shop", repository="shop")
+    user = make_user("writer")
+    grant_role(repository="shop", user=user, role="maintainer", by=None)
+    return catalog_for(user)
+
+
+def make_view(catalog: Catalog, name: str, location: str) -> Any:
+    body = {"name": name, "schema": schema(), "view-version": version(), "properties": {}, "location": location}
+    return catalog.call("POST", "namespaces/shop/views", body)
+
+
+def updates_of(staged: Any) -> list[dict[str, Any]]:
+    return [
+        {"action": "set-location", "location": staged.metadata["location"]},
+        {"action": "add-schema", "schema": staged.metadata["schemas"][0]},
+        {"action": "set-current-schema", "schema-id": -1},
+    ]
+
+
+def drop(catalog: Catalog, table: str, *, purge: bool = False) -> None:
+    assert catalog.call("DELETE", table_path(table), query=f"purgeRequested={str(purge).lower()}").status == 204
+
+
+def test_a_client_says_where_a_table_lies_in_each_way_of_making_one(writer: Catalog, lake: Path) -> None:
+    made = writer.create_table("shop.plain", location=f"file:{lake}/plain/")
+    assert made.metadata["location"] == f"file:{lake}/plain"
+    assert made.body["metadata-location"].startswith(f"file:{lake}/plain/metadata/")
+    staged = writer.create_table("shop.staged", location=f"{lake.as_uri()}/a/staged", **{"stage-create": True})
+    (lake / "a" / "staged" / "data" / "rows").touch()
+    assert writer.commit("shop.staged", *updates_of(staged), requirements=CREATE).status == 200
+    assert not StagedLocation.objects.exists()
+    staged.metadata["location"] = f"file:{lake}/committed"
+    assert writer.on("b").commit("shop.committed", *updates_of(staged), requirements=CREATE).status == 200
+    assert make_view(writer, "v", f"file:{lake}/v").metadata["location"] == f"file:{lake}/v"
+    for table in ("plain", "staged", "committed"):
+        assert writer.append(f"shop.{table}").status == 200
+        assert len(list(lake.rglob(f"{table}/metadata/00001-*.json"))) == 1
+    assert {folder.stat().st_mode & 0o777 for folder in lake.rglob("*") if folder.is_dir()} == {0o755}
+    assert writer.create_table("shop.given").metadata["location"].startswith("file:///")
+
+
+def test_unset_no_client_chooses(catalog: Catalog, tmp_path: Path) -> None:
+    assert catalog.create_table("shop.t", location=f"file:{tmp_path}/lake/t").status == 400
+    assert make_view(catalog, "v", f"file:{tmp_path}/lake/v").status == 400
+    assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        "",
+        "/",
+        "2/t",
+        "/../t",
+        "/%2e%2e/t",
+        "/a/%2e%2e/%2e%2e/t",
+        "//t",
+        "/a//t",
+        "/t?x",
+        "/t#x",
+        "/t*",
+        "/t'",
+        "/./t",
+        "/t\\x",
+    ],
+)
+def test_hostile_spellings_are_refused_on_every_way(catalog: Catalog, lake: Path, tail: str) -> None:
+    for location in (f"file:{lake}{tail}", f"{lake.as_uri()}{tail}"):
+        assert catalog.create_table("shop.t", location=location).status == 400
+        assert catalog.create_table("shop.t", location=location, **{"stage-create": True}).status == 400
+        assert make_view(catalog, "v", location).status == 400
+        updates = [
+            {"action": "set-location", "location": f"file:{lake}/fine"},
+            {"action": "set-location", "location": location},
+        ]
+        new = [{"action": "add-schema", "schema": schema()}, {"action": "set-current-schema", "schema-id": -1}]
+        for some in (updates, updates[1:]):
+            assert catalog.commit("shop.t", *some, *new, requirements=CREATE).status == 400
+    for location in (
+        f"s3://bucket{lake}/t",
+        f"s3a://bucket{lake}/t",
+        f"file://host{lake}/t",
+        f"{lake}/t",
+        f"hdfs:{lake}/t",
+    ):
+        assert catalog.create_table("shop.t", location=location).status == 400
+    assert [path for path in lake.rglob("*") if path.is_file()] == []
+    assert catalog.load("shop.t").status == 404
+
+
+def test_the_location_of_what_is_there_stays(catalog: Catalog, lake: Path) -> None:
+    catalog.create_table("shop.t", location=f"file:{lake}/t")
+    assert catalog.commit("shop.t", {"action": "set-location", "location": f"file:{lake}/u"}).status == 400
+    assert catalog.on("a").create_table("shop.p", location=f"file:{lake}/p").status == 200
+    assert catalog.on("b").create_table("shop.p", location=f"file:{lake}/q").status == 400
+    assert catalog.on("b").create_table("shop.p", location=f"file:{lake}/p").status == 200
+    for path in (f"file:{lake}/t2", f"file:{lake}", f"file:{lake}/t/../x"):
+        properties = {"action": "set-properties", "updates": {"write.data.path": path}}
+        assert catalog.commit("shop.t", properties).status == 400
+    inside = {"action": "set-properties", "updates": {"write.data.path": f"{lake.as_uri()}/t/elsewhere"}}
+    assert catalog.commit("shop.t", inside).status == 200
+
+
+def test_nothing_lies_where_something_lies_above_or_below(catalog: Catalog, lake: Path) -> None:
+    assert catalog.create_table("shop.t", location=f"file:{lake}/a/t").status == 200
+    for tail in ("/a/t", "/a", "/a/t/b", "/a/t/data/x"):
+        for location in (f"file:{lake}{tail}", f"{lake.as_uri()}{tail}"):
+            assert "cannot be taken" in catalog.create_table("shop.u", location=location).error[1]
+            assert (
+                "cannot be taken"
+                in catalog.create_table("shop.u", location=location, **{"stage-create": True}).error[1]
+            )
+            assert "cannot be taken" in make_view(catalog, "v", location).error[1]
+    for tail in ("/a/t2", "/a/T", "/b"):
+        assert catalog.create_table(f"shop.{tail[-1]}", location=f"file:{lake}{tail}").status == 200
+    assert make_view(catalog, "v", f"file:{lake}/v").status == 200
+    assert catalog.create_table("shop.u", location=f"file:{lake}/v/t").status == 400
+
+
+def test_what_became_taken_meanwhile_is_seen_where_the_row_is_added(
+    catalog: Catalog, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = folders.make_folders
+
+    def make_late(location: str) -> None:
+        monkeypatch.setattr("webapp.catalog.services.tables.make_folders", make)
+        assert catalog.create_table("shop.first", location=f"{lake.as_uri()}/t").status == 200
+        make(location)
+
+    monkeypatch.setattr("webapp.catalog.services.tables.make_folders", make_late)
+    assert "cannot be taken" in catalog.create_table("shop.second", location=f"file:{lake}/t").error[1]
+    assert Table.objects.count() == 1
+    assert len(list(lake.rglob("*.json"))) == 1
+
+
+def test_leftovers_are_administrators_alone(catalog: Catalog, writer: Catalog, lake: Path) -> None:
+    location = f"file:{lake}/t"
+    kept = catalog.create_table("shop.t", location=location).body["metadata-location"]
+    again = {"name": "t", "metadata-location": kept, "overwrite": True}
+    assert writer.call("POST", "namespaces/shop/register", again).status == 200
+    drop(catalog, "shop.t")
+    asked = {"name": "u", "metadata-location": kept}
+    for around in (location, f"file:{lake}/t/metadata"):
+        for body in ({}, {"stage-create": True}):
+            answer = writer.create_table("shop.u", location=around, **body)
+            assert (answer.status, answer.error[0]) == (403, "ForbiddenException")
+        assert make_view(writer, "u", around).status == 403
+    assert writer.call("POST", "namespaces/shop/register", asked).status == 403
+    assert catalog.call("POST", "namespaces/shop/register", asked).status == 200
+    assert catalog.call("POST", "namespaces/shop/register", {**asked, "name": "w"}).status == 409
+    drop(catalog, "shop.u")
+    assert catalog.create_table("shop.v", location=location).status == 200
+    linked = lake / "linked"
+    linked.mkdir()
+    (linked / "link").symlink_to(lake / "t")
+    assert writer.create_table("shop.x", location=f"file:{linked}").status == 403
+
+
+def test_what_is_staged_is_kept_for_who_staged_it(catalog: Catalog, writer: Catalog, lake: Path, settings: Any) -> None:
+    staged = writer.create_table("shop.t", location=f"file:{lake}/t", **{"stage-create": True})
+    (lake / "t" / "data" / "rows").touch()
+    for tail in ("/t", "/t/data"):
+        assert "somebody is making" in catalog.create_table("shop.u", location=f"{lake.as_uri()}{tail}").error[1]
+    old = clock.cautious_now() - 2 * folders.STAGED_FOR
+    StagedLocation.objects.update(staged_at=old)
+    assert writer.commit("shop.t", *updates_of(staged), requirements=CREATE).status == 403
+    assert catalog.create_table("shop.u", location=f"file:{lake}/u", **{"stage-create": True}).status == 200
+    assert StagedLocation.objects.get().location == f"{lake.as_uri()}/u"
+
+
+def test_no_link_is_followed_out_of_the_prefix(catalog: Catalog, lake: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    lake.mkdir()
+    (lake / "link").symlink_to(outside)
+    for tail in ("link", "link/t"):
+        for body in ({}, {"stage-create": True}):
+            assert "in the way" in catalog.create_table("shop.t", location=f"file:{lake}/{tail}", **body).error[1]
+        assert make_view(catalog, "v", f"file:{lake}/{tail}").status == 400
+    assert list(outside.iterdir()) == []
+    catalog.create_table("shop.t", location=f"file:{lake}/a/t")
+    (lake / "a").rename(outside / "a")
+    (lake / "a").symlink_to(outside / "a")
+    drop(catalog, "shop.t", purge=True)
+    assert (outside / "a" / "t" / "metadata").is_dir()
+
+
+def test_purge_removes_the_tables_own_folder(catalog: Catalog, lake: Path, settings: Any) -> None:
+    for name in ("t", "t2"):
+        assert catalog.create_table(f"shop.{name}", location=f"file:{lake}/a/{name}").status == 200
+    drop(catalog, "shop.t", purge=True)
+    assert [path.name for path in (lake / "a").iterdir()] == ["t2"]
+    settings.TRIBUTARY_LOCATIONS = ()
+    drop(catalog, "shop.t2", purge=True)
+    assert (lake / "a" / "t2").exists()
+
+
+def test_register_takes_only_what_lies_in_its_own_free_folder(catalog: Catalog, lake: Path) -> None:
+    good = catalog.create_table("shop.t", location=f"file:{lake}/t").metadata
+    planted = lake / "x" / "metadata" / "planted.json"
+    planted.parent.mkdir(parents=True)
+    for location in (
+        f"file:{lake}",
+        f"file:{lake}/t",
+        f"file:{lake}/x/",
+        f"file:{lake}/y",
+        f"file:{lake}//x",
+        "file:///",
+    ):
+        planted.write_text(json.dumps({**good, "location": location}))
+        asked = {"name": "u", "metadata-location": planted.as_uri()}
+        assert catalog.call("POST", "namespaces/shop/register", asked).status == 400, location
+    planted.write_text(json.dumps({**good, "location": f"file:{lake}/x"}))
+    assert catalog.call("POST", "namespaces/shop/register", asked).metadata["location"] == f"file:{lake}/x"
+
+
+def test_checks_quota_and_collector_go_by_the_location(catalog: Catalog, lake: Path) -> None:
+    catalog.create_table("shop.t", location=f"file:{lake}/t")
+    assert measure_namespace(namespace="shop") > 0
+    assert [found.what for found in check_tables() if hasattr(found, "what")] == ["tables", "files that nobody names"]
+    assert [found for found in check_tables() if not hasattr(found, "what")] == []
+    (lake / "t" / "data" / "orphan").write_bytes(b"x")
+    [(_, found)] = collector.collect_all(older_than=clock.now() + folders.STAGED_FOR)
+    assert found.locations == (f"{lake.as_uri()}/t/data/orphan",)
+    renamed = {"source": {"namespace": ["shop"], "name": "t"}, "destination": {"namespace": ["shop"], "name": "u"}}
+    assert catalog.call("POST", "tables/rename", renamed).status == 204
+    assert catalog.load("shop.u").metadata["location"] == f"file:{lake}/t"
