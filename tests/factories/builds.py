@@ -115,10 +115,7 @@ class Stack:
             port=self.spark_port,
             token="a-token-of-tests",
             secrets=self.home,
-            tables=(
-                self.home / "warehouse",
-                *map(Path, self.more.get("TRIBUTARY_LOCATIONS", "").replace("file:", "").split()),
-            ),
+            tables=(self.home / "warehouse", *([self.lake] if "TRIBUTARY_LOCATIONS" in self.more else [])),
             with_s3=self.more.get("TRIBUTARY_WAREHOUSE", "").startswith("s3:"),
             hosts=self._hosts_of_spark,
         )
@@ -310,11 +307,19 @@ class Stack:
 
     def load(self, path: str, *, branch: str = "master") -> Any:
         """Load the table of a dataset as a plain Iceberg client."""
+        return self.connect(branch).load_table(path.strip("/").replace("/", "."))
+
+    def connect(self, branch: str = "master") -> Any:
+        """Return a plain Iceberg client."""
         from pyiceberg.catalog.rest import RestCatalog
 
         header = {} if branch == "master" else {"header.X-PLTR-Branch": branch}
-        catalog = RestCatalog("tests", uri=f"http://127.0.0.1:{self.port}/iceberg", token=self.token, **header)
-        return catalog.load_table(path.strip("/").replace("/", "."))
+        return RestCatalog("tests", uri=f"http://127.0.0.1:{self.port}/iceberg", token=self.token, **header)
+
+    @property
+    def lake(self) -> Path:
+        """The folder beside the warehouse below which tables may lie, for those that have one."""
+        return self.home.with_name("lake")
 
     def history(self, path: str) -> list[int]:
         """Return the snapshots from the head of master back to the first."""
