@@ -75,6 +75,23 @@ def test_warehouse_that_cannot_be_written_is_down(client: Client, settings, tmp_
     assert client.get("/readyz").json()["warehouse"] == "down"
 
 
+def test_a_prefix_beside_the_warehouse_is_made_and_must_be_written_too(
+    client: Client, settings, tmp_path: Path
+) -> None:
+    settings.TRIBUTARY_WAREHOUSE = (tmp_path / "warehouse").as_uri()
+    settings.TRIBUTARY_LOCATIONS = ((tmp_path / "lake").as_uri(),)
+
+    body = client.get("/readyz").json()
+    assert body["warehouse"] == "ok"
+    assert "tables" in body["details"]["disk"]
+
+    (tmp_path / "file").touch()
+    settings.TRIBUTARY_LOCATIONS = ((tmp_path / "file" / "lake").as_uri(),)
+
+    body = client.get("/readyz").json()
+    assert (body["warehouse"], "lake" in body["details"]["warehouse"]) == ("down", True)
+
+
 @pytest.mark.parametrize(
     ("url", "port"),
     [

@@ -248,12 +248,19 @@ def holds_files(location: str, *, root: str, but: str) -> bool:
 
     """
     parts = local_path(location).relative_to(local_path(root)).parts
-    own = local_path(but).name
-    with _explained(), suppress(FileNotFoundError), _no_links(), _entered(local_path(root), parts) as descriptor:
-        for _, folders, names, here in os.fwalk(".", dir_fd=descriptor, onerror=_raise):
-            if {*names} - {own} or any(_is_link(name, here) for name in folders):
-                return True
+    with _explained(), suppress(FileNotFoundError), _no_links(), _entered(local_path(root), parts) as folder:
+        return _has_files(folder, but=local_path(but).name)
     return False
+
+
+def _has_files(folder: int, *, but: str) -> bool:
+    try:
+        return any(
+            {*names} - {but} or any(_is_link(name, here) for name in folders)
+            for _, folders, names, here in os.fwalk(".", dir_fd=folder, onerror=_raise)
+        )
+    except FileNotFoundError:
+        return True  # somebody removes what is there at this moment
 
 
 def _raise(error: OSError) -> None:
