@@ -26,7 +26,7 @@ JARS = ROOT / ".venv" / "jars" / "kit"
 SUITES = ("RESTCompatibilityKitCatalogTests", "RESTCompatibilityKitViewCatalogTests")
 TABLES = (Path("/tmp/newdb"), Path("/tmp/ns"))  # noqa: S108 - constants of the kit
 """Folders below which it says that tables lie."""
-PASSING = 133
+PASSING = 135
 """Fewer names of passing tests mean that the kit has not run as it should: it has 141, ten of them for other kinds of catalog."""
 OPTIONS = {
     "rck.local": "false",

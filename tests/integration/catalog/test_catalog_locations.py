@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.db import connection
 
 from tests.factories.catalog import Catalog, schema, table_path
 from tests.unit.catalog.test_views import version
@@ -138,6 +140,24 @@ def test_the_location_of_what_is_there_stays(catalog: Catalog, lake: Path) -> No
     assert catalog.commit("shop.t", inside).status == 200
 
 
+def test_a_view_moves_with_its_metadata_where_a_new_one_may_lie(catalog: Catalog, writer: Catalog, lake: Path) -> None:
+    made = make_view(catalog, "v", f"file:{lake}/v").body["metadata-location"]
+
+    def move(caller: Catalog, location: str) -> Any:
+        body = {"updates": [{"action": "set-location", "location": location}]}
+        return caller.call("POST", "namespaces/shop/views/v", body)
+
+    catalog.create_table("shop.t", location=f"file:{lake}/t")
+    for place in (f"file:{lake}", f"file:{lake}/v/w", f"file:{lake}/t", f"file:{lake}2/v", "file:///tmp/v"):
+        assert move(catalog, place).status == 400, place
+    moved = move(writer, f"{lake.as_uri()}/w")
+    assert moved.body["metadata-location"].startswith(f"{lake.as_uri()}/w/metadata/00001-")
+    assert catalog.call("GET", "namespaces/shop/views/v").metadata["location"] == f"{lake.as_uri()}/w"
+    assert move(writer, f"file:{lake}/v").status == 403
+    assert writer.call("POST", "namespaces/shop/register-view", {"name": "u", "metadata-location": made}).status == 403
+    assert make_view(writer, "u", f"file:{lake}/w").status == 400
+
+
 def test_nothing_lies_where_something_lies_above_or_below(catalog: Catalog, lake: Path) -> None:
     assert catalog.create_table("shop.t", location=f"file:{lake}/a/t").status == 200
     for tail in ("/a/t", "/a", "/a/t/b", "/a/t/data/x"):
@@ -167,6 +187,20 @@ def test_what_became_taken_meanwhile_is_seen_where_the_row_is_added(
     monkeypatch.setattr("webapp.catalog.services.tables.make_folders", make_late)
     assert "cannot be taken" in catalog.create_table("shop.second", location=f"file:{lake}/t").error[1]
     assert Table.objects.count() == 1
+    assert len(list(lake.rglob("*.json"))) == 1
+
+
+def test_of_many_at_once_one_gets_the_place(catalog: Catalog, lake: Path) -> None:
+    places = [f"file:{lake}/t", f"{lake.as_uri()}/t", f"file:{lake}/t/a", f"{lake.as_uri()}/t/a/b"]
+
+    def make(place: str) -> int:
+        try:
+            return catalog.create_table(f"shop.t{places.index(place)}", location=place).status
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(places)) as pool:
+        assert sorted(pool.map(make, places)) == [200, 400, 400, 400]
     assert len(list(lake.rglob("*.json"))) == 1
 
 

@@ -335,6 +335,33 @@ def test_a_lost_race_leaves_no_object(lake: Catalog, object_store: ObjectStore) 
     assert object_store.list(prefix) == before
 
 
+def test_a_client_chooses_a_location_below_a_prefix_of_the_bucket(
+    lake: Catalog, object_store: ObjectStore, settings: Any, as_role: Callable[[str], Catalog]
+) -> None:
+    prefix = f"s3://{BUCKET}/{uuid4().hex[:8]}"
+    settings.TRIBUTARY_LOCATIONS = (prefix,)
+    writer = as_role("maintainer")
+    for location in (prefix, f"{prefix}2/t", f"{prefix}//t", f"{prefix}/a/../t", f"{prefix}/%74", f"{prefix}/t*"):
+        assert writer.create_table("shop.t", location=location).status == 400, location
+    staged = writer.create_table("shop.t", location=f"{prefix}/t", **{"stage-create": True}).metadata
+    object_store.client().put_object(Bucket=BUCKET, Key=f"{key_of(prefix)}/t/data/rows", Body=b"x")
+    updates = [
+        {"action": "set-location", "location": staged["location"]},
+        {"action": "add-schema", "schema": staged["schemas"][0]},
+        {"action": "set-current-schema", "schema-id": -1},
+    ]
+    assert writer.commit("shop.t", *updates, requirements=[{"type": "assert-create"}]).status == 200
+    assert keys_of(writer, "shop.t")
+    assert writer.create_table("shop.u", location=f"{prefix}/t/u").status == 400
+    assert writer.create_table("shop.t2", location=f"{prefix}/t2").status == 200
+    assert writer.call("DELETE", table_path("shop.t2")).status == 204
+    assert writer.create_table("shop.t2", location=f"{prefix}/t2").status == 403
+    assert lake.create_table("shop.t2", location=f"{prefix}/t2").status == 200
+    assert writer.call("DELETE", table_path("shop.t"), query="purgeRequested=true").status == 204
+    assert object_store.list(f"{key_of(prefix)}/t/") == []
+    assert object_store.list(f"{key_of(prefix)}/t2/")
+
+
 def test_purge_and_register_follow_the_rules_of_files(lake: Catalog, object_store: ObjectStore, settings: Any) -> None:
     gone = lake.load("shop.orders").body
     prefix = key_of(gone["metadata"]["location"])

@@ -20,6 +20,7 @@ NEWEST_SCHEMA_TYPES = 3
 class _Fold:
     metadata: ViewMetadata
     now_ms: int
+    place: str = ""
     last_schema: int | None = None
     last_version: int | None = None
 
@@ -68,12 +69,17 @@ def create_view(request: CreateViewRequest, *, uuid: str, location: str, now_ms:
 
 
 def replace_view(
-    metadata: ViewMetadata, *, requirements: Sequence[dict[str, Any]], updates: Sequence[dict[str, Any]], now_ms: int
+    metadata: ViewMetadata,
+    *,
+    requirements: Sequence[dict[str, Any]],
+    updates: Sequence[dict[str, Any]],
+    place: str = "",
+    now_ms: int,
 ) -> ViewMetadata:
-    """The metadata after a commit; the same object when it changes nothing."""
+    """The metadata after a commit; the same object when it changes nothing. `place` is where the view may move to."""
     for requirement in requirements:
         _check_requirement(requirement, metadata)
-    fold = _Fold(metadata=dict(metadata), now_ms=now_ms)
+    fold = _Fold(metadata=dict(metadata), now_ms=now_ms, place=place)
     for update in updates:
         action = field(update, "action", str, where="update")
         apply = UPDATES.get(action)
@@ -140,9 +146,11 @@ def _add_schema(fold: _Fold, update: dict[str, Any]) -> None:
 
 
 def _set_location(fold: _Fold, update: dict[str, Any]) -> None:
-    if field(update, "location", str, where="set-location").rstrip("/") != fold.metadata["location"]:
-        message = "A view's location is given when it is made; it cannot be set"
+    location = field(update, "location", str, where="set-location").rstrip("/")
+    if location not in (fold.metadata["location"], fold.place):
+        message = "The catalog gives views their location; it cannot be set"
         raise Malformed(message)
+    fold.metadata["location"] = location
 
 
 def _set_properties(fold: _Fold, update: dict[str, Any]) -> None:

@@ -75,10 +75,11 @@ def commit_view(
     for _attempt in range(ATTEMPTS):
         row = _get(ref)
         base = metadata_files.read(row.metadata_location).metadata
-        after = replace_view(base, requirements=requirements, updates=updates, now_ms=now_ms())
+        place = _find_place(ref, base["location"], updates, by=by)
+        after = replace_view(base, requirements=requirements, updates=updates, place=place, now_ms=now_ms())
         if after is not base:
             try:
-                _swap(ref, row, after, by=by)
+                _swap(ref, row, after, is_moved=after["location"] != base["location"], by=by)
             except LostRace:
                 continue
         return load_view_metadata(ref, by=by)
@@ -120,21 +121,31 @@ def drop_view(*, ref: TableRef, by: Principal | None) -> None:
         record_audit(by=by, verb="drop_view", object=ref.path)
 
 
-def _swap(ref: TableRef, row: ViewRow, after: dict[str, Any], *, by: Principal | None) -> None:
-    file = metadata_files.write(after, location=after["location"], version=row.version + 1)
+def _find_place(ref: TableRef, location: str, updates: Sequence[dict[str, Any]], *, by: Principal | None) -> str:
+    """Where a commit moves a view to; it has no files but its metadata, whose history the next one holds."""
+    named = [str(update.get("location")).rstrip("/") for update in updates if update.get("action") == "set-location"]
+    return location if not named or named[-1] == location else place_view(named[-1], ref, by=by)
+
+
+def _swap(ref: TableRef, row: ViewRow, after: dict[str, Any], *, is_moved: bool, by: Principal | None) -> None:
+    location = after["location"]
+    make_folders(location)
+    file = metadata_files.write(after, location=location, version=row.version + 1)
     # When another error is raised, the outcome may be unknown: the file, a small one, stays for the collector.
     try:
         with act():
-            _move(row, file)
+            if is_moved:
+                take_location(location, file=file.location, by=by)
+            _move(row, file, location)
             record_audit(by=by, verb="commit_view", object=ref.path)
-    except LostRace:
+    except (LostRace, AppError):
         metadata_files.delete(file)
         raise
 
 
-def _move(row: ViewRow, file: MetadataFile) -> None:
+def _move(row: ViewRow, file: MetadataFile, location: str) -> None:
     moved = View.objects.filter(pk=row.id, version=row.version).update(
-        metadata_location=file.location, version=row.version + 1, updated_at=clock.now()
+        location=location, metadata_location=file.location, version=row.version + 1, updated_at=clock.now()
     )
     if not moved:
         raise LostRace
