@@ -386,7 +386,8 @@ def _is_read_as(field: NestedField, schema: Schema) -> bool:
 class _Changing:
     """A client's commit to a branch: one transaction of that branch; others follow only where they have no ids of their own.
 
-    A branch that the commit only makes, where another transaction ended, begins with that one and has none of its own.
+    A branch that the commit only makes, or that had nothing yet, begins where another transaction ended with that one, and
+    has none of its own.
     """
 
     machine: ClientHistories
@@ -401,7 +402,7 @@ class _Changing:
         if kind is not None:
             return issubclass(kind, BadRequestError)
         recorded = self.machine.dataset.transactions.exclude(pk__in=self.before)
-        if not recorded and self.stood is None:
+        if not recorded and (self.stood is None or self.stood.transaction_id is None):
             made = queries.find_branch(self.machine.dataset, self.branch)
             assert made is not None
             assert made.transaction_id in self.before
