@@ -15,11 +15,11 @@ from webapp.core.inputs import Flag, Number, Text
 Fields = dict[str, serializers.Field[Any, Any, Any, Any]]
 
 PLAIN = {
-    *(serializers.BooleanField, serializers.CharField, serializers.ChoiceField, serializers.DateTimeField),
+    *(serializers.BooleanField, serializers.CharField, serializers.ChoiceField),
     *(serializers.DictField, serializers.FloatField, serializers.IntegerField, serializers.JSONField),
     *(serializers.ListField, Flag, Number, Text),
 }
-"""Fields that add nothing to a value of their own type; the renderer makes times and states into text."""
+"""Fields that add nothing to a value of their own type; the renderer makes states into text. Times are put into UTC."""
 
 
 class NounSerializer(serializers.Serializer[Any]):

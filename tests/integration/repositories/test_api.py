@@ -10,6 +10,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from tests.factories import repositories as make
+from tests.factories.histories import announce_all, run_git
 from webapp.repositories import queries
 
 if TYPE_CHECKING:
@@ -157,6 +158,21 @@ def test_commit_answers_with_its_publication(call: Caller, repository: Repositor
     rest = call.client.get(listed["next"]).json()
     assert len(rest["results"]) == 1
     assert rest["next"] is None
+
+
+def test_times_of_commits_are_in_utc_whatever_the_zone_of_their_writer(call: Caller, repository: Repository) -> None:
+    head, tree = run_git(repository.path, "log", "-1", "--format=%H %T").split()
+    who = "Ines <ines@example.org> 1762419600"
+    text = f"tree {tree}\nparent {head}\nauthor {who} +0200\ncommitter {who} -0730\n\nSay when\n"
+    path = repository.path / "commit"
+    path.write_text(text)
+    sha = run_git(repository.path, "hash-object", "-t", "commit", "-w", str(path)).strip()
+    run_git(repository.path, "update-ref", "refs/heads/zones", sha)
+    announce_all(repository)
+    assert repository.commits.get(sha=sha).authored_zone == 120
+    [listed] = call("get", "/nyc/commits?branch=zones&limit=1")["results"]
+    for commit in (listed, call("get", f"/nyc/commits/{sha}")):
+        assert (commit["authored_at"], commit["committed_at"]) == ("2025-11-06T09:00:00Z", "2025-11-06T09:00:00Z")
 
 
 def test_commit_from_an_old_head_names_the_new_one(call: Caller, repository: Repository) -> None:
