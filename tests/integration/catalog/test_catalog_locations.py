@@ -18,6 +18,7 @@ from webapp.catalog.models import StagedLocation, Table
 from webapp.catalog.queries import measure_namespace
 from webapp.catalog.services import collector, folders
 from webapp.catalog.services.checking import check_tables
+from webapp.catalog.storage import local_files
 from webapp.core import clock
 
 if TYPE_CHECKING:
@@ -254,6 +255,22 @@ def test_no_link_is_followed_out_of_the_prefix(catalog: Catalog, lake: Path, tmp
     (lake / "a").symlink_to(outside / "a")
     drop(catalog, "shop.t", purge=True)
     assert (outside / "a" / "t" / "metadata").is_dir()
+
+
+def test_what_is_made_in_the_place_of_a_table_while_its_files_go_stays(
+    catalog: Catalog, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert catalog.create_table("shop.t", location=f"file:{lake}/t").status == 200
+    remove = local_files.remove_folder
+
+    def remove_later(folder: Path) -> None:
+        (lake / "t" / "metadata").mkdir(parents=True)
+        (lake / "t" / "metadata" / "new").write_text("of a new table")
+        remove(folder)
+
+    monkeypatch.setattr(local_files, "remove_folder", remove_later)
+    drop(catalog, "shop.t", purge=True)
+    assert [path.relative_to(lake).as_posix() for path in lake.rglob("*") if path.is_file()] == ["t/metadata/new"]
 
 
 def test_purge_removes_the_tables_own_folder(catalog: Catalog, lake: Path, settings: Any) -> None:

@@ -6,6 +6,7 @@ pointer move.
 
 import errno
 import os
+import secrets
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -185,11 +186,15 @@ def _make_in(descriptor: int, name: str) -> bool:
 
 
 def remove_tree(location: str, *, root: str) -> None:
-    """Remove a table's folder with everything in it; a link on the way there from the root leads nowhere."""
-    folder = local_path(location)
+    """Remove a table's folder with everything in it; a link on the way there from the root leads nowhere.
+
+    It goes under another name first: what is made in its place while it is removed stays.
+    """
+    folder, gone = local_path(location), f".removed-{secrets.token_hex(8)}"
     way = folder.parent.relative_to(local_path(root)).parts
-    with suppress(FileNotFoundError, NotADirectoryError), _entered(local_path(root).resolve(), way):
-        remove_folder(folder)
+    with suppress(FileNotFoundError, NotADirectoryError), _entered(local_path(root).resolve(), way) as above:
+        os.rename(folder.name, gone, src_dir_fd=above, dst_dir_fd=above)
+        remove_folder(Path(f"/proc/{os.getpid()}/fd/{above}", gone))
 
 
 def walk(location: str) -> Iterator[StoredObject]:
