@@ -243,7 +243,7 @@ class Publication(models.Model):
     attempt = models.PositiveIntegerField(default=0, db_default=0)
     """Fences: what an earlier attempt still does has no effect."""
     lost = models.PositiveIntegerField(default=0, db_default=0)
-    """How often the worker or the job runner died under it since it was last asked for."""
+    """How often the job runner died under it since it was last asked for."""
     lease_until = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True, blank=True)
 

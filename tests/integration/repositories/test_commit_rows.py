@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 
 from tests.factories import repositories as make
 from tests.factories.fsck import find, repair
 from tests.factories.histories import announce_all, import_history, run_git
 from webapp.core.errors import Conflict
+from webapp.core.fsck import Finding
 from webapp.git.repository import GitRepository
 from webapp.repositories import services, signals
 from webapp.repositories.models import Commit, Repository
-from webapp.repositories.services import recording
+from webapp.repositories.services import check_repositories, recording
 
 if TYPE_CHECKING:
     from webapp.accounts.rules.principals import Principal
@@ -150,6 +152,43 @@ def test_the_sweep_records_what_the_release_before_announced(repository: Reposit
     assert services.sweep_commits() == {}
 
 
+def test_a_history_that_git_cannot_read_keeps_no_other_from_being_recorded(
+    repository: Repository, caplog: pytest.LogCaptureFixture
+) -> None:
+    import_history(repository, commits=4)
+    head = repository.git.get_head("master")
+    good = run_git(repository.path, "rev-parse", "master~3").strip()
+    gone = run_git(repository.path, "rev-parse", "master~2").strip()
+    for name, sha in {"a": head, "b": good}.items():
+        repository.branches.create(name=name, name_lower=name, announced_head=sha)
+    (repository.path / "objects" / gone[:2] / gone[2:]).unlink()
+    assert services.sweep_commits() == {"heads recorded": 1}
+    assert list_rows(repository) == list_in_git(repository, good)
+    caplog.clear()
+    assert services.sweep_commits() == {}
+    assert caplog.records == [], "it is looked at again in ten minutes"
+
+
+def test_a_sweep_leaves_the_rest_to_the_next_one(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    import_history(repository, commits=5, branches=2)
+    for name, head in repository.git.list_heads().items():
+        repository.branches.update_or_create(name=name, defaults={"name_lower": name, "announced_head": head})
+    monkeypatch.setattr(recording, "SWEEP_SECONDS", 0)
+    assert services.sweep_commits() == {"heads recorded": 1}
+    assert list_rows(repository) != list_in_git(repository)
+    while services.sweep_commits():
+        pass
+    assert list_rows(repository) == list_in_git(repository)
+
+
+def test_rows_of_a_repository_that_the_release_before_deleted_go(repository: Repository) -> None:
+    assert repository.commits.exists()
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE repositories_commit SET repository_id = 4711")
+    services.sweep_commits()
+    assert not Commit.objects.filter(repository_id=4711).exists()
+
+
 def test_a_history_longer_than_a_batch_is_written_batch_by_batch(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,6 +218,15 @@ def test_fsck_names_a_row_that_is_untrue(repository: Repository, untruth: dict[s
     assert find("repositories") == [("commit_untrue", f"nyc:{head[:7]}")]
     assert repair("repositories")["clean"]
     check_rows(repository)
+
+
+def test_untrue_rows_are_written_anew_once(repository: Repository) -> None:
+    import_history(repository, commits=4)
+    announce_all(repository)
+    repository.commits.update(message="I said so")
+    findings = [item for item in check_repositories() if isinstance(item, Finding)]
+    assert [finding.code for finding in findings] == ["commit_untrue"] * 5
+    assert [finding.repair is None for finding in findings] == [False, True, True, True, True]
 
 
 def test_rebuilding_writes_what_git_has_and_keeps_commits_of_deleted_branches(

@@ -16,6 +16,7 @@ from webapp.accounts.models import User
 from webapp.git.repository import GitRepository
 from webapp.repositories import queries
 from webapp.repositories.models import Commit
+from webapp.repositories.queries import history
 from webapp.repositories.services import announcements
 
 if TYPE_CHECKING:
@@ -110,6 +111,14 @@ def test_rows_that_are_lost_or_out_of_order_are_not_believed(
     repository.commits.filter(sha=repository.git.get_head("master")).delete()
     assert describe(repository) == told
     Commit.objects.all().delete()
+    assert describe(repository) == told
+
+
+def test_what_lies_far_apart_is_asked_of_git(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A branch without a commit in common with the others would have all rows read for each list."""
+    fill(repository, commits=12, branches=3, monkeypatch=monkeypatch)
+    told = describe(repository)
+    monkeypatch.setattr(history, "FARTHEST", 3)
     assert describe(repository) == told
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 FIRST_ROWS, MOST_ROWS = 128, 8_192
 """So many rows are read at first, then twice as many each time, up to the most."""
+FARTHEST = 20_000
+"""Behind so many rows Git is asked how branches lie to each other: of what has no history in common it walks all."""
 
 
 def list_history(
@@ -65,7 +67,8 @@ def count_ahead_behind(repository: Repository, heads: Iterable[str], base: str) 
     wanted = set(heads)
     recorded = set(repository.commits.filter(sha__in=wanted).values_list("sha", flat=True))
     try:
-        counts = count_apart(_read_steps(repository, {*recorded, base}), recorded, base)
+        steps = islice(_read_steps(repository, {*recorded, base}), FARTHEST)
+        counts = count_apart(steps, recorded, base)
     except UnknownHistory:
         counts = {}
     missing = wanted - counts.keys()

@@ -18,10 +18,10 @@ from webapp.repositories.models import Repository
 from webapp.repositories.services.announcements import announce, describe_absence, list_absent
 from webapp.repositories.services.copies import find_copy_problem
 from webapp.repositories.services.deletions import sweep_deletions
-from webapp.repositories.services.recording import find_untrue, rebuild_commits
+from webapp.repositories.services.recording import find_untrue, rebuild_commits, record_commits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from webapp.git.repository import GitRepository
 
@@ -108,7 +108,6 @@ def _check_branches(repository: Repository, git: GitRepository) -> Iterator[Find
 
 
 def _check_commits(repository: Repository, git: GitRepository) -> Iterator[Finding]:
-    rebuild = partial(rebuild_commits, repository=repository)
     heads = repository.branches.exclude(announced_head="").values_list("name", "announced_head")
     recorded = set(repository.commits.filter(sha__in=[head for _, head in heads]).values_list("sha", flat=True))
     for name, head in heads:
@@ -118,8 +117,9 @@ def _check_commits(repository: Repository, git: GitRepository) -> Iterator[Findi
                 object=f"{repository.name}:{head[:7]}",
                 problem=f"It is the head of {name} and has no row; pages read its history from Git.",
                 way_out="The sweeper records it: look whether it runs.",
-                repair=rebuild,
+                repair=partial(record_commits, repository=repository, head=head),
             )
+    rebuild: Callable[[], int] | None = partial(rebuild_commits, repository=repository)
     for sha in islice(find_untrue(repository, git), MOST_UNTRUE):
         yield Finding(
             code="commit_untrue",
@@ -128,6 +128,7 @@ def _check_commits(repository: Repository, git: GitRepository) -> Iterator[Findi
             way_out=f"Run `manage.py rebuild_commits {repository.name}`.",
             repair=rebuild,
         )
+        rebuild = None  # once mends all of them
 
 
 def _announce(repository: Repository, branch: str, before: str, after: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from webapp.repositories.services.copies import check_copy, find_copy_problem
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
+    from pathlib import Path
 
     from webapp.git.repository import GitRepository
     from webapp.git.values import CommitInfo
@@ -26,6 +28,10 @@ logger = logging.getLogger(__name__)
 
 BATCH = 1_000
 """So many commits are held in memory at a time."""
+SWEEP_SECONDS = 5
+FAILED_SECONDS = 600
+"""So long the sweep lets a head be whose history Git cannot read."""
+_failed: dict[tuple[Path, str], float] = {}
 NEAR = 20
 """So many commits back it is cheaper to ask for the row of each than to walk."""
 
@@ -60,20 +66,26 @@ def rebuild_commits(*, repository: Repository) -> int:
 
 
 def sweep_commits() -> dict[str, int]:
-    """Record heads that were announced without: by the release before, or while their commits could not be read."""
+    """Record heads that were announced without: by the release before, or while their commits could not be read.
+
+    Other sweeps wait for this one: what is left after some seconds is for its next turn.
+    """
+    # The release before may delete a repository, and knows nothing of its commits.
+    Commit.objects.filter(~Exists(Repository.objects.filter(pk=OuterRef("repository")))).delete()
     rows = Commit.objects.filter(repository=OuterRef("repository"), sha=OuterRef("announced_head"))
     branches = BranchRecord.objects.exclude(announced_head="").filter(~Exists(rows)).select_related("repository")
-    damaged: set[int] = set()
-    count = 0
+    count, end = 0, time.monotonic() + SWEEP_SECONDS
     for branch in branches.order_by("repository", "name_lower"):
         repository, head = branch.repository, branch.announced_head
-        if repository.pk in damaged:
+        if _failed.get((repository.path, head), 0) > time.monotonic():
             continue
         record_long_history(repository=repository, head=head)
         if record_commits(repository=repository, head=head):
             count += 1
         else:
-            damaged.add(repository.pk)
+            _failed[repository.path, head] = time.monotonic() + FAILED_SECONDS
+        if time.monotonic() > end:
+            break
     return {"heads recorded": count} if count else {}
 
 
@@ -158,8 +170,8 @@ def _write(repository: Repository, commits: Sequence[CommitInfo]) -> None:
 
 
 def _lock(repository: Repository) -> None:
-    """Let one write the commits of a repository at a time; who announces has this lock already."""
-    Repository.objects.select_for_update().get(pk=repository.pk)
+    """Let one write the commits of a repository at a time; whoever adds rows that point to it need not wait."""
+    Repository.objects.select_for_update(no_key=True).get(pk=repository.pk)
 
 
 def _read_levels(repository: Repository, shas: Iterable[str]) -> dict[str, int]:
