@@ -69,7 +69,7 @@ def test_selects_of_many_branches_list_the_first_and_what_is_chosen(
         repository.git.create_branch(f"many/{number:02}", head)
     page = page_client.get("/r/shop/pulls/new?source=many/59").content.decode()
     into, source = re.findall(r"<select.*?</select>", page, flags=re.DOTALL)
-    assert len(re.findall(r"<option[ >]", into)) == 51  # with the line that counts the others
+    assert len(re.findall(r"<option\b", into)) == 51  # with the line that counts the others
     assert "13 more: type a part of the name" in into
     assert "<option selected>many/59</option>" in source
     assert "many/58" not in page
