@@ -28,6 +28,7 @@ class RepositoriesConfig(AppConfig):
             sweep_leftovers,
             sweep_locks,
             sweep_moves,
+            sweep_orphaned_commits,
             sweep_settled_heads,
         )
         from webapp.repositories.services.webhooks import follow_commit, follow_deleted_branch
@@ -42,6 +43,7 @@ class RepositoriesConfig(AppConfig):
         )
         register_sweep(name="repository heads", every_seconds=3, run=sweep_settled_heads)
         register_sweep(name="commits", every_seconds=15, run=sweep_commits)
+        register_sweep(name="orphaned commits", every_seconds=3600, run=sweep_orphaned_commits)
         register_sweep(name="repository locks", every_seconds=3, run=sweep_locks)
         register_sweep(name="unfinished objects", every_seconds=3600, run=sweep_leftovers)
         register_sweep(name="branch deletions", every_seconds=5, run=sweep_deletions)

@@ -185,7 +185,7 @@ def test_rows_of_a_repository_that_the_release_before_deleted_go(repository: Rep
     assert repository.commits.exists()
     with connection.cursor() as cursor:
         cursor.execute("UPDATE repositories_commit SET repository_id = 4711")
-    services.sweep_commits()
+    assert services.sweep_orphaned_commits() == {"commits of deleted repositories removed": 1}
     assert not Commit.objects.filter(repository_id=4711).exists()
 
 

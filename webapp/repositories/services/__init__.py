@@ -18,7 +18,7 @@ from webapp.repositories.services.moves import sweep_moves
 from webapp.repositories.services.protections import remove_protection, set_protection
 from webapp.repositories.services.pushes import PushRules, announce_pushed, check_push
 from webapp.repositories.services.quotas import find_push_room
-from webapp.repositories.services.recording import rebuild_commits, sweep_commits
+from webapp.repositories.services.recording import rebuild_commits, sweep_commits, sweep_orphaned_commits
 from webapp.repositories.services.repositories import (
     create_repository,
     delete_repository,
@@ -76,6 +76,7 @@ __all__ = [
     "sweep_leftovers",
     "sweep_locks",
     "sweep_moves",
+    "sweep_orphaned_commits",
     "sweep_settled_heads",
     "update_repository",
 ]

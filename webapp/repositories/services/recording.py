@@ -70,8 +70,6 @@ def sweep_commits() -> dict[str, int]:
 
     Other sweeps wait for this one: what is left after some seconds is for its next turn.
     """
-    # The release before may delete a repository, and knows nothing of its commits.
-    Commit.objects.filter(~Exists(Repository.objects.filter(pk=OuterRef("repository")))).delete()
     rows = Commit.objects.filter(repository=OuterRef("repository"), sha=OuterRef("announced_head"))
     branches = BranchRecord.objects.exclude(announced_head="").filter(~Exists(rows)).select_related("repository")
     count, end = 0, time.monotonic() + SWEEP_SECONDS
@@ -87,6 +85,12 @@ def sweep_commits() -> dict[str, int]:
         if time.monotonic() > end:
             break
     return {"heads recorded": count} if count else {}
+
+
+def sweep_orphaned_commits() -> dict[str, int]:
+    """Remove the commits of repositories that the release before has deleted, which knows nothing of them."""
+    orphans = Commit.objects.filter(~Exists(Repository.objects.filter(pk=OuterRef("repository"))))
+    return {"commits of deleted repositories removed": orphans.delete()[0]}
 
 
 def find_untrue(repository: Repository, git: GitRepository) -> Iterator[str]:
