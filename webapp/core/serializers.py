@@ -48,26 +48,24 @@ class NounSerializer(serializers.Serializer[Any]):
         return [_describe(field) for field in self._readable_fields]
 
 
-class TextOrNull(serializers.CharField):
+class _FilledText(serializers.CharField):
+    def to_representation(self, value: str) -> str | None:  # type: ignore[override]  # DRF's own are never null
+        """Write no empty text."""
+        return value or None
+
+
+class TextOrNull(_FilledText):
     """A text that is null where it is empty."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_null=True, **options)
 
-    def to_representation(self, value: str) -> str | None:  # type: ignore[override]  # DRF's own are never null
-        """Write no empty text."""
-        return value or None
 
-
-class OptionalText(serializers.CharField):
+class OptionalText(_FilledText):
     """A text that is left out where it is empty."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(required=False, **options)
-
-    def to_representation(self, value: str) -> str | None:  # type: ignore[override]  # DRF's own are never null
-        """Write no empty text."""
-        return value or None
 
 
 class _Member(NamedTuple):
