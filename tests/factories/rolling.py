@@ -101,11 +101,16 @@ class Upgrade:
         wait_until(lambda: is_up(self.new), seconds=60)
 
     def manage(self, side: Stack, *arguments: str) -> str:
-        """Run a command of a release, and return what it says."""
+        """Run a command of a release that must pass, and return what it says."""
+        status, said = self.run(side, *arguments)
+        assert status == 0, f"{arguments} of {side.root}: {said[-4000:]}"
+        return said
+
+    def run(self, side: Stack, *arguments: str) -> tuple[int, str]:
+        """Run a command of a release, and return its exit status and what it says."""
         command = [sys.executable, "manage.py", *arguments]
         done = subprocess.run(command, cwd=side.root, env=side.environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{arguments} of {side.root}: {done.stdout[-2000:]} {done.stderr[-2000:]}"
-        return done.stdout
+        return done.returncode, done.stdout + done.stderr
 
     def list_errors(self) -> list[str]:
         """Return what any process of either release calls an error in its log."""

@@ -111,10 +111,20 @@ def test_each_release_serves_while_the_other_one_s_workers_go(upgrade: Upgrade) 
 
 
 def check_end(upgrade: Upgrade) -> None:
-    """Nothing failed, and everything is as promised by this release's word."""
+    """Nothing failed, and by this release's word everything is as promised once its sweep has seen what the last one wrote."""
     assert upgrade.refused == []
     assert upgrade.list_errors() == []
-    upgrade.new.wait(lambda: "jobspec_inputs_differ" not in upgrade.manage(upgrade.new, "fsck"), seconds=SECONDS)
+    found: list[str] = []
+
+    def is_sound() -> bool:
+        status, said = upgrade.run(upgrade.new, "fsck")
+        found[:] = [said]
+        return status == 0 and "jobspec_inputs_differ" not in said
+
+    try:
+        upgrade.new.wait(is_sound, seconds=SECONDS)
+    except AssertionError as error:
+        raise AssertionError("\n".join(found)) from error
 
 
 def leave_work(side: Stack, *, name: str = "before") -> str:
