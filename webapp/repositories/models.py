@@ -59,7 +59,7 @@ class Repository(models.Model):
         return GitRepository(self.path)
 
 
-class BranchRecord(models.Model):
+class Branch(models.Model):
     """What Git does not know of a branch. Git is the truth of its head; this row says which head was announced."""
 
     repository = models.ForeignKey(Repository, on_delete=models.CASCADE, related_name="branches")
@@ -71,6 +71,8 @@ class BranchRecord(models.Model):
     created_at = models.DateTimeField(default=clock.now)
 
     class Meta(TypedModelMeta):
+        # As the releases before called it: their processes may run beside this one's.
+        db_table = "repositories_branchrecord"
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["repository", "name_lower"], name="branch_name_without_case"),
         ]

@@ -47,7 +47,7 @@ from webapp.git.values import Person
 from webapp.pulls.models import Merge, PullRequest
 from webapp.pulls.rules.states import MergeState, PullState
 from webapp.repositories import services as repositories
-from webapp.repositories.models import BranchDeletion, BranchRecord, Publication, Repository
+from webapp.repositories.models import Branch, BranchDeletion, Publication, Repository
 from webapp.repositories.rules.states import PublicationState
 
 if TYPE_CHECKING:
@@ -316,7 +316,7 @@ def test_a_branch_that_git_lost_is_named_and_nothing_is_touched(repository: Repo
     repository.git.delete_branch("feature", expected=repository.git.get_head("feature"))
     assert find("repositories") == [("branch_missing", "shopcode:feature")]
     assert not look("repositories", "--repair")["repairs"]
-    assert BranchRecord.objects.filter(repository=repository, name="feature").exists()
+    assert Branch.objects.filter(repository=repository, name="feature").exists()
 
 
 @pytest.mark.damage("branch_unannounced")
@@ -501,7 +501,7 @@ def test_a_deletion_that_stopped_half_way_is_finished(repository: Repository) ->
     assert find("repositories") == [("deletion_unfinished", "shopcode:feature")]
     assert repair("repositories")["clean"]
     assert repository.git.find_head("feature") is None
-    assert not BranchRecord.objects.filter(repository=repository, name="feature").exists()
+    assert not Branch.objects.filter(repository=repository, name="feature").exists()
 
 
 @pytest.fixture

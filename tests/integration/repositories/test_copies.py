@@ -21,7 +21,7 @@ from webapp.datasets.models import DatasetBranch
 from webapp.git.repository import GitRepository
 from webapp.git.values import RefUpdate
 from webapp.repositories import queries, services
-from webapp.repositories.models import BranchDeletion, BranchRecord, CopyDamage, Publication, Repository
+from webapp.repositories.models import Branch, BranchDeletion, CopyDamage, Publication, Repository
 from webapp.repositories.services import announcements
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def test_an_older_git_folder_deletes_nothing_and_is_told(
     newer = older()
     sweep()
     assert is_whole(dataset)
-    assert BranchRecord.objects.filter(repository=repository, name="feature").exists()
+    assert Branch.objects.filter(repository=repository, name="feature").exists()
     assert Publication.objects.filter(repository=repository, branch="feature").exists()
     answer = client.get("/readyz").json()
     assert answer["repositories"] == "damaged"
@@ -138,7 +138,7 @@ def test_a_copy_that_was_put_there_since_a_move_was_allowed_is_not_announced(
     identity = repository.git.read_identity()
     assert identity is not None
     assert identity.generation < repository.generation
-    assert not BranchRecord.objects.filter(name="late").exists()
+    assert not Branch.objects.filter(name="late").exists()
 
 
 def test_a_copy_of_another_installation_is_refused(repository: Repository) -> None:
@@ -182,7 +182,7 @@ def test_an_older_copy_that_is_accepted_is_gone_on_with(
     sweep()
     assert client.get("/readyz").json()["repositories"] == "ok"
     assert is_whole(dataset)
-    assert not BranchRecord.objects.filter(repository=repository, name="feature").exists()
+    assert not Branch.objects.filter(repository=repository, name="feature").exists()
     repository.refresh_from_db()
     make.a_commit(repository, {"b.txt": "b"})
     with pytest.raises(CommandError, match="There is no repository other"):

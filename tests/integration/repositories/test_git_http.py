@@ -35,9 +35,9 @@ for name, role in [("olek", "writer"), ("rita", "reader")]:
 result = {person.username: make.a_token(person) for person in [ines, olek, rita, zoe]}
 """
 STATE = """
-from webapp.repositories.models import BranchRecord, Publication
+from webapp.repositories.models import Branch, Publication
 result = {
-    "branches": {row.name: [row.announced_head, row.parent] for row in BranchRecord.objects.all()},
+    "branches": {row.name: [row.announced_head, row.parent] for row in Branch.objects.all()},
     "published": sorted([row.branch, row.sha] for row in Publication.objects.all()),
 }
 """

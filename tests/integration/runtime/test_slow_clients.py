@@ -42,9 +42,9 @@ result = services.create_dataset(path="/nyc/uploaded", by=ines).pk
 """
 LANDED = """
 from webapp.builds.models import Build
-from webapp.repositories.models import BranchRecord, Repository
+from webapp.repositories.models import Branch, Repository
 result = {
-    "branches": sorted(BranchRecord.objects.values_list("name", flat=True).filter(repository__name="nyc")),
+    "branches": sorted(Branch.objects.values_list("name", flat=True).filter(repository__name="nyc")),
     "repositories": sorted(Repository.objects.values_list("name", flat=True).filter(name__in=["cut", "whole"])),
     "builds": Build.objects.filter(kind="upload").count(),
 }

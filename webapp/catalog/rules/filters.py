@@ -70,7 +70,7 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class Junction:
     """`and` or `or` of two filters."""
 
     kind: str
@@ -78,7 +78,7 @@ class Branch:
     right: Filter
 
 
-Filter = Leaf | Branch | bool
+Filter = Leaf | Junction | bool
 
 
 class _NotJudged(Exception):
@@ -130,7 +130,7 @@ def residual(found: Filter, judge: Callable[[Leaf], bool | None]) -> Filter:
         return deciding
     if isinstance(left, bool):
         return right
-    return left if isinstance(right, bool) else Branch(found.kind, left, right)
+    return left if isinstance(right, bool) else Junction(found.kind, left, right)
 
 
 class _FilterParser:
@@ -159,7 +159,7 @@ class _FilterParser:
             meant = {"and": "or", "or": "and"}[kind] if negated else kind
             left = self.parse(_part(node, "left"), negated=negated, depth=depth + 1)
             right = self.parse(_part(node, "right"), negated=negated, depth=depth + 1)
-            return Branch(meant, left, right)
+            return Junction(meant, left, right)
         if kind not in {*COMPARISONS, *UNARIES, *SETS}:
             message = f"Cannot parse filter: unknown operation {node['type']!r}"
             raise Malformed(message)

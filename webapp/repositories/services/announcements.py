@@ -17,7 +17,7 @@ from webapp.core.errors import AppError, PermissionDenied
 from webapp.git.errors import GitError, TooBig, UnknownPath
 from webapp.git.fingerprint import Fingerprint, read_fingerprint
 from webapp.repositories import signals
-from webapp.repositories.models import BranchRecord, Publication, Repository
+from webapp.repositories.models import Branch, Publication, Repository
 from webapp.repositories.queries.history import count_ahead_behind
 from webapp.repositories.rules.ancestry import Candidate, choose_parent
 from webapp.repositories.rules.pipeline import read_folders
@@ -221,14 +221,14 @@ def _announce_head(
     repository: Repository, branch: str, *, before: str, after: str, by: Principal | None, parent: str
 ) -> None:
     git = repository.git
-    record = repository.branches.select_for_update().filter(name_lower=branch.lower()).first()
-    if record is not None and record.announced_head == after:
+    row = repository.branches.select_for_update().filter(name_lower=branch.lower()).first()
+    if row is not None and row.announced_head == after:
         # Announced already: by the sweep, or twice by a client that asked twice.
         return
     record_commits(repository=repository, head=after)
-    is_new = record is None
-    if record is None:
-        record = BranchRecord(
+    is_new = row is None
+    if row is None:
+        row = Branch(
             repository=repository,
             name=branch,
             name_lower=branch.lower(),
@@ -237,17 +237,17 @@ def _announce_head(
             else parent or _find_parent(repository, git, branch, after),
             created_by_id=by.user_id if by else None,
         )
-    settle_moves(repository=repository, branch=branch, announced=record.announced_head, head=after, by=by)
+    settle_moves(repository=repository, branch=branch, announced=row.announced_head, head=after, by=by)
     if git.find_head(branch) in {after, None} or is_new:
         # A later move that is already in Git announces itself; its head must not be taken back by this one.
-        record.announced_head = after
-    record.name = branch
-    record.save()
+        row.announced_head = after
+    row.name = branch
+    row.save()
     count_move(repository, git)
     set_publication(repository=repository, branch=branch, sha=after, status=PublicationState.PENDING)
     if is_new:
         signals.branch_created.send(
-            sender=Repository, repository=repository, branch=branch, parent=record.parent, head=after, by=by
+            sender=Repository, repository=repository, branch=branch, parent=row.parent, head=after, by=by
         )
     if branch == repository.default_branch:
         _claim_folders(repository, git, after, by=by)
@@ -259,10 +259,10 @@ def _announce_head(
 def _announce_deletion(
     repository: Repository, branch: str, *, before: str, by: Principal | None, data: Literal["delete", "keep"]
 ) -> None:
-    record = repository.branches.select_for_update().filter(name=branch).first()
-    if record is not None:
-        repository.branches.filter(parent=branch).update(parent=record.parent)
-        record.delete()
+    row = repository.branches.select_for_update().filter(name=branch).first()
+    if row is not None:
+        repository.branches.filter(parent=branch).update(parent=row.parent)
+        row.delete()
         count_move(repository, repository.git)
     repository.deletions.filter(branch=branch).delete()
     Publication.objects.filter(repository=repository, branch=branch).delete()
@@ -270,8 +270,8 @@ def _announce_deletion(
 
 
 def _find_parent(repository: Repository, git: GitRepository, branch: str, head: str) -> str:
-    records = list(repository.branches.exclude(name=branch).order_by("-created_at")[:MAX_PARENT_CANDIDATES])
-    heads = {record.name: other for record in records if (other := git.find_head(record.name)) is not None}
+    rows = repository.branches.exclude(name=branch).order_by("-created_at")[:MAX_PARENT_CANDIDATES]
+    heads = {row.name: other for row in rows if (other := git.find_head(row.name)) is not None}
     apart = count_ahead_behind(repository, heads.values(), head)
     candidates = [Candidate(name=name, ahead=apart[other][1], behind=apart[other][0]) for name, other in heads.items()]
     return choose_parent(candidates, default=repository.default_branch)

@@ -12,7 +12,7 @@ from django.db.models import Exists, OuterRef
 
 from webapp.git.errors import GitError
 from webapp.repositories.errors import git_refusals
-from webapp.repositories.models import BranchRecord, Commit, Repository
+from webapp.repositories.models import Branch, Commit, Repository
 from webapp.repositories.queries.branches import order_names
 from webapp.repositories.services.copies import check_copy, find_copy_problem
 
@@ -71,7 +71,7 @@ def sweep_commits() -> dict[str, int]:
     Other sweeps wait for this one: what is left after some seconds is for its next turn.
     """
     rows = Commit.objects.filter(repository=OuterRef("repository"), sha=OuterRef("announced_head"))
-    branches = BranchRecord.objects.exclude(announced_head="").filter(~Exists(rows)).select_related("repository")
+    branches = Branch.objects.exclude(announced_head="").filter(~Exists(rows)).select_related("repository")
     count, end = 0, time.monotonic() + SWEEP_SECONDS
     for branch in branches.order_by("repository", "name_lower"):
         repository, head = branch.repository, branch.announced_head
