@@ -19,7 +19,7 @@ from webapp.datasets import queries as datasets
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
 
-    from webapp.comparisons.services.history import ComparedEnds
+    from webapp.comparisons.queries.ends import ComparedEnds
     from webapp.datasets.models import Dataset
 
 

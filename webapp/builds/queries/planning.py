@@ -16,6 +16,7 @@ from webapp.builds.rules.values import (
     DatasetState,
     DeclaredInput,
     DeclaredOutput,
+    PreviousBuild,
     Request,
     Spec,
 )
@@ -311,17 +312,6 @@ def find_loaded(*, heads: Mapping[str, Transaction]) -> dict[str, str]:
         elif branch not in replaced:
             loaded.setdefault(owners[branch], by)
     return loaded
-
-
-@dataclass(frozen=True)
-class PreviousBuild:
-    """What the outputs' last build read, for a job that may go on from there."""
-
-    snapshots: Mapping[str, int]
-    """Per input; empty means a full build."""
-    why_full: str = ""
-    is_first: bool = False
-    """Whether no output has ever been written."""
 
 
 def find_previous_build(*, job: Job) -> PreviousBuild:

@@ -155,6 +155,17 @@ class PlannedJob:
 
 
 @dataclass(frozen=True, slots=True)
+class PreviousBuild:
+    """What the outputs' last build read, for a job that may go on from there."""
+
+    snapshots: Mapping[str, int]
+    """Per input; empty means a full build."""
+    why_full: str = ""
+    is_first: bool = False
+    """Whether no output has ever been written."""
+
+
+@dataclass(frozen=True, slots=True)
 class BuildPlan:
     """Jobs in an order in which they may run, every input and output decided."""
 

@@ -32,7 +32,7 @@ from webapp.runtime.hosts import find_hosts
 
 if TYPE_CHECKING:
     from webapp.builds.models import Job
-    from webapp.builds.queries.planning import PreviousBuild
+    from webapp.builds.rules.values import PreviousBuild
 
 SIGNAL_BASE = 128
 KILLED = SIGNAL_BASE + 9

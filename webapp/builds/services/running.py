@@ -49,6 +49,7 @@ from webapp.runtime.spark_folders import Loan, find_spark_folder, lent_spark, op
 
 if TYPE_CHECKING:
     from webapp.builds.rules.profiles import Allowance
+    from webapp.builds.rules.values import PreviousBuild
 
 PAUSE = timedelta(seconds=8)
 """So long a job that was put back is not tried again; a little shorter than the sweep waits before it rings for it."""
@@ -400,7 +401,7 @@ class _Attempt:
     def _list_input_tables(self) -> list[str]:
         return [transaction_.dataset.table for _, transaction_ in self._pinned()]
 
-    def _list_inputs(self, previous: planning.PreviousBuild) -> list[PinnedInput]:
+    def _list_inputs(self, previous: PreviousBuild) -> list[PinnedInput]:
         return [
             PinnedInput(
                 name=each.name,

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from jobs.protocol import ExportFormat
     from webapp.comparisons.models import Comparison
     from webapp.comparisons.queries.changelogs import SnapshotRange
-    from webapp.comparisons.services.history import ComparedEnds
+    from webapp.comparisons.queries.ends import ComparedEnds
     from webapp.datasets.models import Dataset
 
 ENDS = [

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from webapp.comparisons.diffs.pool import pool
-from webapp.comparisons.diffs.search import CHANGES
+from webapp.comparisons.rules.row_values import ROW_CHANGES
 from webapp.core.errors import Conflict
 from webapp.runtime.readers import Beyond, Damaged
 
@@ -146,7 +146,7 @@ def _locate(path: Path) -> tuple[tuple[str, ...], dict[str, str]]:
 
 def _check_line(line: Any) -> Line:
     counts = [line["n"], line["copies"], *(line["changed"] or ())]
-    if line["change"] not in CHANGES or not all(isinstance(count, int) for count in counts):
+    if line["change"] not in ROW_CHANGES or not all(isinstance(count, int) for count in counts):
         message = "a line is none of a row diff"
         raise Damaged(message)
     return dict(line)

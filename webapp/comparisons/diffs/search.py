@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from webapp.comparisons.rules.row_search import parse_search, refuse
-from webapp.comparisons.rules.row_values import NEVER, UnfitError, compare, is_nested
+from webapp.comparisons.rules.row_values import NEVER, ROW_CHANGES, UnfitError, compare, is_nested
 from webapp.core.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from webapp.comparisons.rules.row_search import Term, Word
     from webapp.comparisons.rules.row_values import Condition
 
-CHANGES = ("inserted", "deleted", "updated")
 _FEW = 6
 """Columns that a message names."""
 
@@ -63,12 +62,12 @@ class RowQuery:
 
         """
         kinds = sorted({kind.strip() for kind in change if kind.strip()})
-        unknown = [kind for kind in kinds if kind not in CHANGES]
+        unknown = [kind for kind in kinds if kind not in ROW_CHANGES]
         if unknown:
-            raise BadRequest(f"change: {unknown[0]!r} is none of {', '.join(CHANGES)}.", errors={"change": unknown})
+            raise BadRequest(f"change: {unknown[0]!r} is none of {', '.join(ROW_CHANGES)}.", errors={"change": unknown})
         conditions: list[str] = []
         parameters: list[Any] = []
-        if kinds and len(kinds) < len(CHANGES):
+        if kinds and len(kinds) < len(ROW_CHANGES):
             conditions.append(f"change IN ({', '.join('?' for _ in kinds)})")
             parameters += kinds
         if column:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from webapp.accounts.rules.principals import Principal
-    from webapp.comparisons.services.history import ComparedEnds
+    from webapp.comparisons.queries.ends import ComparedEnds
     from webapp.datasets.models import Dataset, Transaction
 
 OFFERED = 30

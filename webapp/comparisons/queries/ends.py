@@ -67,6 +67,24 @@ class Changed:
     updated: int | None
 
 
+@dataclass(frozen=True)
+class ComparedEnds:
+    """Two ends of a dataset and their row diff."""
+
+    dataset: Dataset
+    before: ComparedEnd
+    after: ComparedEnd
+    rules: ComparisonRules
+    comparison: Comparison | None
+    reason: str = ""
+    """Why it is not compared, where it is not."""
+
+    @property
+    def between(self) -> Between:
+        """What lies between the two ends."""
+        return list_between(self.dataset, self.before.transaction, self.after.transaction)
+
+
 def find_end(dataset: Dataset, asked: str, *, field: str) -> ComparedEnd:
     """Return the branch of this name, else the committed transaction of this id.
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 Condition = tuple[str, tuple[object, ...]]
 """SQL with its parameters."""
 
+ROW_CHANGES = ("inserted", "deleted", "updated")
+"""What can have become of a row."""
+
 NEVER: Condition = ("false", ())
 _BITS = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63, "HUGEINT": 127}
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)$")

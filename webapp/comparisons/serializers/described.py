@@ -5,10 +5,10 @@ from __future__ import annotations
 from rest_framework import serializers
 
 from webapp.comparisons.rules import states
+from webapp.comparisons.rules.row_values import ROW_CHANGES
 from webapp.comparisons.rules.states import ComparisonState
 from webapp.core.serializers import Fields, NounSerializer
 
-ROW_CHANGES = ["inserted", "deleted", "updated"]
 ROW_STATES = [states.NOT_COMPARED, ComparisonState.RUNNING, ComparisonState.READY, ComparisonState.FAILED]
 SCHEMA_STATUSES = [states.UNCHANGED, states.CHANGED, states.BREAKING, states.NOT_COMPARED]
 ROW = {"help_text": "column → value; null on a side that does not exist"}

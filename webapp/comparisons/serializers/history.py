@@ -8,10 +8,10 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from webapp.comparisons.diffs.schema import diff_artifact
-from webapp.comparisons.queries.ends import Between, list_changes
+from webapp.comparisons.queries.ends import Between, ComparedEnds, list_changes
+from webapp.comparisons.rules.row_values import ROW_CHANGES
 from webapp.comparisons.rules.states import ComparisonState
-from webapp.comparisons.serializers.described import ROW, ROW_CHANGES, RowsSerializer, SchemaDiffSerializer
-from webapp.comparisons.services.history import ComparedEnds
+from webapp.comparisons.serializers.described import ROW, RowsSerializer, SchemaDiffSerializer
 from webapp.core.serializers import Fields, NounSerializer
 from webapp.datasets.models import Transaction
 from webapp.datasets.serializers import ColumnSerializer, TransactionSerializer

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
 from webapp.comparisons.models import Comparison
-from webapp.comparisons.queries.ends import list_between
+from webapp.comparisons.queries.ends import ComparedEnds
 from webapp.comparisons.rules import states
 from webapp.comparisons.rules.states import ComparisonState
 from webapp.comparisons.services.comparisons import (
@@ -22,7 +21,7 @@ from webapp.core.errors import Conflict, TooManyRequests
 if TYPE_CHECKING:
     from webapp.comparisons.queries.blames import Walk
     from webapp.comparisons.queries.changelogs import SnapshotRange
-    from webapp.comparisons.queries.ends import Between, ComparedEnd
+    from webapp.comparisons.queries.ends import ComparedEnd
     from webapp.comparisons.rules.dataset_rules import ComparisonRules
     from webapp.datasets.models import Dataset, Transaction
 
@@ -31,24 +30,6 @@ MOST_WAITING = 40
 
 VERSION = 1
 """Of what changelogs and blames hold: a newer one is computed anew."""
-
-
-@dataclass(frozen=True)
-class ComparedEnds:
-    """Two ends of a dataset and their row diff."""
-
-    dataset: Dataset
-    before: ComparedEnd
-    after: ComparedEnd
-    rules: ComparisonRules
-    comparison: Comparison | None
-    reason: str = ""
-    """Why it is not compared, where it is not."""
-
-    @property
-    def between(self) -> Between:
-        """What lies between the two ends."""
-        return list_between(self.dataset, self.before.transaction, self.after.transaction)
 
 
 def compare_ends(*, dataset: Dataset, before: ComparedEnd, after: ComparedEnd, rules: ComparisonRules) -> ComparedEnds:
