@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rest_framework.test import APIClient
 
     from webapp.accounts.models import User
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
 
 
 def pytest_unconfigure() -> None:

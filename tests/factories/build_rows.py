@@ -17,7 +17,7 @@ from webapp.repositories import services as repository_services
 from webapp.repositories.rules.states import PublicationState
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.repositories.models import Repository
 
 

@@ -19,7 +19,7 @@ from webapp.datasets import services
 if TYPE_CHECKING:
     from requests import Session
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.datasets.models import Dataset, Transaction
 
 _numbers = count(1)

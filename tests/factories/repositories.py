@@ -13,7 +13,7 @@ from webapp.repositories import services
 from webapp.repositories.models import Repository
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.git.values import CommitInfo
 
 _numbers = count(1)

@@ -15,7 +15,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from webapp.accounts import permissions, queries, services
-from webapp.accounts.rules.principals import Principal
 from webapp.accounts.serializers import (
     AuditEntrySerializer,
     AuditFilterSerializer,
@@ -35,6 +34,7 @@ from webapp.core.errors import InvalidInput, Unauthenticated
 from webapp.core.inputs import read_input
 from webapp.core.openapi import refusals
 from webapp.core.pagination import paginate
+from webapp.core.principals import Principal
 
 AUDIT_MEDIA = {"csv": "text/csv; charset=utf-8", "jsonl": "application/jsonl"}
 PASSWORD_OR_SESSION: list[Any] = [{"password": []}, {"session": []}]

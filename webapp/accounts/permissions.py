@@ -9,12 +9,12 @@ from django.db.models import Value
 from django.db.models.functions import Lower
 
 from webapp.accounts.models import Folder, RepositoryRole
-from webapp.accounts.rules.principals import Principal
 from webapp.accounts.rules.roles import Role, allows
 from webapp.accounts.rules.scopes import covers, needed_scope
 from webapp.core.errors import NotFound, PermissionDenied, Unauthenticated, hidden
 from webapp.core.names import MASTER, folder_of
 from webapp.core.prepared import Prepared
+from webapp.core.principals import Principal
 
 if TYPE_CHECKING:
     from django.http import HttpRequest

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from django.forms import Form
 
     from webapp.accounts.models import User
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
 
 
 def login(request: HttpRequest) -> HttpResponse:

@@ -12,8 +12,8 @@ from webapp.core import names
 from webapp.core.errors import NotFound, find_refusal, hidden
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
     from webapp.builds.rules.values import BuildPlan
+    from webapp.core.principals import Principal
 
 
 def check_read(principal: Principal, build: Build) -> None:

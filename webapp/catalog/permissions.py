@@ -1,7 +1,6 @@
 """Who may read or write which table on which branch. What somebody may not see does not exist for them: 404, not 403."""
 
 from webapp.accounts.permissions import check_dataset, role_on_folder
-from webapp.accounts.rules.principals import Principal
 from webapp.accounts.rules.roles import allows
 from webapp.accounts.rules.scopes import covers
 from webapp.catalog.rules.access import Access
@@ -9,6 +8,7 @@ from webapp.catalog.rules.branch_properties import MASTER
 from webapp.catalog.rules.errors import Forbidden, NoSuchNamespace, NoSuchTable, NoSuchView
 from webapp.catalog.rules.refs import Levels, TableRef, is_internal
 from webapp.core.errors import NotFound, PermissionDenied, hidden
+from webapp.core.principals import Principal
 
 _ANY_BRANCH = "any"
 """A branch that no rule names."""

@@ -9,7 +9,7 @@ from webapp.core.ports import Port
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
 
 
 @Port

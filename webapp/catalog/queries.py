@@ -7,7 +7,6 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from webapp.accounts.rules.principals import Principal
 from webapp.catalog import permissions, ports
 from webapp.catalog.models import Namespace, Table, View
 from webapp.catalog.rules import lens
@@ -23,6 +22,7 @@ from webapp.catalog.storage.local_files import local_path
 from webapp.catalog.storage.metadata_files import MetadataFile
 from webapp.core.errors import Unavailable
 from webapp.core.prepared import Prepared
+from webapp.core.principals import Principal
 from webapp.runtime.object_store import is_object_location, measure_objects
 from webapp.runtime.room import measure_folder
 

@@ -29,7 +29,7 @@ from webapp.core.problems import add_headers, describe_problem
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
 
 
 class JsonAlone(DefaultContentNegotiation):

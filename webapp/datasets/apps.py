@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from django.apps import AppConfig
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
     from webapp.catalog.rules.pointers import BranchPlace, Pointer
+    from webapp.core.principals import Principal
 
 
 class DatasetsConfig(AppConfig):

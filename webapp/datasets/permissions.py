@@ -8,7 +8,7 @@ from webapp.accounts.permissions import can_dataset
 from webapp.core.errors import Conflict, PermissionDenied
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.datasets.models import Transaction
 
 

@@ -9,7 +9,7 @@ from webapp.core.errors import PermissionDenied, find_refusal
 from webapp.repositories.models import Protection
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.repositories.models import Repository
 
 

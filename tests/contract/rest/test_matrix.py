@@ -34,11 +34,11 @@ from tests.factories.everything import (
     list_pages,
     make_world,
 )
-from webapp.accounts.rules.principals import JobScope
 from webapp.accounts.rules.scopes import READING_METHODS, SCOPES
 from webapp.accounts.services import create_token
 from webapp.catalog.rules.endpoints import ENDPOINTS
 from webapp.core.errors import AppError
+from webapp.core.principals import JobScope
 from webapp.repositories.views import git_http
 
 pytestmark = [pytest.mark.contract, pytest.mark.django_db]

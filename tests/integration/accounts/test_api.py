@@ -353,8 +353,8 @@ def test_unknown_address_and_method_are_problems(admin: User, api_client: Client
 
 
 def test_token_of_a_job_opens_no_page_of_the_api(admin: User, client: Client) -> None:
-    from webapp.accounts.rules.principals import JobScope
     from webapp.accounts.services import create_token
+    from webapp.core.principals import JobScope
 
     scope = JobScope(job_id="abc", branch="_job/abc", base_branch="fix", chain=("fix", "master"))
     _, secret = create_token(user=admin, name="job abc", job_scope=scope)
@@ -366,8 +366,8 @@ def test_token_of_a_job_opens_no_page_of_the_api(admin: User, client: Client) ->
 
 
 def test_tokens_of_jobs_are_not_listed(admin: User, api_client: ClientFactory) -> None:
-    from webapp.accounts.rules.principals import JobScope
     from webapp.accounts.services import create_token
+    from webapp.core.principals import JobScope
 
     scope = JobScope(job_id="abc", branch="_job/abc", base_branch="fix", chain=("fix", "master"))
     create_token(user=admin, name="job abc", job_scope=scope)

@@ -21,12 +21,12 @@ from tests.factories.loops import run_loop
 from webapp.accounts.models import AuditEntry, AuditGap, AuditHead
 from webapp.accounts.queries import check_audit_chain, principal_for_user
 from webapp.accounts.queries.audit import head_path
-from webapp.accounts.rules.principals import JobScope, Principal
 from webapp.accounts.services import create_token, note_reading, readings, record_audit
 from webapp.accounts.services.audit import seal_audit
 from webapp.accounts.services.retention import remove_old_entries
 from webapp.core import clock
 from webapp.core.fsck import Finding
+from webapp.core.principals import JobScope, Principal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,10 +17,10 @@ from django.test import Client
 from tests.factories import repositories
 from tests.factories.build_rows import World, a_world
 from webapp.accounts.models import User
-from webapp.accounts.rules.principals import Principal
 from webapp.builds.models import Build, Job
 from webapp.builds.rules.states import JobState
 from webapp.builds.services import builds, uploads
+from webapp.core.principals import Principal
 from webapp.datasets.models import Dataset
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from tests.factories.catalog import Catalog, head, set_ref, snapshot, table_path
 from tests.factories.object_store import BUCKET, ObjectStore
 from tests.integration.catalog.test_catalog_servers import call
-from webapp.accounts.rules.principals import JobScope
 from webapp.accounts.services import claim_folder, create_token, grant_role
 from webapp.builds.services import quotas
 from webapp.catalog.api import asgi
@@ -27,6 +26,7 @@ from webapp.catalog.rules import access, locations
 from webapp.catalog.rules.errors import Malformed
 from webapp.catalog.storage import credentials, metadata_files
 from webapp.core.errors import StorageFull
+from webapp.core.principals import JobScope
 
 if TYPE_CHECKING:
     from webapp.accounts.models import User

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.factories.catalog import Catalog, head, set_ref, table_path
-from webapp.accounts.rules.principals import JobScope
 from webapp.accounts.services import claim_folder, create_token, grant_role
 from webapp.catalog import ports
+from webapp.core.principals import JobScope
 
 if TYPE_CHECKING:
     from webapp.accounts.models import User

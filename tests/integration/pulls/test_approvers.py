@@ -17,9 +17,9 @@ from django.db import connection, transaction
 
 from tests.factories import repositories as make
 from webapp.accounts.models import User
-from webapp.accounts.rules.principals import Principal
 from webapp.accounts.services import grant_role
 from webapp.core.errors import AppError, Conflict, PermissionDenied
+from webapp.core.principals import Principal
 from webapp.git.errors import HeadMoved
 from webapp.git.values import Change, Person, RefUpdate
 from webapp.pulls import serializers, services

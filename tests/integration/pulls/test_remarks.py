@@ -16,7 +16,7 @@ from webapp.pulls.queries.remarks import place_row_talk
 if TYPE_CHECKING:
     from django.test import Client
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 PAGE = "/r/shop/pulls/1"

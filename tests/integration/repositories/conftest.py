@@ -11,7 +11,7 @@ from tests.factories import repositories as make
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.repositories.models import Repository
 
 

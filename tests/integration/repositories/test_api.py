@@ -14,7 +14,7 @@ from tests.factories.histories import announce_all, run_git
 from webapp.repositories import queries
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.repositories.models import Repository
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]

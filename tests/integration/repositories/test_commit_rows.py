@@ -21,7 +21,7 @@ from webapp.repositories.models import Commit, Repository
 from webapp.repositories.services import check_repositories, recording
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from django.test import Client
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.datasets.models import Dataset
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]

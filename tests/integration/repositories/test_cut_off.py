@@ -15,8 +15,8 @@ from django.db import connection, connections
 
 from tests.factories import repositories as make
 from webapp.accounts.models import AuditEntry
-from webapp.accounts.rules.principals import Principal
 from webapp.core import clock
+from webapp.core.principals import Principal
 from webapp.git.repository import GitRepository
 from webapp.git.values import Change, RefUpdate
 from webapp.repositories import services

@@ -19,7 +19,7 @@ from webapp.repositories.rules.states import PublicationState
 if TYPE_CHECKING:
     from django.http import HttpResponse
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 

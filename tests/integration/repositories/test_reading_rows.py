@@ -22,7 +22,7 @@ from webapp.repositories.services import announcements
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.repositories.models import Repository
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]

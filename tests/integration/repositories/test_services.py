@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from django.dispatch import Signal
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 

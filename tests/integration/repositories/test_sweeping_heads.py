@@ -25,7 +25,7 @@ from webapp.repositories.services import announcements
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 AGAIN = {"heads announced again": 1}

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from django.test import Client
     from rest_framework.test import APIClient
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 SECRET = "between us"

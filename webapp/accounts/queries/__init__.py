@@ -23,11 +23,11 @@ from webapp.accounts.queries.audit import export_csv as export_csv
 from webapp.accounts.queries.audit import export_jsonl as export_jsonl
 from webapp.accounts.queries.audit import list_audit as list_audit
 from webapp.accounts.queries.audit import read_audit_page as read_audit_page
-from webapp.accounts.rules.principals import JobScope, Principal
 from webapp.core import clock
 from webapp.core.errors import NotFound, PermissionDenied, Unauthenticated
 from webapp.core.later import Later
 from webapp.core.prepared import Prepared
+from webapp.core.principals import JobScope, Principal
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet

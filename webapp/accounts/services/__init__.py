@@ -14,7 +14,6 @@ from django.db import IntegrityError, transaction
 
 from webapp.accounts.models import Folder, RepositoryRole, Token, User
 from webapp.accounts.queries import digest_secret, get_user, principal_for_user
-from webapp.accounts.rules.principals import JobScope, Principal
 from webapp.accounts.rules.roles import Role
 from webapp.accounts.rules.scopes import SCOPES
 from webapp.accounts.services.audit import record_audit as record_audit
@@ -40,6 +39,7 @@ from webapp.accounts.services.sign_in import refuse_token as refuse_token
 from webapp.accounts.services.sign_in import remember_device as remember_device
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput
+from webapp.core.principals import JobScope, Principal
 
 TOKEN_PREFIX = "trb_"  # noqa: S105 - a prefix that secret scanners can look for, not a secret
 

@@ -18,10 +18,10 @@ from django.db.models import Q, QuerySet
 from webapp.accounts.models import AuditEntry, AuditHead
 from webapp.accounts.queries import audit as queries
 from webapp.accounts.rules.audit import ALLOWED, SYSTEM, ChainHead, link, neutralize, neutralize_detail
-from webapp.accounts.rules.principals import Principal
 from webapp.core import clock
 from webapp.core.databases import AUDIT_LOCK, take_lock
 from webapp.core.idempotency import note_effect
+from webapp.core.principals import Principal
 
 logger = logging.getLogger(__name__)
 SEALED_AT_ONCE = 1000

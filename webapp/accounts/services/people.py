@@ -19,7 +19,7 @@ from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
 
 ADMIN_PASSWORD_FILE = "admin-password"  # noqa: S105 - a file's name
 DEMO_PASSWORDS_FILE = "demo-passwords"

@@ -20,10 +20,10 @@ from django.db.models import F
 
 from webapp.accounts.models import AuditEntry
 from webapp.accounts.rules.audit import ALLOWED, ANONYMOUS, REFUSED, neutralize, neutralize_detail
-from webapp.accounts.rules.principals import Principal
 from webapp.accounts.services.audit import BATCH_WINDOW
 from webapp.core import clock
 from webapp.core.errors import AppError, Unavailable
+from webapp.core.principals import Principal
 
 logger = logging.getLogger(__name__)
 FLUSH_SECONDS = 2.0

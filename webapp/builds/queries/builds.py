@@ -22,7 +22,7 @@ from webapp.repositories import queries as repositories
 from webapp.repositories.models import Repository
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
 
 
 def find_build(build_id: int) -> Build | None:

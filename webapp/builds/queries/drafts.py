@@ -17,9 +17,9 @@ from webapp.core.errors import NotFound
 from webapp.runtime.readers import ReadFailed
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
     from webapp.builds.models import Job
     from webapp.builds.rules.files import FileForm
+    from webapp.core.principals import Principal
 
 SALT = "webapp.builds.drafts"
 KEPT_SECONDS = 24 * 3600

@@ -18,7 +18,7 @@ from webapp.repositories import queries as repositories
 from webapp.repositories.models import Repository
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
 
 MAX_JUDGED = 500
 """So many JobSpecs are looked at for what is stale; of more, a page would take seconds."""

@@ -29,7 +29,7 @@ from webapp.repositories import queries as repositories
 from webapp.repositories.models import Publication, Repository
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
 
 LOG_LINES = 2000
 PAGE_SIZE = 30

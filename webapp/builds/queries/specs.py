@@ -22,7 +22,7 @@ from webapp.repositories.models import Repository
 if TYPE_CHECKING:
     from django.db.models import QuerySet
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
 
 
 class FreshnessVerdict(NamedTuple):

@@ -17,7 +17,7 @@ from webapp.datasets.queries.history import list_names
 from webapp.repositories import queries as repositories
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
 
 MOST_CHOICES = 50
 

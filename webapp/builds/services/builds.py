@@ -29,7 +29,7 @@ from webapp.datasets.rules import transactions as transaction_rules
 from webapp.datasets.rules.transactions import TransactionState
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.repositories.models import Repository
 
 PLANS_OUTSIDE = 3

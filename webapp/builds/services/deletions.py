@@ -12,7 +12,7 @@ from webapp.builds.services import publication, queue
 from webapp.datasets import services as datasets
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.repositories.models import Repository
 
 

@@ -18,7 +18,6 @@ from django.db import transaction
 from jobs.protocol import JobResult, OutputTarget, PinnedInput, write_message
 from webapp.accounts import queries as accounts
 from webapp.accounts import services as account_services
-from webapp.accounts.rules.principals import JobScope
 from webapp.builds import signals
 from webapp.builds.models import UPLOAD, Build, Job, JobInput, JobRows
 from webapp.builds.queries import planning
@@ -35,6 +34,7 @@ from webapp.core import clock
 from webapp.core.databases import BUSY, keep_trying
 from webapp.core.errors import AppError, Conflict, InvalidInput, Unavailable
 from webapp.core.failures import FULL
+from webapp.core.principals import JobScope
 from webapp.datasets import services as dataset_services
 from webapp.datasets.models import Transaction
 from webapp.dispatch.leases import MAX_LOST

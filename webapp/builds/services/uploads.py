@@ -30,7 +30,7 @@ from webapp.runtime.folders import remove_folder
 from webapp.runtime.room import check_room
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.datasets.models import Dataset, Transaction
 
 Format = Literal["csv", "jsonl", "parquet"]

@@ -22,8 +22,8 @@ from webapp.dispatch.logs import LogReader
 from webapp.runtime.web import shares
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
     from webapp.builds.models import Build, Job
+    from webapp.core.principals import Principal
 
 LOOK_SECONDS = 0.25
 KEEPALIVE_SECONDS = 15

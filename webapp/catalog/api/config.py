@@ -3,13 +3,13 @@
 from urllib.parse import parse_qs, unquote
 
 from webapp.accounts.queries import authenticate_token
-from webapp.accounts.rules.principals import Principal
 from webapp.accounts.services import refuse_token
 from webapp.catalog.api.http import Call, CatalogRequest, CatalogResponse, answer
 from webapp.catalog.rules.endpoints import listed_endpoints
 from webapp.catalog.services.idempotency import LIFETIME
 from webapp.core.basic_auth import read_basic
 from webapp.core.errors import Unauthenticated
+from webapp.core.principals import Principal
 
 CLIENT_CREDENTIALS = "client_credentials"
 TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - the name of a grant

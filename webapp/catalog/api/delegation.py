@@ -7,7 +7,6 @@ from urllib.parse import quote
 
 from django.conf import settings
 
-from webapp.accounts.rules.principals import Principal
 from webapp.catalog import permissions, queries
 from webapp.catalog.api.http import Call, CatalogResponse, answer
 from webapp.catalog.queries import TableRow
@@ -18,6 +17,7 @@ from webapp.catalog.rules.errors import Forbidden, NoSuchTable
 from webapp.catalog.rules.refs import TableRef, is_internal
 from webapp.catalog.storage import credentials
 from webapp.catalog.storage.credentials import StorageKeys
+from webapp.core.principals import Principal
 from webapp.runtime.object_store import is_object_location, place_properties
 
 HEADER = "x-iceberg-access-delegation"

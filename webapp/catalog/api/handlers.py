@@ -10,7 +10,6 @@ from django.db import DatabaseError
 
 from webapp.accounts.permissions import check_scope
 from webapp.accounts.queries import authenticate_token
-from webapp.accounts.rules.principals import Principal
 from webapp.accounts.services import note_reading, note_refusal
 from webapp.catalog.api import config, delegation, namespaces, scans, tables, views
 from webapp.catalog.api.http import MAX_BODY, Call, CatalogRequest, CatalogResponse, Repeat, answer, empty
@@ -22,6 +21,7 @@ from webapp.core import clock
 from webapp.core.errors import AppError, BadRequest, TooLarge, Unavailable
 from webapp.core.failures import BUSY_OR_AWAY, explain_failure
 from webapp.core.numbers import read_count
+from webapp.core.principals import Principal
 
 logger = logging.getLogger(__name__)
 

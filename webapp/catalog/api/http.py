@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qsl
 
-from webapp.accounts.rules.principals import Principal
 from webapp.catalog.rules.errors import Malformed
 from webapp.catalog.rules.refs import BRANCH_HEADER, TableRef, read_branch, read_namespace
 from webapp.core import json_bytes
+from webapp.core.principals import Principal
 
 MAX_BODY = 64 * 1024 * 1024
 JSON_TYPE = ("content-type", "application/json")

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from webapp.accounts.rules.principals import Principal
 from webapp.catalog.queries import TableRow, find_table
 from webapp.catalog.rules import lens
 from webapp.catalog.rules.branch_properties import MASTER
@@ -13,6 +12,7 @@ from webapp.catalog.rules.pointers import BranchPlace, Pointer
 from webapp.catalog.rules.refs import TableRef, table_ref
 from webapp.catalog.services.swaps import ATTEMPTS, LostRace, Move, now_ms, swap, write_next
 from webapp.catalog.storage import metadata_files
+from webapp.core.principals import Principal
 
 Change = Callable[[Metadata], Metadata]
 

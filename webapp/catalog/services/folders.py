@@ -8,7 +8,6 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
-from webapp.accounts.rules.principals import Principal
 from webapp.catalog import permissions
 from webapp.catalog.models import StagedLocation, Table, View
 from webapp.catalog.rules.errors import Malformed
@@ -28,6 +27,7 @@ from webapp.catalog.storage import metadata_files
 from webapp.catalog.storage.metadata_files import store_of
 from webapp.core import clock
 from webapp.core.databases import LOCATION_LOCK, take_lock
+from webapp.core.principals import Principal
 
 STAGED_FOR = timedelta(hours=24)
 """So long a location that was staged is its client's; longer than keys for it hold."""

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 
-from webapp.accounts.rules.principals import Principal
 from webapp.accounts.services import claim_folder, record_audit
 from webapp.catalog import permissions
 from webapp.catalog.models import Namespace
@@ -13,6 +12,7 @@ from webapp.catalog.queries import namespace_properties
 from webapp.catalog.rules.errors import AlreadyExists, NamespaceNotEmpty
 from webapp.catalog.rules.refs import SEPARATOR, Levels, check_levels
 from webapp.core.errors import InvalidInput
+from webapp.core.principals import Principal
 
 
 def create_namespace(*, levels: Levels, properties: Mapping[str, str], by: Principal | None) -> Namespace:

@@ -18,7 +18,6 @@ from uuid import UUID
 
 from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntry, ManifestEntryStatus, ManifestFile
 
-from webapp.accounts.rules.principals import Principal
 from webapp.catalog.models import ScanPlan
 from webapp.catalog.queries import load_table, locate
 from webapp.catalog.rules.errors import NoSuchPlan, NoSuchPlanTask, Unsupported
@@ -32,6 +31,7 @@ from webapp.catalog.storage import metadata_files
 from webapp.catalog.storage.manifests import read_entries, read_manifest_list
 from webapp.catalog.storage.reader import TableReader
 from webapp.core import clock
+from webapp.core.principals import Principal
 
 PAGE_FILES = 2_000
 KEPT_FOR = timedelta(hours=1)

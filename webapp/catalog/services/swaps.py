@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from django.db import DatabaseError, DataError, IntegrityError, connection, transaction
 
-from webapp.accounts.rules.principals import Principal
 from webapp.accounts.services import record_audit
 from webapp.catalog import ports, signals
 from webapp.catalog.models import Table
@@ -29,6 +28,7 @@ from webapp.catalog.storage.metadata_files import MetadataFile
 from webapp.core import clock
 from webapp.core.errors import AppError, Unavailable
 from webapp.core.numbers import read_count
+from webapp.core.principals import Principal
 
 ATTEMPTS = 50
 METADATA_LOG_KEPT = 100

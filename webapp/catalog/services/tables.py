@@ -7,7 +7,6 @@ from uuid import uuid4
 
 from django.db import IntegrityError, transaction
 
-from webapp.accounts.rules.principals import Principal
 from webapp.accounts.services import record_audit
 from webapp.catalog import permissions, signals
 from webapp.catalog.models import Namespace, Table, View
@@ -37,6 +36,7 @@ from webapp.catalog.services.swaps import ATTEMPTS, LostRace, Move, now_ms, swap
 from webapp.catalog.services.turns import take_turn
 from webapp.catalog.storage import metadata_files
 from webapp.core.errors import Unavailable
+from webapp.core.principals import Principal
 
 
 def create_empty_table(*, table: str, by: Principal | None) -> TableView:

@@ -6,7 +6,6 @@ from uuid import uuid4
 
 from django.db import IntegrityError, transaction
 
-from webapp.accounts.rules.principals import Principal
 from webapp.accounts.services import record_audit
 from webapp.catalog import permissions
 from webapp.catalog.models import Table, View
@@ -29,6 +28,7 @@ from webapp.catalog.storage import metadata_files
 from webapp.catalog.storage.metadata_files import MetadataFile
 from webapp.core import clock
 from webapp.core.errors import AppError, Unavailable
+from webapp.core.principals import Principal
 
 
 def make_view(*, ref: TableRef, request: CreateViewRequest, by: Principal | None) -> ViewView:

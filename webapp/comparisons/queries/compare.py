@@ -24,8 +24,8 @@ from webapp.datasets.queries.history import list_names
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from webapp.accounts.rules.principals import Principal
     from webapp.comparisons.queries.ends import ComparedEnds
+    from webapp.core.principals import Principal
     from webapp.datasets.models import Dataset, Transaction
 
 OFFERED = 30

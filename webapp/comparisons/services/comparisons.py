@@ -41,7 +41,7 @@ from webapp.runtime.room import wait_for_room
 from webapp.runtime.spark_folders import open_spark_folder
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.datasets.models import Dataset, Transaction
 
 COMPARE_TASK = "webapp.pulls.tasks.compare"

@@ -22,7 +22,7 @@ from webapp.datasets.rules import transactions as rules
 from webapp.datasets.rules.transactions import TransactionState
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
 
 INTERNAL_PREFIX = "_"
 STAGING_PREFIX = "_job/"

@@ -32,7 +32,7 @@ from webapp.runtime.object_store import is_object_location
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.datasets.models import Dataset, DeletedBranch, Transaction
 
 PAGE_SIZE = 50

@@ -28,7 +28,7 @@ from webapp.datasets.services.recording import check_name_is_free, lock
 from webapp.datasets.services.transactions import abort_transaction
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.datasets.models import Transaction
 
 logger = logging.getLogger(__name__)

@@ -24,7 +24,7 @@ from webapp.datasets.rules import transactions as rules
 from webapp.datasets.rules.transactions import TransactionState
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
 
 LOCKED = Prepared(lambda table: Dataset.objects.select_for_update().filter(table=table), str)
 """A dataset by its table, locked where the database locks rows."""

@@ -29,7 +29,7 @@ from webapp.datasets.rules.transactions import TransactionState
 from webapp.datasets.services import recording
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
 
 logger = logging.getLogger(__name__)
 

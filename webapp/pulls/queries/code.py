@@ -23,7 +23,7 @@ from webapp.repositories import queries as repositories
 from webapp.repositories.queries.pages import ref_url
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.git.values import CommitInfo
     from webapp.repositories.models import Publication, Repository
 

@@ -25,7 +25,7 @@ from webapp.repositories.queries import publications_of_commits
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.pulls.models import PullDataset, PullRequest
     from webapp.repositories.models import Publication
 

@@ -28,7 +28,7 @@ from webapp.pulls.rules import states
 from webapp.pulls.rules.states import PullState
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.pulls.models import PullDataset
 
 

@@ -20,7 +20,7 @@ from webapp.pulls.rules.states import PullState
 from webapp.repositories.queries.pages import ref_url
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.pulls.models import PullDataset, PullRequest
 
 

@@ -25,7 +25,7 @@ from webapp.pulls.rules.states import PullState
 from webapp.repositories import queries as repositories
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.git.values import CommitInfo
     from webapp.repositories.models import Repository
     from webapp.repositories.queries import BranchInfo

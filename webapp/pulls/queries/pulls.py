@@ -35,7 +35,7 @@ from webapp.repositories.rules import checks
 from webapp.repositories.rules.states import PublicationState
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.datasets.models import Transaction
     from webapp.git.diff import CodeDiff
     from webapp.git.values import CommitInfo

@@ -18,7 +18,7 @@ from webapp.repositories import queries as repositories
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.git.diff import ChangedFile, FileDiff
     from webapp.pulls.models import PullDataset, PullRequest
 

@@ -19,7 +19,7 @@ from webapp.repositories import queries as repositories
 if TYPE_CHECKING:
     from django.db.models import QuerySet
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
 
 FAILED_FOR = timedelta(days=14)
 """An older failure that nobody mended is history, not work."""

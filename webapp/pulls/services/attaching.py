@@ -18,7 +18,7 @@ from webapp.pulls.rules import states
 if TYPE_CHECKING:
     from typing import Any
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.datasets.models import Transaction
     from webapp.pulls.models import PullRequest
 

@@ -35,8 +35,8 @@ from webapp.pulls.services.pulls import record_event, refresh_pull
 from webapp.repositories import services as repositories
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
     from webapp.builds.models import Build
+    from webapp.core.principals import Principal
 
 logger = logging.getLogger(__name__)
 RESUME_AFTER = timedelta(seconds=5)

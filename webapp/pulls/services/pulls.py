@@ -31,8 +31,8 @@ from webapp.repositories.rules.states import PublicationState
 from webapp.runtime import doorbell
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
     from webapp.builds.models import Build
+    from webapp.core.principals import Principal
     from webapp.datasets.models import Transaction
     from webapp.pulls.queries.pulls import PullSpecs
     from webapp.repositories.models import Repository

@@ -19,7 +19,7 @@ from webapp.repositories.rules import webhooks
 from webapp.repositories.services import announce_event
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
 
 MAX_BODY = 65_536
 MAX_CONTENT = 100

@@ -24,8 +24,8 @@ from webapp.repositories.models import Repository
 from webapp.repositories.rules.states import PublicationState
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
     from webapp.builds.models import Build
+    from webapp.core.principals import Principal
     from webapp.pulls.queries.pulls import PullSpecs
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from django.http import HttpRequest
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.pulls.models import PullRequest
 
     Action = Callable[[HttpRequest, PullRequest, Principal], str]

@@ -31,7 +31,7 @@ from webapp.repositories.queries.webhooks import WebhookRow, list_rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.git.diff import CodeDiff, Span
     from webapp.git.repository import GitRepository
     from webapp.git.values import Blob, CommitInfo, TreeEntry

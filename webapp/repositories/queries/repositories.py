@@ -13,7 +13,7 @@ from webapp.repositories.models import Repository
 if TYPE_CHECKING:
     from django.db.models import QuerySet
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
 
 
 def find_repository(name: str) -> Repository | None:

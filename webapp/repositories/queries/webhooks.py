@@ -12,7 +12,7 @@ from webapp.repositories.models import Delivery, Webhook
 if TYPE_CHECKING:
     from django.db.models import QuerySet
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.repositories.models import Repository
 
 

@@ -19,7 +19,7 @@ from webapp.repositories.services.moves import HEADS, intend_move
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.repositories.models import Repository
 
 

@@ -19,7 +19,7 @@ from webapp.runtime.room import check_room
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.git.values import Change, CommitInfo, MergeMethod
     from webapp.repositories.models import Repository
 

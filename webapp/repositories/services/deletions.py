@@ -20,7 +20,7 @@ from webapp.repositories.services.announcements import announce
 from webapp.repositories.services.copies import find_copy_problem
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.repositories.models import Repository
 
 RESUME_AFTER = timedelta(seconds=30)

@@ -11,7 +11,7 @@ from webapp.repositories import queries
 from webapp.repositories.services.commits import commit_files, commit_to_new_branch
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.git.diff import FileDiff
     from webapp.git.values import CommitInfo
     from webapp.repositories.models import Repository

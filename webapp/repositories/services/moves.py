@@ -18,7 +18,7 @@ from webapp.repositories.services.copies import find_copy_problem
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.git.repository import GitRepository
 
 HEADS, TAGS = "refs/heads/", "refs/tags/"

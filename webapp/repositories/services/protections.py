@@ -17,7 +17,7 @@ from webapp.repositories.rules.checks import CHECKS, find_check
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.repositories.models import Repository
 
 MAX_APPROVALS = 20

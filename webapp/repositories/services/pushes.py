@@ -20,7 +20,7 @@ from webapp.repositories.services.quotas import check_git_quota
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.git.values import RefUpdate
     from webapp.repositories.models import Repository
 

@@ -24,7 +24,7 @@ from webapp.repositories.services.announcements import announce
 from webapp.repositories.services.commits import person_of
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
 
 logger = logging.getLogger(__name__)
 STARTERS = Path(__file__).resolve().parents[1] / "starters"

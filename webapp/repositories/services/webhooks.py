@@ -27,7 +27,7 @@ from webapp.runtime import doorbell
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.repositories.models import Repository
 
 MOST_WEBHOOKS = 20

@@ -40,7 +40,7 @@ from webapp.runtime.web.proxies import read_base
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.git.values import RefUpdate
     from webapp.repositories.models import Repository
 

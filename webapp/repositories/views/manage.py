@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from django.forms import Form
     from django.http import HttpRequest, HttpResponse
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
     from webapp.repositories.models import Repository
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from django.db.models import QuerySet
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
 
 REVIEWS = 10
 FAILED = 5

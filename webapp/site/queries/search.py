@@ -16,8 +16,8 @@ from webapp.pulls.queries import lines, waiting
 from webapp.repositories import queries as repositories
 
 if TYPE_CHECKING:
-    from webapp.accounts.rules.principals import Principal
     from webapp.builds.models import Build
+    from webapp.core.principals import Principal
     from webapp.datasets.models import Dataset
     from webapp.repositories.models import Repository
 

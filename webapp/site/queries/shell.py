@@ -14,7 +14,7 @@ from webapp.pulls.rules.states import PullState
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from webapp.accounts.rules.principals import Principal
+    from webapp.core.principals import Principal
 
 
 def count_waiting(principal: Principal) -> int:

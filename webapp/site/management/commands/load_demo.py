@@ -13,11 +13,11 @@ from django.core.management.base import BaseCommand, CommandError
 
 from webapp.accounts import queries as accounts
 from webapp.accounts import services as account_services
-from webapp.accounts.rules.principals import Principal
 from webapp.builds import services as builds
 from webapp.builds.models import Build
 from webapp.builds.queries import describe_published
 from webapp.core.names import MASTER
+from webapp.core.principals import Principal
 from webapp.datasets import queries as datasets
 from webapp.datasets import services as dataset_services
 from webapp.git.values import Change
