@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +18,7 @@ from webapp.comparisons.serializers.described import (
     ShownComparisonSerializer,
     StatisticsSerializer,
 )
+from webapp.core.inputs import ExactBody, Flag, Text
 from webapp.core.serializers import NounSerializer, OptionalText, TextOrNull
 from webapp.pulls.models import Merge, PullDataset, PullRequest, Review
 from webapp.pulls.queries import pulls as queries
@@ -34,58 +36,66 @@ def words(choices: list[tuple[str, str]]) -> list[str]:
 # --- what is sent ---------------------------------------------------------------------------------
 
 
-class NewPullSerializer(NounSerializer):
+class Order(serializers.Serializer[Any]):
+    """The body of an order. What is null in it was left out: it has the default."""
+
+    def to_internal_value(self, data: Mapping[str, Any]) -> Any:
+        """Read what was given."""
+        return super().to_internal_value({name: value for name, value in data.items() if value is not None})
+
+
+class NewPullSerializer(Order):
     """Body of POST …/pulls."""
 
-    title = serializers.CharField(max_length=250)
-    source = serializers.CharField(help_text="a branch")  # type: ignore[assignment]  # collected by DRF
-    target = serializers.CharField(required=False, help_text="a branch; default: master")
-    body = serializers.CharField(required=False, allow_blank=True)
-    draft = serializers.BooleanField(required=False)
+    title = Text(max_length=250)
+    source = Text(help_text="a branch")  # type: ignore[assignment]  # collected by DRF
+    target = Text(required=False, help_text="a branch; default: master")
+    body = Text(required=False, allow_blank=True, trim_whitespace=False)
+    draft = Flag(required=False)
 
 
-class PullChangeSerializer(NounSerializer):
+class PullChangeSerializer(ExactBody):
     """Body of PATCH …/pulls/{n}: what is to change."""
 
-    title = serializers.CharField(required=False, max_length=250)
-    body = serializers.CharField(required=False, allow_blank=True)
-    draft = serializers.BooleanField(required=False)
-    target = serializers.CharField(required=False)
+    title = Text(required=False, max_length=250)
+    body = Text(required=False, allow_blank=True, allow_null=True, trim_whitespace=False)
+    draft = Flag(required=False)
+    target = Text(required=False)
     state = serializers.ChoiceField(required=False, choices=[PullState.OPEN, PullState.CLOSED])
 
 
-class NewCommentSerializer(NounSerializer):
+class NewCommentSerializer(Order):
     """Body of POST …/comments."""
 
-    body = serializers.CharField()
+    body = Text(trim_whitespace=False)
     anchor = serializers.DictField(
         required=False, allow_null=True, help_text="{path, line, side} or {dataset, key, column}"
     )
 
 
-class NewReviewSerializer(NounSerializer):
+class NewReviewSerializer(Order):
     """Body of POST …/reviews."""
 
     verdict = serializers.ChoiceField(choices=words(states.VERDICT_CHOICES))
-    body = serializers.CharField(required=False, allow_blank=True)
-    expected_head = serializers.CharField(required=False, help_text="the head that was reviewed: 409 if it has moved")
+    body = Text(required=False, allow_blank=True, trim_whitespace=False)
+    expected_head = Text(required=False, allow_blank=True, help_text="the head that was reviewed: 409 if it has moved")
 
 
-class NewPullBuildSerializer(NounSerializer):
+class NewPullBuildSerializer(Order):
     """Body of POST …/builds; all of it may be left out."""
 
     sides = serializers.ListField(child=serializers.ChoiceField(choices=["head", "base"]), required=False)
     scope = serializers.ChoiceField(choices=[states.MODIFIED, states.AFFECTED], required=False)
-    force = serializers.BooleanField(required=False)
+    force = Flag(required=False)
 
 
-class NewMergeSerializer(NounSerializer):
+class NewMergeSerializer(Order):
     """Body of POST …/merge; all of it may be left out."""
 
     method = serializers.ChoiceField(choices=words(states.METHOD_CHOICES), required=False)
     rebuild = serializers.ChoiceField(choices=words(states.REBUILD_CHOICES), required=False)
-    expected_head = serializers.CharField(required=False, allow_blank=True, help_text="409 when the source has moved")
-    bypass = serializers.BooleanField(required=False, help_text="merge past a requirement; maintainers only")
+    expected_head = Text(required=False, allow_blank=True, help_text="409 when the source has moved")
+    bypass = Flag(required=False, help_text="merge past a requirement; maintainers only")
 
 
 # --- pull requests --------------------------------------------------------------------------------

@@ -23,12 +23,12 @@ from webapp.comparisons.api.rows import (
 from webapp.comparisons.diffs.schema import diff_artifact
 from webapp.core.api import ApiView
 from webapp.core.errors import InvalidInput, NotFound
+from webapp.core.inputs import read_input
 from webapp.core.openapi import refusals
 from webapp.core.pagination import paginate
 from webapp.pulls import serializers, services
 from webapp.pulls.queries import named, timeline
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.rules import states
 from webapp.pulls.rules.states import PullState
 from webapp.repositories import queries as repositories
 from webapp.repositories.serializers import CommitSerializer, FileDiffSerializer
@@ -54,31 +54,6 @@ class PullEndpoint(ApiView):
     def find(self, repo: str, number: int) -> Any:
         """The pull request that the reader may see."""
         return queries.get_pull(self.principal, repo, number)
-
-    def text(self, name: str, *, default: str | None = None) -> str:
-        """A text of the body; null is as good as none.
-
-        Raises:
-            InvalidInput: it is missing or no text.
-
-        """
-        value = self.body.get(name)
-        value = default if value is None else value
-        if not isinstance(value, str):
-            raise InvalidInput(f"{name} is missing or no text.", errors={name: ["A text."]})
-        return value
-
-    def flag(self, name: str) -> bool:
-        """A yes or no of the body, no by default.
-
-        Raises:
-            InvalidInput: it is neither.
-
-        """
-        value = self.body.get(name, False)
-        if not isinstance(value, bool):
-            raise InvalidInput(f"{name} is true or false.", errors={name: ["true or false."]})
-        return value
 
 
 class PullList(PullEndpoint):
@@ -107,14 +82,9 @@ class PullList(PullEndpoint):
     def post(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
         """Open a pull request."""
         repository = repositories.get_repository(self.principal, repo)
+        given = read_input(serializers.NewPullSerializer, self.body)
         pull = services.open_pull(
-            repository=repository,
-            title=self.text("title"),
-            source=self.text("source"),
-            target=self.text("target", default=repository.default_branch),
-            body=self.text("body", default=""),
-            draft=self.flag("draft"),
-            by=self.principal,
+            repository=repository, by=self.principal, **{"target": repository.default_branch, **given}
         )
         return Response(serializers.PullDetailSerializer(pull).data, status=201)
 
@@ -134,12 +104,7 @@ class PullDetail(PullEndpoint):
     )
     def patch(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002 - DRF's signature
         """Change title, body, draft, target or state."""
-        changes: dict[str, Any] = dict(self.body)
-        for name in ("title", "body", "target", "state"):
-            if name in changes:
-                changes[name] = self.text(name, default="" if name == "body" else None)
-        if "draft" in changes:
-            self.flag("draft")
+        changes = read_input(serializers.PullChangeSerializer, self.body)
         pull = services.update_pull(pull=self.find(repo, number), by=self.principal, changes=changes)
         return Response(serializers.PullDetailSerializer(pull).data)
 
@@ -321,11 +286,8 @@ class PullComments(PullEndpoint):
     )
     def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
         """Comment on the pull request, a line of code or a cell of data."""
-        anchor = self.body.get("anchor")
-        if anchor is not None and not isinstance(anchor, dict):
-            raise InvalidInput("anchor is an object.", errors={"anchor": ["An object."]})
         comment = services.add_comment(
-            pull=self.find(repo, number), body=self.text("body"), anchor=anchor, by=self.principal
+            pull=self.find(repo, number), by=self.principal, **read_input(serializers.NewCommentSerializer, self.body)
         )
         return Response(serializers.CommentSerializer(comment).data, status=201)
 
@@ -350,11 +312,7 @@ class PullReviews(PullEndpoint):
         """Approve, reject or comment."""
         pull = self.find(repo, number)
         review = services.add_review(
-            pull=pull,
-            verdict=self.text("verdict"),
-            body=self.text("body", default=""),
-            expected_head=self.text("expected_head", default="") or None,
-            by=self.principal,
+            pull=pull, by=self.principal, **read_input(serializers.NewReviewSerializer, self.body)
         )
         return Response(serializers.ReviewSerializer(review, context=_find_ineligible(pull)).data, status=201)
 
@@ -373,14 +331,8 @@ class PullBuilds(PullEndpoint):
     )
     def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
         """Build the branch, the base side (the target's code on the same inputs, kept aside), or both."""
-        sides = self.body.get("sides", ["head"])
-        if not isinstance(sides, list) or not all(isinstance(side, str) for side in sides):
-            raise InvalidInput("sides is a list of head and base.", errors={"sides": ['Such as ["head", "base"].']})
-        scope = self.text("scope", default=states.MODIFIED)
-        if scope not in (states.MODIFIED, states.AFFECTED):
-            raise InvalidInput(f"{scope!r} is no scope.", errors={"scope": ["modified or affected."]})
         started = services.build_pull(
-            pull=self.find(repo, number), sides=sides, scope=scope, force=self.flag("force"), by=self.principal
+            pull=self.find(repo, number), by=self.principal, **read_input(serializers.NewPullBuildSerializer, self.body)
         )
         builds = BuildSerializer(started, many=True).data
         response = Response({"builds": builds, **builds[0]}, status=202)
@@ -419,12 +371,7 @@ class PullMerge(PullEndpoint):
     def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
         """Merge the code and start the rebuild of the target's data."""
         merge = services.merge_pull(
-            pull=self.find(repo, number),
-            method=self.text("method", default=states.MERGE_METHOD),
-            rebuild=self.text("rebuild", default=states.MODIFIED),
-            expected_head=self.text("expected_head", default="") or None,
-            bypass=self.flag("bypass"),
-            by=self.principal,
+            pull=self.find(repo, number), by=self.principal, **read_input(serializers.NewMergeSerializer, self.body)
         )
         response = Response(serializers.MergeSerializer(merge).data, status=202)
         response["Location"] = (

@@ -191,7 +191,7 @@ def _apply_changes(pull: PullRequest, by: Principal, changes: Mapping[str, Any])
         old, pull.title = pull.title, _check_title(changes["title"])
         record_event(pull=pull, kind="retitled", actor=by.username, data={"before": old, "after": pull.title})
     if "body" in changes:
-        pull.body = changes["body"]
+        pull.body = changes["body"] or ""
     if "draft" in changes and bool(changes["draft"]) != pull.draft:
         pull.draft = bool(changes["draft"])
         record_event(pull=pull, kind="drafted" if pull.draft else "ready", actor=by.username)
@@ -204,13 +204,9 @@ def _apply_changes(pull: PullRequest, by: Principal, changes: Mapping[str, Any])
 
 
 def _check_changes(pull: PullRequest, changes: Mapping[str, Any]) -> None:
-    unknown = sorted(set(changes) - {"title", "body", "draft", "target", "state"})
-    if unknown:
-        message = f"A pull request has no field {', '.join(unknown)} that can be changed."
-        raise InvalidInput(message, errors={name: ["Cannot be changed."] for name in unknown})
     if "title" in changes:
         _check_title(changes["title"])
-    check_body(changes.get("body", ""))
+    check_body(changes.get("body") or "")
     wanted = changes.get("state", pull.state)
     if wanted not in (PullState.OPEN, PullState.CLOSED) and wanted != pull.state:
         message = f"state is open or closed, not {wanted!r}; merging has an address of its own."

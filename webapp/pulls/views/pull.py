@@ -219,7 +219,7 @@ def review(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
         pull=pull,
         verdict=given["verdict"] or "",
         body=given["body"],
-        expected_head=given["expected_head"] or None,
+        expected_head=given["expected_head"],
         by=by,
     )
     return "Your review is recorded. It holds for exactly this code and these transactions."
@@ -234,7 +234,7 @@ def merge(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
         by=by,
         method=given["method"] or "",
         rebuild=given["rebuild"] or "",
-        expected_head=given["expected_head"] or None,
+        expected_head=given["expected_head"],
         bypass=bool(given["bypass"]),
     )
     return ""
