@@ -91,7 +91,7 @@ class RepositoryView(RepositoryEndpoint):
     def get(self, request: Request, repo: str) -> Response:
         """Describe it, with the caller's role."""
         repository = self.find(repo)
-        return _tagged(request, _description_tag(repository), self._shape(repository))
+        return _tagged(request, _description_tag(repository), self._describe(repository))
 
     @extend_schema(
         parameters=[IF_MATCH], request=shapes.RepositoryChangeSerializer, responses=shapes.RepositoryDetailSerializer
@@ -109,7 +109,7 @@ class RepositoryView(RepositoryEndpoint):
             description=fields.get("description", repository.description),
             by=self.principal,
         )
-        return _tagged(request, _description_tag(repository), self._shape(repository))
+        return _tagged(request, _description_tag(repository), self._describe(repository))
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
@@ -117,9 +117,9 @@ class RepositoryView(RepositoryEndpoint):
         services.delete_repository(repository=self.find(repo), by=self.principal)
         return Response(status=204)
 
-    def _shape(self, repository: Repository) -> dict[str, Any]:
+    def _describe(self, repository: Repository) -> Any:
         role = queries.get_role(self.principal, repository)
-        return {**shapes.RepositorySerializer(repository).data, "role": role}
+        return shapes.RepositoryDetailSerializer(repository, context={"role": role}).data
 
 
 def _description_tag(repository: Repository) -> str:

@@ -10,6 +10,7 @@ from rest_framework import serializers
 from webapp.core.inputs import Flag, Number, Text
 from webapp.core.serializers import NounSerializer
 from webapp.git.values import CommitInfo
+from webapp.repositories.models import Repository
 from webapp.repositories.rules.checks import CHECKS
 from webapp.repositories.rules.states import PublicationState
 
@@ -43,7 +44,12 @@ class RepositorySerializer(NounSerializer):
 class RepositoryDetailSerializer(RepositorySerializer):
     """A repository with the caller's role."""
 
-    role = serializers.CharField()
+    role = serializers.SerializerMethodField()
+
+    def get_role(self, _repository: Repository) -> str:
+        """Write what was looked up for the caller."""
+        role: str = self.context["role"]
+        return role
 
 
 class PublicationSerializer(NounSerializer):

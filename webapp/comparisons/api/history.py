@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.response import Response
@@ -35,7 +35,6 @@ from webapp.core.api import ApiView
 from webapp.core.errors import Conflict, InvalidInput
 from webapp.core.openapi import refusals
 from webapp.datasets import queries as datasets
-from webapp.datasets.serializers import TransactionSerializer
 
 if TYPE_CHECKING:
     from django.http import StreamingHttpResponse
@@ -279,7 +278,7 @@ class DatasetBlame(ApiView):
         if comparison.state == ComparisonState.FAILED and comparison.code == "bad_rules":
             raise InvalidInput(comparison.error, code="bad_key", errors={"key": [comparison.error]})
         note_reading(by=self.principal, verb="read_history", object=walk.dataset.path, branch=walk.branch)
-        return Response(_shape_blame(walk, comparison))
+        return Response(BlameSerializer(blames.Blame(walk, comparison)).data)
 
     @extend_schema(
         operation_id="getDatasetBlameAgain",
@@ -293,7 +292,7 @@ class DatasetBlame(ApiView):
         comparison = services.request_blame(walk=walk)
         services.rerun_comparison(comparison=comparison, by=self.principal)
         comparison.refresh_from_db()
-        return Response(_shape_blame(walk, comparison), status=202)
+        return Response(BlameSerializer(blames.Blame(walk, comparison)).data, status=202)
 
     def _walk(self, request: Request, dataset_id: int) -> blames.Walk:
         dataset = datasets.get_dataset(self.principal, dataset_id)
@@ -303,42 +302,3 @@ class DatasetBlame(ApiView):
             key=blames.read_key(request.GET),
             cursor=request.GET.get("cursor", ""),
         )
-
-
-def _shape_blame(walk: blames.Walk, comparison: Comparison) -> dict[str, Any]:
-    shaped: dict[str, Any] = {
-        "dataset": walk.dataset.pk,
-        "path": walk.dataset.path,
-        "branch": walk.branch,
-        "key": walk.key,
-        "ignore": list(walk.ignore),
-        "changes": [],
-        "next": None,
-    }
-    if comparison.state != ComparisonState.READY:
-        state = ComparisonState.FAILED if comparison.state == ComparisonState.FAILED else ComparisonState.RUNNING
-        reason = {"reason": comparison.error, "code": comparison.code} if comparison.error else {}
-        return {**shaped, "state": state, "looked_at": comparison.progress.get("steps", 0), **reason}
-    found = blames.read_found(comparison)
-    return {
-        **shaped,
-        "state": ComparisonState.READY,
-        "changes": [_shape_change(one) for one in found.changes],
-        "looked_at": found.looked_at,
-        "ended": found.ended or None,
-        "next": found.next,
-    }
-
-
-def _shape_change(one: blames.RowChange) -> dict[str, Any]:
-    shaped = {
-        "transaction": TransactionSerializer(one.transaction).data,
-        "change": one.change,
-        "before": one.before[0] if one.before else None,
-        "after": one.after[0] if one.after else None,
-        "changed": one.changed,
-        "job": None if one.made is None else vars(one.made),
-    }
-    if max(len(one.before), len(one.after)) > 1:
-        shaped["rows"] = {"before": one.before, "after": one.after}
-    return shaped

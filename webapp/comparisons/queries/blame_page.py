@@ -127,7 +127,7 @@ def read_blame(
 
 def _entry(dataset: Dataset, number: int, one: blames.RowChange) -> BlameEntry:
     css, sign, word = WORDS[one.change]
-    before, after = (rows[0] if rows else {} for rows in (one.before, one.after))
+    before, after = one.row_before or {}, one.row_after or {}
     names = dict.fromkeys([*after, *before])
     values = [Value(name, before.get(name), after.get(name), name in one.changed) for name in names]
     is_update = one.change == "updated" and bool(one.changed)

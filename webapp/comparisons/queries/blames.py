@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -14,6 +15,7 @@ from webapp.comparisons.diffs.reader import read_slice
 from webapp.comparisons.queries import ends
 from webapp.comparisons.queries.artifacts import artifact_folder
 from webapp.comparisons.rules.changelogs import check_keys
+from webapp.comparisons.rules.states import ComparisonState
 from webapp.core.errors import Conflict, Gone, InvalidInput, NotFound
 from webapp.datasets import queries as datasets
 from webapp.datasets.models import Transaction
@@ -72,6 +74,22 @@ class RowChange:
     changed: list[str]
     made: Made | None
 
+    @property
+    def row_before(self) -> dict[str, Any] | None:
+        """The row before, the first of several that have the key."""
+        return self.before[0] if self.before else None
+
+    @property
+    def row_after(self) -> dict[str, Any] | None:
+        """The row after, the first of several that have the key."""
+        return self.after[0] if self.after else None
+
+    @property
+    def rows(self) -> dict[str, list[dict[str, Any]]] | None:
+        """All rows before and after, where several have the key."""
+        is_one = max(len(self.before), len(self.after)) <= 1
+        return None if is_one else {"before": self.before, "after": self.after}
+
 
 @dataclass(frozen=True)
 class BlameWalk:
@@ -83,6 +101,27 @@ class BlameWalk:
     """Why it ended early: `expired`."""
     next: str | None
     """The transaction to go on from; None at the beginning of the history."""
+
+
+@dataclass(frozen=True)
+class Blame:
+    """Who changed a row, as far as it is known."""
+
+    walk: Walk
+    comparison: Comparison
+
+    @property
+    def state(self) -> str:
+        """Running until it has failed or is ready: those who ask do not see that it waits."""
+        ended = (ComparisonState.READY, ComparisonState.FAILED)
+        return self.comparison.state if self.comparison.state in ended else ComparisonState.RUNNING
+
+    @cached_property
+    def found(self) -> BlameWalk:
+        """What the walk found; until it is ready, how far it is."""
+        if self.state == ComparisonState.READY:
+            return read_found(self.comparison)
+        return BlameWalk(changes=[], looked_at=self.comparison.progress.get("steps", 0), ended="", next=None)
 
 
 def read_key(query: QueryDict) -> dict[str, str | None]:

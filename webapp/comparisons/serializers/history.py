@@ -12,7 +12,7 @@ from webapp.comparisons.queries.ends import Between, ComparedEnds, list_changes
 from webapp.comparisons.rules.row_values import ROW_CHANGES
 from webapp.comparisons.rules.states import ComparisonState
 from webapp.comparisons.serializers.described import ROW, RowsSerializer, SchemaDiffSerializer
-from webapp.core.serializers import Fields, NounSerializer
+from webapp.core.serializers import Fields, NounSerializer, OptionalText, TextOrNull
 from webapp.datasets.models import Transaction
 from webapp.datasets.serializers import ColumnSerializer, TransactionSerializer
 
@@ -164,25 +164,25 @@ class RowChangeSerializer(NounSerializer):
 
     transaction = TransactionSerializer()
     change = serializers.ChoiceField(choices=ROW_CHANGES)
-    before = serializers.DictField(allow_null=True, **ROW)  # type: ignore[arg-type]
-    after = serializers.DictField(allow_null=True, **ROW)  # type: ignore[arg-type]
+    before = serializers.DictField(source="row_before", allow_null=True, **ROW)  # type: ignore[arg-type]
+    after = serializers.DictField(source="row_after", allow_null=True, **ROW)  # type: ignore[arg-type]
     changed = serializers.ListField(child=serializers.CharField())
-    job = MadeSerializer(allow_null=True, help_text="null: no job made it")
+    job = MadeSerializer(source="made", allow_null=True, help_text="null: no job made it")
     rows = serializers.DictField(required=False, help_text="before and after in full, where several rows have the key")
 
 
 class BlameSerializer(NounSerializer):
     """The transactions that changed one row, newest first."""
 
-    dataset = serializers.IntegerField()
-    path = serializers.CharField()
-    branch = serializers.CharField()
-    key = serializers.DictField(help_text="column → value")
-    ignore = serializers.ListField(child=serializers.CharField())
+    dataset = serializers.IntegerField(source="walk.dataset.pk")
+    path = serializers.CharField(source="walk.dataset.path")
+    branch = serializers.CharField(source="walk.branch")
+    key = serializers.DictField(source="walk.key", help_text="column → value")
+    ignore = serializers.ListField(source="walk.ignore", child=serializers.CharField())
     state = serializers.ChoiceField(choices=RANGE_STATES)
-    reason = serializers.CharField(required=False)
-    code = serializers.CharField(required=False)
-    changes = RowChangeSerializer(many=True)
-    looked_at = serializers.IntegerField(help_text="transactions")
-    ended = serializers.CharField(allow_null=True, required=False, help_text="why it ended early: expired")
-    next = serializers.CharField(allow_null=True, help_text="what to pass as `cursor`")
+    reason = OptionalText(source="comparison.error")
+    code = OptionalText(source="comparison.code")
+    changes = RowChangeSerializer(source="found.changes", many=True)
+    looked_at = serializers.IntegerField(source="found.looked_at", help_text="transactions")
+    ended = TextOrNull(source="found.ended", help_text="why it ended early: expired")
+    next = serializers.CharField(source="found.next", allow_null=True, help_text="what to pass as `cursor`")
