@@ -15,7 +15,16 @@ CALLED_BY_NAME = {
     *("_value_", "dont_write_bytecode", "readinto", "seekable"),
     # Django, of models, forms, addresses, commands and middleware
     *("ordering", "indexes", "verbose_name_plural", "bound_field_class", "field_template_name"),
-    *("from_db_value", "clean_checks", "clean_groups", "clean_paths", "urlpatterns", "handler404", "handler500"),
+    *(
+        "forward_related_accessor_class",
+        "from_db_value",
+        "clean_checks",
+        "clean_groups",
+        "clean_paths",
+        "urlpatterns",
+        "handler404",
+        "handler500",
+    ),
     *(
         "not_found",
         "server_error",

@@ -12,6 +12,7 @@ from webapp.builds.rules.states import BUILD_ENDS, JOB_ENDS, BuildState, JobStat
 from webapp.core import clock, ids
 from webapp.core.moves import Moves, StateField
 from webapp.dispatch.leases import Leases
+from webapp.repositories.models import commit_key
 
 if TYPE_CHECKING:
     from django_stubs_ext.db.models import TypedModelMeta
@@ -31,8 +32,10 @@ class PublishedSpec(models.Model):
     branch = models.CharField(max_length=BRANCH_LENGTH)
     sha = models.CharField(max_length=40)
     """The commit whose code runs."""
+    commit = commit_key("sha")
     changed_sha = models.CharField(max_length=40)
     """The commit that brought its digest."""
+    changed_in = commit_key("changed_sha")
     function = models.CharField(max_length=400)
     file = models.CharField(max_length=1000)
     line = models.PositiveIntegerField()
@@ -125,8 +128,10 @@ class Build(models.Model):
     )
     sha = models.CharField(max_length=40, blank=True)
     """Head of the build branch in the repository when the plan was made."""
+    commit = commit_key("sha", related_name="builds")
     code_sha = models.CharField(max_length=40, blank=True, db_default="")
     """Commit whose JobSpecs count before those of the chain, on a branch that Git does not have; empty: the chain's."""
+    code_commit = commit_key("code_sha")
     title = models.CharField(max_length=250, blank=True)
     state = StateField(max_length=10, default=BuildState.RESOLVING)
     code = models.CharField(max_length=50, blank=True)

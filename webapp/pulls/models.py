@@ -13,6 +13,7 @@ from webapp.core import clock
 from webapp.core.moves import Moves, StateField
 from webapp.pulls.rules import states
 from webapp.pulls.rules.states import MergeState, PullState
+from webapp.repositories.models import commit_key
 
 if TYPE_CHECKING:
     from django_stubs_ext.db.models import TypedModelMeta
@@ -39,10 +40,12 @@ class PullRequest(models.Model):
     author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     head_sha = models.CharField(max_length=40)
     """The source's head as last seen; kept when the branch is deleted."""
+    head = commit_key("head_sha", related_name="pulls")
     followed_sha = models.CharField(max_length=40, null=True)  # noqa: DJ001 NULL is what the release before writes
     """The head whose published JobSpecs named its datasets; empty before that, NULL where nobody noted it."""
     base_sha = models.CharField(max_length=40)
     """The target's head as last seen."""
+    base = commit_key("base_sha")
     created_at = models.DateTimeField(default=clock.now)
     updated_at = models.DateTimeField(default=clock.now)
     closed_at = models.DateTimeField(null=True)
@@ -260,6 +263,7 @@ class SpecRecord(models.Model):
 
     repository = models.ForeignKey("repositories.Repository", on_delete=models.CASCADE, related_name="+")
     sha = models.CharField(max_length=40)
+    commit = commit_key("sha")
     specs = models.JSONField()
     """Output path → {digest, inputs}."""
 

@@ -13,6 +13,7 @@ from django.db import models
 from django.db.models.functions import Lower, Now
 
 from webapp.core import clock
+from webapp.core.keys import NaturalKey
 from webapp.core.moves import StateField
 from webapp.core.names import MASTER
 from webapp.core.words import counted
@@ -59,6 +60,15 @@ class Repository(models.Model):
         return GitRepository(self.path)
 
 
+def commit_key(column: str, *, related_name: str = "+") -> NaturalKey[Commit]:
+    """Return the foreign key of a model with a repository to the commit that a column of hashes names.
+
+    The commit is None until it has a row, and where its history cannot be read.
+    """
+    fields = {"from_fields": ["repository", column], "to_fields": ["repository", "sha"]}
+    return NaturalKey("repositories.Commit", related_name=related_name, **fields)
+
+
 class Branch(models.Model):
     """What Git does not know of a branch. Git is the truth of its head; this row says which head was announced."""
 
@@ -67,6 +77,7 @@ class Branch(models.Model):
     name_lower = models.CharField(max_length=200)
     parent = models.CharField(max_length=200, blank=True)
     announced_head = models.CharField(max_length=40, blank=True)
+    head = commit_key("announced_head", related_name="branches")
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     created_at = models.DateTimeField(default=clock.now)
 
@@ -206,6 +217,7 @@ class HeadMove(models.Model):
     before = models.CharField(max_length=40, blank=True)
     """Empty for a new branch."""
     after = models.CharField(max_length=40)
+    commit = commit_key("after")
     by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     at = models.DateTimeField(default=clock.now)
 
@@ -230,11 +242,12 @@ class PublicationRows(Leases["Publication"]):
 
 
 class Publication(models.Model):
-    """The import of one commit's modules on one branch, and what came of it."""
+    """The outcome of one commit on one branch: what its modules declare, or why they cannot be imported."""
 
     repository = models.ForeignKey(Repository, on_delete=models.CASCADE, related_name="publications")
     branch = models.CharField(max_length=200)
     sha = models.CharField(max_length=40)
+    commit = commit_key("sha", related_name="publications")
     status = StateField(max_length=10, default=PublicationState.PENDING)
     jobspecs = models.PositiveIntegerField(default=0)
     errors = models.JSONField(default=list, blank=True)

@@ -67,7 +67,7 @@ def find_head(*, repository: Repository | None, branch: str) -> CommitInfo | Non
     if repository is None:
         return None
     try:
-        return repositories.get_commit(repository, repositories.get_head(repository, branch))
+        return repositories.get_head_commit(repository, branch)
     except NotFound:
         return None
 

@@ -460,8 +460,8 @@ def retry_build(*, build: Build, by: Principal, is_trusted: bool = False) -> Bui
         trigger="retry",
         retry_of=build,
     )
-    head = chains.find_head(repository=build.repository, branch=build.branch)
-    again.sha = head.sha if head else build.sha
+    if build.repository is not None:
+        again.sha = chains.find_head_sha(repository=build.repository, branch=build.branch) or build.sha
     with transaction.atomic():
         _save_new(again, "retry_build", by=by)
         signals.build_retried.send(sender=Build, build=build, again=again)

@@ -138,10 +138,10 @@ def read_rules(dataset: Dataset, *, branch: str, keys: Sequence[str] | None = No
 
 
 def _rules_on(repository: Repository, path: str, branch: str) -> ComparisonRules | None:
-    head = chains.find_head(repository=repository, branch=branch)
-    if head is None or repositories.find_kind(repository, head.sha, PIPELINE_FILE) is None:
+    head = chains.find_head_sha(repository=repository, branch=branch)
+    if not head or repositories.find_kind(repository, head, PIPELINE_FILE) is None:
         return None
-    text = repositories.read_file(repository, head.sha, PIPELINE_FILE).decode("utf-8", "replace")
+    text = repositories.read_file(repository, head, PIPELINE_FILE).decode("utf-8", "replace")
     return read_dataset_rules(text).get(path, ComparisonRules())
 
 

@@ -39,6 +39,12 @@ def get_head(repository: Repository, branch: str) -> str:
         return repository.git.get_head(branch)
 
 
+def get_head_commit(repository: Repository, branch: str) -> CommitInfo:
+    """Return what a branch points to now, as a commit."""
+    head = get_head(repository, branch)
+    return find_commits(repository, [head])[head]
+
+
 def get_fallback_chain(repository: Repository, branch: str) -> tuple[str, ...]:
     """Return a branch, the branches it was made from, and the default branch as the last.
 
@@ -115,9 +121,9 @@ def publications_of_commits(repository: Repository, shas: Iterable[str], *, bran
 
 
 def publications_of_masters(heads: Mapping[Repository, str]) -> dict[int, Publication]:
-    """Return by repository what came of publishing these heads of the default branches."""
+    """Return by repository what came of publishing these heads of the default branches, with their commits."""
     keys = {(repository.pk, repository.default_branch, head) for repository, head in heads.items()}
-    rows = Publication.objects.filter(repository__in=heads, sha__in=set(heads.values()))
+    rows = Publication.objects.filter(repository__in=heads, sha__in=set(heads.values())).select_related("commit")
     return {row.repository_id: row for row in rows if (row.repository_id, row.branch, row.sha) in keys}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -65,12 +66,12 @@ def read_times(repository: Repository, shas: Collection[str]) -> dict[str, float
 def count_ahead_behind(repository: Repository, heads: Iterable[str], base: str) -> dict[str, tuple[int, int]]:
     """Count by head the commits that only it has, and those that only the base has."""
     wanted = set(heads)
-    recorded = set(repository.commits.filter(sha__in=wanted).values_list("sha", flat=True))
-    try:
-        steps = islice(_read_steps(repository, {*recorded, base}), FARTHEST)
-        counts = count_apart(steps, recorded, base)
-    except UnknownHistory:
-        counts = {}
+    levels = dict(repository.commits.filter(sha__in=wanted | {base}).values_list("sha", "level"))
+    counts: dict[str, tuple[int, int]] = {}
+    if base in levels:
+        steps = islice(_read_below(repository, max(levels.values())), FARTHEST)
+        with suppress(UnknownHistory):
+            counts = count_apart(steps, wanted & levels.keys(), base)
     missing = wanted - counts.keys()
     if missing:
         with git_refusals():

@@ -704,27 +704,33 @@ def _page_writer(q: str) -> Callable[[int], str]:
 
 def _repository_rows(principal: Principal, repositories: Sequence[Repository]) -> tuple[RepositoryRow, ...]:
     roles = accounts.roles_on_repositories(principal, [repository.name for repository in repositories])
-    heads: dict[int, dict[str, str]] = {}
-    commits: dict[int, CommitInfo] = {}
+    heads: dict[Repository, dict[str, str]] = {}
     for repository in repositories:
         with git_refusals():
-            git = repository.git
-            heads[repository.pk] = git.list_heads()
-            if head := heads[repository.pk].get(repository.default_branch):
-                commits[repository.pk] = git.get_commit(head)
-    published = branch_queries.publications_of_masters(
-        {repository: commits[repository.pk].sha for repository in repositories if repository.pk in commits}
-    )
+            heads[repository] = repository.git.list_heads()
+    masters = {
+        repository: branches[repository.default_branch]
+        for repository, branches in heads.items()
+        if repository.default_branch in branches
+    }
+    published = branch_queries.publications_of_masters(masters)
     return tuple(
         RepositoryRow(
             repository=repository,
             role=str(roles.get(repository.name, "")),
-            commit=commits.get(repository.pk),
+            commit=_find_newest(repository, masters.get(repository), published.get(repository.pk)),
             publication=published.get(repository.pk),
-            branch_count=len(heads[repository.pk]),
+            branch_count=len(heads[repository]),
         )
         for repository in repositories
     )
+
+
+def _find_newest(repository: Repository, head: str | None, publication: Publication | None) -> CommitInfo | None:
+    """Return the head of a repository's default branch, from Git where its publication does not tell it."""
+    if publication is not None and publication.commit is not None:
+        return publication.commit.info
+    return code.get_commit(repository, head) if head else None
 
 
 def _render_markdown(repository: Repository, ref: str, path: str, text: str) -> str:

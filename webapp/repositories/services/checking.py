@@ -108,10 +108,9 @@ def _check_branches(repository: Repository, git: GitRepository) -> Iterator[Find
 
 
 def _check_commits(repository: Repository, git: GitRepository) -> Iterator[Finding]:
-    heads = repository.branches.exclude(announced_head="").values_list("name", "announced_head")
-    recorded = set(repository.commits.filter(sha__in=[head for _, head in heads]).values_list("sha", flat=True))
-    for name, head in heads:
-        if head not in recorded and git.has_commit(head):
+    unrecorded = repository.branches.exclude(announced_head="").filter(head__pk__isnull=True)
+    for name, head in unrecorded.values_list("name", "announced_head"):
+        if git.has_commit(head):
             yield Finding(
                 code="commit_unrecorded",
                 object=f"{repository.name}:{head[:7]}",

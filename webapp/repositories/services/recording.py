@@ -70,8 +70,7 @@ def sweep_commits() -> dict[str, int]:
 
     Other sweeps wait for this one: what is left after some seconds is for its next turn.
     """
-    rows = Commit.objects.filter(repository=OuterRef("repository"), sha=OuterRef("announced_head"))
-    branches = Branch.objects.exclude(announced_head="").filter(~Exists(rows)).select_related("repository")
+    branches = Branch.objects.exclude(announced_head="").filter(head__pk__isnull=True).select_related("repository")
     count, end = 0, time.monotonic() + SWEEP_SECONDS
     for branch in branches.order_by("repository", "name_lower"):
         repository, head = branch.repository, branch.announced_head
@@ -144,8 +143,7 @@ def _find_near(repository: Repository, git: GitRepository, head: str) -> list[Co
 
 def _choose_ends(repository: Repository, git: GitRepository) -> list[str]:
     """Return recorded commits that end a walk early; what else has a row is left out in the end."""
-    announced = repository.branches.filter(name=repository.default_branch).values("announced_head")
-    default = repository.commits.filter(sha__in=announced).values_list("sha", flat=True).first()
+    default = repository.commits.filter(branches__name=repository.default_branch).values_list("sha", flat=True).first()
     highest = repository.commits.order_by("-level").values_list("sha", flat=True).first()
     return [sha for sha in {default, highest} if sha and git.has_commit(sha)]
 
