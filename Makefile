@@ -20,11 +20,12 @@ test: .venv/.dev static/build/.stamp .venv/.jars debian ## run every test at con
 soak: .venv/.dev static/build/.stamp .venv/.jars debian ## run the long tier: full sizes, fault matrices
 	@$(PYTEST) -m "soak" $(ARGS)
 
-check: .venv/.dev ## format, lint, types, import contracts, templates, missing migrations, locks
+check: .venv/.dev ## format, lint, types, import contracts, templates, missing migrations, locks, code that nothing runs
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports --no-cache
 	@$(BIN)/djlint --quiet --lint templates
 	@$(BIN)/python manage.py makemigrations --check --dry-run --verbosity 0
 	@$(BIN)/python manage.py check_locks
+	@$(PYTEST) -q tests/architecture/test_dead_code.py
 
 audit: .venv/.dev ## look for known vulnerabilities in all that is locked; needs the index's own service for them
 	@for lock in .locks/*.txt; do $(BIN)/pip-audit --strict --disable-pip --progress-spinner off -r $$lock || exit 1; done
