@@ -16,8 +16,8 @@ from jobs.changelog.keys import Key, names_of, resolve_keys
 from jobs.changelog.marks import ReadKeys, check_keys, read_marks
 from jobs.changelog.plan import ORDINAL, TYPE
 from jobs.changelog.rows import ChangelogSource, as_key_columns, connect, key_columns, key_values, listed, same_key
-from jobs.engine.plan.planner import LiveFile
 from jobs.engine.read.fields import quote
+from jobs.engine.read.live_files import LiveFile
 from jobs.engine.read.paths import list_paths, walk_paths
 from jobs.engine.read.row_ids import ARROW_COLUMNS, COLUMNS, ROW_ID, has_row_ids
 from jobs.engine.write.schemas import SchemaError, cast_batches, next_schema, storable_schema, wanted_fields

@@ -21,8 +21,8 @@ from jobs.engine.read.metadata import describe_table
 from jobs.engine.read.paths import field_parts, list_paths
 
 if TYPE_CHECKING:
-    from jobs.engine.plan.planner import LiveFile, ShiftedFile
     from jobs.engine.read.fields import Schema
+    from jobs.engine.read.live_files import LiveFile, ShiftedFile
     from jobs.engine.read.metadata import TableMetadata
 
 Images = Literal["first", "latest"]

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from jobs.changelog.keys import Key
     from jobs.changelog.plan import ChangelogStep
-    from jobs.engine.plan.planner import LiveFile
     from jobs.engine.read.fields import Field
+    from jobs.engine.read.live_files import LiveFile
 
 MEMORY_LIMIT = "1GB"
 

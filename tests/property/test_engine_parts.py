@@ -26,7 +26,8 @@ from pyiceberg.types import (
 
 from jobs.engine.compare import sides
 from jobs.engine.plan.components import FileGroup, Room, split_by_key
-from jobs.engine.plan.planner import LiveFile, plan_diff
+from jobs.engine.plan.planner import plan_diff
+from jobs.engine.read.live_files import LiveFile
 from jobs.engine.write.artifact import ProgressReporter
 from tests.factories import engine as tables
 from tests.property import engine_oracle as oracle

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from jobs.engine.compare.reduced import Reduced
     from jobs.engine.measure.measured import Measured
     from jobs.engine.plan.columns import Pair
-    from jobs.engine.plan.planner import DiffPlan, End, LiveFile
+    from jobs.engine.plan.planner import DiffPlan, End
     from jobs.engine.read.bounds import Range, Values
+    from jobs.engine.read.live_files import LiveFile
     from jobs.protocol import DiffRequest
 
 _USUAL_PART, _LARGEST_PART = 4, 2

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from jobs.engine.plan.columns import Pair
-    from jobs.engine.plan.planner import LiveFile
     from jobs.engine.read.bounds import Bound
+    from jobs.engine.read.live_files import LiveFile
 
 
 @dataclass(frozen=True)

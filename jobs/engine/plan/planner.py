@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from jobs.engine.errors import UnsupportedTableError
 from jobs.engine.plan.columns import pair_columns
 from jobs.engine.plan.rules import filter_pairs
+from jobs.engine.read.live_files import POSITIONS, LiveFile, ShiftedFile
 from jobs.engine.read.metadata import open_io, read_entries, read_manifests, read_metadata
 
 if TYPE_CHECKING:
@@ -27,32 +28,6 @@ if TYPE_CHECKING:
     from jobs.engine.read.fields import Schema
     from jobs.engine.read.metadata import LiveEntry, Manifest, TableMetadata
     from jobs.protocol import SideRef
-
-DATA, POSITIONS, EQUALITY = 0, 1, 2
-
-
-@dataclass(frozen=True)
-class LiveFile:
-    """A data file as one end lists it: with the delete files that apply to it there."""
-
-    data: LiveEntry
-    deletes: frozenset[LiveEntry]
-
-    @property
-    def positions(self) -> frozenset[LiveEntry]:
-        return frozenset(entry for entry in self.deletes if entry.content == POSITIONS)
-
-    @property
-    def equality(self) -> frozenset[LiveEntry]:
-        return frozenset(entry for entry in self.deletes if entry.content == EQUALITY)
-
-
-@dataclass(frozen=True)
-class ShiftedFile:
-    """A data file that both ends list with different deletes: only rows deleted at one end can differ."""
-
-    before: LiveFile
-    after: LiveFile
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema as IcebergSchema
     from pyiceberg.table import Table
 
-    from jobs.engine.plan.planner import LiveFile
+    from jobs.engine.read.live_files import LiveFile
     from jobs.engine.read.metadata import LiveEntry, Manifest
 
 _NAME_MAPPING = "schema.name-mapping.default"

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyType
     from pyiceberg.io import FileIO
 
-    from jobs.engine.plan.planner import LiveFile, ShiftedFile
     from jobs.engine.read.fields import Field, Type
+    from jobs.engine.read.live_files import LiveFile, ShiftedFile
     from jobs.engine.read.metadata import LiveEntry, TableMetadata
 
 _GLOB = re.compile(r"([*?\[])")

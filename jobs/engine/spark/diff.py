@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
 
     from jobs.engine.compare.changes import Changes
-    from jobs.engine.plan.planner import LiveFile
+    from jobs.engine.read.live_files import LiveFile
     from jobs.engine.spark.reader import Side
 
     Fetch = Callable[[DataFrame], Iterable[pa.Table]]

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.dataframe import DataFrame
     from pyspark.sql.connect.session import SparkSession
 
-    from jobs.engine.plan.planner import LiveFile, ShiftedFile
     from jobs.engine.read.fields import Schema, Type
     from jobs.engine.read.listing import Listing
+    from jobs.engine.read.live_files import LiveFile, ShiftedFile
 
 Part = TypeVar("Part")
 _UNKNOWN_TO_SPARK = {"time", "timestamp_ns", "timestamptz_ns", "unknown"}
