@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table import StaticTable
 
-from jobs.engine.compare.reduced import drop_tables
+from jobs.engine.compare.reduced import Reduction, drop_tables
 from jobs.engine.failures import describe
 from jobs.engine.plan.components import FileGroup
 from jobs.engine.plan.router import Decision, choose_executor
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyspark.sql.connect.session import SparkSession
 
-    from jobs.engine.compare.duckdb import Embedded
+    from jobs.engine.compare.comparison import RowComparison
+    from jobs.engine.compare.reduced import Reduced
+    from jobs.engine.plan.planner import DiffPlan
     from jobs.engine.spark.diff import Fetch, SparkDiff
     from jobs.engine.spark.statistics import SparkMeasured
     from jobs.protocol import DiffRequest, SparkAccess
@@ -39,14 +41,14 @@ class Executors:
     _ending: Thread | None = None
     _stopped: Event = field(default_factory=Event)
 
-    def __call__(self, diff: Embedded) -> Decision:
+    def __call__(self, comparison: RowComparison) -> Reduction:
         """Choose; have Spark reduce the rows if it is chosen, and do without it if it fails."""
-        decision = self._choose(diff)
-        if decision.executor == "spark" and self.request.spark is not None:
-            decision = self._try_spark(diff, self.request.spark, decision)
-        sys.stdout.write(f"{decision}\n")
+        reduction = Reduction(self._choose(comparison.plan))
+        if reduction.decision.executor == "spark" and self.request.spark is not None:
+            reduction = self._try_spark(comparison, self.request.spark, reduction.decision)
+        sys.stdout.write(f"{reduction.decision}\n")
         sys.stdout.flush()
-        return decision
+        return reduction
 
     def stop(self) -> None:
         """End what Spark computes now; again for what it computes next, as with queries of this process.
@@ -68,39 +70,39 @@ class Executors:
         if session is not None:
             close_session(session)
 
-    def _choose(self, diff: Embedded) -> Decision:
-        request, plan = self.request, diff.plan
-        size = diff.decoded_bytes(FileGroup(plan.before_files, plan.after_files))
+    def _choose(self, plan: DiffPlan) -> Decision:
+        request = self.request
+        size = plan.decoded_bytes(FileGroup(plan.before_files, plan.after_files))
         if request.executor == "auto" and not (plan.shifted or (plan.left and plan.came)):
             return Decision("embedded", "only one side has rows of its own, and all of them differ")
         return choose_executor(
-            size, limit=request.embedded_bytes, wanted=request.executor, obstacle=self._find_obstacle(diff)
+            size, limit=request.embedded_bytes, wanted=request.executor, obstacle=self._find_obstacle(plan)
         )
 
-    def _find_obstacle(self, diff: Embedded) -> str:
+    def _find_obstacle(self, plan: DiffPlan) -> str:
         if self.request.spark is None:
             return self.request.spark_obstacle or "there is no Spark server here"
         from jobs.engine.spark.diff import find_obstacle
 
-        return find_obstacle(diff)
+        return find_obstacle(plan)
 
-    def _try_spark(self, diff: Embedded, access: SparkAccess, decision: Decision) -> Decision:
+    def _try_spark(self, comparison: RowComparison, access: SparkAccess, decision: Decision) -> Reduction:
         import grpc
         from pyspark.errors import PySparkException
 
-        diff.progress.enter("comparing", executor="spark", wants_spark=bool(access.answer))
+        comparison.progress.enter("comparing", executor="spark", wants_spark=bool(access.answer))
         if refusal := self._wait_for_turn(access.answer):
-            return Decision("embedded", f"Spark is not free ({refusal}), although {decision.reason}")
+            return Reduction(Decision("embedded", f"Spark is not free ({refusal}), although {decision.reason}"))
         try:
             self._session = connect(access.remote, job_id=access.owner, session_id=access.session_id)
             configure(self._session, {"spark.sql.session.timeZone": "UTC"})
-            self._compared = compare_by(self._session, diff, folder=access.folder)
+            self._compared = compare_by(self._session, comparison, folder=access.folder)
         except (PySparkException, grpc.RpcError, SparkUnavailable) as error:
             self.close()
-            drop_tables(diff.connection)
+            drop_tables(comparison.connection)
             words = " ".join(describe(error).split())[:_LONGEST]
-            return Decision("embedded", f"Spark failed ({words}), although {decision.reason}")
-        return decision
+            return Reduction(Decision("embedded", f"Spark failed ({words}), although {decision.reason}"))
+        return self._compared.reduction(decision)
 
     def _wait_for_turn(self, answer: str) -> str:
         """Wait until the caller says that Spark is free; return why it is not."""
@@ -110,7 +112,9 @@ class Executors:
         return Path(answer).read_text(encoding="utf-8") if answer else ""
 
 
-def compare_by(session: SparkSession, diff: Embedded, *, folder: str, fetch: Fetch | None = None) -> DiffBySpark:
+def compare_by(
+    session: SparkSession, comparison: RowComparison, *, folder: str, fetch: Fetch | None = None
+) -> DiffBySpark:
     """Have a session of Spark reduce the rows of a diff, and measure all of them when it is asked.
 
     `folder` is one that Spark reads, `fetch` brings its answers. What is returned is to be closed after the diff.
@@ -118,29 +122,34 @@ def compare_by(session: SparkSession, diff: Embedded, *, folder: str, fetch: Fet
     from jobs.engine.spark.diff import SparkDiff
     from jobs.engine.spark.statistics import SparkMeasured
 
-    reduced = SparkDiff(diff, session, _open_tables(diff.request), folder, fetch)
-    compared = DiffBySpark(reduced, SparkMeasured(diff, reduced.all_rows, reduced.fetch))
+    plan, connection = comparison.plan, comparison.connection
+    diff = SparkDiff(plan, session, _open_tables(comparison.request), folder, fetch)
     try:
-        diff.reduced = reduced.reduce()
+        reduced = diff.reduce(connection)
     except BaseException:
-        compared.close()
+        diff.close()
         raise
-    if not reduced.find_obstacle_to_shared():
-        diff.measured = compared.measured
-    return compared
+    measured = SparkMeasured(connection, plan.pairs, reduced.counted.whole, diff.all_rows, diff.fetch)
+    return DiffBySpark(diff, reduced, measured)
 
 
 @dataclass(frozen=True)
 class DiffBySpark:
     """A diff in Spark's hands."""
 
-    reduced: SparkDiff
+    diff: SparkDiff
+    reduced: Reduced
     measured: SparkMeasured
+
+    def reduction(self, decision: Decision) -> Reduction:
+        """What Spark has done of the diff, and what it can do."""
+        can_measure = not self.diff.find_obstacle_to_shared()
+        return Reduction(decision, self.reduced, self.measured if can_measure else None)
 
     def close(self) -> None:
         """Let go of what Spark keeps and was given to read."""
         self.measured.close()
-        self.reduced.close()
+        self.diff.close()
 
 
 def _open_tables(request: DiffRequest) -> dict[str, Table]:

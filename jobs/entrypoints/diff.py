@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jobs.engine.compare.duckdb import run_diff
+from jobs.engine.compare.diff import run_diff
 from jobs.engine.errors import CancelledError, DiffError, MemoryLimitError, TimeLimitError
 from jobs.engine.executors import Executors
 from jobs.engine.write.artifact import FIRST, ROWS, SUMMARY

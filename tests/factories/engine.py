@@ -36,7 +36,7 @@ from pyiceberg.table.update import update_table_metadata
 from pyiceberg.typedef import Record
 from pyroaring import BitMap
 
-from jobs.engine.compare.duckdb import run_diff
+from jobs.engine.compare.diff import run_diff
 from jobs.engine.read.listing import entry_schema
 from jobs.protocol import DiffRequest, SideRef
 from tests.factories.forks import in_child

@@ -24,7 +24,7 @@ from pyiceberg.types import (
     TimestampType,
 )
 
-from jobs.engine.compare import sides
+from jobs.engine.compare import compared_rows
 from jobs.engine.plan.components import FileGroup, Room, split_by_key
 from jobs.engine.plan.planner import plan_diff
 from jobs.engine.read.live_files import LiveFile
@@ -79,7 +79,7 @@ def test_a_diff_in_parts_is_the_whole_diff(made: Any) -> None:
             tables.replace(table, gone, come)
             refs.append(tables.snapshot_of(table))
         both_ends = [tables.side(table, snapshot) for snapshot in refs]
-        with patch.multiple(sides, _USUAL_PART=10**12, _LARGEST_PART=10**12):
+        with patch.multiple(compared_rows, _USUAL_PART=10**12, _LARGEST_PART=10**12):
             found = tables.diff(Path(folder), *both_ends, key=["k"])
         wanted = oracle.by_key(*ends, ("k",), ["k", "v"])
         assert found["mode"] == ("net" if wanted is None else "identifier")
@@ -145,7 +145,7 @@ def test_files_in_the_order_of_the_key_fall_into_parts(tmp_path: Path) -> None:
     }
     told: list[Any] = []
     with (
-        patch.multiple(sides, _USUAL_PART=10**12, _LARGEST_PART=10**12),
+        patch.multiple(compared_rows, _USUAL_PART=10**12, _LARGEST_PART=10**12),
         patch.object(ProgressReporter, "enter", lambda _, __, **known: told.append(known.get("files_done"))),
     ):
         assert tables.diff(tmp_path, *ends, key=["k"])["updated"] == 60

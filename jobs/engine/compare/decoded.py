@@ -13,7 +13,7 @@ from jobs.engine.errors import MemoryLimitError
 from jobs.engine.read.scan import Weight
 
 if TYPE_CHECKING:
-    from jobs.engine.compare.sides import Sides
+    from jobs.engine.compare.file_rows import FileRows
     from jobs.engine.read.metadata import LiveEntry
     from jobs.engine.read.scan import Scanner
 
@@ -23,18 +23,18 @@ MOST_TIMES = 1000
 _GIB = 2**30
 
 
-def check_decoded(diff: Sides, *, with_rows: bool) -> None:
+def check_decoded(rows: FileRows, *, with_rows: bool) -> None:
     """Refuse to compare files whose content takes far more than their size.
 
     Args:
-        diff: what is compared.
+        rows: what is compared.
         with_rows: whether this process reads the rows; files that say which rows are deleted it reads always.
 
     Raises:
         MemoryLimitError: says how much.
 
     """
-    ends = _list_files(diff, with_rows=with_rows)
+    ends = _list_files(rows, with_rows=with_rows)
     weight = sum((scanner.weigh(files) for scanner, files in ends), Weight(0, 0, 0))
     most, decoded = max(LEAST_BYTES, weight.stored * MOST_TIMES), weight.decoded
     if decoded + weight.most_lengths <= most:
@@ -49,14 +49,14 @@ def check_decoded(diff: Sides, *, with_rows: bool) -> None:
         )
 
 
-def _list_files(diff: Sides, *, with_rows: bool) -> list[tuple[Scanner, list[LiveEntry]]]:
+def _list_files(rows: FileRows, *, with_rows: bool) -> list[tuple[Scanner, list[LiveEntry]]]:
     """The files that are read, each once, with who reads them."""
-    plan = diff.plan
     seen: set[LiveEntry] = set()
     ends = []
-    for end, live in ((plan.before, plan.before_files), (plan.after, plan.after_files)):
+    for side in "ba":
+        live = rows.plan.files_to_compare(side)
         named = {entry for file in live for entry in (*([file.data] if with_rows else []), *file.deletes)} - seen
-        if named and (scanner := diff.scanner(end)) is not None:
+        if named and (scanner := rows.scanner(side)) is not None:
             ends.append((scanner, sorted(named, key=lambda entry: entry.path)))
         seen |= named
     return ends

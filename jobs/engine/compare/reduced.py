@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jobs.engine.plan.columns import part
+from jobs.engine.plan.columns import match_value, part, scan_columns
 from jobs.engine.read.fields import ListType, MapType, StructType, duckdb_type, holds, quote
-from jobs.engine.write import artifact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,7 +18,9 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
+    from jobs.engine.measure.measured import Measured
     from jobs.engine.plan.columns import Pair
+    from jobs.engine.plan.router import Decision
     from jobs.engine.read.fields import Type
     from jobs.engine.read.scan import ScanColumn
 
@@ -39,6 +40,11 @@ class Counted:
     has_repeats: bool
     """Whether some key has two of the rows to compare at one end."""
 
+    @property
+    def whole(self) -> dict[str, int]:
+        """All rows of each end."""
+        return {"b": self.before + self.shared, "a": self.after + self.shared}
+
 
 class Reduced:
     """The rows that are left, in tables of the connection, which spills what memory does not hold."""
@@ -46,23 +52,27 @@ class Reduced:
     keys = _KEYS
     """The table of touched keys that have more than one row at an end, with their numbers there."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, pairs: tuple[Pair, ...], key_pairs: list[Pair]) -> None:
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        pairs: Iterable[Pair],
+        key_pairs: Sequence[Pair],
+        *,
+        counted: Counted,
+    ) -> None:
         self._connection = connection
-        self._stored = {
-            f"{side}{pair.index}": found.type
-            for pair in pairs
-            for side, found in (("b", pair.before), ("a", pair.after))
-            if found is not None and not pair.unreadable
+        self._types = {
+            column.alias: column.field.type for pair in pairs for side in "ba" for column in scan_columns([pair], side)
         }
         self._key_names = [f"k{place}" for place in range(len(key_pairs))]
-        self.counted = Counted(0, 0, 0, has_repeats=False)
+        self.counted = counted
         self._create(key_pairs)
 
-    def _create(self, key_pairs: list[Pair]) -> None:
-        columns = "".join(f", {name} {duckdb_type(type_)}" for name, type_ in self._stored.items())
+    def _create(self, key_pairs: Sequence[Pair]) -> None:
+        columns = "".join(f", {name} {duckdb_type(type_)}" for name, type_ in self._types.items())
         here = ", ".join(f"{name} BOOLEAN" for name in HERE.values())
         self._connection.execute(f"CREATE TEMP TABLE {_ROWS} ({here}, {COPIES} BIGINT{columns})")
-        keys = "".join(f"{artifact.match_value(pair)} AS k{place}, " for place, pair in enumerate(key_pairs))
+        keys = "".join(f"{match_value(pair)} AS k{place}, " for place, pair in enumerate(key_pairs))
         self._connection.execute(
             f"CREATE TEMP TABLE {_KEYS} AS SELECT {keys}0::BIGINT AS before, 0::BIGINT AS after FROM {_ROWS} LIMIT 0"
         )
@@ -70,11 +80,11 @@ class Reduced:
     @property
     def columns(self) -> list[str]:
         """The columns of rows, beside `HERE` and `COPIES`."""
-        return list(self._stored)
+        return list(self._types)
 
     def add_rows(self, batches: Iterable[pa.Table]) -> None:
         """Take in rows of both ends: a line says which ends have it, and how often."""
-        values = [f"CAST({_in_key_order(type_, name)} AS {duckdb_type(type_)})" for name, type_ in self._stored.items()]
+        values = [f"CAST({_in_key_order(type_, name)} AS {duckdb_type(type_)})" for name, type_ in self._types.items()]
         self._insert(_ROWS, [*HERE.values(), COPIES, *values], batches)
 
     def add_keys(self, batches: Iterable[pa.Table]) -> None:
@@ -93,6 +103,17 @@ class Reduced:
         has_copies = self._connection.execute(f"SELECT 1 FROM {_ROWS} WHERE {COPIES} > 1 LIMIT 1").fetchone()
         source = f"{_ROWS} r, range(r.{COPIES})" if has_copies else _ROWS
         return f"SELECT {names} FROM {source} WHERE {HERE[side]}"
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """What becomes of a diff that may be made elsewhere: who compares the rows, and what others have done of it."""
+
+    decision: Decision
+    reduced: Reduced | None = None
+    """The rows to compare as another executor left them; None where they are read here."""
+    measured: Measured | None = None
+    """All rows of both ends where another executor measures them."""
 
 
 def drop_tables(connection: duckdb.DuckDBPyConnection) -> None:

@@ -10,13 +10,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jobs.engine.measure.axes import plain, plain_axis
-from jobs.engine.plan.columns import text
+from jobs.engine.plan.columns import scan_columns, text
+from jobs.engine.read.connections import first_row
 from jobs.engine.read.fields import Primitive
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from jobs.engine.compare.duckdb import Embedded
+    import duckdb
+
     from jobs.engine.measure.axes import Bins, Scale
     from jobs.engine.plan.columns import Pair
     from jobs.engine.read.fields import Field
@@ -94,9 +96,9 @@ def is_float(found: Field) -> bool:
     return isinstance(found.type, Primitive) and found.type.is_float
 
 
-def asked_columns(diff: Embedded, side: str, same: frozenset[int]) -> list[ScanColumn]:
-    """The columns of one end that are measured there: of those that are the same at both ends it is known from before."""
-    return diff.columns(side, [pair for pair in diff.plan.pairs if side == "b" or pair.index not in same])
+def asked_pairs(pairs: Iterable[Pair], side: str, same: frozenset[int]) -> list[Pair]:
+    """The columns that are measured at one end: of those that are the same at both ends it is known from before."""
+    return [pair for pair in pairs if side == "b" or pair.index not in same]
 
 
 @dataclass
@@ -106,7 +108,9 @@ class HereMeasured:
     row_limit = 2_000_000
     cell_limit = 100_000_000
     """Rows of few columns may be more: so many values take some ten seconds."""
-    diff: Embedded
+    connection: duckdb.DuckDBPyConnection
+    pairs: Sequence[Pair]
+    memory_bytes: int
     sources: Mapping[str, str]
     """What follows FROM, without a star: expanding a thousand columns for each question is what would cost."""
     same: frozenset[int]
@@ -115,7 +119,7 @@ class HereMeasured:
 
     def count(self, side: str) -> int:
         if side not in self._counts:
-            self._counts[side] = int(self.diff.one(f"SELECT count(*) FROM {self.sources[side]}")[0])
+            self._counts[side] = int(first_row(self.connection, f"SELECT count(*) FROM {self.sources[side]}")[0])
         return self._counts[side]
 
     def summarize(self, side: str, columns: Sequence[ScanColumn], *, is_exact: bool) -> str:
@@ -135,12 +139,12 @@ class HereMeasured:
             # a thousand small queries would take seconds
             return f"coalesce(len(list_distinct(list({name}))), 0)"
         groups = f"SELECT {name} FROM {self.sources[side]} GROUP BY {name}"
-        return str(self.diff.one(f"SELECT count({name}) FROM ({groups})")[0])
+        return str(first_row(self.connection, f"SELECT count({name}) FROM ({groups})")[0])
 
     def spread(
         self, side: str, bins: Mapping[str, Bins], scales: Mapping[str, Scale | None]
     ) -> tuple[dict[str, int], dict[str, Spread]]:
-        fields = {column.alias: column.field for column in self.diff.columns(side)}
+        fields = {column.alias: column.field for column in scan_columns(self.pairs, side)}
         axes = {name: plain_axis(fields[name], name) for name in {**bins, **scales}}
         quantiles = self._quantiles(side, {name: axes[name] for name in bins})
         is_exact = self._has_exact_quantiles(side)
@@ -155,11 +159,11 @@ class HereMeasured:
             return {}
         wholes = (axes[name] if scale is None else scale.whole(axes[name]) for name, scale in scales.items())
         tests = ", ".join(f"sum({whole})" for whole in wholes)
-        row = self.diff.one(f"SELECT {tests} FROM {self.sources[side]}")
+        row = first_row(self.connection, f"SELECT {tests} FROM {self.sources[side]}")
         return dict(zip(scales, map(int, row), strict=True))
 
     def _histogram(self, side: str, axis: str, bins: Bins) -> dict[int, int]:
-        rows = self.diff.connection.execute(
+        rows = self.connection.execute(
             f"SELECT bin, count(*) FROM (SELECT {bins.index('axis')} AS bin FROM "
             f"(SELECT {axis} AS axis FROM {self.sources[side]}) WHERE axis IS NOT NULL) GROUP BY bin"
         ).fetchall()
@@ -173,23 +177,23 @@ class HereMeasured:
         found: dict[str, Any] = {}
         for some in (names[start : start + step] for start in range(0, len(names), step)):
             tests = ", ".join(f"quantile_disc({axes[name]}, [{shares}])" for name in some)
-            found |= dict(zip(some, self.diff.one(f"SELECT {tests} FROM {rows}"), strict=True))
+            found |= dict(zip(some, first_row(self.connection, f"SELECT {tests} FROM {rows}"), strict=True))
         return found
 
     def _has_exact_quantiles(self, side: str) -> bool:
-        return self.count(side) <= min(EXACT_QUANTILE_ROWS, self.diff.request.memory_bytes // _QUANTILE_BYTES)
+        return self.count(side) <= min(EXACT_QUANTILE_ROWS, self.memory_bytes // _QUANTILE_BYTES)
 
     def _sample(self, side: str, names: Iterable[str]) -> str:
         """All rows, or of too many those that a hash chooses: the same ones in whatever order they are stored."""
         rows = self.count(side)
         if self._has_exact_quantiles(side):
             return self.sources[side]
-        values = ", ".join(column.alias for column in asked_columns(self.diff, side, self.same))
+        values = ", ".join(column.alias for column in scan_columns(asked_pairs(self.pairs, side, self.same), side))
         outputs = f"{', '.join(names)}, hash({values}) AS chosen"
         return f"(SELECT {outputs} FROM {self.sources[side]}) WHERE chosen % {max(1, rows // SAMPLE)} = 0"
 
     def frequent(self, pairs: Sequence[Pair]) -> dict[int, Frequent]:
-        return {pair.index: rank(self.diff, " UNION ALL ".join(self._counted(pair))) for pair in pairs}
+        return {pair.index: rank(self.connection, " UNION ALL ".join(self._counted(pair))) for pair in pairs}
 
     def _counted(self, pair: Pair) -> Iterator[str]:
         """SQL of the values of a column, with what each counts before and after."""
@@ -201,15 +205,15 @@ class HereMeasured:
                 yield f"SELECT {value} AS value, {before} AS before, {after} AS after FROM {self.sources[side]}"
 
 
-def rank(diff: Embedded, values: str) -> Frequent:
+def rank(connection: duckdb.DuckDBPyConnection, values: str) -> Frequent:
     """The most frequent of many values, each with what it counts before and after."""
-    diff.connection.execute(
+    connection.execute(
         "CREATE OR REPLACE TEMP TABLE frequent AS SELECT value, sum(before)::BIGINT AS before, "
         f"sum(after)::BIGINT AS after FROM ({values}) WHERE value IS NOT NULL GROUP BY value"
     )
     # not as window functions beside the rows: those cost the square of the values
-    distinct = diff.one("SELECT count(*) FILTER (before > 0), count(*) FILTER (after > 0) FROM frequent")
-    top = diff.connection.execute(
+    distinct = first_row(connection, "SELECT count(*) FILTER (before > 0), count(*) FILTER (after > 0) FROM frequent")
+    top = connection.execute(
         f"SELECT value, before, after FROM frequent ORDER BY before + after DESC, value LIMIT {TOP_VALUES}"
     ).fetchall()
     return Frequent(top, dict(zip("ba", distinct, strict=True)))

@@ -20,20 +20,24 @@ from jobs.engine.measure.measured import (
     QUANTILES,
     HereMeasured,
     MeasuringError,
-    asked_columns,
+    asked_pairs,
     has_extremes,
 )
-from jobs.engine.plan.columns import text
+from jobs.engine.plan.columns import scan_columns, text
+from jobs.engine.read.connections import first_row
 from jobs.engine.read.fields import Primitive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from jobs.engine.compare.duckdb import Embedded
+    import duckdb
+
     from jobs.engine.measure.axes import Bins
     from jobs.engine.measure.measured import Frequent, Measured, Spread
     from jobs.engine.plan.columns import Pair
+    from jobs.engine.plan.diff_rules import DiffRules
     from jobs.engine.read.fields import Field
+    from jobs.engine.read.scan import ScanColumn
 
 VERSION = 1
 DETAILED_COLUMNS = 100
@@ -43,89 +47,122 @@ _LONGEST = 200
 _SAFE_INTEGER = 2**53
 
 
-def collect(diff: Embedded, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of statistics.json; `summary` is that of summary.json.
+@dataclass(frozen=True)
+class Measurable:
+    """The two ends of a diff, as far as their columns are to be measured."""
+
+    connection: duckdb.DuckDBPyConnection
+    """That of the table `changes`."""
+    rules: DiffRules
+    memory_bytes: int
+    whole: Callable[[str, Iterable[Pair]], str]
+    """SQL of every row of one end, with some of its columns."""
+    elsewhere: Measured | None
+    """All rows of both ends where another executor can measure them."""
+
+    def measured_here(self, sources: Mapping[str, str], same: frozenset[int]) -> HereMeasured:
+        """The rows of both ends that this process reads from some relations."""
+        return HereMeasured(self.connection, self.rules.pairs, self.memory_bytes, sources, same)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked of which columns, by their indexes."""
+
+    detailed: frozenset[int]
+    """Columns that get a histogram or top values; the others only what one pass over all columns gives."""
+    same: frozenset[int]
+    """Columns that have the same values at both ends: asked of one."""
+
+
+def collect(ends: Measurable, summary: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The content of statistics.json, and what went wrong in sentences; `summary` is that of summary.json.
 
     Where every row changed the whole table is measured by them, without reading it again.
     """
-    rows, matches = summary["before_rows"] + summary["after_rows"], summary["columns"]
-    changed_first = sorted(matches, key=lambda match: (-(match["changed"] or 0), match["index"]))
+    changed_first = sorted(summary["columns"], key=lambda match: (-(match["changed"] or 0), match["index"]))
     detailed = frozenset(match["index"] for match in changed_first[:DETAILED_COLUMNS])
-    same = _same_columns(diff, summary)
-    table = _measure_table(diff, rows, detailed, same) if summary["unchanged"] else None
-    changed = _Scope(diff, HereMeasured(diff, _changed_rows(diff), same), detailed, same).measure()
+    asked = _Asked(detailed, _same_columns(ends.rules, summary))
+    rows = summary["before_rows"] + summary["after_rows"]
+    table, warnings = _measure_table(ends, asked, rows) if summary["unchanged"] else (None, [])
+    sources = _changed_rows(ends.connection)
+    changed = _Scope(ends, asked, ends.measured_here(sources, asked.same)).measure()
     table = table if summary["unchanged"] else changed
     scopes = {"changed": changed} if table is None else {"table": table, "changed": changed}
-    return {"version": VERSION, "table_is_measured": table is not None, "scopes": scopes}
+    return {"version": VERSION, "table_is_measured": table is not None, "scopes": scopes}, warnings
 
 
-def _same_columns(diff: Embedded, summary: Mapping[str, Any]) -> frozenset[int]:
+def _same_columns(rules: DiffRules, summary: Mapping[str, Any]) -> frozenset[int]:
     """The columns that have the same values at both ends as often: what is known of the one end is known of the other.
 
     So it is where rows were only updated, in other columns.
     """
     if summary["inserted"] or summary["deleted"]:
         return frozenset()
-    return frozenset(pair.index for pair in diff.unchanged_pairs(summary["columns"]))
+    differing = {match["index"] for match in summary["columns"] if match["changed"]}
+    return frozenset(pair.index for pair in rules.unchanged_pairs(differing))
 
 
-def _measure_table(diff: Embedded, rows: int, detailed: frozenset[int], same: frozenset[int]) -> dict[str, Any] | None:
-    """All rows of both ends, where whoever compared them can afford it."""
-    if diff.measured is not None and rows <= diff.measured.row_limit:
+def _measure_table(ends: Measurable, asked: _Asked, rows: int) -> tuple[dict[str, Any] | None, list[str]]:
+    """All rows of both ends, where whoever compared them can afford it, and what went wrong."""
+    warnings = []
+    if ends.elsewhere is not None and rows <= ends.elsewhere.row_limit:
         try:
-            return _Scope(diff, diff.measured, detailed, same).measure()
+            return _Scope(ends, asked, ends.elsewhere).measure(), []
         except MeasuringError as error:
-            diff.warnings.append(f"Spark compared the rows and could not measure them: {_encode(str(error))}")
-    if rows > max(HereMeasured.row_limit, HereMeasured.cell_limit // max(1, len(diff.plan.pairs))):
-        return None
-    sources = {side: _load_table(diff, side, same) for side in "ba"}
-    return _Scope(diff, HereMeasured(diff, sources, same), detailed, same).measure()
+            warnings.append(f"Spark compared the rows and could not measure them: {_encode(str(error))}")
+    if rows > max(HereMeasured.row_limit, HereMeasured.cell_limit // max(1, len(ends.rules.pairs))):
+        return None, warnings
+    sources = {side: _load_table(ends, side, asked.same) for side in "ba"}
+    return _Scope(ends, asked, ends.measured_here(sources, asked.same)).measure(), warnings
 
 
-def _load_table(diff: Embedded, side: str, same: frozenset[int]) -> str:
+def _load_table(ends: Measurable, side: str, same: frozenset[int]) -> str:
     """All rows of one end, decoded once: every column is asked several questions."""
-    pairs = [pair for pair in diff.plan.pairs if side == "b" or pair.index not in same]
-    diff.connection.execute(f"CREATE TEMP TABLE all_{side} AS {diff.whole(side, pairs)}")
+    rows = ends.whole(side, asked_pairs(ends.rules.pairs, side, same))
+    ends.connection.execute(f"CREATE TEMP TABLE all_{side} AS {rows}")
     return f"all_{side}"
 
 
-def _changed_rows(diff: Embedded) -> dict[str, str]:
+def _changed_rows(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
     """The rows of each end that are in the diff, as often as they are there."""
-    copies = diff.one("SELECT coalesce(max(copies), 1) FROM changes")[0]
+    copies = first_row(connection, "SELECT coalesce(max(copies), 1) FROM changes")[0]
     source = "changes" if copies == 1 else "changes c, range(c.copies)"
     return {"b": f"{source} WHERE change <> 'inserted'", "a": f"{source} WHERE change <> 'deleted'"}
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Scope:
     """The rows of both ends that are measured together."""
 
-    diff: Embedded
+    ends: Measurable
+    asked: _Asked
     rows: Measured
-    detailed: frozenset[int]
-    """Columns that get a histogram or top values; the others only what one pass over all columns gives."""
-    same: frozenset[int]
-    """Columns that have the same values at both ends: asked of one."""
+
+    @property
+    def _pairs(self) -> tuple[Pair, ...]:
+        return self.ends.rules.pairs
+
+    def _asked_columns(self, side: str) -> list[ScanColumn]:
+        return scan_columns(asked_pairs(self._pairs, side, self.asked.same), side)
 
     def measure(self) -> dict[str, Any]:
         basics = {side: self._basics(side) for side in "ba"}
         basics["a"] |= self._repeated(basics["b"])
-        bins = {pair.index: found for pair in self.diff.plan.pairs if (found := self._bins(pair, basics))}
+        bins = {pair.index: found for pair in self._pairs if (found := self._bins(pair, basics))}
         spread = {side: self._spread(side, bins, basics[side]) for side in "ba"}
         basics["a"] |= self._repeated(basics["b"])
         spread["a"] |= self._repeated(spread["b"])
-        sides = {
-            pair.index: {side: self._side(pair, side, basics[side]) for side in "ba"} for pair in self.diff.plan.pairs
-        }
+        sides = {pair.index: {side: self._side(pair, side, basics[side]) for side in "ba"} for pair in self._pairs}
         frequent = self.rows.frequent(
             [
                 pair
-                for pair in self.diff.plan.pairs
-                if pair.index in self.detailed - bins.keys() and _has_top_values(pair, sides[pair.index])
+                for pair in self._pairs
+                if pair.index in self.asked.detailed - bins.keys() and _has_top_values(pair, sides[pair.index])
             ]
         )
         columns = []
-        for pair in self.diff.plan.pairs:
+        for pair in self._pairs:
             known = sides[pair.index]
             entry: dict[str, Any] = {"index": pair.index, "name": pair.name, "before": known["b"], "after": known["a"]}
             if pair.index in bins:
@@ -138,25 +175,25 @@ class _Scope:
 
     def _repeated(self, before: Mapping[str, Any]) -> dict[str, Any]:
         """What is known of the end before, and so of the one after, by the names there."""
-        names = {f"b{index}" for index in self.same}
+        names = {f"b{index}" for index in self.asked.same}
         return {f"a{name[1:]}": measure for name, measure in before.items() if name.partition("_")[0] in names}
 
     def _basics(self, side: str) -> dict[str, Any]:
         """What every column has, under the names `<alias>_nulls` and so on."""
-        rows, columns = self.rows.count(side), asked_columns(self.diff, side, self.same)
-        is_exact = rows <= EXACT_DISTINCT_ROWS and rows * len(self.diff.columns(side)) <= EXACT_DISTINCT_CELLS
+        rows, columns = self.rows.count(side), self._asked_columns(side)
+        is_exact = rows <= EXACT_DISTINCT_ROWS and rows * len(scan_columns(self._pairs, side)) <= EXACT_DISTINCT_CELLS
         basics: dict[str, Any] = {"rows": rows, "distinct_exact": is_exact}
         if columns:
             tests = dict(test for column in columns for test in _basic_tests(column.field, column.alias, rows))
             summary = self.rows.summarize(side, columns, is_exact=is_exact)
-            row = self.diff.one(f"SELECT {', '.join(tests.values())} FROM ({summary})")
+            row = first_row(self.ends.connection, f"SELECT {', '.join(tests.values())} FROM ({summary})")
             basics |= dict(zip(tests, row, strict=True))
         return basics
 
     def _scales(self, side: str, basics: Mapping[str, Any]) -> dict[str, Scale | None]:
         """How the numbers of one end are made whole to be added; those without a scale are."""
         scales: dict[str, Scale | None] = {}
-        for column in asked_columns(self.diff, side, self.same):
+        for column in self._asked_columns(side):
             low = basics.get(f"{column.alias}_low")
             if low is not None and axis_kind(column.field.type) == "number":
                 is_whole = isinstance(low, int)
@@ -164,7 +201,7 @@ class _Scope:
         return scales
 
     def _bins(self, pair: Pair, basics: dict[str, dict[str, Any]]) -> Bins | None:
-        if pair.index not in self.detailed:
+        if pair.index not in self.asked.detailed:
             return None
         sides = [found.type for found in (pair.before, pair.after) if found is not None]
         kinds = {axis_kind(side) for side in sides}
@@ -176,7 +213,7 @@ class _Scope:
 
     def _spread(self, side: str, bins: Mapping[int, Bins], basics: dict[str, Any]) -> dict[str, Spread]:
         """How values lie on their axes; adds the means to the basics."""
-        names = {column.alias: int(column.alias[1:]) for column in asked_columns(self.diff, side, self.same)}
+        names = {column.alias: int(column.alias[1:]) for column in self._asked_columns(side)}
         scales = self._scales(side, basics)
         chosen = {name: bins[index] for name, index in names.items() if index in bins}
         totals, spread = self.rows.spread(side, chosen, scales)

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 from jobs.engine.read.fields import ListType, MapType, Primitive, Schema, StructType, duckdb_type, literal
 from jobs.engine.read.paths import field_parts, list_paths
+from jobs.engine.read.scan import ScanColumn
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from jobs.engine.read.fields import Field, Type
 
@@ -63,6 +64,19 @@ class Pair:
             return f"{side}{self.index}"
         found = self.end(side)
         return "NULL" if found is None else part(self.outer.value(side), found)
+
+    @property
+    def names(self) -> set[str]:
+        """What it is called at either end."""
+        return {found.name for found in (self.before, self.after) if found is not None}
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it holds numbers at both ends."""
+        return all(
+            found is not None and isinstance(found.type, Primitive) and found.type.is_number
+            for found in (self.before, self.after)
+        )
 
     @property
     def same_field(self) -> bool:
@@ -155,6 +169,23 @@ def _inner_pairs(outer: Pair) -> list[Pair]:
         for field in (outer.before, outer.after)
     )
     return [replace(pair, name=f"{outer.name}.{pair.name}", outer=outer) for pair in pair_columns(before, after)]
+
+
+def scan_columns(pairs: Iterable[Pair], side: str) -> list[ScanColumn]:
+    """The columns of one end that can be read, `b<i>` or `a<i>`."""
+    return [
+        ScanColumn(f"{side}{pair.index}", found)
+        for pair in pairs
+        if (found := pair.end(side)) is not None and not pair.unreadable
+    ]
+
+
+def match_value(pair: Pair) -> str:
+    """SQL for the value by which a row is matched, from whichever side has it."""
+    if pair.before is not None and pair.after is not None:
+        before, after = comparable(pair.before.type, pair.after.type, pair.value("b"), pair.value("a"))
+        return f"coalesce({before}, {after})"
+    return pair.value("b" if pair.after is None else "a")
 
 
 def comparable(before: Type, after: Type, left: str, right: str) -> tuple[str, str]:

@@ -10,21 +10,25 @@ other deletes, and (on request) the files that both share, for questions about t
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from jobs.engine.errors import UnsupportedTableError
 from jobs.engine.plan.columns import pair_columns
-from jobs.engine.plan.rules import filter_pairs
+from jobs.engine.plan.diff_rules import DiffRules, bind_keys
+from jobs.engine.plan.sizes import estimate_decoded_bytes
 from jobs.engine.read.live_files import POSITIONS, LiveFile, ShiftedFile
 from jobs.engine.read.metadata import open_io, read_entries, read_manifests, read_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from pyiceberg.expressions import BooleanExpression
     from pyiceberg.io import FileIO
 
     from jobs.engine.plan.columns import Pair
+    from jobs.engine.plan.components import FileGroup
     from jobs.engine.read.fields import Schema
     from jobs.engine.read.metadata import LiveEntry, Manifest, TableMetadata
     from jobs.protocol import SideRef
@@ -46,7 +50,7 @@ class DiffPlan:
 
     before: End
     after: End
-    pairs: tuple[Pair, ...]
+    rules: DiffRules
     left: tuple[LiveFile, ...]
     """Files that only `before` lists: their rows can have left."""
     came: tuple[LiveFile, ...]
@@ -58,6 +62,23 @@ class DiffPlan:
     """Rows in files that both ends list with the same deletes, before those deletes."""
     shared_has_deletes: bool
     _shared: SharedFiles
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """The columns of both ends, matched."""
+        return self.rules.pairs
+
+    def end(self, side: str) -> End:
+        """One end, `b` or `a`."""
+        return self.before if side == "b" else self.after
+
+    def own_files(self, side: str) -> tuple[LiveFile, ...]:
+        """The files that only one end lists."""
+        return self.left if side == "b" else self.came
+
+    def files_to_compare(self, side: str) -> tuple[LiveFile, ...]:
+        """The files of one end whose rows the other may not have, with the deletes of that end."""
+        return self.before_files if side == "b" else self.after_files
 
     @property
     def before_files(self) -> tuple[LiveFile, ...]:
@@ -85,10 +106,6 @@ class DiffPlan:
         return sum(entry.records for entry in self.opened)
 
     @property
-    def columns(self) -> int:
-        return len(self.pairs)
-
-    @property
     def files(self) -> int:
         return len(self.left) + len(self.came) + len(self.shifted)
 
@@ -96,12 +113,26 @@ class DiffPlan:
     def is_empty(self) -> bool:
         return self.files == 0
 
+    @property
+    def sides_with_rows(self) -> tuple[str, ...]:
+        """The ends that list any data: a new dataset's other end may lack even the columns."""
+        return tuple(side for side in "ba" if self.own_files(side) or self.shifted or self.shared_records)
+
+    def decoded_bytes(self, group: FileGroup) -> int:
+        """About the memory that all rows of some files of both ends take."""
+        ends = ((self.before, group.left), (self.after, group.came))
+        return sum(
+            estimate_decoded_bytes(end.schema, [file.data for file in files])
+            for end, files in ends
+            if end.schema is not None
+        )
+
     def shared(self) -> tuple[LiveFile, ...]:
         """Files that both ends list with the same deletes. Reads the manifests that the plan itself did not need."""
-        return self._shared.files()
+        return self._shared.files
 
 
-@dataclass
+@dataclass(frozen=True)
 class SharedFiles:
     """The carried-over files, read from their manifests only when somebody asks."""
 
@@ -109,13 +140,11 @@ class SharedFiles:
     known: tuple[LiveFile, ...]
     manifests: tuple[Manifest, ...]
     deletes: DeleteIndex
-    _files: tuple[LiveFile, ...] | None = field(default=None)
 
+    @cached_property
     def files(self) -> tuple[LiveFile, ...]:
-        if self._files is None:
-            entries = [entry for manifest in self.manifests for entry in _read(self.io, manifest)]
-            self._files = (*self.known, *(LiveFile(entry, self.deletes.applying_to(entry)) for entry in entries))
-        return self._files
+        entries = [entry for manifest in self.manifests for entry in _read(self.io, manifest)]
+        return (*self.known, *(LiveFile(entry, self.deletes.applying_to(entry)) for entry in entries))
 
 
 class DeleteIndex:
@@ -162,13 +191,11 @@ def plan_diff(
     after: SideRef | None,
     ignore: Iterable[str] = (),
     key: Iterable[str] = (),
-    filtered: Iterable[str] = (),
+    row_filter: BooleanExpression | None = None,
+    tolerances: Mapping[str, Mapping[str, float]] | None = None,
     io_properties: Mapping[str, str] | None = None,
 ) -> DiffPlan:
-    """Plan the diff of two ends. Reads metadata and manifests, no data file.
-
-    `filtered` are the columns by which rows are chosen.
-    """
+    """Plan the diff of two ends. Reads metadata and manifests, no data file."""
     properties = io_properties or {}
     cache: dict[str, TableMetadata] = {}
     ends = [_end(ref, cache, properties) for ref in (before, after)]
@@ -176,12 +203,18 @@ def plan_diff(
     io = next((open_io(end.metadata.location, properties) for end in ends if end.metadata is not None), None)
     same_table = len({end.metadata.uuid for end in ends if end.metadata is not None}) == 1
     pairs = pair_columns(ends[0].schema, ends[1].schema, key=tuple(key), ignore=tuple(ignore), by_id=same_table)
+    rules = DiffRules(
+        pairs=pairs,
+        named_keys=bind_keys(key, pairs),
+        ignored=tuple(ignore),
+        row_filter=row_filter,
+        tolerances=tolerances or {},
+    )
     # where a compared column is another field at each end, even the rows of a shared file differ
     may_prune = all(pair.same_field for pair in pairs if pair.compared)
     # nor may a row of a shared file be chosen at one end alone
-    chosen_by = filter_pairs(filtered, pairs).values()
-    may_prune &= all(pair.same_field and _types_equal(pair) for pair in chosen_by)
-    return _compare(ends[0], ends[1], manifests[0], manifests[1], pairs=pairs, io=io, may_prune=may_prune)
+    may_prune &= all(pair.is_one_type for pair in rules.chosen_by.values())
+    return _compare(ends[0], ends[1], manifests[0], manifests[1], rules=rules, io=io, may_prune=may_prune)
 
 
 def plan_step(
@@ -190,12 +223,8 @@ def plan_step(
     """Plan the diff of two snapshots of one table, both read by one schema."""
     ends = [End(exists=True, metadata=metadata, snapshot_id=snapshot, schema=schema) for snapshot in (before, after)]
     manifests = [read_manifests(io, metadata, snapshot) for snapshot in (before, after)]
-    pairs = pair_columns(schema, schema)
-    return _compare(ends[0], ends[1], manifests[0], manifests[1], pairs=pairs, io=io, may_prune=True)
-
-
-def _types_equal(pair: Pair) -> bool:
-    return pair.before is not None and pair.after is not None and pair.before.type == pair.after.type
+    rules = DiffRules(pair_columns(schema, schema))
+    return _compare(ends[0], ends[1], manifests[0], manifests[1], rules=rules, io=io, may_prune=True)
 
 
 def _end(ref: SideRef | None, cache: dict[str, TableMetadata], properties: Mapping[str, str]) -> End:
@@ -224,7 +253,7 @@ def _compare(
     before_manifests: tuple[Manifest, ...],
     after_manifests: tuple[Manifest, ...],
     *,
-    pairs: tuple[Pair, ...],
+    rules: DiffRules,
     io: FileIO | None,
     may_prune: bool,
 ) -> DiffPlan:
@@ -249,7 +278,7 @@ def _compare(
     return DiffPlan(
         before=before,
         after=after,
-        pairs=pairs,
+        rules=rules,
         left=tuple(file for path, file in sides[0].items() if path not in both),
         came=tuple(file for path, file in sides[1].items() if path not in both),
         shifted=shifted,

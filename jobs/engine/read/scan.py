@@ -117,12 +117,15 @@ class Scanner:
         stays, goes = ("before", "after") if gone else ("after", "before")
         return _union(self._shifted(files, columns, stays, goes, is_located=is_located), columns, is_located=is_located)
 
-    def kept_rows(self, files: Sequence[ShiftedFile], columns: Sequence[ScanColumn]) -> str:
-        """Rows of files that both ends list with other deletes, which both still have."""
+    def kept_rows(self, files: Sequence[ShiftedFile], columns: Sequence[ScanColumn], *, dead: Collection[str]) -> str:
+        """Rows of files that both ends list with other deletes, which both still have.
+
+        `dead` are the tables of deleted positions of both ends.
+        """
         parts = []
         for group in _shift_groups(files):
             equality = group[0].before.equality | group[0].after.equality
-            filters = [f"NOT {_is_dead('dead_before')}", f"NOT {_is_dead('dead_after')}"]
+            filters = [f"NOT {_is_dead(table)}" for table in dead]
             filters += [f"NOT {test}" for test in self._equality_tests(equality)]
             parts += self._scans([f.before.data for f in group], columns, filters, self._equality_fields(equality))
         return _union(parts, columns)

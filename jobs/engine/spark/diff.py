@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
 from jobs.engine.compare.reduced import COPIES, HERE, Counted, Reduced
+from jobs.engine.plan.columns import scan_columns
 from jobs.engine.read.fields import MapType, holds
 from jobs.engine.read.listing import Listing
 from jobs.engine.spark import reader as spark
@@ -24,13 +25,14 @@ from jobs.engine.spark.reader import SparkSource, combine, is_own_group, same_ke
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    import duckdb
     import pyarrow as pa
     from pyiceberg.table import Table
     from pyspark.sql.connect.column import Column
     from pyspark.sql.connect.dataframe import DataFrame
     from pyspark.sql.connect.session import SparkSession
 
-    from jobs.engine.compare.changes import Changes
+    from jobs.engine.plan.planner import DiffPlan
     from jobs.engine.read.live_files import LiveFile
     from jobs.engine.spark.reader import Side
 
@@ -41,21 +43,21 @@ _WEIGHTS = {"b": -1, "a": 1}
 _OWN_NAMES = frozenset(("_file", "_pos", "_deleted", "_spec_id", "_partition"))
 
 
-def find_obstacle(diff: Changes) -> str:
+def find_obstacle(plan: DiffPlan) -> str:
     """Why Spark cannot compare the two sides; empty where it can."""
-    plan = diff.plan
-    if plan.before.schema is None or plan.after.schema is None or not all(map(diff.has_rows, ("before", "after"))):
+    keys = plan.rules.key_pairs
+    if plan.before.schema is None or plan.after.schema is None or len(plan.sides_with_rows) < 2:
         return "only one side has rows"
     if not any(pair.compared for pair in plan.pairs):
         return "the sides have no column in common"
     if any(pair.unreadable for pair in plan.pairs):
         return "it has no type for some column"
-    for pair in [*plan.pairs, *diff.key_pairs]:
+    for pair in [*plan.pairs, *keys]:
         if pair.compared and pair.before is not None and pair.after is not None:
             types = pair.before.type, pair.after.type
             if not spark_values.is_alike(*types) and spark_values.common_type(*types) is None:
                 return f"column {pair.name!r} is of two types that it compares in another way"
-    if any(holds(side.type, MapType) for pair in diff.key_pairs for side in (pair.before, pair.after) if side):
+    if any(holds(side.type, MapType) for pair in keys for side in (pair.before, pair.after) if side):
         return "the key holds a map"
     shifted = [file for moved in plan.shifted for file in (moved.before, moved.after)]
     files = {"b": [*plan.left, *shifted], "a": [*plan.came, *shifted]}
@@ -88,9 +90,10 @@ class SparkDiff:
     """One diff in one Spark session."""
 
     def __init__(
-        self, diff: Changes, session: SparkSession, tables: dict[str, Table], folder: str, fetch: Fetch | None = None
+        self, plan: DiffPlan, session: SparkSession, tables: dict[str, Table], folder: str, fetch: Fetch | None = None
     ) -> None:
-        self._diff = diff
+        self._plan = plan
+        self._rules = plan.rules
         self._session = session
         self.fetch = fetch or stream
         self._listings: list[Listing] = []
@@ -98,8 +101,8 @@ class SparkDiff:
 
     def _open(self, side: str, table: Table, folder: str) -> _End:
         """List the files of one end."""
-        plan = self._diff.plan
-        end, own = (plan.before, plan.left) if side == "b" else (plan.after, plan.came)
+        plan = self._plan
+        end, own = plan.end(side), plan.own_files(side)
         assert end.schema is not None  # noqa: S101 - an end without a schema is an obstacle
         listing = Listing(table, schema_id=end.schema.id, folder=folder, io=table.io)
         self._listings.append(listing)
@@ -116,8 +119,8 @@ class SparkDiff:
     @property
     def _reads_shared(self) -> bool:
         """Whether what both ends have in the same files matters beyond its number."""
-        plan, diff = self._diff.plan, self._diff
-        return bool(diff.key_pairs or diff.filter is not None or plan.shared_has_deletes or plan.shifted)
+        plan, rules = self._plan, self._rules
+        return bool(rules.key_pairs or rules.row_filter is not None or plan.shared_has_deletes or plan.shifted)
 
     def close(self) -> None:
         """Remove what Spark was given to read."""
@@ -127,26 +130,25 @@ class SparkDiff:
 
     # --- the answer ---
 
-    def reduce(self) -> Reduced:
-        """Have the rows compared; give back those that may differ, and what was counted."""
-        diff = self._diff
-        keys = diff.key_pairs if self._has_key else []
-        found = Reduced(diff.connection, diff.plan.pairs, keys)
+    def reduce(self, connection: duckdb.DuckDBPyConnection) -> Reduced:
+        """Have the rows compared; give back, in tables of a connection, those that may differ, and what was counted."""
+        plan = self._plan
+        keys = self._rules.key_pairs if self._has_key else ()
         has_repeats = bool(keys) and any(self._repeats(side) for side in "ba")
         rows = self._joined() if keys and not has_repeats else self._net()
         # keys that no two of the rows to compare share can only be doubled by rows of shared files
-        needs_keys = bool(keys) and (has_repeats or bool(diff.plan.shared_records or diff.plan.shifted))
+        needs_keys = bool(keys) and (has_repeats or bool(plan.shared_records or plan.shifted))
         if needs_keys:
             # both questions are about the same rows
             rows = rows.localCheckpoint()
-        found.counted = Counted(
+        counted = Counted(
             before=self._rows("b").count(),
             after=self._rows("a").count(),
             shared=self._count_shared(),
             has_repeats=has_repeats,
         )
-        columns = [*HERE.values(), COPIES, *found.columns]
-        found.add_rows(self.fetch(rows.select(*columns)))
+        found = Reduced(connection, plan.pairs, keys, counted=counted)
+        found.add_rows(self.fetch(rows.select(*HERE.values(), COPIES, *found.columns)))
         if needs_keys:
             found.add_keys(self.fetch(self._repeated_keys(rows)))
         return found
@@ -154,7 +156,7 @@ class SparkDiff:
     @property
     def _has_key(self) -> bool:
         """Whether both sides have all of the key."""
-        keys = self._diff.named_keys.values()
+        keys = self._rules.named_keys.values()
         return bool(keys) and all(pair is not None and pair.compared for pair in keys)
 
     # --- rows ---
@@ -172,18 +174,19 @@ class SparkDiff:
 
     def find_obstacle_to_shared(self) -> str:
         """Why Spark cannot read what both ends have in the same files; empty where it can."""
-        plan = self._diff.plan
+        plan = self._plan
         ends = (plan.before, plan.after) if plan.shared_has_deletes else ()
         found = (spark.find_obstacle(end.schema, plan.shared()) for end in ends if end.schema is not None)
         return next(filter(None, found), "")
 
     def _named(self, rows: DataFrame, side: str) -> DataFrame:
-        diff = self._diff
-        end = diff.plan.before if side == "b" else diff.plan.after
+        rules, end = self._rules, self._plan.end(side)
         places = {field.id: place for place, field in enumerate(end.schema.fields)} if end.schema else {}
-        named = [F.col(f"v{places[column.field.id]}").alias(column.alias) for column in diff.columns(side)]
+        named = [F.col(f"v{places[column.field.id]}").alias(column.alias) for column in scan_columns(rules.pairs, side)]
         rows = rows.select(*named)
-        return rows if diff.filter is None else rows.where(spark_values.chosen(diff.filter, diff.chosen_by, side))
+        if rules.row_filter is None:
+            return rows
+        return rows.where(spark_values.chosen(rules.row_filter, rules.chosen_by, side))
 
     def _shared(self) -> list[DataFrame]:
         """Rows that both ends have in the same files, in parts."""
@@ -195,18 +198,18 @@ class SparkDiff:
         return [self._named(rows, "b") for rows in parts]
 
     def _count_shared(self) -> int:
-        plan = self._diff.plan
-        if self._diff.filter is None and not plan.shared_has_deletes and not plan.shifted:
+        plan = self._plan
+        if self._rules.row_filter is None and not plan.shared_has_deletes and not plan.shifted:
             return plan.shared_records
         return sum(rows.count() for rows in self._shared())
 
     def _keys(self, side: str) -> list[Column]:
-        return [spark_values.comparable(pair, side).alias(f"k{n}") for n, pair in enumerate(self._diff.key_pairs)]
+        return [spark_values.comparable(pair, side).alias(f"k{n}") for n, pair in enumerate(self._rules.key_pairs)]
 
     @cached_property
     def _stored(self) -> dict[str, dict[str, Any]]:
         """The columns of each end."""
-        return {side: {column.alias: column.field for column in self._diff.columns(side)} for side in "ba"}
+        return {side: {column.alias: column.field for column in scan_columns(self._rules.pairs, side)} for side in "ba"}
 
     # --- with a key ---
 
@@ -217,15 +220,14 @@ class SparkDiff:
 
     def _joined(self) -> DataFrame:
         """Rows without a partner, and pairs whose values differ."""
-        diff = self._diff
+        rules = self._rules
         before = self._rows("b").withColumn(HERE["b"], F.lit(True))
         after = self._rows("a").withColumn(HERE["a"], F.lit(True))
-        keys = [[spark_values.comparable(pair, side) for side in "ba"] for pair in diff.key_pairs]
+        keys = [[spark_values.comparable(pair, side) for side in "ba"] for pair in rules.key_pairs]
         same = combine(and_, [one.eqNullSafe(other) for one, other in keys])
         differs = [F.col(name).isNull() for name in HERE.values()]
         differs += [
-            spark_values.may_differ(pair, diff.tolerance(pair) if diff.is_number(pair) else {})
-            for pair in diff.value_pairs
+            spark_values.may_differ(pair, rules.tolerance(pair) if pair.is_number else {}) for pair in rules.value_pairs
         ]
         rows = before.join(after, same, "full_outer").where(combine(or_, differs))
         here = [F.coalesce(F.col(name), F.lit(False)).alias(name) for name in HERE.values()]
@@ -235,7 +237,7 @@ class SparkDiff:
 
     def _net(self) -> DataFrame:
         """Each distinct row by the difference of its counts."""
-        pairs = [pair for pair in self._diff.plan.pairs if pair.compared]
+        pairs = [pair for pair in self._rules.pairs if pair.compared]
         held = {f"{side}{pair.index}" for pair in pairs if _is_own_group(pair) for side in "ba"}
         rest = {side: [name for name in self._stored[side] if name not in held] for side in "ba"}
         types = {name: kind for side in "ba" for name, kind in self._rows(side).dtypes} if any(rest.values()) else {}

@@ -25,17 +25,18 @@ from jobs.engine.measure.measured import (
     is_float,
     rank,
 )
-from jobs.engine.plan.columns import text
+from jobs.engine.plan.columns import scan_columns, text
+from jobs.engine.read.connections import first_row
 from jobs.engine.read.fields import Primitive, duckdb_type
 from jobs.engine.spark.reader import groupable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    import duckdb
     import pyarrow as pa
     from pyspark.sql.connect.dataframe import DataFrame
 
-    from jobs.engine.compare.duckdb import Embedded
     from jobs.engine.measure.axes import Bins, Scale
     from jobs.engine.plan.columns import Pair
     from jobs.engine.read.fields import Field
@@ -65,8 +66,17 @@ class SparkMeasured:
 
     row_limit = 20_000_000
 
-    def __init__(self, diff: Embedded, rows: Callable[[str], DataFrame], fetch: Fetch) -> None:
-        self._diff = diff
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        pairs: Sequence[Pair],
+        counts: Mapping[str, int],
+        rows: Callable[[str], DataFrame],
+        fetch: Fetch,
+    ) -> None:
+        self._connection = connection
+        self._pairs = pairs
+        self._counts = counts
         self._rows = rows
         self._fetch = fetch
         self._kept: dict[str, DataFrame] = {}
@@ -86,9 +96,7 @@ class SparkMeasured:
     # --- what statistics ask ---
 
     def count(self, side: str) -> int:
-        assert self._diff.reduced is not None  # noqa: S101 - rows are measured after they are reduced
-        counted = self._diff.reduced.counted
-        return counted.shared + (counted.before if side == "b" else counted.after)
+        return self._counts[side]
 
     def summarize(self, side: str, columns: Sequence[ScanColumn], *, is_exact: bool) -> str:
         tests, outputs = [], []
@@ -148,7 +156,7 @@ class SparkMeasured:
 
     def _histogram(self, side: str, place: int) -> dict[int, int]:
         return dict(
-            self._diff.connection.execute(
+            self._connection.execute(
                 f"SELECT bin, sum(n)::BIGINT FROM spread_{side} WHERE place = {place} GROUP BY bin"
             ).fetchall()
         )
@@ -156,7 +164,7 @@ class SparkMeasured:
     def _quantiles(self, side: str, place: int, *, is_whole: bool) -> list[Any] | None:
         """The values at the ranks, out of counted ones and of the numbers of those between them."""
         value = "whole" if is_whole else "fraction"
-        rows = self._diff.connection.execute(
+        rows = self._connection.execute(
             f"SELECT {value}, sum(n)::BIGINT, slot FROM spread_{side} WHERE place = {place} "
             f"GROUP BY slot, {value} ORDER BY slot, {value}"
         ).fetchall()
@@ -212,12 +220,13 @@ class SparkMeasured:
                 numbers = "before, 0 AS after" if side == "b" else "0 AS before, after"
                 rows = f"FROM valued WHERE place = {pair.index} AND {'before' if side == 'b' else 'after'} > 0"
                 parts.append(f"SELECT {_written(end)} AS value, {numbers} {rows}")
-        found = rank(self._diff, " UNION ALL ".join(parts))
+        found = rank(self._connection, " UNION ALL ".join(parts))
         if not _is_text(pair):
             return found
         # only the first ones are here
-        distinct = self._diff.one(
-            f"SELECT coalesce(max(values_b), 0), coalesce(max(values_a), 0) FROM valued WHERE place = {pair.index}"
+        distinct = first_row(
+            self._connection,
+            f"SELECT coalesce(max(values_b), 0), coalesce(max(values_a), 0) FROM valued WHERE place = {pair.index}",
         )
         return replace(found, distinct=dict(zip("ba", distinct, strict=True)))
 
@@ -241,7 +250,7 @@ class SparkMeasured:
 
     def _store(self, table: str, columns: Sequence[str], frame: DataFrame) -> None:
         """Put an answer into a table of this process, which spills what memory does not hold."""
-        connection = self._diff.connection
+        connection = self._connection
         connection.execute(f"DROP TABLE IF EXISTS {table}")
         verb = f"CREATE TEMP TABLE {table} AS"
         with _measuring():
@@ -252,7 +261,7 @@ class SparkMeasured:
                 verb = f"INSERT INTO {table}"
 
     def _fields(self, side: str) -> dict[str, Field]:
-        return {column.alias: column.field for column in self._diff.columns(side)}
+        return {column.alias: column.field for column in scan_columns(self._pairs, side)}
 
 
 @contextmanager

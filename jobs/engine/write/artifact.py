@@ -23,12 +23,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jobs.engine.plan.columns import Pair, comparable
+from jobs.engine.plan.columns import Pair
 from jobs.engine.read.fields import describe, duckdb_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from jobs.engine.plan.planner import DiffPlan, End
     from jobs.engine.read.fields import Field
     from jobs.protocol import SideRef
@@ -41,6 +39,8 @@ ROWS, SCHEMA, STATISTICS, SUMMARY, PROGRESS = (
     "summary.json",
     "progress.json",
 )
+CHANGE_TYPE = "ENUM('deleted', 'inserted', 'updated')"
+"""A byte a row, in the order of the words."""
 FIRST, FIRST_ROWS = "first", 200
 ROW_GROUP = 8_192
 """A page in another order than by key reads a group for each of its rows, and so must be small."""
@@ -73,16 +73,14 @@ def write_json(path: Path, content: Any) -> None:
     partial.replace(path)
 
 
-def describe_schema(
-    plan: DiffPlan, keys: Iterable[Pair], before: SideRef | None, after: SideRef | None
-) -> dict[str, Any]:
+def describe_schema(plan: DiffPlan, before: SideRef | None, after: SideRef | None) -> dict[str, Any]:
     """The content of schema.json."""
     return {
         "version": VERSION,
         "before": _describe_end(plan.before, before),
         "after": _describe_end(plan.after, after),
         "columns": [_describe_pair(pair) for pair in plan.pairs],
-        "inside": [_describe_inner(pair) for pair in keys if pair.outer is not None],
+        "inside": [_describe_inner(pair) for pair in plan.rules.key_pairs if pair.outer is not None],
     }
 
 
@@ -132,11 +130,3 @@ def stored_columns(pairs: tuple[Pair, ...]) -> list[tuple[str, str]]:
             if type_ is not None and not pair.unreadable:
                 found.append((f"{prefix}{pair.index}", type_))
     return found
-
-
-def match_value(pair: Pair) -> str:
-    """SQL for the value by which a row is matched, from whichever side has it."""
-    if pair.before is not None and pair.after is not None:
-        left, right = comparable(pair.before.type, pair.after.type, pair.value("b"), pair.value("a"))
-        return f"coalesce({left}, {right})"
-    return pair.value("b" if pair.after is None else "a")

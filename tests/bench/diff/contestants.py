@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import duckdb
 
-from jobs.engine.compare.duckdb import Embedded
+from jobs.engine.compare.file_rows import FileRows
 from jobs.engine.compare.lineage import count_versions
 from jobs.engine.plan.planner import plan_diff
 from jobs.engine.write.artifact import ProgressReporter
@@ -42,15 +42,13 @@ def run_ours(case: Case, folder: Path) -> None:
     case.check("the engine", found, [case.updated, case.inserted, case.deleted])
 
 
-def run_row_ids(case: Case, folder: Path) -> None:
+def run_row_ids(case: Case, _folder: Path) -> None:
     """The counts by row ids alone, which a large diff of version 3 says first."""
     if not case.has_row_ids:
         return
-    request = DiffRequest(case.before, case.after, str(folder), str(folder / "result.json"), key=case.key)
     with case.timed(ROW_IDS), duckdb.connect(config={"threads": "2", "memory_limit": "512MiB"}) as connection:
-        diff = Embedded(request, folder, ProgressReporter(folder), connection)
-        diff.plan = plan_diff(before=case.before, after=case.after, key=case.key)
-        found = count_versions(diff)
+        plan = plan_diff(before=case.before, after=case.after, key=case.key)
+        found = count_versions(FileRows(connection, plan, {}))
     case.check(ROW_IDS, found, {"inserted": case.inserted, "deleted": case.deleted, "updated": case.updated})
 
 

@@ -16,6 +16,9 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.schema import Schema
 
 from jobs.changelog import plan_changelog
+from jobs.engine.compare.comparison import RowComparison
+from jobs.engine.compare.file_rows import FileRows
+from jobs.engine.compare.reduced import Reduction
 from jobs.engine.plan.router import Decision
 from jobs.engine.read.listing import Listing
 from tests.contract.catalog.conftest import Server, start_server
@@ -110,12 +113,12 @@ def _no_server_mode() -> None:
     assert "SPARK_CONNECT_MODE_ENABLED" not in os.environ, "some test left Spark's functions in the mode of Connect"
 
 
-def check_read_no_rows(diff: Any) -> None:
+def check_read_no_rows(rows: FileRows) -> None:
     """Spark compared: this process has opened files that name deleted rows, to weigh them, and no data file."""
-    files = [*diff.plan.before_files, *diff.plan.after_files]
+    files = [*rows.plan.before_files, *rows.plan.after_files]
     if not any(file.deletes for file in files):
-        assert not diff.scanners, "this process read files, though Spark compared them"
-    for scanner in diff.scanners.values():
+        assert not rows.scanners, "this process read files, though Spark compared them"
+    for scanner in rows.scanners.values():
         opened = scanner._schemas.keys() & {scanner.shown_path(file.data.path) for file in files}
         assert not opened, f"this process read {opened}, though Spark compared them"
 
@@ -135,7 +138,7 @@ class BothExecutors:
         embedded = self._diff(folder, *sides, **dict(options))
         spark = self.spark(folder, *sides, **options)
         if spark["executor"] == "spark":
-            check_read_no_rows(self._last)
+            check_read_no_rows(self._last.files)
         assert told(spark) == told(embedded)
         self.by_spark += spark["executor"] == "spark"
         return spark
@@ -148,19 +151,19 @@ class BothExecutors:
             compared, self._compared = self._compared, None
             if compared is not None:
                 compared.close()
-                assert not list(Path(f"{self._last.folder}-listings").iterdir())
+                assert not list(Path(f"{self._last.progress.folder}-listings").iterdir())
 
-    def _reduce(self, diff: Any) -> Decision:
+    def _reduce(self, comparison: RowComparison) -> Reduction:
         from jobs.engine.executors import compare_by
         from jobs.engine.spark.diff import find_obstacle
 
-        if obstacle := find_obstacle(diff):
-            return Decision("embedded", obstacle)
-        self._last, listings = diff, f"{diff.folder}-listings"
+        if obstacle := find_obstacle(comparison.plan):
+            return Reduction(Decision("embedded", obstacle))
+        self._last, listings = comparison, f"{comparison.progress.folder}-listings"
         self._compared = compare_by(
-            self._session, diff, folder=f"file://{listings}", fetch=lambda frame: [frame.toArrow()]
+            self._session, comparison, folder=f"file://{listings}", fetch=lambda frame: [frame.toArrow()]
         )
-        return Decision("spark", "a test asks it")
+        return self._compared.reduction(Decision("spark", "a test asks it"))
 
 
 def told(result: dict[str, Any]) -> dict[str, Any]:

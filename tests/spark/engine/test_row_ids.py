@@ -19,7 +19,7 @@ SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "value", String
 
 @pytest.fixture(autouse=True)
 def every_diff_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobs.engine.compare.duckdb._LARGE_BYTES", 0)
+    monkeypatch.setattr("jobs.engine.compare.diff._LARGE_BYTES", 0)
 
 
 def counted(folder: Path, table: Any, before: int | None, after: int | None, **options: Any) -> tuple[Any, list[int]]:

@@ -437,7 +437,7 @@ def first_and_whole(tmp_path: Path) -> tuple[Path, list[dict[str, Any]], list[di
 
 
 def test_the_first_rows_by_key_are_there_before_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobs.engine.compare.duckdb._FEW_VALUES", 100)
+    monkeypatch.setattr("jobs.engine.write.changed_rows._FEW_VALUES", 100)
     folder, first, whole = first_and_whole(tmp_path)
     assert first == whole[:200]
     assert [row["n"] for row in first] == [row["a0"] for row in first] == list(range(1, 201))

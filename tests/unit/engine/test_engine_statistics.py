@@ -10,9 +10,9 @@ import pytest
 from django.template.loader import render_to_string
 from pyiceberg.types import DateType, DoubleType, LongType, StringType
 
-from jobs.engine.compare.duckdb import Embedded
 from jobs.engine.measure import statistics
 from jobs.engine.measure.measured import HereMeasured
+from jobs.engine.plan.diff_rules import DiffRules
 from tests.factories import engine as tables
 from tests.unit.engine.test_engine_embedded import field, keyed, two_versions
 from webapp.comparisons.diffs.statistics import load_statistics
@@ -54,7 +54,7 @@ def test_rows_that_all_changed_are_the_table_and_not_read_again(
     options = {"key": ["k"], "row_filter": "k > 0"}
     with monkeypatch.context() as patch:
         whole = statistics.collect
-        patch.setattr(statistics, "collect", lambda diff, summary: whole(diff, {**summary, "unchanged": 1}))
+        patch.setattr(statistics, "collect", lambda ends, summary: whole(ends, {**summary, "unchanged": 1}))
         measured = (tables.diff(tmp_path, *sides, **options)["folder"] / "statistics.json").read_text()
     monkeypatch.setattr(statistics, "_load_table", None)
     assert (tables.diff(tmp_path, *sides, **options)["folder"] / "statistics.json").read_text() == measured
@@ -80,7 +80,7 @@ def test_what_both_ends_share_is_told_as_if_each_were_asked(
     others = [] if is_only_updated else [{"k": 99, "same": "new", "zero": 7.0, "v": 1, "day": day}]
     _, *sides = two_versions(tmp_path, schema, before, [*after[len(others) :], *others])
     shared = tables.diff(tmp_path, *sides, key=key)
-    monkeypatch.setattr(Embedded, "unchanged_pairs", lambda *_: [])
+    monkeypatch.setattr(DiffRules, "unchanged_pairs", lambda *_: [])
     separate = tables.diff(tmp_path, *sides, key=key)
     assert repr(shared["rows"]) == repr(separate["rows"])  # which tells two zeros apart
     assert (shared["folder"] / "statistics.json").read_text() == (separate["folder"] / "statistics.json").read_text()
