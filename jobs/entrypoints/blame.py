@@ -12,7 +12,7 @@ import sys
 
 import duckdb
 
-from jobs.engine.compare.blame import Blame
+from jobs.engine.compare.blame import find_blame
 from jobs.engine.errors import DiffError
 from jobs.protocol import BlameRequest, DiffResult, ProtocolError, read_message, write_message
 
@@ -35,7 +35,7 @@ def main(path: str) -> int:
 
 def _answer(request: BlameRequest) -> DiffResult:
     try:
-        return DiffResult(status="ok", summary=Blame(request).run())
+        return DiffResult(status="ok", summary=find_blame(request))
     except DiffError as error:
         return DiffResult(status="failed", code=error.code, message=str(error))  # type: ignore[arg-type]
     except (MemoryError, duckdb.OutOfMemoryException):

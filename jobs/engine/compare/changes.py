@@ -22,27 +22,27 @@ _NET = "net"
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Matching:
     """How the rows of both ends were matched, and what is wrong with the key."""
 
     mode: Literal["identifier", "net"]
     trouble: Trouble | None
 
 
-def find_changes(rows: ComparedRows) -> Verdict:
+def find_changes(rows: ComparedRows) -> Matching:
     """Fill the table `changes`."""
     rules = rows.comparison.rules
     missing = find_missing_keys(rows.comparison.plan)
     if not rows.views:
         store_net_changes(rows, "changes")
-        return Verdict("identifier" if rules.key_pairs else "net", None)
+        return Matching("identifier" if rules.key_pairs else "net", None)
     if not rules.named_keys or missing is not None:
         store_net_changes(rows, "changes")
-        return Verdict("net", missing)
+        return Matching("net", missing)
     trouble = _match_unique(rows) if join_rows(rows) else _match_repeated(rows)
     if trouble is not None:
-        return Verdict("net", trouble)
-    return Verdict("identifier", find_null_keys(rows.comparison.connection, rules.key_pairs))
+        return Matching("net", trouble)
+    return Matching("identifier", find_null_keys(rows.comparison.connection, rules.key_pairs))
 
 
 def _match_unique(rows: ComparedRows) -> Trouble | None:

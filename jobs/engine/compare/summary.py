@@ -11,13 +11,13 @@ from jobs.engine.write import artifact
 if TYPE_CHECKING:
     import duckdb
 
-    from jobs.engine.compare.changes import Verdict
+    from jobs.engine.compare.changes import Matching
     from jobs.engine.compare.compared_rows import ComparedRows
     from jobs.engine.plan.diff_rules import DiffRules
     from jobs.engine.plan.router import Decision
 
 
-def summarize(rows: ComparedRows, verdict: Verdict, decision: Decision) -> dict[str, Any]:
+def summarize(rows: ComparedRows, matching: Matching, decision: Decision) -> dict[str, Any]:
     """The content of summary.json, but for the timings.
 
     Raises:
@@ -40,13 +40,13 @@ def summarize(rows: ComparedRows, verdict: Verdict, decision: Decision) -> dict[
             f"The counts do not add up ({before} rows before, {after} after, {inserted} inserted, {deleted} "
             f"deleted, {updated} updated): a file of the table does not hold what its manifest says."
         )
-    is_keyed = verdict.mode == "identifier"
+    is_keyed = matching.mode == "identifier"
     differing = _count_differing(connection, rules) if is_keyed else {}
     return {
         "version": artifact.VERSION,
-        "mode": verdict.mode,
+        "mode": matching.mode,
         "key": [pair.name for pair in rules.key_pairs] if is_keyed else None,
-        "key_trouble": verdict.trouble,
+        "key_trouble": matching.trouble,
         "inserted": inserted,
         "deleted": deleted,
         "updated": updated,

@@ -66,7 +66,7 @@ class Measurable:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _ChosenColumns:
     """What is asked of which columns, by their indexes."""
 
     detailed: frozenset[int]
@@ -82,11 +82,11 @@ def collect(ends: Measurable, summary: Mapping[str, Any]) -> tuple[dict[str, Any
     """
     changed_first = sorted(summary["columns"], key=lambda match: (-(match["changed"] or 0), match["index"]))
     detailed = frozenset(match["index"] for match in changed_first[:DETAILED_COLUMNS])
-    asked = _Asked(detailed, _same_columns(ends.rules, summary))
+    chosen = _ChosenColumns(detailed, _same_columns(ends.rules, summary))
     rows = summary["before_rows"] + summary["after_rows"]
-    table, warnings = _measure_table(ends, asked, rows) if summary["unchanged"] else (None, [])
+    table, warnings = _measure_table(ends, chosen, rows) if summary["unchanged"] else (None, [])
     sources = _changed_rows(ends.connection)
-    changed = _Scope(ends, asked, ends.measured_here(sources, asked.same)).measure()
+    changed = _Scope(ends, chosen, ends.measured_here(sources, chosen.same)).measure()
     table = table if summary["unchanged"] else changed
     scopes = {"changed": changed} if table is None else {"table": table, "changed": changed}
     return {"version": VERSION, "table_is_measured": table is not None, "scopes": scopes}, warnings
@@ -103,18 +103,18 @@ def _same_columns(rules: DiffRules, summary: Mapping[str, Any]) -> frozenset[int
     return frozenset(pair.index for pair in rules.unchanged_pairs(differing))
 
 
-def _measure_table(ends: Measurable, asked: _Asked, rows: int) -> tuple[dict[str, Any] | None, list[str]]:
+def _measure_table(ends: Measurable, chosen: _ChosenColumns, rows: int) -> tuple[dict[str, Any] | None, list[str]]:
     """All rows of both ends, where whoever compared them can afford it, and what went wrong."""
     warnings = []
     if ends.elsewhere is not None and rows <= ends.elsewhere.row_limit:
         try:
-            return _Scope(ends, asked, ends.elsewhere).measure(), []
+            return _Scope(ends, chosen, ends.elsewhere).measure(), []
         except MeasuringError as error:
             warnings.append(f"Spark compared the rows and could not measure them: {_encode(str(error))}")
     if rows > max(HereMeasured.row_limit, HereMeasured.cell_limit // max(1, len(ends.rules.pairs))):
         return None, warnings
-    sources = {side: _load_table(ends, side, asked.same) for side in "ba"}
-    return _Scope(ends, asked, ends.measured_here(sources, asked.same)).measure(), warnings
+    sources = {side: _load_table(ends, side, chosen.same) for side in "ba"}
+    return _Scope(ends, chosen, ends.measured_here(sources, chosen.same)).measure(), warnings
 
 
 def _load_table(ends: Measurable, side: str, same: frozenset[int]) -> str:
@@ -136,7 +136,7 @@ class _Scope:
     """The rows of both ends that are measured together."""
 
     ends: Measurable
-    asked: _Asked
+    chosen: _ChosenColumns
     rows: Measured
 
     @property
@@ -144,7 +144,7 @@ class _Scope:
         return self.ends.rules.pairs
 
     def _asked_columns(self, side: str) -> list[ScanColumn]:
-        return scan_columns(asked_pairs(self._pairs, side, self.asked.same), side)
+        return scan_columns(asked_pairs(self._pairs, side, self.chosen.same), side)
 
     def measure(self) -> dict[str, Any]:
         basics = {side: self._basics(side) for side in "ba"}
@@ -158,7 +158,7 @@ class _Scope:
             [
                 pair
                 for pair in self._pairs
-                if pair.index in self.asked.detailed - bins.keys() and _has_top_values(pair, sides[pair.index])
+                if pair.index in self.chosen.detailed - bins.keys() and _has_top_values(pair, sides[pair.index])
             ]
         )
         columns = []
@@ -175,7 +175,7 @@ class _Scope:
 
     def _repeated(self, before: Mapping[str, Any]) -> dict[str, Any]:
         """What is known of the end before, and so of the one after, by the names there."""
-        names = {f"b{index}" for index in self.asked.same}
+        names = {f"b{index}" for index in self.chosen.same}
         return {f"a{name[1:]}": measure for name, measure in before.items() if name.partition("_")[0] in names}
 
     def _basics(self, side: str) -> dict[str, Any]:
@@ -201,7 +201,7 @@ class _Scope:
         return scales
 
     def _bins(self, pair: Pair, basics: dict[str, dict[str, Any]]) -> Bins | None:
-        if pair.index not in self.asked.detailed:
+        if pair.index not in self.chosen.detailed:
             return None
         sides = [found.type for found in (pair.before, pair.after) if found is not None]
         kinds = {axis_kind(side) for side in sides}

@@ -17,7 +17,7 @@ from pyiceberg.expressions import EqualTo
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType, StructType
 
-from jobs.engine.compare.blame import Blame
+from jobs.engine.compare.blame import find_blame
 from jobs.engine.errors import InvalidRulesError
 from jobs.entrypoints import blame
 from jobs.protocol import BlameRequest, BlameStep, DiffResult, SideRef, read_message, write_message
@@ -62,7 +62,7 @@ def ask(history: History, folder: Path, key: dict[str, str | None], **more: Any)
     """Run the walk; the rows of each change are put into its summary."""
     folder.mkdir(parents=True, exist_ok=True)
     request = BlameRequest(more.pop("steps", history.steps), key, str(folder), str(folder / "result.json"), **more)
-    summary = Blame(request).run()
+    summary = find_blame(request)
     for number, change in enumerate(summary["changes"]):
         for side in ("before", "after"):
             file = folder / f"{number}-{side}.parquet"
