@@ -98,7 +98,9 @@ class FileRows:
         """
         scanner, rules = self.scanner(side), self.plan.rules
         if scanner is None:
-            nothing = ", ".join(f"CAST(NULL AS {duckdb_type(c.field.type)}) AS {c.alias}" for c in columns)
+            nothing = ", ".join(
+                f"CAST(NULL AS {duckdb_type(column.field.type)}) AS {column.alias}" for column in columns
+            )
             return f"SELECT {nothing or '1 AS nothing'} WHERE false"
         files = [file for file in self._shared_files if may_overlap(file.data, within)]
         shifted = [file for file in self.plan.shifted if may_overlap(file.before.data, within)]

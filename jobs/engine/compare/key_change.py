@@ -119,6 +119,6 @@ def _cancel_equal(connection: duckdb.DuckDBPyConnection, values: list[tuple[str,
     same = " AND ".join(f"{before} IS NOT DISTINCT FROM {after}" for before, after in values)
     for name, other in (("before", "after"), ("after", "before")):
         connection.execute(
-            f"CREATE TEMP TABLE {name}_net AS SELECT * FROM {name}_copies m WHERE NOT EXISTS "
-            f"(SELECT 1 FROM {other}_copies o WHERE o.copy = m.copy AND {same})"
+            f"CREATE TEMP TABLE {name}_net AS SELECT * FROM {name}_copies own WHERE NOT EXISTS "
+            f"(SELECT 1 FROM {other}_copies other WHERE other.copy = own.copy AND {same})"
         )

@@ -86,10 +86,10 @@ class TouchedKeys:
     def are_none(self) -> bool:
         return not first_row(self.connection, "SELECT count(*) FROM touched")[0]
 
-    def have(self, row: str) -> str:
-        """SQL that is true where a row has one of them."""
-        same = " AND ".join(f"t.{name} IS NOT DISTINCT FROM {row}.{name}" for name in self.names)
-        return f"EXISTS (SELECT 1 FROM touched t WHERE {same})"
+    def among(self, keyed: str) -> str:
+        """SQL of those rows of a relation with the columns k0, k1 … that have one of them."""
+        same = " AND ".join(f"touched.{name} IS NOT DISTINCT FROM keyed.{name}" for name in self.names)
+        return f"{keyed} keyed WHERE EXISTS (SELECT 1 FROM touched WHERE {same})"
 
     def bounds(self) -> list[Range | Values]:
         """Which values they have, for the key columns whose bounds have an order: all, or if many the ends."""
@@ -149,7 +149,7 @@ def find_repeats_after_net(rows: ComparedRows) -> Trouble | None:
     for side, view in rows.views.items():
         keys = f"SELECT {_numbered(rules.key_values(side))} FROM {view}"
         before, after = (1, 0) if side == "b" else (0, 1)
-        counts.append(f"SELECT *, {before} AS before, {after} AS after FROM ({keys}) r WHERE {touched.have('r')}")
+        counts.append(f"SELECT *, {before} AS before, {after} AS after FROM {touched.among(f'({keys})')}")
     return _find_repeats(rows, touched, counts)
 
 
@@ -158,7 +158,7 @@ def _find_repeats(rows: ComparedRows, touched: TouchedKeys, counts: Iterable[str
     if touched.are_none:
         return None
     if rows.reduced is not None:
-        counted = f"SELECT * FROM {rows.reduced.keys} r WHERE {touched.have('r')}"
+        counted = f"SELECT * FROM {touched.among(rows.reduced.keys)}"
     else:
         counted = " UNION ALL ".join([*counts, _count_shared(rows.comparison.files, touched)])
     connection, names = touched.connection, ", ".join(touched.names)
@@ -182,8 +182,8 @@ def _count_shared(files: FileRows, touched: TouchedKeys) -> str:
     """Keys of rows that both ends share: one more row at each end."""
     columns = scan_columns(dict.fromkeys(pair.column for pair in touched.pairs), "b")
     shared = files.shared("b", columns, within=touched.bounds())
-    keys = f"SELECT {_numbered(files.plan.rules.key_values('b'))} FROM ({shared}) u"
-    return f"SELECT *, 1 AS before, 1 AS after FROM ({keys}) r WHERE {touched.have('r')}"
+    keys = f"SELECT {_numbered(files.plan.rules.key_values('b'))} FROM ({shared}) shared"
+    return f"SELECT *, 1 AS before, 1 AS after FROM {touched.among(f'({keys})')}"
 
 
 def _describe_repeats(touched: TouchedKeys, end: str) -> dict[str, Any]:

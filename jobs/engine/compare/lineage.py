@@ -56,7 +56,5 @@ def _versions(rows: FileRows, side: str, dead: str) -> str:
     located = scanner.live_rows(plan.own_files(side), ID_COLUMNS, dead=dead, is_located=True)
     if plan.shifted:
         located += " UNION ALL " + scanner.moved_rows(plan.shifted, ID_COLUMNS, gone=side == "b", is_located=True)
-    row_id, changed_in = inherited_ids("r", "o")
-    return (
-        f"SELECT {row_id} AS id, {changed_in} AS changed_in FROM ({located}) r JOIN origins o ON o.file = r.scan_file"
-    )
+    row_id, changed_in = inherited_ids("located", "origins")
+    return f"SELECT {row_id} AS id, {changed_in} AS changed_in FROM ({located}) located JOIN origins ON origins.file = located.scan_file"

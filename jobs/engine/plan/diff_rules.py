@@ -48,7 +48,7 @@ class DiffRules:
         """SQL of those of an end's rows that the filter chooses."""
         if self.row_filter is None:
             return rows
-        return f"SELECT {names} FROM ({rows}) f WHERE {filter_sql(self.row_filter, self.chosen_by, side)}"
+        return f"SELECT {names} FROM ({rows}) candidates WHERE {filter_sql(self.row_filter, self.chosen_by, side)}"
 
     def key_values(self, side: str) -> list[str]:
         """SQL of the key of one end, comparable with the other's."""

@@ -22,7 +22,7 @@ from jobs.engine.read.live_files import POSITIONS, LiveFile, ShiftedFile
 from jobs.engine.read.metadata import open_io, read_entries, read_manifests, read_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.io import FileIO
@@ -189,8 +189,8 @@ def plan_diff(
     *,
     before: SideRef | None,
     after: SideRef | None,
-    ignore: Iterable[str] = (),
-    key: Iterable[str] = (),
+    ignore: Sequence[str] = (),
+    key: Sequence[str] = (),
     row_filter: BooleanExpression | None = None,
     tolerances: Mapping[str, Mapping[str, float]] | None = None,
     io_properties: Mapping[str, str] | None = None,
