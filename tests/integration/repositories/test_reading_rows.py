@@ -15,8 +15,10 @@ from tests.factories.histories import announce_all, import_history
 from webapp.accounts.models import User
 from webapp.git.repository import GitRepository
 from webapp.repositories import queries
-from webapp.repositories.models import Commit
+from webapp.repositories.models import Commit, Publication
 from webapp.repositories.queries import history
+from webapp.repositories.queries.pages import repositories_page
+from webapp.repositories.rules.states import PublicationState
 from webapp.repositories.services import announcements
 
 if TYPE_CHECKING:
@@ -80,6 +82,7 @@ def test_lists_cost_the_same_in_a_large_repository(ines: Principal, monkeypatch:
             "commits": f"{api}/commits",
             "branches": f"/r/{name}/branches",
             "branches by REST": f"{api}/branches?limit=50",
+            "repositories": "/repositories",
         }
         for what, path in paths.items():
 
@@ -94,6 +97,26 @@ def test_lists_cost_the_same_in_a_large_repository(ines: Principal, monkeypatch:
         assert small[1] == large[1] == [], what
         # Rows are read in portions that double: 10,000 are seven more.
         assert large[0] <= small[0] + (7 if "branches" in what else 0), what
+
+
+def test_publications_are_read_at_once(
+    repository: Repository, ines: Principal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(repository, commits=12, branches=3, monkeypatch=monkeypatch)
+    client = Client()
+    client.force_login(User.objects.get(pk=ines.user_id))
+
+    def read() -> None:
+        assert client.get(f"/r/{repository.name}/commits/master").status_code == 200
+
+    read()
+    before, _ = count_costs(read)
+    published = set(repository.publications.values_list("sha", flat=True))
+    Publication.objects.bulk_create(
+        Publication(repository=repository, branch="master", sha=sha, status=PublicationState.PUBLISHED)
+        for sha in set(repository.commits.values_list("sha", flat=True)) - published
+    )
+    assert count_costs(read) == (before, [])
 
 
 def test_rows_that_are_lost_or_out_of_order_are_not_believed(
@@ -112,6 +135,13 @@ def test_rows_that_are_lost_or_out_of_order_are_not_believed(
     assert describe(repository) == told
     Commit.objects.all().delete()
     assert describe(repository) == told
+
+
+def test_repositories_show_their_newest_commit_without_rows(repository: Repository, ines: Principal) -> None:
+    told = repositories_page(ines, q="", page=1)
+    assert [row.commit for row in told.rows] == [queries.get_commit(repository, "master")]
+    Commit.objects.all().delete()
+    assert repositories_page(ines, q="", page=1) == told
 
 
 def test_what_lies_far_apart_is_asked_of_git(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:

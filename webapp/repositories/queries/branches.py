@@ -106,12 +106,12 @@ def get_branch(repository: Repository, name: str) -> BranchInfo:
 
 def get_publication(repository: Repository, branch: str, sha: str) -> Publication | None:
     """Return what came of publishing a commit on a branch, or None where nobody tried."""
-    return Publication.objects.filter(repository=repository, branch=branch, sha=sha).first()
+    return repository.publications.filter(branch=branch, sha=sha).first()
 
 
 def publications_of_commits(repository: Repository, shas: Iterable[str], *, branch: str = "") -> dict[str, Publication]:
     """Return the publication of each commit, that on the wanted branch where there are several."""
-    rows = Publication.objects.filter(repository=repository, sha__in=list(shas)).order_by("created_at", "id")
+    rows = repository.publications.filter(sha__in=list(shas)).order_by("created_at", "id")
     found: dict[str, Publication] = {}
     for row in rows:
         known = found.get(row.sha)
@@ -123,23 +123,24 @@ def publications_of_commits(repository: Repository, shas: Iterable[str], *, bran
 def publications_of_masters(heads: Mapping[Repository, str]) -> dict[int, Publication]:
     """Return by repository what came of publishing these heads of the default branches, with their commits."""
     keys = {(repository.pk, repository.default_branch, head) for repository, head in heads.items()}
-    rows = Publication.objects.filter(repository__in=heads, sha__in=set(heads.values())).select_related("commit")
+    published = Publication.objects.filter(repository__in=heads, sha__in=set(heads.values()))
+    rows = published.select_related("repository", "commit")
     return {row.repository_id: row for row in rows if (row.repository_id, row.branch, row.sha) in keys}
 
 
 def list_publications(repository: Repository, sha: str) -> list[Publication]:
     """Return the publications of a commit on all branches."""
-    return list(Publication.objects.filter(repository=repository, sha=sha).order_by("branch"))
+    return list(repository.publications.filter(sha=sha).order_by("branch"))
 
 
 def list_protections(repository: Repository) -> list[Protection]:
     """Return the protections of a repository, by branch."""
-    return list(Protection.objects.filter(repository=repository).prefetch_related("groups"))
+    return list(repository.protections.prefetch_related("groups"))
 
 
 def get_protection(repository: Repository, branch: str) -> Protection:
     """Return the protection of one branch."""
-    protection = Protection.objects.filter(repository=repository, branch__iexact=branch).first()
+    protection = repository.protections.filter(branch__iexact=branch).first()
     if protection is None:
         message = f"Branch {branch} is not protected."
         raise NotFound(message, code="unknown_protection")
@@ -148,14 +149,13 @@ def get_protection(repository: Repository, branch: str) -> Protection:
 
 def _describe(repository: Repository, heads: dict[str, str]) -> list[BranchInfo]:
     default = get_head(repository, repository.default_branch)
-    commits = find_commits(repository, set(heads.values()))
+    rows = list(repository.branches.filter(name__in=heads).select_related("head"))
+    parents = {row.name: row.parent for row in rows}
+    announced = {row.head.sha: row.head.info for row in rows if row.head is not None}
+    commits = announced | find_commits(repository, set(heads.values()) - announced.keys())
     apart = count_ahead_behind(repository, heads.values(), default)
-    parents = dict(repository.branches.values_list("name", "parent"))
     protected = {name.lower() for name in repository.protections.values_list("branch", flat=True)}
-    published = {
-        (row.branch, row.sha): row
-        for row in Publication.objects.filter(repository=repository, sha__in=set(heads.values()))
-    }
+    published = {(row.branch, row.sha): row for row in repository.publications.filter(sha__in=set(heads.values()))}
     infos = []
     for name, head in heads.items():
         ahead, behind = apart[head]
