@@ -13,7 +13,7 @@ from tests.factories.guide import GUIDE, ROOT, list_blocks, list_documents, read
 from webapp.comparisons.rules.dataset_rules import read_dataset_rules
 from webapp.core.templatetags.markdown import list_headings
 from webapp.repositories.rules.pipeline import read_folders
-from webapp.site.queries.guide import CONTENTS, list_chapters
+from webapp.site.pages.guide import CONTENTS, list_chapters
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 README_LINES = 70

@@ -23,6 +23,7 @@ KNOWN = {
         "api",
         "tasks",
         "forms",
+        "pages",
         "serializers",
         "services",
         "queries",

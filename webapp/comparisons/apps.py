@@ -11,7 +11,8 @@ class ComparisonsConfig(AppConfig):
 
     def ready(self) -> None:
         """Answer the ports, and register the sweeps and the check."""
-        from webapp.comparisons.queries import blames, ends
+        from webapp.comparisons.pages import blame
+        from webapp.comparisons.queries import ends
         from webapp.comparisons.services import checking, comparisons
         from webapp.core.fsck import register_check
         from webapp.datasets import ports
@@ -19,7 +20,7 @@ class ComparisonsConfig(AppConfig):
         from webapp.dispatch.sweeps import register_sweep
 
         ports.list_changes.answer = ends.list_changes
-        ports.list_row_urls.answer = blames.list_row_urls
+        ports.list_row_urls.answer = blame.list_row_urls
         register_stamps(*comparisons.STAMPS)
         register_sweep(name="comparisons", every_seconds=3, run=comparisons.sweep_comparisons)
         register_sweep(name="old comparisons", every_seconds=3600, run=comparisons.prune_comparisons)

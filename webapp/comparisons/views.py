@@ -11,7 +11,9 @@ from django.views.decorators.http import require_GET, require_POST
 from webapp.accounts.permissions import signed_in
 from webapp.accounts.services import note_reading
 from webapp.comparisons import services
-from webapp.comparisons.queries import blame_page, blames, compare, ends
+from webapp.comparisons.pages import blame as blame_page
+from webapp.comparisons.pages import compare
+from webapp.comparisons.queries import blames, ends
 from webapp.core import pages
 from webapp.core.pages import act
 from webapp.datasets import queries as datasets
@@ -108,7 +110,7 @@ def blame_again(request: HttpRequest, dataset_id: int) -> HttpResponse:
         services.rerun_comparison(comparison=services.request_blame(walk=walk), by=principal)
         return ""
 
-    return act(request, action, back=blames.blame_url(dataset.pk, branch=branch, key=key))
+    return act(request, action, back=blame_page.blame_url(dataset.pk, branch=branch, key=key))
 
 
 def _page(dataset: Dataset, query: dict[str, str]) -> str:

@@ -14,7 +14,7 @@ from webapp.accounts.permissions import signed_in
 from webapp.core import names, pages
 from webapp.core.errors import AppError, InvalidInput, NotFound
 from webapp.datasets import forms, queries, services
-from webapp.datasets.queries import pages as contexts
+from webapp.datasets.pages import datasets as dataset_pages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @require_GET
 def list_datasets(request: HttpRequest) -> HttpResponse:
     """All datasets that the reader may see, by folder."""
-    page = contexts.read_datasets_page(
+    page = dataset_pages.read_datasets_page(
         signed_in(request),
         q=request.GET.get("q", "").strip(),
         folder=request.GET.get("folder", ""),
@@ -40,7 +40,7 @@ def list_datasets(request: HttpRequest) -> HttpResponse:
 @require_GET
 def list_repository_datasets(request: HttpRequest, name: str) -> HttpResponse:
     """The datasets of a repository's folders."""
-    page = contexts.read_datasets_page(
+    page = dataset_pages.read_datasets_page(
         signed_in(request),
         q=request.GET.get("q", "").strip(),
         page=_number(request, "page", 1),
@@ -200,7 +200,7 @@ def _show(
 ) -> HttpResponse:
     principal = signed_in(request)
     branch = request.GET.get("branch") or names.MASTER
-    asked = contexts.DatasetRequest(
+    asked = dataset_pages.DatasetRequest(
         branch=branch,
         transaction=request.GET.get("transaction", ""),
         tab=tab or _choose_tab(request),
@@ -215,7 +215,7 @@ def _show(
     )
     if request.GET.get("fragment") in {"branches", "options"}:
         return _show_branches(request, principal, asked, path=f"/{path.strip('/')}")
-    page = contexts.read_dataset_page(principal, path=f"/{path.strip('/')}", asked=asked)
+    page = dataset_pages.read_dataset_page(principal, path=f"/{path.strip('/')}", asked=asked)
     if page.preview is not None:
         accounts.note_reading(by=principal, verb="read_preview", object=page.dataset.path, branch=page.branch)
     context: dict[str, Any] = {**vars(page), "page": page, "form": form or forms.NewBranchForm()}
@@ -223,20 +223,20 @@ def _show(
 
 
 def _show_branches(
-    request: HttpRequest, principal: Principal, asked: contexts.DatasetRequest, *, path: str
+    request: HttpRequest, principal: Principal, asked: dataset_pages.DatasetRequest, *, path: str
 ) -> HttpResponse:
     """Answer with the branches that have a text in their name, for the picker or for a select."""
     q = request.GET.get("find", "").strip()
     if request.GET["fragment"] == "options":
-        choices = contexts.choose_branches(principal, path=path, q=q)
+        choices = dataset_pages.choose_branches(principal, path=path, q=q)
         return pages.render(request, "components/select_options.html", choices)
-    picker = contexts.read_branch_picker(principal, path=path, asked=asked, q=q)
+    picker = dataset_pages.read_branch_picker(principal, path=path, asked=asked, q=q)
     return pages.render(request, "components/branch_options.html", picker)
 
 
 def _choose_tab(request: HttpRequest) -> str:
     tab = request.GET.get("tab", "preview")
-    if tab not in contexts.TAB_NAMES:
+    if tab not in dataset_pages.TAB_NAMES:
         message = f"A dataset's page has no tab {tab}."
         raise NotFound(message)
     return tab

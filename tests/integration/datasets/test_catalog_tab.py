@@ -16,14 +16,14 @@ from webapp.catalog import queries as catalog
 from webapp.catalog.storage import metadata_files
 from webapp.core.errors import NotFound
 from webapp.datasets import services
-from webapp.datasets.queries import pages
+from webapp.datasets.pages import datasets as pages
 
 if TYPE_CHECKING:
     from django.test import Client
 
     from webapp.accounts.models import User
     from webapp.datasets.models import Dataset
-    from webapp.datasets.queries.table import TablePanel
+    from webapp.datasets.pages.table import TablePanel
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db, pytest.mark.usefixtures("home")]
 BUDGET_MS = 200

@@ -25,7 +25,7 @@ from webapp.git.values import Change, Person, RefUpdate
 from webapp.pulls import serializers, services
 from webapp.pulls.errors import MergeBlocked
 from webapp.pulls.models import PullRequest
-from webapp.pulls.queries.head import load, read_head
+from webapp.pulls.pages.head import load, read_head
 from webapp.repositories import queries as repositories
 from webapp.repositories.models import HeadMove, Repository
 from webapp.repositories.rules.states import PublicationState

@@ -20,10 +20,10 @@ from jobs.protocol import DiffResult, InterruptRequest, SparkAccess, write_messa
 from tests.factories import engine as tables
 from webapp.comparisons.api.rows import read_rows
 from webapp.comparisons.models import Comparison
+from webapp.comparisons.pages.progress import ComparisonProgress, describe_progress, describe_reached
+from webapp.comparisons.pages.rows import DiffPlace, read_first_rows
 from webapp.comparisons.queries.artifacts import artifact_folder, first_rows_folder
 from webapp.comparisons.queries.counts import count_rows
-from webapp.comparisons.queries.progress import ComparisonProgress, describe_progress, describe_reached
-from webapp.comparisons.queries.rows import DiffPlace, read_first_rows
 from webapp.comparisons.rules.states import ComparisonState
 from webapp.comparisons.serializers.described import RowCountsSerializer
 from webapp.comparisons.services import comparisons, history, spark

@@ -15,7 +15,7 @@ from django.test import Client
 from tests.factories import large
 from webapp.accounts.queries import principal_for_user
 from webapp.pulls.queries.waiting import list_reviews
-from webapp.site.queries import home as home_page
+from webapp.site.pages import home as home_page
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db, pytest.mark.timeout(900)]
 

@@ -16,11 +16,11 @@ from webapp.comparisons.models import Comparison
 from webapp.comparisons.rules.states import BREAKING, UNCHANGED, ComparisonState
 from webapp.datasets.models import Transaction
 from webapp.pulls.models import Merge, PullRequest
-from webapp.pulls.queries import counts
+from webapp.pulls.pages import counts
+from webapp.pulls.pages.conversation import read_conversation
+from webapp.pulls.pages.data import read_data
+from webapp.pulls.pages.listing import read_new
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.queries.conversation import read_conversation
-from webapp.pulls.queries.data import read_data
-from webapp.pulls.queries.listing import read_new
 from webapp.pulls.rules import states
 from webapp.pulls.rules.states import MergeState
 from webapp.pulls.serializers import MergeSerializer, PullDatasetSerializer

@@ -20,7 +20,7 @@ from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, Unavailable
 from webapp.git import locks
 from webapp.pulls.models import Merge, PullDataset, PullRequest
-from webapp.pulls.queries.conversation import read_conversation
+from webapp.pulls.pages.conversation import read_conversation
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.states import MergeState, PullState
 from webapp.pulls.serializers import PullDetailSerializer

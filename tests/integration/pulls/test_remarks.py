@@ -104,11 +104,11 @@ def test_who_wrote_a_remark_and_writers_resolve_it(reader: Client, pull: PullReq
     theirs, own = file_named(reader, "notes.txt").talk.by_line["head", 2]
     assert (theirs.may_resolve, own.may_resolve) == (False, True)
 
-    reader.post(theirs.resolve_url, {"resolved": "1"})
-    reader.post(own.resolve_url, {"resolved": "1"})
+    reader.post(f"{PAGE}/comments/{theirs.id}/resolve", {"resolved": "1"})
+    reader.post(f"{PAGE}/comments/{own.id}/resolve", {"resolved": "1"})
     assert [one.resolved_by for one in file_named(reader, "notes.txt").talk.by_line["head", 2]] == ["", "olek"]
     services.resolve_comment(comment=Comment.objects.get(pk=theirs.id), by=ines)
-    reader.post(own.resolve_url, {"resolved": "0"})
+    reader.post(f"{PAGE}/comments/{own.id}/resolve", {"resolved": "0"})
     assert [one.resolved_by for one in file_named(reader, "notes.txt").talk.by_line["head", 2]] == ["ines", ""]
     assert reader.post(f"{PAGE}/comments/999/resolve", {"resolved": "1"}).status_code == 404
 

@@ -12,9 +12,9 @@ from tests.integration.pulls.test_merging import publish
 from webapp.accounts.models import User
 from webapp.core.errors import Conflict, InvalidInput
 from webapp.pulls.models import PullRequest
+from webapp.pulls.pages.conversation import read_conversation
+from webapp.pulls.pages.data import read_data
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.queries.conversation import read_conversation
-from webapp.pulls.queries.data import read_data
 from webapp.pulls.serializers import PullDatasetSerializer
 from webapp.pulls.services import pulls
 from webapp.pulls.services.sides import build_pull

@@ -17,7 +17,7 @@ from tests.factories import engine as tables
 from tests.unit.diffs.test_diffs_rows import field
 from webapp.comparisons.diffs import rows
 from webapp.comparisons.diffs.exports import export
-from webapp.comparisons.queries.rows import DiffPlace, read_rows
+from webapp.comparisons.pages.rows import DiffPlace, read_rows
 from webapp.core.errors import BadRequest
 
 PLACE = StructType(field(10, "a", LongType()), field(11, "it's", StringType()))

@@ -16,8 +16,8 @@ from jobs.engine.plan.diff_rules import DiffRules
 from tests.factories import engine as tables
 from tests.unit.engine.test_engine_embedded import field, keyed, two_versions
 from webapp.comparisons.diffs.statistics import load_statistics
-from webapp.comparisons.queries import charts
-from webapp.comparisons.queries.charts import read_statistics
+from webapp.comparisons.pages import charts
+from webapp.comparisons.pages.charts import read_statistics
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 
 from webapp.comparisons.diffs.artifact import DiffColumn
 from webapp.comparisons.diffs.statistics import Bucket, ColumnStatistics, SideStatistics
-from webapp.comparisons.queries import charts
+from webapp.comparisons.pages import charts
 
 TALL = charts.HEIGHT - charts.TOP - charts.BOTTOM
 

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
 
 from django.core import signing
-from django.urls import reverse
 
 from webapp.builds.runner import paths
 from webapp.catalog.storage.reader import TableReader
@@ -17,7 +15,6 @@ from webapp.core.errors import NotFound
 from webapp.runtime.readers import ReadFailed
 
 if TYPE_CHECKING:
-    from webapp.builds.models import Job
     from webapp.builds.rules.files import FileForm
     from webapp.core.principals import Principal
 
@@ -74,25 +71,6 @@ def get_draft(principal: Principal, token: str) -> Draft:
     if draft["user"] != principal.user_id or not path.exists():
         raise NotFound(GONE)
     return Draft(token, path, draft["name"], draft["format"], path.stat().st_size)
-
-
-def find_draft_url(principal: Principal, job: Job) -> str:
-    """Return where the sender of a file that could not be loaded says how else it is read; empty where nothing is left."""
-    upload = job.upload or {}
-    file = upload.get("draft")
-    if not file or job.build.by_id != principal.user_id or not (paths.uploads_folder() / file).exists():
-        return ""
-    token = sign_draft(file=file, name=job.file, file_format=upload["format"], by=principal)
-    output = job.outputs.all()[0]
-    parameters = {
-        "dataset": output.path,
-        "branch": job.build.branch,
-        "mode": upload["mode"],
-        "delimiter": upload["delimiter"],
-        "header": int(upload["has_header"]),
-        **{f"type.{column}": kind for column, kind in upload["types"].items()},
-    }
-    return f"{reverse('upload-check', args=[token])}?{urlencode(parameters)}"
 
 
 def read_sample(draft: Draft, form: FileForm) -> DraftSample:

@@ -11,9 +11,9 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from webapp.accounts.permissions import signed_in
 from webapp.builds import queries, services
-from webapp.builds.queries import new
-from webapp.builds.queries import pages as contexts
-from webapp.builds.queries.new import NewBuild
+from webapp.builds.pages import builds as build_pages
+from webapp.builds.pages import new
+from webapp.builds.pages.new import NewBuild
 from webapp.core import names, pages
 from webapp.core.errors import NotFound
 from webapp.datasets import queries as datasets
@@ -26,7 +26,7 @@ FRAGMENTS = {"live", "log"}
 @require_GET
 def list_builds(request: HttpRequest) -> HttpResponse:
     """All builds that somebody may see."""
-    page = contexts.read_builds_page(signed_in(request), filters=_read_filters(request), page=_read_page(request))
+    page = build_pages.read_builds_page(signed_in(request), filters=_read_filters(request), page=_read_page(request))
     return pages.render(request, "builds/builds.html", page, fragment="list")
 
 
@@ -36,10 +36,10 @@ def list_repository_builds(request: HttpRequest, name: str) -> HttpResponse:
     repository = repositories.get_repository(signed_in(request), name)
     if request.GET.get("fragment") == "sidebar":
         branch = names.check_branch_name(request.GET.get("branch") or repository.default_branch)
-        sidebar = contexts.read_builds_sidebar(signed_in(request), repository=repository, branch=branch)
+        sidebar = build_pages.read_builds_sidebar(signed_in(request), repository=repository, branch=branch)
         return pages.render(request, "builds/_sidebar_builds.html", sidebar)
     filters = {**_read_filters(request), "repository": ""}
-    page = contexts.read_builds_page(
+    page = build_pages.read_builds_page(
         signed_in(request), repository=repository, filters=filters, page=_read_page(request)
     )
     return pages.render(request, "builds/repository-builds.html", page, fragment="list")
@@ -58,7 +58,7 @@ def _read_page(request: HttpRequest) -> int:
 def show_build(request: HttpRequest, build_id: int) -> HttpResponse:
     """One build: state, plan, jobs, time line, log."""
     number = _read_page(request) if "page" in request.GET else None
-    page = contexts.read_build_page(signed_in(request), build_id, job=request.GET.get("job", ""), page=number)
+    page = build_pages.read_build_page(signed_in(request), build_id, job=request.GET.get("job", ""), page=number)
     fragment = request.GET.get("fragment", "")
     return pages.render(request, "builds/build.html", page, fragment=fragment if fragment in FRAGMENTS else None)
 
@@ -163,9 +163,9 @@ def list_jobspecs(request: HttpRequest, name: str) -> HttpResponse:
     branch = names.check_branch_name(request.GET.get("branch") or repository.default_branch)
     if request.GET.get("fragment") == "branches":
         q = request.GET.get("find", "").strip()
-        links = contexts.list_branch_links(repository, f"/r/{repository.name}/jobspecs", q=q)
+        links = build_pages.list_branch_links(repository, f"/r/{repository.name}/jobspecs", q=q)
         return pages.render(request, "components/branch_options.html", links)
-    page = contexts.read_jobspecs_page(
+    page = build_pages.read_jobspecs_page(
         repository=repository, branch=branch, q=request.GET.get("q", "").strip(), page=_read_page(request)
     )
     if request.GET.get("fragment") == "sidebar":
@@ -179,7 +179,7 @@ def show_lineage(request: HttpRequest, dataset_id: int) -> HttpResponse:
     dataset = datasets.get_dataset(signed_in(request), dataset_id)
     branch = names.check_branch_name(request.GET.get("branch") or names.MASTER)
     if request.GET.get("fragment") == "freshness":
-        part = contexts.read_freshness_part(dataset=dataset, branch=branch)
+        part = build_pages.read_freshness_part(dataset=dataset, branch=branch)
         return pages.render(request, "builds/_freshness.html", part)
-    page = contexts.read_lineage_page(signed_in(request), dataset=dataset, branch=branch)
+    page = build_pages.read_lineage_page(signed_in(request), dataset=dataset, branch=branch)
     return pages.render(request, "builds/_lineage.html", page)

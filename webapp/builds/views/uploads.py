@@ -14,8 +14,8 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from webapp.accounts.permissions import signed_in
 from webapp.builds import services
+from webapp.builds.pages.uploads import Destination, read_check_page, read_upload_page
 from webapp.builds.queries.drafts import get_draft
-from webapp.builds.queries.upload_pages import Destination, read_check_page, read_upload_page
 from webapp.builds.rules.files import FileForm
 from webapp.core import names, pages
 from webapp.core.errors import AppError, InvalidInput, PermissionDenied

@@ -278,7 +278,7 @@ class DatasetBlame(ApiView):
         if comparison.state == ComparisonState.FAILED and comparison.code == "bad_rules":
             raise InvalidInput(comparison.error, code="bad_key", errors={"key": [comparison.error]})
         note_reading(by=self.principal, verb="read_history", object=walk.dataset.path, branch=walk.branch)
-        return Response(BlameSerializer(blames.Blame(walk, comparison)).data)
+        return Response(BlameSerializer(blames.RowBlame(walk, comparison)).data)
 
     @extend_schema(
         operation_id="getDatasetBlameAgain",
@@ -292,7 +292,7 @@ class DatasetBlame(ApiView):
         comparison = services.request_blame(walk=walk)
         services.rerun_comparison(comparison=comparison, by=self.principal)
         comparison.refresh_from_db()
-        return Response(BlameSerializer(blames.Blame(walk, comparison)).data, status=202)
+        return Response(BlameSerializer(blames.RowBlame(walk, comparison)).data, status=202)
 
     def _walk(self, request: Request, dataset_id: int) -> blames.Walk:
         dataset = datasets.get_dataset(self.principal, dataset_id)

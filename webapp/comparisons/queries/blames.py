@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
-
-from django.urls import reverse
 
 from webapp.builds.models import Job
 from webapp.comparisons.diffs.artifact import read_json
@@ -22,7 +19,7 @@ from webapp.datasets.models import Transaction
 from webapp.datasets.queries.preview import current_schema, read_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from django.http import QueryDict
@@ -104,7 +101,7 @@ class BlameWalk:
 
 
 @dataclass(frozen=True)
-class Blame:
+class RowBlame:
     """Who changed a row, as far as it is known."""
 
     walk: Walk
@@ -130,29 +127,6 @@ def read_key(query: QueryDict) -> dict[str, str | None]:
         name.removeprefix(PREFIX): str(query[name]) for name in query if name.startswith(PREFIX) and name != PREFIX
     }
     return {**found, **dict.fromkeys((name for name in query.getlist("null") if name), None)}
-
-
-def write_key(key: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the parameters of an address that name a key, whose values are as rows show them."""
-    found = []
-    for name, value in key.items():
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        found.append(("null", name) if value is None else (f"{PREFIX}{name}", text))
-    return found
-
-
-def list_row_urls(*, dataset: Dataset, branch: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return where the history of each row is told; nothing unless all have the dataset's key with their columns shown."""
-    rules = ends.read_rules(dataset, branch=branch)
-    keys = [rules.key_of(row) for row in rows]
-    if not all(keys):
-        return []
-    return [blame_url(dataset.pk, branch=branch, key=key) for key in keys if key is not None]
-
-
-def blame_url(dataset_id: int, *, branch: str, key: Mapping[str, Any]) -> str:
-    """Return the address of the page that says who changed a row."""
-    return f"{reverse('dataset-blame', args=[dataset_id])}?{urlencode([('branch', branch), *write_key(key)], safe='/')}"
 
 
 def find_walk(dataset: Dataset, *, branch: str, key: Mapping[str, str | None], cursor: str) -> Walk:

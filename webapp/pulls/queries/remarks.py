@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from django.urls import reverse
-
 from webapp.accounts.permissions import can_repository
 from webapp.core.errors import AppError
 from webapp.pulls.models import Comment, Viewed
@@ -44,7 +42,9 @@ class Remark:
     is_outdated: bool
     resolved_by: str
     may_resolve: bool
-    resolve_url: str
+    repository: str
+    pull: int
+    """The number of the pull request."""
 
 
 @dataclass(frozen=True)
@@ -191,5 +191,6 @@ def _make_remark(comment: Comment, principal: Principal, *, where: str, is_outda
         is_outdated=is_outdated,
         resolved_by=comment.resolved_by.username if comment.resolved_by is not None else "",
         may_resolve=may_write or comment.author_id == principal.user_id,
-        resolve_url=reverse("pull-resolve", args=[comment.pull.repository.name, comment.pull.number, comment.pk]),
+        repository=comment.pull.repository.name,
+        pull=comment.pull.number,
     )

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 from webapp.accounts.permissions import signed_in
 from webapp.accounts.services import note_reading
 from webapp.core import pages
-from webapp.pulls.queries import data
+from webapp.pulls.pages import data
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse

@@ -22,7 +22,7 @@ from webapp.core.numbers import read_count
 from webapp.core.pages import act
 from webapp.pulls import services
 from webapp.pulls.forms import CommentForm, EditPullForm, MergeForm, NewPullForm, RemarkForm, ReviewForm
-from webapp.pulls.queries import code, conversation, listing
+from webapp.pulls.pages import code, conversation, listing
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.named import find_pull_comparison
 

@@ -13,9 +13,9 @@ from django.views.decorators.http import require_safe
 from webapp.accounts.permissions import signed_in
 from webapp.core.errors import Conflict, InvalidInput
 from webapp.core.numbers import read_count
+from webapp.repositories import pages as repository_pages
 from webapp.repositories import queries, services
 from webapp.repositories.forms import EditForm
-from webapp.repositories.queries import pages as page_queries
 from webapp.repositories.views.common import add_refusal, show
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from webapp.core.errors import AppError
     from webapp.git.diff import FileDiff
     from webapp.repositories.models import Repository
-    from webapp.repositories.queries.pages import EditPage
+    from webapp.repositories.pages import EditPage
 
 
 @require_safe
 def repository(request: HttpRequest, repo: str) -> HttpResponse:
     """Show the files of the default branch, the README and what goes on beside them."""
-    return show(request, "repositories/tree.html", page_queries.tree_page(signed_in(request), repo))
+    return show(request, "repositories/tree.html", repository_pages.tree_page(signed_in(request), repo))
 
 
 @require_safe
@@ -38,10 +38,10 @@ def tree(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     """Show a folder at a ref."""
     principal = signed_in(request)
     repository = queries.get_repository(principal, repo)
-    ref, path = page_queries.split_ref(repository, rest)
+    ref, path = repository_pages.split_ref(repository, rest)
     if queries.find_kind(repository, queries.get_commit(repository, ref).sha, path) == "file":
-        return redirect(page_queries.ref_url(repository, "blob", ref, path))
-    return show(request, "repositories/tree.html", page_queries.tree_page(principal, repo, ref, path))
+        return redirect(repository_pages.ref_url(repository, "blob", ref, path))
+    return show(request, "repositories/tree.html", repository_pages.tree_page(principal, repo, ref, path))
 
 
 @require_safe
@@ -49,11 +49,11 @@ def blob(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     """Show a file at a ref."""
     principal = signed_in(request)
     repository = queries.get_repository(principal, repo)
-    ref, path = page_queries.split_ref(repository, rest)
+    ref, path = repository_pages.split_ref(repository, rest)
     whole = request.GET.get("lines") == "all"
     if queries.find_kind(repository, queries.get_commit(repository, ref).sha, path) == "folder":
-        return redirect(page_queries.ref_url(repository, "tree", ref, path))
-    context = page_queries.blob_page(principal, repo, ref, path, whole=whole)
+        return redirect(repository_pages.ref_url(repository, "tree", ref, path))
+    context = repository_pages.blob_page(principal, repo, ref, path, whole=whole)
     return show(request, "repositories/blob.html", context)
 
 
@@ -61,7 +61,7 @@ def blob(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
 def raw(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     """Hand a file out as it is, never to be run or shown as a page of ours."""
     repository = queries.get_repository(signed_in(request), repo)
-    ref, path = page_queries.split_ref(repository, rest)
+    ref, path = repository_pages.split_ref(repository, rest)
     file = queries.read_blob(repository, ref, path)
     kind = "application/octet-stream" if file.is_binary else "text/plain; charset=utf-8"
     response = HttpResponse(file.content, content_type=kind)
@@ -75,9 +75,9 @@ def raw(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
 def find(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     """List files of a ref to jump to one."""
     principal = signed_in(request)
-    ref, _ = page_queries.split_ref(queries.get_repository(principal, repo), rest)
+    ref, _ = repository_pages.split_ref(queries.get_repository(principal, repo), rest)
     number = read_count(request.GET.get("page", "")) or 1
-    page = page_queries.find_page(principal, repo, ref, q=request.GET.get("q", "").strip(), page=number)
+    page = repository_pages.find_page(principal, repo, ref, q=request.GET.get("q", "").strip(), page=number)
     return show(request, "repositories/find.html", page)
 
 
@@ -99,9 +99,9 @@ def delete(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
 def _editor(request: HttpRequest, repo: str, rest: str, *, mode: services.Mode) -> HttpResponse:
     principal = signed_in(request)
     repository = queries.get_repository(principal, repo)
-    ref, path = page_queries.split_ref(repository, rest)
+    ref, path = repository_pages.split_ref(repository, rest)
     if request.method != "POST":
-        page = page_queries.edit_page(principal, repo, ref, path, mode=mode)
+        page = repository_pages.edit_page(principal, repo, ref, path, mode=mode)
         return _show(request, page, EditForm(initial=_initial(page)))
     form = EditForm(request.POST)
     if not form.is_valid():
@@ -111,8 +111,8 @@ def _editor(request: HttpRequest, repo: str, rest: str, *, mode: services.Mode) 
         case services.Saved(commit, branch):
             messages.success(request, f"Committed {commit.short} to {branch}.")
             if mode == "delete":
-                return redirect(page_queries.ref_url(repository, "tree", branch, path.rpartition("/")[0]))
-            return redirect(page_queries.ref_url(repository, "blob", branch, edit.saved_path))
+                return redirect(repository_pages.ref_url(repository, "tree", branch, path.rpartition("/")[0]))
+            return redirect(repository_pages.ref_url(repository, "blob", branch, edit.saved_path))
         case services.Moved(head, files):
             form = _start_from(request, head)
             return _show_again(
@@ -177,7 +177,7 @@ def _show_again(
     """Whatever keeps an edit from being saved, the text stays in the editor; the file may be gone meanwhile."""
     if mode == "edit" and queries.find_kind(repository, queries.get_head(repository, ref), path) != "file":
         mode = "new"
-    page = page_queries.edit_page(signed_in(request), repository.name, ref, path, mode=mode)
+    page = repository_pages.edit_page(signed_in(request), repository.name, ref, path, mode=mode)
     return _show(request, page, form, moved=moved, status=status)
 
 

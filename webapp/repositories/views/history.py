@@ -14,9 +14,9 @@ from webapp.accounts.permissions import signed_in
 from webapp.core import pages
 from webapp.core.choices import choose
 from webapp.core.errors import AppError, InvalidInput, NotFound
+from webapp.repositories import pages as repository_pages
 from webapp.repositories import queries, services
 from webapp.repositories.forms import BranchForm, DeleteBranchForm
-from webapp.repositories.queries import pages as page_queries
 from webapp.repositories.views.common import add_refusal, show
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ def commits(request: HttpRequest, repo: str, rest: str = "") -> HttpResponse:
     """Show the history of a ref, or of one path."""
     principal = signed_in(request)
     repository = queries.get_repository(principal, repo)
-    ref, _ = page_queries.split_ref(repository, rest or repository.default_branch)
-    page = page_queries.commits_page(
+    ref, _ = repository_pages.split_ref(repository, rest or repository.default_branch)
+    page = repository_pages.commits_page(
         principal,
         repo,
         ref,
@@ -47,8 +47,8 @@ def commits(request: HttpRequest, repo: str, rest: str = "") -> HttpResponse:
 CONTEXTS = {"3": 3, "25": 25, "all": 100_000}
 
 
-def _diff_choice(request: HttpRequest) -> page_queries.DiffChoice:
-    return page_queries.DiffChoice(
+def _diff_choice(request: HttpRequest) -> repository_pages.DiffChoice:
+    return repository_pages.DiffChoice(
         split=request.GET.get("view") == "split",
         ignore_whitespace=request.GET.get("w") == "1",
         context=CONTEXTS.get(request.GET.get("around", ""), 3),
@@ -67,7 +67,7 @@ def commit(request: HttpRequest, repo: str, sha: str) -> HttpResponse:
     """Show a commit: what it changed and what came of publishing it."""
     if request.GET.get("fragment") in PUBLISHING:
         return _publishing(request, repo, sha, template=PUBLISHING[request.GET["fragment"]])
-    page = page_queries.commit_page(signed_in(request), repo, sha, _diff_choice(request))
+    page = repository_pages.commit_page(signed_in(request), repo, sha, _diff_choice(request))
     fragment = "publications" if request.GET.get("fragment") == "publications" else None
     response = show(request, "repositories/commit.html", page, fragment=fragment)
     if fragment and not page.pending:
@@ -88,7 +88,7 @@ def _publishing(request: HttpRequest, repo: str, sha: str, *, template: str) -> 
 @require_GET
 def compare(request: HttpRequest, repo: str) -> HttpResponse:
     """Show what one ref has that another has not."""
-    page = page_queries.compare_page(
+    page = repository_pages.compare_page(
         signed_in(request),
         repo,
         _diff_choice(request),
@@ -119,8 +119,12 @@ def branches(request: HttpRequest, repo: str) -> HttpResponse:
                 messages.success(request, f"Branch {fields['name']} is made. Nothing was copied.")
                 edits = fields["open_editor"] and fields["path"]
                 view = "edit" if edits else "tree"
-                return redirect(page_queries.ref_url(repository, view, fields["name"], fields["path"] if edits else ""))
-    page = page_queries.branches_page(principal, repo, q=request.GET.get("q", "").strip(), page=_page_number(request))
+                return redirect(
+                    repository_pages.ref_url(repository, view, fields["name"], fields["path"] if edits else "")
+                )
+    page = repository_pages.branches_page(
+        principal, repo, q=request.GET.get("q", "").strip(), page=_page_number(request)
+    )
     return show(request, "repositories/branches.html", page, status=status, form=form)
 
 
@@ -135,7 +139,7 @@ def list_options(request: HttpRequest, repo: str) -> HttpResponse:
     if view not in PICKER_VIEWS:
         message = f"No picker of branches leads to {view!r}."
         raise NotFound(message)
-    part = page_queries.options_part(principal, repo, view=view, q=q)
+    part = repository_pages.options_part(principal, repo, view=view, q=q)
     return pages.render(request, "components/branch_options.html", part)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from django import template
 
 from webapp.pulls.queries.waiting import MOST_COUNTED
-from webapp.site.queries import shell
+from webapp.site.pages import shell
 
 register = template.Library()
 

@@ -9,8 +9,8 @@ from django.views.decorators.http import require_safe
 from webapp.accounts.permissions import signed_in
 from webapp.core import pages
 from webapp.runtime import health
-from webapp.site.queries import home as queries
-from webapp.site.queries import search as search_queries
+from webapp.site.pages import home as home_page
+from webapp.site.pages import search as search_page
 
 
 @require_safe
@@ -18,7 +18,7 @@ def show_home(request: HttpRequest) -> HttpResponse:
     """Show what waits for the reader."""
     if not request.user.is_authenticated:
         return redirect("login")
-    return pages.render(request, "site/home.html", queries.read_home(signed_in(request)))
+    return pages.render(request, "site/home.html", home_page.read_home(signed_in(request)))
 
 
 @require_safe
@@ -31,7 +31,7 @@ def show_server(request: HttpRequest) -> HttpResponse:
 @require_safe
 def search(request: HttpRequest) -> HttpResponse:
     """Find datasets, repositories, pull requests and builds; an exact name goes there at once."""
-    found = search_queries.search(signed_in(request), request.GET.get("q", ""))
+    found = search_page.search(signed_in(request), request.GET.get("q", ""))
     if found.jump:
         return redirect(found.jump)
     return pages.render(request, "site/search.html", found)

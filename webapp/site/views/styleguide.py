@@ -7,7 +7,7 @@ from django.views.decorators.http import require_safe
 
 from webapp.accounts.permissions import check_admin, signed_in
 from webapp.core import pages
-from webapp.site.queries import styleguide as guide
+from webapp.site.pages import styleguide as guide
 
 
 @require_safe

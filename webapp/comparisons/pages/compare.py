@@ -10,10 +10,11 @@ from django.urls import reverse
 
 from webapp.accounts import permissions
 from webapp.comparisons.diffs.schema import ColumnDiff, SchemaDiff, diff_artifact
-from webapp.comparisons.queries import charts, ends
+from webapp.comparisons.pages import charts
+from webapp.comparisons.pages.progress import ComparisonProgress, describe_progress, describe_reached
+from webapp.comparisons.pages.rows import DiffPlace, RowsView, read_first_rows, read_rows
+from webapp.comparisons.queries import ends
 from webapp.comparisons.queries.artifacts import artifact_folder, first_rows_folder
-from webapp.comparisons.queries.progress import ComparisonProgress, describe_progress, describe_reached
-from webapp.comparisons.queries.rows import DiffPlace, RowsView, read_first_rows, read_rows
 from webapp.comparisons.rules import states
 from webapp.comparisons.rules.states import ComparisonState
 from webapp.core.choices import Choices, choose

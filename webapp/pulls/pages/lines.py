@@ -12,7 +12,7 @@ from django.urls import reverse
 from webapp.builds.models import Build
 from webapp.builds.rules.states import BuildState
 from webapp.pulls.models import Review
-from webapp.pulls.queries import counts
+from webapp.pulls.pages import counts
 from webapp.pulls.queries.approvers import list_ineligible
 from webapp.pulls.queries.pulls import find_base
 from webapp.pulls.rules import approvals, states

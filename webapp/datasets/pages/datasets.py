@@ -20,11 +20,11 @@ from webapp.core.names import MASTER
 from webapp.core.numbered import NumberedPage
 from webapp.datasets import ports, queries
 from webapp.datasets.models import DatasetBranch
+from webapp.datasets.pages.table import TablePanel, read_table
 from webapp.datasets.permissions import check_abort, check_commit
 from webapp.datasets.queries import history
 from webapp.datasets.queries.details import SchemaView, get_schema, list_branches
 from webapp.datasets.queries.preview import Preview, Wanted, read_preview
-from webapp.datasets.queries.table import TablePanel, read_table
 from webapp.datasets.rules import schemas, snippets
 from webapp.datasets.rules.transactions import TYPE_CHOICES
 from webapp.runtime.object_store import is_object_location

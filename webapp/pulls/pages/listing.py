@@ -16,10 +16,11 @@ from webapp.core.choices import Choices, choose
 from webapp.core.names import MASTER
 from webapp.core.numbers import read_count
 from webapp.pulls.models import PullRequest
-from webapp.pulls.queries import lines, waiting
+from webapp.pulls.pages import lines
+from webapp.pulls.pages.code import FILES, ChangedFolder, FileView, group_files, view_file
+from webapp.pulls.pages.conversation import frame
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.queries.code import FILES, ChangedFolder, FileView, group_files, view_file
-from webapp.pulls.queries.conversation import frame
+from webapp.pulls.queries import waiting
 from webapp.pulls.rules.datasets import classify_datasets
 from webapp.pulls.rules.states import PullState
 from webapp.repositories import queries as repositories

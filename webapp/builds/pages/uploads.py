@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from django.urls import reverse
 
 from webapp.accounts import permissions
 from webapp.accounts.models import Folder
 from webapp.builds.queries import chains, drafts
 from webapp.builds.rules.files import CSV, DELIMITERS, FileForm, list_types
+from webapp.builds.runner import paths
 from webapp.core import names
 from webapp.core.errors import InvalidInput, PermissionDenied
 from webapp.datasets import queries as datasets
@@ -17,6 +21,7 @@ from webapp.datasets.queries.history import list_names
 from webapp.repositories import queries as repositories
 
 if TYPE_CHECKING:
+    from webapp.builds.models import Job
     from webapp.core.principals import Principal
 
 MOST_CHOICES = 50
@@ -168,3 +173,22 @@ def _list_branches(path: str, *, may_master: bool) -> list[str]:
     others = repositories.list_branch_names(repository) if repository else []
     listed = dict.fromkeys([*own, *others])
     return [name for name in listed if may_master or name != names.MASTER][:MOST_CHOICES]
+
+
+def find_draft_url(principal: Principal, job: Job) -> str:
+    """Return where the sender of a file that could not be loaded says how else it is read; empty where nothing is left."""
+    upload = job.upload or {}
+    file = upload.get("draft")
+    if not file or job.build.by_id != principal.user_id or not (paths.uploads_folder() / file).exists():
+        return ""
+    token = drafts.sign_draft(file=file, name=job.file, file_format=upload["format"], by=principal)
+    output = job.outputs.all()[0]
+    parameters = {
+        "dataset": output.path,
+        "branch": job.build.branch,
+        "mode": upload["mode"],
+        "delimiter": upload["delimiter"],
+        "header": int(upload["has_header"]),
+        **{f"type.{column}": kind for column, kind in upload["types"].items()},
+    }
+    return f"{reverse('upload-check', args=[token])}?{urlencode(parameters)}"

@@ -12,12 +12,12 @@ from webapp.builds import queries as builds
 from webapp.builds.models import Build
 from webapp.comparisons.rules.states import BREAKING, CHANGED, NOT_COMPARED
 from webapp.core.words import counted
-from webapp.pulls.queries import counts
+from webapp.pulls.pages import counts
+from webapp.pulls.pages.lines import word_build
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.queries.lines import word_build
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.states import PullState
-from webapp.repositories.queries.pages import ref_url
+from webapp.repositories.pages import ref_url
 
 if TYPE_CHECKING:
     from webapp.core.principals import Principal

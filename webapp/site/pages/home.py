@@ -18,8 +18,9 @@ from webapp.builds.rules.states import JOB_ENDS
 from webapp.core import names
 from webapp.datasets.models import Dataset, Transaction
 from webapp.pulls.models import Comment, PullRequest, TimelineEvent
-from webapp.pulls.queries import lines, waiting
+from webapp.pulls.pages import lines
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries import waiting
 from webapp.pulls.rules.states import PullState
 from webapp.repositories import queries as repositories
 from webapp.repositories.models import Repository

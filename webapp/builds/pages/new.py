@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from webapp.builds import permissions
 from webapp.builds.models import Build
-from webapp.builds.queries import chains, pages, planning, specs
+from webapp.builds.pages import builds as pages
+from webapp.builds.queries import chains, planning, specs
 from webapp.builds.queries.specs import FreshnessVerdict, SeenSpec
 from webapp.builds.rules.values import MAX_TARGETS, BuildPlan
 from webapp.core import names

@@ -12,7 +12,8 @@ from django.urls import reverse
 from webapp.builds import queries as builds
 from webapp.core.numbers import read_count
 from webapp.datasets import queries as datasets
-from webapp.pulls.queries import lines, waiting
+from webapp.pulls.pages import lines
+from webapp.pulls.queries import waiting
 from webapp.repositories import queries as repositories
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from webapp.comparisons.diffs import rows as stored
-from webapp.comparisons.queries.blames import blame_url
-from webapp.comparisons.queries.column_pages import choose_columns
-from webapp.comparisons.queries.progress import count_differing
+from webapp.comparisons.pages.blame import blame_url
+from webapp.comparisons.pages.columns import choose_columns
+from webapp.comparisons.pages.progress import count_differing
 from webapp.core.errors import AppError, BadRequest
 from webapp.core.numbers import read_count
 from webapp.core.templatetags.ui import filesize

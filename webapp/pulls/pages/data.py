@@ -11,17 +11,17 @@ from django.urls import reverse
 
 from webapp.accounts import permissions
 from webapp.comparisons.diffs.schema import ColumnDiff, SchemaDiff, diff_artifact
-from webapp.comparisons.queries import charts
+from webapp.comparisons.pages import charts
+from webapp.comparisons.pages.progress import ComparisonProgress, describe_progress, describe_reached
+from webapp.comparisons.pages.rows import DiffPlace, Marks, RowsView, read_first_rows, read_rows
 from webapp.comparisons.queries.artifacts import first_rows_folder
-from webapp.comparisons.queries.progress import ComparisonProgress, describe_progress, describe_reached
-from webapp.comparisons.queries.rows import DiffPlace, Marks, RowsView, read_first_rows, read_rows
 from webapp.comparisons.rules.dataset_rules import rules_from_json
 from webapp.comparisons.rules.states import BREAKING, CHANGED, NOT_COMPARED, ComparisonState
 from webapp.core.errors import NotFound
+from webapp.pulls.pages.conversation import frame
+from webapp.pulls.pages.head import Loaded, PullHead, load, read_head
 from webapp.pulls.queries import named
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.queries.conversation import frame
-from webapp.pulls.queries.head import Loaded, PullHead, load, read_head
 from webapp.pulls.queries.remarks import RowTalk, Viewing, content_of_dataset, place_row_talk, read_viewed
 from webapp.pulls.queries.sides import list_drift
 from webapp.pulls.rules import states

@@ -15,7 +15,7 @@ from webapp.core.errors import AppError
 from webapp.core.names import MASTER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from webapp.comparisons.models import Comparison
     from webapp.datasets.models import Dataset
@@ -98,10 +98,10 @@ def read_blame(
             found = blames.read_found(comparison) if state == ComparisonState.READY else None
         except AppError as error:
             state, problem = "refused", error.detail
-    fields = [("branch", branch), *blames.write_key(key), *([("cursor", cursor)] if cursor else [])]
+    fields = [("branch", branch), *write_key(key), *([("cursor", cursor)] if cursor else [])]
     address = reverse("dataset-blame", args=[dataset.pk])
     owner = chains.find_folder_owner(path=dataset.path)
-    following = [("branch", branch), *blames.write_key(key), ("cursor", found.next if found and found.next else "")]
+    following = [("branch", branch), *write_key(key), ("cursor", found.next if found and found.next else "")]
     return BlamePage(
         nav="datasets",
         repo_bar={"name": owner, "tab": "datasets"} if owner else None,
@@ -152,3 +152,26 @@ def _entry(dataset: Dataset, number: int, one: blames.RowChange) -> BlameEntry:
         commit_url=reverse("repository-commit", args=[made.repository, made.commit]) if made and made.commit else "",
         commit=made.commit[:SHORT_SHA] if made else "",
     )
+
+
+def write_key(key: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the parameters of an address that name a key, whose values are as rows show them."""
+    found = []
+    for name, value in key.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        found.append(("null", name) if value is None else (f"{blames.PREFIX}{name}", text))
+    return found
+
+
+def list_row_urls(*, dataset: Dataset, branch: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return where the history of each row is told; nothing unless all have the dataset's key with their columns shown."""
+    rules = ends.read_rules(dataset, branch=branch)
+    keys = [rules.key_of(row) for row in rows]
+    if not all(keys):
+        return []
+    return [blame_url(dataset.pk, branch=branch, key=key) for key in keys if key is not None]
+
+
+def blame_url(dataset_id: int, *, branch: str, key: Mapping[str, Any]) -> str:
+    """Return the address of the page that says who changed a row."""
+    return f"{reverse('dataset-blame', args=[dataset_id])}?{urlencode([('branch', branch), *write_key(key)], safe='/')}"

@@ -15,12 +15,12 @@ from webapp.core.numbered import NumberedPage
 from webapp.core.numbers import read_count
 from webapp.git.diff import FileDiff, limit_lines
 from webapp.pulls.models import Merge
+from webapp.pulls.pages.conversation import frame
+from webapp.pulls.pages.head import PullHead, load, read_head
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.queries.conversation import frame
-from webapp.pulls.queries.head import PullHead, load, read_head
 from webapp.pulls.queries.remarks import FileTalk, Viewing, content_of_file, list_file_talk, read_viewed
 from webapp.repositories import queries as repositories
-from webapp.repositories.queries.pages import ref_url
+from webapp.repositories.pages import ref_url
 
 if TYPE_CHECKING:
     from webapp.core.principals import Principal

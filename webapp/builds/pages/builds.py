@@ -12,9 +12,9 @@ from urllib.parse import urlencode
 from webapp.accounts import permissions as accounts
 from webapp.builds import permissions
 from webapp.builds.models import UPLOAD, Build, Job, PublishedSpec
+from webapp.builds.pages.uploads import find_draft_url
 from webapp.builds.queries import builds as queries
 from webapp.builds.queries import chains, queue, specs
-from webapp.builds.queries.drafts import find_draft_url
 from webapp.builds.queries.totals import JobTotals, read_totals
 from webapp.builds.rules import timeline
 from webapp.builds.rules.plan import join_words

@@ -14,10 +14,10 @@ from webapp.builds.rules.states import BuildState
 from webapp.comparisons.rules.states import BREAKING, ComparisonState
 from webapp.core.templatetags.ui import duration
 from webapp.pulls.models import Comment, Merge, Review, TimelineEvent
+from webapp.pulls.pages.head import Loaded, PullHead, load, read_head
+from webapp.pulls.pages.lines import word_build
 from webapp.pulls.queries import named
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.queries.head import Loaded, PullHead, load, read_head
-from webapp.pulls.queries.lines import word_build
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.states import MergeState, PullState
 from webapp.repositories.queries import publications_of_commits

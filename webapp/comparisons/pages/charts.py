@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from webapp.comparisons.diffs.statistics import Bucket, ColumnStatistics, Scope, load_statistics
-from webapp.comparisons.queries.column_pages import choose_columns
+from webapp.comparisons.pages.columns import choose_columns
 from webapp.core.errors import AppError
 from webapp.core.numbers import read_count
 from webapp.core.templatetags.ui import number
