@@ -18,7 +18,6 @@ from webapp.repositories import queries
 from webapp.repositories.models import Commit, Publication
 from webapp.repositories.queries import history
 from webapp.repositories.queries.pages import repositories_page
-from webapp.repositories.rules.states import PublicationState
 from webapp.repositories.services import announcements
 
 if TYPE_CHECKING:
@@ -113,7 +112,7 @@ def test_publications_are_read_at_once(
     before, _ = count_costs(read)
     published = set(repository.publications.values_list("sha", flat=True))
     Publication.objects.bulk_create(
-        Publication(repository=repository, branch="master", sha=sha, status=PublicationState.PUBLISHED)
+        Publication(repository=repository, branch="master", sha=sha)
         for sha in set(repository.commits.values_list("sha", flat=True)) - published
     )
     assert count_costs(read) == (before, [])
