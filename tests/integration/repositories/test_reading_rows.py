@@ -16,8 +16,8 @@ from webapp.accounts.models import User
 from webapp.git.repository import GitRepository
 from webapp.repositories import queries
 from webapp.repositories.models import Commit, Publication
+from webapp.repositories.pages import repositories_page
 from webapp.repositories.queries import history
-from webapp.repositories.queries.pages import repositories_page
 from webapp.repositories.services import announcements
 
 if TYPE_CHECKING:
