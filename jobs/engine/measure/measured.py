@@ -163,11 +163,9 @@ class HereMeasured:
         return dict(zip(scales, map(int, row), strict=True))
 
     def _histogram(self, side: str, axis: str, bins: Bins) -> dict[int, int]:
-        rows = self.connection.execute(
-            f"SELECT bin, count(*) FROM (SELECT {bins.index('axis')} AS bin FROM "
-            f"(SELECT {axis} AS axis FROM {self.sources[side]}) WHERE axis IS NOT NULL) GROUP BY bin"
-        ).fetchall()
-        return dict(rows)
+        placed = f"SELECT {axis} AS axis FROM {self.sources[side]}"
+        binned = f"SELECT {bins.index('axis')} AS bin FROM ({placed}) WHERE axis IS NOT NULL"
+        return dict(self.connection.execute(f"SELECT bin, count(*) FROM ({binned}) GROUP BY bin").fetchall())
 
     def _quantiles(self, side: str, axes: Mapping[str, str]) -> dict[str, Any]:
         shares = ", ".join(f"{percent / 100}" for percent in QUANTILES)

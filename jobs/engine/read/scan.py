@@ -138,7 +138,7 @@ class Scanner:
         )
         gone = " UNION ".join(f"SELECT file, pos FROM {table}" for table in dead)
         found = self.connection.execute(
-            f"SELECT count(*) FROM ({gone}) d JOIN scan_counts c USING (file) WHERE d.pos < c.records"
+            f"SELECT count(*) FROM ({gone}) gone JOIN scan_counts USING (file) WHERE gone.pos < scan_counts.records"
         ).fetchall()
         self.connection.unregister("scan_counts")
         return sum(file.records for file in files) - int(found[0][0])
@@ -158,7 +158,10 @@ class Scanner:
         for group in _shift_groups(files):
             here: LiveFile = getattr(group[0], stays)
             there: LiveFile = getattr(group[0], goes)
-            lives = [f"NOT {_is_dead(f'dead_{stays}')}", *(f"NOT {t}" for t in self._equality_tests(here.equality))]
+            lives = [
+                f"NOT {_is_dead(f'dead_{stays}')}",
+                *(f"NOT {test}" for test in self._equality_tests(here.equality)),
+            ]
             dies = [_is_dead(f"dead_{goes}"), *self._equality_tests(there.equality - here.equality)]
             equality = here.equality | there.equality
             chosen = [f.before.data for f in group]
@@ -200,7 +203,7 @@ class Scanner:
             if filters or is_located:
                 inner = ", ".join([*outputs, "filename AS scan_file", "file_row_number AS scan_row"])
                 scans.append(
-                    f"SELECT {names} FROM (SELECT {inner} FROM {source}) d WHERE {' AND '.join(filters) or 'true'}"
+                    f"SELECT {names} FROM (SELECT {inner} FROM {source}) scanned WHERE {' AND '.join(filters) or 'true'}"
                 )
             else:
                 scans.append(f"SELECT {', '.join(outputs) or names} FROM {source}")
@@ -370,8 +373,8 @@ class Scanner:
         known = pa.table({"raw": list(names), "shown": list(names.values())})
         self.connection.register("scan_names", known)
         self.connection.execute(
-            f"INSERT INTO {table} SELECT DISTINCT n.shown, d.pos FROM {self._source(entries)} d "
-            "JOIN scan_names n ON n.raw = d.file_path"
+            f"INSERT INTO {table} SELECT DISTINCT scan_names.shown, deletes.pos FROM {self._source(entries)} deletes "
+            "JOIN scan_names ON scan_names.raw = deletes.file_path"
         )
         self.connection.unregister("scan_names")
 
@@ -393,8 +396,8 @@ class Scanner:
         tests = []
         for ids, entries in sorted(by_ids.items()):
             table = self._equality_table(frozenset(entries), ids)
-            match = " AND ".join(f"e.q{field_id} IS NOT DISTINCT FROM d.q{field_id}" for field_id in ids)
-            tests.append(f"EXISTS (SELECT 1 FROM {table} e WHERE {match})")
+            same = " AND ".join(f"deleted.q{field_id} IS NOT DISTINCT FROM scanned.q{field_id}" for field_id in ids)
+            tests.append(f"EXISTS (SELECT 1 FROM {table} deleted WHERE {same})")
         return tests
 
     def _equality_table(self, entries: frozenset[LiveEntry], ids: tuple[int, ...]) -> str:
@@ -425,7 +428,8 @@ def inherited_ids(row: str, origin: str) -> tuple[str, str]:
 
 
 def _is_dead(table: str) -> str:
-    return f"EXISTS (SELECT 1 FROM {table} p WHERE p.file = d.scan_file AND p.pos = d.scan_row)"
+    """SQL that is true for a scanned row whose position is in a table."""
+    return f"EXISTS (SELECT 1 FROM {table} dead WHERE dead.file = scanned.scan_file AND dead.pos = scanned.scan_row)"
 
 
 def _shift_groups(files: Sequence[ShiftedFile]) -> list[list[ShiftedFile]]:
@@ -438,7 +442,7 @@ def _shift_groups(files: Sequence[ShiftedFile]) -> list[list[ShiftedFile]]:
 def _union(parts: Sequence[str], columns: Sequence[ScanColumn], *, is_located: bool = False) -> str:
     if parts:
         return " UNION ALL ".join(parts)
-    nothing = ", ".join(f"CAST(NULL AS {duckdb_type(c.field.type)}) AS {c.alias}" for c in columns)
+    nothing = ", ".join(f"CAST(NULL AS {duckdb_type(column.field.type)}) AS {column.alias}" for column in columns)
     if is_located:
         nothing = ", ".join(filter(None, (nothing, "'' AS scan_file", "0::BIGINT AS scan_row")))
     return f"SELECT {nothing or '1 AS nothing'} WHERE false"
