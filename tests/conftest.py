@@ -69,13 +69,15 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[N
 
     PostgreSQL drops none that is in use, and threads of servers under test keep their connections.
     """
+    from django.contrib.contenttypes.management import create_contenttypes
     from django.db import connection
     from django.db.models.signals import post_migrate
 
     from tests.factories.postgres import list_deletions
 
-    # Permissions of Django's, which nobody asks for: each time a database was emptied they were made for all models.
+    # Permissions and types of Django's, which nobody asks for: each time a database was emptied they were made anew.
     assert post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
+    assert post_migrate.disconnect(create_contenttypes)
     if connection.vendor != "postgresql":
         yield
         return
@@ -108,6 +110,29 @@ def _quick_passwords() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PBKDF2PasswordHasher, "iterations", 1)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _tables_read_once() -> Iterator[None]:
+    """Django parses the SQL of each SQLite table whenever its constraints are asked for, which `fsck` does for all tables."""
+    from copy import deepcopy
+    from functools import cache
+
+    from django.db.backends.sqlite3.introspection import DatabaseIntrospection
+
+    parse = DatabaseIntrospection._parse_table_constraints
+
+    @cache
+    def parse_once(sql: str, columns: tuple[str, ...]) -> Any:
+        return parse(DatabaseIntrospection(None), sql, list(columns))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            DatabaseIntrospection,
+            "_parse_table_constraints",
+            lambda _self, sql, columns: deepcopy(parse_once(sql, tuple(columns))),
+        )
         yield
 
 
