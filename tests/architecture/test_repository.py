@@ -140,7 +140,7 @@ def test_import_contracts_are_those_and_hold() -> None:
         [ROOT / ".venv" / "bin" / "lint-imports", "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
     )
 
-    expected = {"apps", "inside", "thin", "pure", "two-worlds", "one-door", "jobs", "engine", "acyclic", "no-decoders"}
+    expected = {"apps", "inside", "pure", "two-worlds", "one-door", "jobs", "engine", "acyclic", "no-decoders"}
     assert contracts == expected
     assert done.returncode == 0, done.stdout[-3000:]
 
