@@ -57,10 +57,10 @@ class PasswordForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         """Refuse two different new passwords."""
-        given = self.cleaned_data
-        if given.get("password") != given.get("repeated"):
+        passwords = self.cleaned_data
+        if passwords.get("password") != passwords.get("repeated"):
             self.add_error("repeated", "The two new passwords differ.")
-        return given
+        return passwords
 
 
 class NewUserForm(forms.Form):

@@ -49,8 +49,8 @@ def role_on_repository(principal: Principal, repository: str) -> Role | None:
     """The role of a person on a repository; admins are maintainers everywhere."""
     if principal.is_admin:
         return Role.MAINTAINER
-    found = _ROLES.first(principal.user_id, repository)
-    return Role(found[0]) if found is not None else None
+    row = _ROLES.first(principal.user_id, repository)
+    return Role(row[0]) if row is not None else None
 
 
 def roles_on_repositories(principal: Principal, repositories: Collection[str]) -> dict[str, Role]:
@@ -65,10 +65,10 @@ def role_on_folder(principal: Principal, folder: str) -> Role | None:
     """The role on the datasets of a top folder: its repository's, else its creator is maintainer."""
     if principal.is_admin:
         return Role.MAINTAINER
-    found = _FOLDERS.first(folder)
-    if found is None:
+    row = _FOLDERS.first(folder)
+    if row is None:
         return None
-    repository, creator_id = found
+    repository, creator_id = row
     if repository:
         return role_on_repository(principal, repository)
     return Role.MAINTAINER if creator_id == principal.user_id else None
@@ -122,7 +122,7 @@ def check_repository(principal: Principal, repository: str, action: str) -> None
 
 
 def check_dataset(
-    principal: Principal, path: str, action: str, branch: str | None = None, *, asked: str | int = ""
+    principal: Principal, path: str, action: str, branch: str | None = None, *, identifier: str | int = ""
 ) -> None:
     """Refuse unless the person may read or write the dataset on the branch; master wants a maintainer.
 
@@ -131,7 +131,7 @@ def check_dataset(
         path: the dataset's path.
         action: what for: read, write or maintain.
         branch: where.
-        asked: what they called it, where that is not its path: who may not see it learns no more.
+        identifier: what they called it, where that is not its path: who may not see it learns no more.
 
     Raises:
         NotFound: it is not theirs to see, or not there.
@@ -140,7 +140,7 @@ def check_dataset(
     """
     role = role_on_folder(principal, folder_of(path))
     if role is None:
-        raise hidden(NotFound(f"There is no dataset {asked or path}, or you may not see it."))
+        raise hidden(NotFound(f"There is no dataset {identifier or path}, or you may not see it."))
     if action == "write" and branch == MASTER:
         if not allows(role, "maintain"):
             raise PermissionDenied(

@@ -94,13 +94,13 @@ def audit(request: HttpRequest) -> HttpResponse:
     if request.principal is None:  # type: ignore[attr-defined]
         raise Unauthenticated("Sign in to see the audit log.")
     permissions.check_admin(request.principal)  # type: ignore[attr-defined]
-    given = {name: value for name, value in request.GET.items() if value}
+    parameters = {name: value for name, value in request.GET.items() if value}
     try:
-        wanted = queries.AuditFilter(**read_input(AuditFilterSerializer, given))
+        criteria = queries.AuditFilter(**read_input(AuditFilterSerializer, parameters))
     except InvalidInput as error:
         page = replace(queries.read_audit_page(queries.AuditFilter()), entries=[], older=None, problem=error.detail)
         return pages.render(request, "accounts/audit.html", page, status=error.status)
-    page = queries.read_audit_page(wanted, before=read_count(request.GET.get("before", "")))
+    page = queries.read_audit_page(criteria, before=read_count(request.GET.get("before", "")))
     return pages.render(request, "accounts/audit.html", page)
 
 
@@ -154,12 +154,12 @@ def password(request: HttpRequest) -> HttpResponse:
     return pages.render(request, "accounts/password.html", {"form": form}, status=status)
 
 
-def _change_password(request: HttpRequest, user: User, given: dict[str, str]) -> None:
-    known = services.check_sign_in(request, username=user.username, password=given["current"])
+def _change_password(request: HttpRequest, user: User, passwords: dict[str, str]) -> None:
+    known = services.check_sign_in(request, username=user.username, password=passwords["current"])
     if known is None:
         message = "The current password is wrong."
         raise InvalidInput(message, errors={"current": [message]})
-    services.set_password(user=known, password=given["password"], by=queries.principal_for_user(known))
+    services.set_password(user=known, password=passwords["password"], by=queries.principal_for_user(known))
     auth.update_session_auth_hash(request, known)
 
 
@@ -174,12 +174,12 @@ def users(request: HttpRequest) -> HttpResponse:
     status = 200
     if request.method == "POST" and form.is_valid():
         try:
-            made = services.create_user(**form.cleaned_data, by=by)
+            account = services.create_user(**form.cleaned_data, by=by)
         except AppError as error:
             form.add_error(_field_of(error, form), error.detail)
             status = error.status
         else:
-            messages.success(request, f"{made.username} can sign in.")
+            messages.success(request, f"{account.username} can sign in.")
             return redirect("users")
     elif form.errors:
         status = 422

@@ -49,17 +49,17 @@ class AuditFilter:
         return not any(getattr(self, field.name) for field in fields(self))
 
 
-def list_audit(wanted: AuditFilter | None = None) -> QuerySet[AuditEntry]:
+def list_audit(criteria: AuditFilter | None = None) -> QuerySet[AuditEntry]:
     """The audit log, newest first."""
-    wanted = wanted or AuditFilter()
+    criteria = criteria or AuditFilter()
     lookups = {
-        "actor": wanted.actor,
-        "verb": wanted.verb,
-        "object__startswith": wanted.object,
-        "branch": wanted.branch,
-        "outcome": wanted.outcome,
-        "at__gte": wanted.since,
-        "at__lt": wanted.until,
+        "actor": criteria.actor,
+        "verb": criteria.verb,
+        "object__startswith": criteria.object,
+        "branch": criteria.branch,
+        "outcome": criteria.outcome,
+        "at__gte": criteria.since,
+        "at__lt": criteria.until,
     }
     return AuditEntry.objects.filter(**{name: value for name, value in lookups.items() if value})
 
@@ -136,11 +136,11 @@ def read_kept_head() -> ChainHead | None:
         return ChainHead()
 
 
-def continues(kept: ChainHead) -> bool:
+def continues(head: ChainHead) -> bool:
     """Whether the entry at which the chain once ended is there, as it was, or was removed for its age."""
-    if AuditEntry.objects.filter(position=kept.position, chain=kept.chain).exists():
+    if AuditEntry.objects.filter(position=head.position, chain=head.chain).exists():
         return True
-    gap = AuditGap.objects.filter(first__lte=kept.position, last__gte=kept.position).first()
+    gap = AuditGap.objects.filter(first__lte=head.position, last__gte=head.position).first()
     return gap is not None and gap.is_genuine(key=settings.SECRET_KEY)
 
 
@@ -184,8 +184,8 @@ def _finding(code: str, what: str, problem: str, way_out: str = "") -> Finding:
 
 def _check_heads(end: ChainHead) -> Iterator[Finding]:
     row = AuditHead.objects.first()
-    kept = read_kept_head()
-    if end.position == 0 and row is None and kept is None:
+    head = read_kept_head()
+    if end.position == 0 and row is None and head is None:
         return
     if row is None:
         yield _finding("audit_head", "audit log", "The database has lost the end of its chain.")
@@ -194,14 +194,14 @@ def _check_heads(end: ChainHead) -> Iterator[Finding]:
         if (row.position, row.chain) != (end.position, end.chain):
             problem = f"It ends at entry {end.position}, and was sealed up to entry {row.position}."
             yield _finding("audit_cut", "audit log", problem)
-    if kept is None:
+    if head is None:
         way_out = "The sweep writes it again; until then a cut tail would not be seen."
         yield _finding("audit_head_file", str(head_path()), "It is missing.", way_out)
         return
-    yield from _check_genuine(kept, str(head_path()))
-    if not continues(kept):
+    yield from _check_genuine(head, str(head_path()))
+    if not continues(head):
         problem = (
-            f"The log lacks entry {kept.position}, which this file saw: it was cut, or the database is an older one."
+            f"The log lacks entry {head.position}, which this file saw: it was cut, or the database is an older one."
         )
         way_out = (
             "After restoring a backup of the database remove the file; else look into that backup for what is gone."
@@ -238,15 +238,15 @@ class AuditPage:
     """What is wrong with the filters; nothing is listed then."""
 
 
-def read_audit_page(wanted: AuditFilter, *, before: int | None = None) -> AuditPage:
+def read_audit_page(criteria: AuditFilter, *, before: int | None = None) -> AuditPage:
     """Return the entries before one, or the newest."""
-    entries = list_audit(wanted)
+    entries = list_audit(criteria)
     if before is not None:
         entries = entries.filter(pk__lt=before)
     page = list(entries[: PAGE + 1])
     older = page[PAGE - 1].pk if len(page) > PAGE else None
     verbs = sorted(set(AuditEntry.objects.values_list("verb", flat=True)[:RECENT]))
-    return AuditPage(page[:PAGE], wanted, not wanted.is_any, before, older, verbs, _describe_retention())
+    return AuditPage(page[:PAGE], criteria, not criteria.is_any, before, older, verbs, _describe_retention())
 
 
 def _describe_retention() -> str:

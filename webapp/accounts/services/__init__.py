@@ -168,20 +168,20 @@ def prepare_admin() -> None:
 
     It is kept in the home, readable by the owner only, until it is changed on the page.
     """
-    given = settings.TRIBUTARY_ADMIN_PASSWORD
+    setting = settings.TRIBUTARY_ADMIN_PASSWORD
     user = User.objects.filter(username="admin").first()
     if user is None:
-        password = given or secrets.token_urlsafe(12)
+        password = setting or secrets.token_urlsafe(12)
         keep_password(ADMIN_PASSWORD_FILE, lines=[password])
         User.objects.create_superuser("admin", password=password)
         return
-    kept = next(iter(read_kept(ADMIN_PASSWORD_FILE)), "")
+    line = next(iter(read_kept(ADMIN_PASSWORD_FILE)), "")
     # Comparing with the file first: hashing a password takes half a second of every start.
-    is_known = given in ("", kept) or kept == CHANGED + digest_kept(given)
-    if not is_known and not user.check_password(given):
-        user.set_password(given)
+    is_known = setting in ("", line) or line == CHANGED + digest_kept(setting)
+    if not is_known and not user.check_password(setting):
+        user.set_password(setting)
         user.save(update_fields=["password"])
-        keep_password(ADMIN_PASSWORD_FILE, lines=[given])
+        keep_password(ADMIN_PASSWORD_FILE, lines=[setting])
 
 
 def prepare_demo_person(*, name: str) -> None:
@@ -189,6 +189,6 @@ def prepare_demo_person(*, name: str) -> None:
     if User.objects.filter(username=name).exists():
         return
     password = secrets.token_urlsafe(12)
-    kept = [line for line in read_kept(DEMO_PASSWORDS_FILE) if not line.startswith(f"{name}: ")]
-    keep_password(DEMO_PASSWORDS_FILE, lines=[*kept, f"{name}: {password}"])
+    lines = [line for line in read_kept(DEMO_PASSWORDS_FILE) if not line.startswith(f"{name}: ")]
+    keep_password(DEMO_PASSWORDS_FILE, lines=[*lines, f"{name}: {password}"])
     User.objects.create_user(name, password=password, first_name=name.capitalize())

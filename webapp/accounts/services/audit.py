@@ -109,10 +109,10 @@ def _list_unsealed() -> QuerySet[AuditEntry]:
 def _keep_head(head: ChainHead) -> None:
     """Copy the chain's end into the home, unless the copy there says that entries are missing."""
     path = queries.head_path()
-    kept = queries.read_kept_head()
-    if kept == head:
+    kept_head = queries.read_kept_head()
+    if kept_head == head:
         return
-    if kept is not None and not queries.continues(kept):
+    if kept_head is not None and not queries.continues(kept_head):
         logger.error("The audit log does not hold what %s says; run `manage.py fsck`. The file stays as it is.", path)
         return
     _write_whole(path, json.dumps({"position": head.position, "chain": head.chain, "mac": head.mac}))

@@ -118,8 +118,8 @@ def read_kept(file: str) -> list[str]:
 
 def _forget_kept_password(username: str) -> None:
     """Leave no password in a file that is none any more."""
-    if username == "admin" and (kept := read_kept(ADMIN_PASSWORD_FILE)) and not kept[0].startswith(CHANGED):
-        keep_password(ADMIN_PASSWORD_FILE, lines=[CHANGED + digest_kept(kept[0])])
+    if username == "admin" and (lines := read_kept(ADMIN_PASSWORD_FILE)) and not lines[0].startswith(CHANGED):
+        keep_password(ADMIN_PASSWORD_FILE, lines=[CHANGED + digest_kept(lines[0])])
     lines = read_kept(DEMO_PASSWORDS_FILE)
     others = [line for line in lines if not line.startswith(f"{username}: ")]
     if others != lines:

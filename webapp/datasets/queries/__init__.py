@@ -45,7 +45,7 @@ def get_dataset(
     if dataset is None:
         message = f"There is no dataset {path_or_id}, or you may not see it."
         raise NotFound(message)
-    permissions.check_dataset(principal, dataset.path, action, branch, asked=path_or_id)
+    permissions.check_dataset(principal, dataset.path, action, branch, identifier=path_or_id)
     return dataset
 
 
@@ -101,20 +101,20 @@ def get_branch(dataset: Dataset, name: str) -> DatasetBranch:
 
 def find_branch(dataset: Dataset, name: str) -> DatasetBranch | None:
     """Return the dataset's branch of this name, or None."""
-    found = _BRANCHES.first(dataset.pk, name)
-    if found is not None:
-        found.dataset = dataset
-    return found
+    branch = _BRANCHES.first(dataset.pk, name)
+    if branch is not None:
+        branch.dataset = dataset
+    return branch
 
 
 def get_transaction(dataset: Dataset, transaction: str) -> Transaction:
     """Return the dataset's transaction of this id, whole or its first characters as pages show it."""
     is_long_enough = len(transaction) >= SHORTEST_ID
-    found = list(dataset.transactions.filter(pk__startswith=transaction)[:2]) if is_long_enough else []
-    if len(found) != 1:
+    rows = list(dataset.transactions.filter(pk__startswith=transaction)[:2]) if is_long_enough else []
+    if len(rows) != 1:
         message = f"{dataset.path} has no transaction {transaction}."
         raise NotFound(message)
-    return found[0]
+    return rows[0]
 
 
 def list_transactions(dataset: Dataset, *, branch: str | None = None, aborted: bool = True) -> QuerySet[Transaction]:
@@ -140,10 +140,10 @@ def list_transactions_made_on(
         .select_related("dataset", "transaction__parent")
         .order_by("dataset__path")
     )
-    made = ((pointer, committed_of(pointer)) for pointer in pointers)
+    heads = ((pointer, committed_of(pointer)) for pointer in pointers)
     return {
         pointer.dataset.path: committed
-        for pointer, committed in made
+        for pointer, committed in heads
         if committed is not None and committed.dataset_branch_id == pointer.pk
     }
 
@@ -189,8 +189,8 @@ def standing_of(branch: DatasetBranch) -> rules.Standing:
 
 def latest_committed(dataset: Dataset, branch: str) -> Transaction | None:
     """Return the newest committed transaction that readers of this very branch see; None without one."""
-    found = find_branch(dataset, branch)
-    return None if found is None else committed_of(found)
+    pointer = find_branch(dataset, branch)
+    return None if pointer is None else committed_of(pointer)
 
 
 @dataclass(frozen=True)
@@ -323,11 +323,11 @@ def list_deleted_branches(dataset: Dataset) -> QuerySet[DeletedBranch]:
 
 def get_deleted_branch(dataset: Dataset, number: int) -> DeletedBranch:
     """Return one of the branches that can be brought back."""
-    found = list_deleted_branches(dataset).filter(pk=number).first()
-    if found is None:
+    branch = list_deleted_branches(dataset).filter(pk=number).first()
+    if branch is None:
         message = f"{dataset.path} has no deleted branch {number} that could be restored."
         raise NotFound(message)
-    return found
+    return branch
 
 
 def check_not_internal(branch: str) -> None:
@@ -410,14 +410,14 @@ def pointer_of(transaction: Transaction) -> Pointer:
 
 def check_not_expired(dataset: Dataset, transaction: Transaction, metadata: Mapping[str, Any]) -> None:
     """Refuse a transaction whose snapshot or ids maintenance has removed from the table."""
-    kept = (
+    parts = (
         transaction.snapshot_id is None
         or any(snapshot["snapshot-id"] == transaction.snapshot_id for snapshot in metadata["snapshots"]),
         any(schema["schema-id"] == transaction.schema_id for schema in metadata["schemas"]),
         any(spec["spec-id"] == transaction.spec_id for spec in metadata["partition-specs"]),
         any(order["order-id"] == transaction.order_id for order in metadata["sort-orders"]),
     )
-    if not all(kept):
+    if not all(parts):
         message = f"The files of transaction {transaction.pk} of {dataset.path} are gone: its snapshot has expired."
         raise Conflict(message, code="expired", transaction=transaction.pk)
 
@@ -430,11 +430,11 @@ def parse_view(
         message = "Give a branch or a transaction, not both."
         raise InvalidInput(message)
     if transaction:
-        found = get_transaction(dataset, transaction)
-        if found.state != TransactionState.COMMITTED:
-            message = f"Transaction {found.pk} is {found.state}: only a committed one can be read."
-            raise Conflict(message, code="not_committed", state=found.state)
-        return found.branch_name, found
+        row = get_transaction(dataset, transaction)
+        if row.state != TransactionState.COMMITTED:
+            message = f"Transaction {row.pk} is {row.state}: only a committed one can be read."
+            raise Conflict(message, code="not_committed", state=row.state)
+        return row.branch_name, row
     name = branch or names.MASTER
     if find_branch(dataset, name) is None:
         names.check_branch_name(name)
