@@ -58,7 +58,7 @@ def _sqlite(path: str, *, home: Path) -> dict[str, Any]:
 
 def _postgres(url: str) -> dict[str, Any]:
     parts = urlsplit(url)
-    given = dict(parse_qsl(parts.query, keep_blank_values=True))
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
     name = unquote(parts.path.lstrip("/"))
     if not name:
         message = "DATABASE_URL names no database: postgresql://user:password@host/name"
@@ -68,9 +68,9 @@ def _postgres(url: str) -> dict[str, Any]:
         "NAME": name,
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
-        "HOST": given.pop("host", unquote(parts.hostname or "")),
-        "PORT": given.pop("port", str(parts.port or "")),
+        "HOST": options.pop("host", unquote(parts.hostname or "")),
+        "PORT": options.pop("port", str(parts.port or "")),
         "CONN_MAX_AGE": KEPT_S,
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {**_POSTGRES_DEFAULTS, **given},
+        "OPTIONS": {**_POSTGRES_DEFAULTS, **options},
     }

@@ -17,8 +17,8 @@ def read_locations(text: str, *, warehouse: str, home: Path) -> tuple[str, ...]:
 
     """
     taken = {"the warehouse": _without_links(warehouse), "the home": home.resolve().as_uri()}
-    for given in text.replace(",", " ").split():
-        prefix, problem = given.rstrip("/"), ""
+    for entry in text.replace(",", " ").split():
+        prefix, problem = entry.rstrip("/"), ""
         if not is_plain(prefix):
             problem = "is neither file:///folder nor s3://bucket/folder with plain letters"
         elif not _is_reached_alike(prefix, warehouse):
@@ -28,7 +28,7 @@ def read_locations(text: str, *, warehouse: str, home: Path) -> tuple[str, ...]:
         elif near := next((name for name, location in taken.items() if overlap(prefix, location)), None):
             problem = f"is, contains or lies inside {near}"
         if problem:
-            message = f"TRIBUTARY_LOCATIONS names {given}, which {problem}."
+            message = f"TRIBUTARY_LOCATIONS names {entry}, which {problem}."
             raise SystemExit(message)
         taken[f"{spell(prefix)[0]}, another of them"] = spell(prefix)[0]
     return tuple(taken.values())[2:]

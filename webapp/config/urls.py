@@ -11,11 +11,11 @@ APPS = ("core", "runtime", "accounts", "catalog", "repositories", "datasets", "b
 
 
 def _collect(kind: str) -> list[URLPattern | URLResolver]:
-    found: list[URLPattern | URLResolver] = []
+    routes: list[URLPattern | URLResolver] = []
     for app in APPS:
         if find_spec(f"webapp.{app}.urls"):
-            found.extend(getattr(import_module(f"webapp.{app}.urls"), kind, []))
-    return found
+            routes.extend(getattr(import_module(f"webapp.{app}.urls"), kind, []))
+    return routes
 
 
 urlpatterns: list[URLPattern | URLResolver] = [

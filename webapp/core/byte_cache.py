@@ -46,10 +46,10 @@ class ByteCache(Generic[Key, Value]):
     def get(self, key: Key) -> Value | None:
         """The value, which now counts as used."""
         with self._lock:
-            found = self._kept.get(key)
-            if found is None:
+            entry = self._kept.get(key)
+            if entry is None:
                 return None
-            value, size, _ = found
+            value, size, _ = entry
             self._kept[key] = (value, size, time.monotonic())
             self._kept.move_to_end(key)
             self._note_use(key)

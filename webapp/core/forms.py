@@ -16,8 +16,8 @@ class StyledBoundField(BoundField):
         built = super().build_widget_attrs(attrs, widget)
         used = widget or self.field.widget
         if getattr(used, "input_type", "") not in _PLAIN:
-            given = built.get("class") or used.attrs.get("class", "")
-            built["class"] = f"input {given}".strip()
+            classes = built.get("class") or used.attrs.get("class", "")
+            built["class"] = f"input {classes}".strip()
         return built
 
 

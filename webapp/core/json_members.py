@@ -28,11 +28,11 @@ class Members:
         at = 1
         for key, value in values.items():
             head = dump(key) + b":" if at == 1 else b"," + dump(key) + b":"
-            found = [dump(value)] if like is None else like._pieces_of(key, value)
+            body = [dump(value)] if like is None else like._pieces_of(key, value)
             start = at + len(head)
-            at = start + sum(map(len, found))
+            at = start + sum(map(len, body))
             self._places[key] = (start, at)
-            pieces += [head, *found]
+            pieces += [head, *body]
         self.text = b"".join([*pieces, b"}"])
 
     def splice(self, values: Mapping[str, Any]) -> Pieces:

@@ -68,19 +68,19 @@ class ApiSchema(AutoSchema):  # type: ignore[misc]  # drf-spectacular says nothi
         return operation
 
     def _shared_refusals(self, operation: dict[str, Any]) -> set[int]:
-        found = {401, 403, 503}
-        places = {(each["in"], each["name"]) for each in operation.get("parameters", [])}
+        statuses = {401, 403, 503}
+        places = {(parameter["in"], parameter["name"]) for parameter in operation.get("parameters", [])}
         if any(place == "path" for place, _name in places):
-            found |= {404}
+            statuses |= {404}
         if any(place == "query" for place, _name in places):
-            found |= {400, 404, 422}
+            statuses |= {400, 404, 422}
         if ("header", "If-Match") in places:
-            found |= {412}
+            statuses |= {412}
         if "requestBody" in operation:
-            found |= {413, 415}
+            statuses |= {413, 415}
         if self.method != "GET":
-            found |= {400, 404, 409, 422, 507}
-        return found
+            statuses |= {400, 404, 409, 422, 507}
+        return statuses
 
     def _map_basic_serializer(self, serializer: Any, direction: Any) -> dict[str, Any]:
         """Say of an answer that every field is there, unless its serializer says `required=False`."""
@@ -89,12 +89,12 @@ class ApiSchema(AutoSchema):  # type: ignore[misc]  # drf-spectacular says nothi
             for described in schema.get("properties", {}).values():
                 described.pop("readOnly", None)
             fields = force_instance(serializer).fields
-            given = [
+            names = [
                 name
                 for name in schema.get("properties", {})
                 if fields[name].required or fields[name].read_only or fields[name].default is not empty
             ]
-            schema["required"] = sorted(given)
+            schema["required"] = sorted(names)
         return schema
 
 

@@ -57,7 +57,7 @@ def check_url(url: str) -> SplitResult:
         is_complete = parts.scheme in PORTS and bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
         is_complete = False
-    if not is_complete or parts.username or not url.isascii() or any(one <= " " for one in url):
+    if not is_complete or parts.username or not url.isascii() or any(character <= " " for character in url):
         message = f"{url!r} is no address such as https://example.org/hook; names and passwords do not belong into it."
         raise InvalidInput(message, code="url", errors={"url": [message]})
     return parts
@@ -92,14 +92,14 @@ def post(url: str, *, body: bytes, headers: Mapping[str, str], trusted: frozense
 
 def _find_address(host: str, port: int, trusted: frozenset[str]) -> str:
     try:
-        found = [str(one[4][0]) for one in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+        addresses = [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     except OSError as error:
         message = f"{host} is not known: {error}"
         raise Unreachable(message) from error
-    if host.lower() not in trusted and not all(_is_outside(address) for address in found):
+    if host.lower() not in trusted and not all(_is_outside(address) for address in addresses):
         message = f"{host} is of this machine or its private networks; TRIBUTARY_WEBHOOK_HOSTS can allow it"
         raise Unreachable(message)
-    return found[0]
+    return addresses[0]
 
 
 def _is_outside(address: str) -> bool:

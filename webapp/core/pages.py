@@ -67,5 +67,5 @@ def act(request: HttpRequest, action: Callable[[], str], *, back: str) -> HttpRe
 def _write_refusal(error: AppError) -> str:
     reasons = error.extra.get("blocked_by") if isinstance(error.extra, dict) else None
     if reasons:
-        return f"{error.detail} {' '.join(one['message'] for one in reasons)}"
+        return f"{error.detail} {' '.join(reason['message'] for reason in reasons)}"
     return error.detail

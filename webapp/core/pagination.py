@@ -81,9 +81,9 @@ def paginate(
     """
     limit = read_limit(request)
     start = _read_cursor(request.GET.get("cursor", ""))
-    found = list(items[start : start + limit + 1])
-    following = start + limit if len(found) > limit else None
-    page = found[:limit]
+    rows = list(items[start : start + limit + 1])
+    following = start + limit if len(rows) > limit else None
+    page = rows[:limit]
     before = max(0, start - limit) if start else None
     return {
         "results": serializer(page, many=True, context=look_up(page) if look_up else {}).data,

@@ -78,7 +78,7 @@ class _Compiled:
                 values[at] = convert(values[at], column, connection)
         if self._model is None:
             return tuple(values)
-        found = self._model["model"].from_db(connection.alias, self._names, values[self._own])
+        instance = self._model["model"].from_db(connection.alias, self._names, values[self._own])
         for populator in self._populators:
-            populator.populate(values, found)
-        return found
+            populator.populate(values, instance)
+        return instance

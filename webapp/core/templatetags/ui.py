@@ -384,9 +384,9 @@ def at_pair(by_line: Mapping[tuple[str, int], Sequence[Any]], pair: tuple[Any, A
 
 
 @register.filter
-def of(found: Mapping[Any, Sequence[Any]], key: Any) -> Sequence[Any]:
+def of(groups: Mapping[Any, Sequence[Any]], key: Any) -> Sequence[Any]:
     """Return what there is for a key; an empty list where there is nothing."""
-    return found.get(key, ())
+    return groups.get(key, ())
 
 
 @register.filter
@@ -409,13 +409,13 @@ def query(context: Mapping[str, Any], **changes: object) -> str:
     """Return "?…" of this page with some parameters changed; None or "" removes one."""
     request: HttpRequest | None = context.get("request")
     current: QueryDict | None = request.GET if request is not None else None
-    kept = {key: current.getlist(key) for key in current} if current is not None else {}
+    parameters = {key: current.getlist(key) for key in current} if current is not None else {}
     for key, item in changes.items():
         if item is None or item == "":
-            kept.pop(key, None)
+            parameters.pop(key, None)
         else:
-            kept[key] = [str(item)]
-    return "?" + urlencode(kept, doseq=True) if kept else "?"
+            parameters[key] = [str(item)]
+    return "?" + urlencode(parameters, doseq=True) if parameters else "?"
 
 
 @register.simple_tag(takes_context=True)
@@ -426,8 +426,8 @@ def theme(context: Mapping[str, Any]) -> SafeString:
     cookies = request.COOKIES if request is not None else {}
 
     def choose(name: str, allowed: tuple[str, ...]) -> str:
-        wanted = getattr(user, name, "") or cookies.get(name, "")
-        return wanted if wanted in allowed else allowed[0]
+        choice = getattr(user, name, "") or cookies.get(name, "")
+        return choice if choice in allowed else allowed[0]
 
     hotkeys = "on" if getattr(user, "hotkeys", True) else "off"
     return format_html(
