@@ -82,14 +82,14 @@ def format_end(reason: str, code: int) -> bytes:
 def parse_line(raw: bytes, *, n: int, end: int) -> LogLine | LogEnd:
     """Read one line back; what does not look like one (a damaged file) is shown as it is."""
     text = raw.decode("utf-8", "replace").rstrip("\n")
-    if found := _END.fullmatch(text):
-        return LogEnd(found[1], int(found[2]))
-    if found := _LINE.fullmatch(text):
+    if match := _END.fullmatch(text):
+        return LogEnd(match[1], int(match[2]))
+    if match := _LINE.fullmatch(text):
         return LogLine(
             n=n,
-            t=found[1],
-            stream="runner" if found[2] == "#" else "job",
-            text=found[3],
+            t=match[1],
+            stream="runner" if match[2] == "#" else "job",
+            text=match[3],
             end=end,
         )
     return LogLine(n=n, t="", stream="job", text=text, end=end)

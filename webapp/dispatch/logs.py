@@ -89,9 +89,9 @@ class LogReader:
             self._file = self._path.open("rb")
         except FileNotFoundError:
             return False
-        wanted, self._offset = self._offset, 0
-        while self._offset < wanted and (raw := self._file.readline()).endswith(b"\n"):
-            if self._offset + len(raw) > wanted:
+        target, self._offset = self._offset, 0
+        while self._offset < target and (raw := self._file.readline()).endswith(b"\n"):
+            if self._offset + len(raw) > target:
                 break
             self._offset += len(raw)
             self._n += 1

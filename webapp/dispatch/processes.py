@@ -158,8 +158,8 @@ class Handle:
         except OSError:
             data = b""
         self._received += data
-        line, found, _ = self._received.partition(b"\n")
-        if found:
+        line, newline, _ = self._received.partition(b"\n")
+        if newline:
             self._exit = int(json.loads(line).get("exit", LOST))
         elif not data:
             self._exit = LOST
