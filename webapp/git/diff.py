@@ -262,13 +262,13 @@ def limit_lines(file: FileDiff, *, limit: int) -> FileDiff:
     """Keep the first lines of a file's hunks; the page offers the rest."""
     if file.line_count <= limit:
         return file
-    kept: list[Hunk] = []
+    hunks: list[Hunk] = []
     for hunk in file.hunks:
-        room = limit - sum(len(other.lines) for other in kept)
+        room = limit - sum(len(other.lines) for other in hunks)
         if room <= 0:
             break
-        kept.append(replace(hunk, lines=hunk.lines[:room]))
-    return replace(file, hunks=tuple(kept), truncated=True)
+        hunks.append(replace(hunk, lines=hunk.lines[:room]))
+    return replace(file, hunks=tuple(hunks), truncated=True)
 
 
 def decorate(file: FileDiff, *, old: bytes, new: bytes) -> FileDiff:
@@ -345,10 +345,10 @@ def _word_marks(lines: Sequence[Line]) -> dict[int, list[tuple[int, int]]]:
         added = _run(lines, position + deleted, "added")
         if deleted and deleted == added:
             for offset in range(deleted):
-                one, other = position + offset, position + deleted + offset
-                pair = _marks_of_pair(lines[one].text, lines[other].text)
+                old, new = position + offset, position + deleted + offset
+                pair = _marks_of_pair(lines[old].text, lines[new].text)
                 if pair is not None:
-                    marks[one], marks[other] = pair
+                    marks[old], marks[new] = pair
         position += max(deleted + added, 1)
     return marks
 

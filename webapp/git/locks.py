@@ -111,8 +111,8 @@ def _sight(repository: Path) -> dict[str, _Seen]:
     with _guard:
         known = _sights.pop(str(repository), {})
         seen: dict[str, _Seen] = {}
-        for name, found in _list_locks(repository):
-            sight = _Seen(found.st_ino, found.st_mtime_ns, now)
+        for name, status in _list_locks(repository):
+            sight = _Seen(status.st_ino, status.st_mtime_ns, now)
             before = known.get(name)
             is_same = before is not None and before[:2] == sight[:2]
             seen[name] = before if before is not None and is_same else sight

@@ -375,10 +375,10 @@ class GitRepository:
             raise GitError(msg) from error
         return int(ahead), int(behind)
 
-    def merge_base(self, one: str, other: str) -> str | None:
+    def merge_base(self, sha: str, other: str) -> str | None:
         """Return the best common ancestor of two commits."""
-        found = self._repo.merge_base(self._commit(one).id, self._commit(other).id)
-        return str(found) if found is not None else None
+        base = self._repo.merge_base(self._commit(sha).id, self._commit(other).id)
+        return str(base) if base is not None else None
 
     def is_ancestor(self, ancestor: str, descendant: str) -> bool:
         """Say whether one commit leads to the other (or is it)."""
@@ -399,13 +399,13 @@ class GitRepository:
 
     def list_files(self, sha: str, *, limit: int = 20_000) -> list[str]:
         """List the paths of all files of a commit, up to a limit."""
-        found: list[str] = []
+        paths: list[str] = []
         for path, item in self._walk_tree(self._commit(sha).tree, ""):
             if _kind(item) != "submodule":
-                found.append(path)
-            if len(found) >= limit:
+                paths.append(path)
+            if len(paths) >= limit:
                 break
-        return found
+        return paths
 
     def find_kind(self, sha: str, path: str) -> EntryKind | None:
         """Return what is at a path, or None."""
@@ -418,28 +418,28 @@ class GitRepository:
 
     def read_blob(self, sha: str, path: str, *, limit: int = MAX_FILE_BYTES) -> Blob:
         """Return a file; a symbolic link is its target as text and is never followed."""
-        found = self._object_at(sha, path)
-        if not isinstance(found, pygit2.Blob):
+        blob = self._object_at(sha, path)
+        if not isinstance(blob, pygit2.Blob):
             msg = f"{path or '/'} is not a file."
             raise UnknownPath(msg)
-        if found.size > limit:
-            msg = f"{path} has {found.size} bytes, more than {limit}."
+        if blob.size > limit:
+            msg = f"{path} has {blob.size} bytes, more than {limit}."
             raise TooBig(msg)
-        kind = _KINDS.get(int(found.filemode or 0), "file")
-        return Blob(path=path, kind=kind, sha=str(found.id), size=found.size, content=bytes(found.data))
+        kind = _KINDS.get(int(blob.filemode or 0), "file")
+        return Blob(path=path, kind=kind, sha=str(blob.id), size=blob.size, content=bytes(blob.data))
 
     def blob_size(self, sha: str, path: str) -> int:
         """Return the size of a file without reading it."""
-        found = self._object_at(sha, path)
-        if not isinstance(found, pygit2.Blob):
+        blob = self._object_at(sha, path)
+        if not isinstance(blob, pygit2.Blob):
             msg = f"{path or '/'} is not a file."
             raise UnknownPath(msg)
-        return int(found.size)
+        return int(blob.size)
 
     def read_object(self, blob: str) -> bytes:
         """Return the content of a blob by its own name; empty where there is none."""
-        found = self._repo.get(blob) if blob.strip("0") else None
-        return bytes(found.data) if isinstance(found, pygit2.Blob) else b""
+        git_object = self._repo.get(blob) if blob.strip("0") else None
+        return bytes(git_object.data) if isinstance(git_object, pygit2.Blob) else b""
 
     def last_commits(self, sha: str, path: str = "") -> dict[str, CommitInfo]:
         """Return, for each entry of a folder, the last commit that changed it."""
@@ -488,12 +488,12 @@ class GitRepository:
         Without an expected head the changes go on top of whatever the head is, as often as somebody else is faster.
         `intend` is called with the head and the commit before the branch moves from the one to the other.
         """
-        wanted = list(changes)
+        changes = list(changes)
         for _ in range(1 if expected_head else 20):
             head = self.get_head(branch)
             if expected_head and head != expected_head:
                 raise HeadMoved(branch=branch, head=head)
-            sha = self.prepare_commit(parent=head, message=message, changes=wanted, author=author, committer=committer)
+            sha = self.prepare_commit(parent=head, message=message, changes=changes, author=author, committer=committer)
             if intend is not None:
                 intend(head, sha)
             try:
@@ -647,13 +647,13 @@ class GitRepository:
 
     def _commit(self, sha: str) -> pygit2.Commit:
         try:
-            found = self._repo.get(sha)
+            commit = self._repo.get(sha)
         except (ValueError, pygit2.GitError):
-            found = None
-        if not isinstance(found, pygit2.Commit):
+            commit = None
+        if not isinstance(commit, pygit2.Commit):
             msg = f"There is no commit {sha[:40]}."
             raise UnknownRef(msg)
-        return found
+        return commit
 
     def _object_at(self, sha: str, path: str) -> pygit2.Object:
         try:
@@ -800,9 +800,9 @@ def _count_commits(repository: Path, sha: str, limit: int) -> int:
 def _find_last_commits(repository: Path, sha: str, path: str) -> dict[str, CommitInfo]:
     """Kept for the threads of pages, which share it: a commit never changes."""
     git = pygit2.Repository(str(repository), pygit2.enums.RepositoryOpenFlag.BARE)
-    wanted = _ids_in_folder(git[sha], path)
-    open_names = set(wanted)
-    found: dict[str, CommitInfo] = {}
+    ids = _ids_in_folder(git[sha], path)
+    open_names = set(ids)
+    commits: dict[str, CommitInfo] = {}
     walker = git.walk(git[sha].id, SortMode.TOPOLOGICAL | SortMode.TIME)
     for _, commit in zip(range(LAST_COMMIT_DEPTH), walker, strict=False):
         if not open_names:
@@ -810,11 +810,11 @@ def _find_last_commits(repository: Path, sha: str, path: str) -> dict[str, Commi
         own = _ids_in_folder(commit, path)
         parents = [_ids_in_folder(parent, path) for parent in commit.parents]
         for name in list(open_names):
-            if own.get(name) != wanted[name] or any(parent.get(name) == own.get(name) for parent in parents):
+            if own.get(name) != ids[name] or any(parent.get(name) == own.get(name) for parent in parents):
                 continue
-            found[name] = _info(commit)
+            commits[name] = _info(commit)
             open_names.discard(name)
-    return found
+    return commits
 
 
 def _moment(signature: pygit2.Signature) -> datetime:
