@@ -86,21 +86,21 @@ def hand_over(home: Path, command: Sequence[str] = ()) -> None:
         command: the program; this one again by default, which goes on where there are no secrets.
 
     """
-    given = {name: os.environ[name] for name in NAMES if os.environ.get(name)}
-    environment = {name: value for name, value in os.environ.items() if name not in given}
-    if given:
+    values = {name: os.environ[name] for name in NAMES if os.environ.get(name)}
+    environment = {name: value for name, value in os.environ.items() if name not in values}
+    if values:
         folder = home / "run" / "secrets" / f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         folder.mkdir(parents=True, mode=0o700)
-        environment |= write_secrets(folder, given) | {FOLDER: str(folder)}
-    if given or command:
+        environment |= write_secrets(folder, values) | {FOLDER: str(folder)}
+    if values or command:
         program = list(command) or [sys.executable, *sys.argv]
         os.execvpe(program[0], program, environment)  # noqa: S606 - the point of this function
 
 
-def write_secrets(folder: Path, given: Mapping[str, str]) -> dict[str, str]:
+def write_secrets(folder: Path, values: Mapping[str, str]) -> dict[str, str]:
     """Write secrets into files of a folder; return the variables that name these."""
     variables = {}
-    for name, value in given.items():
+    for name, value in values.items():
         path = folder / name
         write_private(path, value)
         variables[f"{name}_FILE"] = str(path)

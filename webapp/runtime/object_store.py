@@ -120,8 +120,8 @@ def walk(location: str) -> Iterator[StoredObject]:
     with explained(location):
         pages = client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{key.rstrip('/')}/")
         for page in pages:
-            for found in page.get("Contents", ()):
-                yield StoredObject(f"s3://{bucket}/{found['Key']}", int(found["Size"]), found["LastModified"])
+            for item in page.get("Contents", ()):
+                yield StoredObject(f"s3://{bucket}/{item['Key']}", int(item["Size"]), item["LastModified"])
 
 
 def measure_objects(location: str) -> int:
@@ -149,12 +149,12 @@ def split(location: str) -> tuple[str, str]:
 def place_properties() -> dict[str, str]:
     """Where the store is, in the words of Iceberg's file access; nothing secret."""
     region = settings.TRIBUTARY_S3_REGION
-    found = {"client.region": region, "s3.region": region}
+    properties = {"client.region": region, "s3.region": region}
     if settings.TRIBUTARY_S3_ENDPOINT:
-        found["s3.endpoint"] = settings.TRIBUTARY_S3_ENDPOINT
+        properties["s3.endpoint"] = settings.TRIBUTARY_S3_ENDPOINT
     is_path_style = settings.TRIBUTARY_S3_PATH_STYLE
     return {
-        **found,
+        **properties,
         "s3.path-style-access": str(is_path_style).lower(),
         "s3.force-virtual-addressing": str(not is_path_style).lower(),
     }
@@ -193,11 +193,11 @@ def _own_keys() -> dict[str, str | None]:
         return dict(settings.TRIBUTARY_S3_KEYS)
     from botocore.session import get_session
 
-    found = get_session().get_credentials()
-    if found is None:
+    credentials = get_session().get_credentials()
+    if credentials is None:
         message = "The warehouse is in an object store and there are no keys for it: set TRIBUTARY_S3_ACCESS_KEY_ID"
         raise Unavailable(f"{message} and TRIBUTARY_S3_SECRET_ACCESS_KEY.", code="warehouse_keys")
-    keys = found.get_frozen_credentials()
+    keys = credentials.get_frozen_credentials()
     return {
         "aws_access_key_id": keys.access_key,
         "aws_secret_access_key": keys.secret_key,

@@ -53,8 +53,8 @@ class Disk:
 def list_disks() -> list[Disk]:
     """Return the disks of the home and, where its tables are files, of the warehouse and beside it. Raises OSError."""
     places = [("installation", Path(settings.TRIBUTARY_HOME))]
-    kept = [("warehouse", settings.TRIBUTARY_WAREHOUSE), *(("tables", each) for each in settings.TRIBUTARY_LOCATIONS)]
-    for holds, location in kept:
+    tables = [("warehouse", settings.TRIBUTARY_WAREHOUSE), *(("tables", uri) for uri in settings.TRIBUTARY_LOCATIONS)]
+    for holds, location in tables:
         if not is_object_location(location):
             folder = Path(location.removeprefix("file://"))
             places.append((holds, next(path for path in (folder, *folder.parents) if path.exists())))
@@ -62,8 +62,8 @@ def list_disks() -> list[Disk]:
 
 
 def _measure(holds: str, folder: Path) -> Disk:
-    found = os.statvfs(folder)
-    size, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+    volume = os.statvfs(folder)
+    size, free = volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize
     return Disk(holds, folder, free, min(settings.TRIBUTARY_RESERVE_BYTES, size // SMALL_DISK_SHARE))
 
 

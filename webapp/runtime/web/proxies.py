@@ -46,9 +46,9 @@ class Proxies:
         parsed = getattr(parsed, "ipv4_mapped", None) or parsed
         return any(parsed in network for network in self._networks)
 
-    def _find_sender(self, told: list[tuple[bytes, bytes]]) -> str | None:
+    def _find_sender(self, headers: list[tuple[bytes, bytes]]) -> str | None:
         """The nearest address that is no trusted proxy; what stands before it is only claimed."""
-        chain = ",".join(value.decode("latin-1") for name, value in told if name == b"x-forwarded-for")
+        chain = ",".join(value.decode("latin-1") for name, value in headers if name == b"x-forwarded-for")
         sender = None
         for part in reversed(chain.split(",")):
             address = part.strip()
@@ -68,8 +68,8 @@ def drop_underscores(scope: Scope) -> Scope:
     return scope if len(headers) == len(scope["headers"]) else {**scope, "headers": headers}
 
 
-def _own(told: list[tuple[bytes, bytes]], name: bytes) -> list[tuple[bytes, bytes]]:
-    values = [value for key, value in told if key == name]
+def _own(headers: list[tuple[bytes, bytes]], name: bytes) -> list[tuple[bytes, bytes]]:
+    values = [value for key, value in headers if key == name]
     return [(name, values[-1].rpartition(b",")[2].strip())] if values else []
 
 

@@ -29,17 +29,17 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         """Train a server beside all else, at the lowest priority."""
-        found, _ = java.find_java()
-        if found is None:
+        runtime, _ = java.find_java()
+        if runtime is None:
             raise CommandError(java.ADVICE)
         with_s3 = is_object_location(settings.TRIBUTARY_WAREHOUSE)
-        target = archive_path(found, with_s3=with_s3)
+        target = archive_path(runtime, with_s3=with_s3)
         if target.exists():
             return
         os.nice(PATIENCE)
         with TemporaryDirectory(prefix="spark-training-", dir=settings.TRIBUTARY_HOME) as folder:
             server = SparkServer(
-                java=found.program,
+                java=runtime.program,
                 folder=Path(folder) / "spark",
                 port=find_free_port(),
                 token=secrets.token_urlsafe(24),

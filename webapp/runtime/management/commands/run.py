@@ -76,12 +76,12 @@ class Command(BaseCommand):
         listener = self._open_listener()
         if _has_pending_migrations():
             call_command("migrate", interactive=False, verbosity=0)
-        kept = self.home / "admin-password"
-        is_first_start = not kept.exists()
+        password_path = self.home / "admin-password"
+        is_first_start = not password_path.exists()
         call_command("prepare_admin")
         # Shown once: terminals are recorded, and the file is there for its owner.
-        show = is_first_start and kept.exists() and not settings.TRIBUTARY_ADMIN_PASSWORD
-        password = kept.read_text().strip() if show else ""
+        show = is_first_start and password_path.exists() and not settings.TRIBUTARY_ADMIN_PASSWORD
+        password = password_path.read_text().strip() if show else ""
         self._supervise(self._make_parts(password, listener=listener))
 
     def _supervise(self, parts: list[Part]) -> None:
@@ -120,15 +120,15 @@ class Command(BaseCommand):
         clean = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         spark = self._make_spark(environment, clean)
         pulse_path = self.run_folder / "web.sock"
-        given: dict[str, int] = {}
+        files: dict[str, int] = {}
         if listener is not None:
-            given = {"--socket-fd": listener.fileno(), "--health-fd": self._open_pulse(pulse_path).fileno()}
+            files = {"--socket-fd": listener.fileno(), "--health-fd": self._open_pulse(pulse_path).fileno()}
         socket_path = self.run_folder / "fork.sock"
         parts.append(
             Part(
                 name="web",
-                command=python("-m", "webapp.config.web", *(f"{option}={number}" for option, number in given.items())),
-                descriptors=tuple(given.values()),
+                command=python("-m", "webapp.config.web", *(f"{option}={number}" for option, number in files.items())),
+                descriptors=tuple(files.values()),
                 environment=environment,
                 capabilities=NOTHING,
                 log=self.logs / "web.log",
@@ -191,17 +191,17 @@ class Command(BaseCommand):
         """The embedded Spark server and what warms it up; its address goes into everybody's environment."""
         if settings.SPARK_REMOTE:
             return []
-        found, seen = java.find_java()
-        if found is None or not spark_server.JAR_PATH.exists():
+        runtime, seen = java.find_java()
+        if runtime is None or not spark_server.JAR_PATH.exists():
             self._say(java.ADVICE + (f" Found: {', '.join(seen)}." if seen else ""))
             return []
         with_s3 = is_object_location(settings.TRIBUTARY_WAREHOUSE)
         if with_s3 and not spark_server.AWS_JAR_PATH.exists():
             call_command("fetch_jar", stdout=self.stdout)
-        archive = archive_path(found, with_s3=with_s3)
+        archive = archive_path(runtime, with_s3=with_s3)
         places = (settings.TRIBUTARY_WAREHOUSE, *settings.TRIBUTARY_LOCATIONS)
         server = SparkServer(
-            java=found.program,
+            java=runtime.program,
             folder=self.home / "spark",
             port=find_free_port(),
             token=secrets.token_urlsafe(24),
@@ -212,9 +212,9 @@ class Command(BaseCommand):
             archive=archive if archive.exists() else None,
         )
         server.prepare()
-        told = server.client_environment
-        environment |= write_secrets(self.secrets, {"SPARK_REMOTE": told.pop("SPARK_REMOTE")})
-        environment |= told
+        variables = server.client_environment
+        environment |= write_secrets(self.secrets, {"SPARK_REMOTE": variables.pop("SPARK_REMOTE")})
+        environment |= variables
         ready_mark = self.run_folder / "spark.ready"
         parts = [
             Part(
@@ -254,11 +254,11 @@ class Command(BaseCommand):
 
     def _welcome(self, password: str) -> None:
         self._say(f"Tributary is at {settings.TRIBUTARY_URL}")
-        kept = self.home / "admin-password"
+        path = self.home / "admin-password"
         if password:
-            self._say(f"Sign in as admin with {password} (kept in {kept}).")
+            self._say(f"Sign in as admin with {password} (kept in {path}).")
         else:
-            self._say(f"Sign in as admin; the password is in {kept}.")
+            self._say(f"Sign in as admin; the password is in {path}.")
         if settings.TRIBUTARY_DEMO:
             self._say(
                 f"The demo's people ines, mira and olek have passwords of their own, in {self.home / 'demo-passwords'}."
