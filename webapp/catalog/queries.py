@@ -71,8 +71,8 @@ class TableView:
     @property
     def location(self) -> str:
         """The folder of the table's files, which is the same in every view."""
-        found: str = (self.metadata if self.file is None else self.file.metadata)["location"]
-        return found
+        location: str = (self.metadata if self.file is None else self.file.metadata)["location"]
+        return location
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +157,8 @@ def table_exists(*, table: str) -> bool:
 
 def find_table(ref: TableRef) -> TableRow | None:
     """The row of a table of exactly this name."""
-    found = _TABLES.first(SEPARATOR.join(ref.namespace), ref.name)
-    return None if found is None else TableRow(*found)
+    row = _TABLES.first(SEPARATOR.join(ref.namespace), ref.name)
+    return None if row is None else TableRow(*row)
 
 
 def locate(ref: TableRef, *, by: Principal | None) -> tuple[TableRef, TableRow]:
@@ -263,10 +263,10 @@ def namespace_properties(levels: Levels, *, by: Principal | None) -> dict[str, s
 
     """
     permissions.check_namespace(by, levels, "read")
-    found = Namespace.objects.filter(path=SEPARATOR.join(levels)).values_list("properties", flat=True).first()
-    if found is None:
+    properties = Namespace.objects.filter(path=SEPARATOR.join(levels)).values_list("properties", flat=True).first()
+    if properties is None:
         raise permissions.no_such_namespace(levels)
-    return dict(found)
+    return dict(properties)
 
 
 def list_namespaces(
@@ -277,14 +277,14 @@ def list_namespaces(
         namespace_properties(parent, by=by)
     rows = Namespace.objects.filter(parent__path=SEPARATOR.join(parent) if parent else None, path__gt=after)
     paths = rows.order_by("path").values_list("path", flat=True)
-    found: list[Levels] = []
+    namespaces: list[Levels] = []
     for path in paths.iterator():
         levels = tuple(path.split(SEPARATOR))
         if (parent is not None and (by is None or by.job is None)) or permissions.can_read_namespace(by, levels):
-            found.append(levels)
-        if limit is not None and len(found) == limit:
+            namespaces.append(levels)
+        if limit is not None and len(namespaces) == limit:
             break
-    return found
+    return namespaces
 
 
 def list_tables(levels: Levels, *, by: Principal | None, after: str = "", limit: int | None = None) -> list[str]:
@@ -299,12 +299,12 @@ def list_tables(levels: Levels, *, by: Principal | None, after: str = "", limit:
 
 def find_view(ref: TableRef) -> ViewRow | None:
     """The row of a view."""
-    found = (
+    row = (
         View.objects.filter(namespace__path=SEPARATOR.join(ref.namespace), name=ref.name)
         .values_list("id", "metadata_location", "version")
         .first()
     )
-    return None if found is None else ViewRow(*found)
+    return None if row is None else ViewRow(*row)
 
 
 def load_view_metadata(ref: TableRef, *, by: Principal | None) -> ViewView:
@@ -351,8 +351,8 @@ def _names_of(model: type[Table] | type[View], limit: int | None) -> Prepared[tu
 
     def build(path: str, after: str) -> QuerySet[Any, tuple[str]]:
         rows: Any = model
-        found = rows.objects.filter(namespace__path=path, name__gt=after).order_by("name")
-        names: QuerySet[Any, tuple[str]] = found.values_list("name")[:limit]
+        matches = rows.objects.filter(namespace__path=path, name__gt=after).order_by("name")
+        names: QuerySet[Any, tuple[str]] = matches.values_list("name")[:limit]
         return names
 
     return Prepared(build, str, str)
@@ -375,8 +375,8 @@ def _plain_view(file: MetadataFile) -> TableView:
 
 
 def _branch_view(file: MetadataFile, branch: str, chain: Sequence[str]) -> TableView:
-    found = lens.resolve(file.metadata, branch, chain)
-    fell_back = found is None or found[0] != branch
+    source = lens.resolve(file.metadata, branch, chain)
+    fell_back = source is None or source[0] != branch
     key = f"{_branch_key(branch)} by {tuple(chain)}" if fell_back else _branch_key(branch)
     return TableView(partial(_show_branch, file, branch, chain), file, key)
 

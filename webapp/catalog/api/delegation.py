@@ -42,8 +42,8 @@ class Delegation:
 
     def as_json(self) -> dict[str, Any]:
         """Its members of the answer."""
-        found: dict[str, Any] = {"config": dict(self.config)}
-        return {**found, "storage-credentials": list(self.credentials)} if self.credentials else found
+        members: dict[str, Any] = {"config": dict(self.config)}
+        return {**members, "storage-credentials": list(self.credentials)} if self.credentials else members
 
 
 NONE = Delegation()
@@ -83,7 +83,7 @@ def without_shown(call: Call, request: CommitRequest) -> CommitRequest:
     if call.by.job is None and not is_object_location(location):
         return request
     paths = own_paths(location, _who(call))
-    updates = [kept for update in request.updates if (kept := drop_own_paths(update, paths)) is not None]
+    updates = [rest for update in request.updates if (rest := drop_own_paths(update, paths)) is not None]
     return replace(request, updates=updates)
 
 
@@ -139,5 +139,5 @@ def _who(call: Call) -> str:
 
 
 def _wants_keys(call: Call) -> bool:
-    asked = ",".join(call.request.header_values(HEADER))
-    return VENDED in {word.strip().lower() for word in asked.split(",")}
+    header = ",".join(call.request.header_values(HEADER))
+    return VENDED in {word.strip().lower() for word in header.split(",")}

@@ -26,8 +26,8 @@ def create_namespace(call: Call) -> CatalogResponse:
         message = "Cannot parse namespace: expected a list of levels"
         raise Malformed(message)
     properties = texts(body, "properties") if body.get("properties") is not None else {}
-    made = services.create_namespace(levels=check_levels(levels), properties=properties, by=call.by)
-    return answer({"namespace": made.levels, "properties": made.properties})
+    namespace = services.create_namespace(levels=check_levels(levels), properties=properties, by=call.by)
+    return answer({"namespace": namespace.levels, "properties": namespace.properties})
 
 
 def load_namespace(call: Call) -> CatalogResponse:

@@ -53,8 +53,8 @@ def drop_own_paths(update: Mapping[str, Any], paths: Mapping[str, str]) -> dict[
     """An update of a writer who was shown such properties, without what it only repeats; None where nothing is left."""
     if update.get("action") != "set-properties" or not isinstance(update.get("updates"), dict):
         return dict(update)
-    kept = {key: value for key, value in update["updates"].items() if key not in paths or paths[key] != value}
-    return {**update, "updates": kept} if kept or not update["updates"] else None
+    properties = {key: value for key, value in update["updates"].items() if key not in paths or paths[key] != value}
+    return {**update, "updates": properties} if properties or not update["updates"] else None
 
 
 def check_own_files(updates: Iterable[Mapping[str, Any]], metadata: Metadata, *, who: str) -> None:

@@ -54,8 +54,8 @@ class CommitRequest:
         requirements = objects(body, "requirements") if body.get("requirements") is not None else []
         updates = objects(body, "updates")
         for item, kind, ref in (
-            *((one, "type", "ref") for one in requirements),
-            *((one, "action", "ref-name") for one in updates),
+            *((requirement, "type", "ref") for requirement in requirements),
+            *((update, "action", "ref-name") for update in updates),
         ):
             field(item, kind, str)
             optional_field(item, ref, str)
@@ -309,12 +309,12 @@ def _renumbered(body: dict[str, Any] | None, dropped: str | None, ids: FieldIds)
         return []
     fields = []
     for item in objects(body, "fields", where="partition spec or sort order"):
-        kept = {key: value for key, value in item.items() if key != dropped}
-        if kept.get("source-ids") is not None:
-            kept["source-ids"] = [ids.new_by_old.get(number, number) for number in field(kept, "source-ids", list)]
+        entry = {key: value for key, value in item.items() if key != dropped}
+        if entry.get("source-ids") is not None:
+            entry["source-ids"] = [ids.new_by_old.get(number, number) for number in field(entry, "source-ids", list)]
         else:
-            kept["source-id"] = ids.new_by_old.get(field(kept, "source-id", int, where="field"), -1)
-        fields.append(kept)
+            entry["source-id"] = ids.new_by_old.get(field(entry, "source-id", int, where="field"), -1)
+        fields.append(entry)
     return fields
 
 
@@ -368,8 +368,8 @@ def staged(view: Metadata) -> Metadata:
 def placeholder_for(metadata: Metadata, branch: str | None, chain: Iterable[str]) -> str:
     """The branch, if the table is only a placeholder for it."""
     if branch is not None and lens.own_state(metadata, branch) is None:
-        found = lens.resolve(metadata, branch, chain)
-        if found is None or lens.is_empty(metadata, found[1]):
+        source = lens.resolve(metadata, branch, chain)
+        if source is None or lens.is_empty(metadata, source[1]):
             return branch
     message = "Table already exists"
     raise AlreadyExists(message)

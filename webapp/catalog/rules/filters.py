@@ -98,39 +98,39 @@ def parse_filter(body: Any, *, schema: Schema, case_sensitive: bool, hidden: fro
     return _FilterParser(schema, case_sensitive=case_sensitive, hidden=hidden).parse(body, negated=False, depth=0)
 
 
-def expression_of(found: Filter) -> ice.BooleanExpression:
+def expression_of(condition: Filter) -> ice.BooleanExpression:
     """An expression by which files are chosen: it holds for every row that the filter holds for."""
-    if isinstance(found, bool):
-        return ice.AlwaysTrue() if found else ice.AlwaysFalse()
-    if isinstance(found, Leaf):
-        return ice.AlwaysTrue() if found.predicate is None else found.predicate
-    join = ice.And if found.kind == "and" else ice.Or
-    return join(expression_of(found.left), expression_of(found.right))
+    if isinstance(condition, bool):
+        return ice.AlwaysTrue() if condition else ice.AlwaysFalse()
+    if isinstance(condition, Leaf):
+        return ice.AlwaysTrue() if condition.predicate is None else condition.predicate
+    join = ice.And if condition.kind == "and" else ice.Or
+    return join(expression_of(condition.left), expression_of(condition.right))
 
 
-def filter_json(found: Filter) -> Any:
+def filter_json(condition: Filter) -> Any:
     """A filter in the specification's form."""
-    if isinstance(found, bool):
-        return found
-    if isinstance(found, Leaf):
-        return found.source
-    return {"type": found.kind, "left": filter_json(found.left), "right": filter_json(found.right)}
+    if isinstance(condition, bool):
+        return condition
+    if isinstance(condition, Leaf):
+        return condition.source
+    return {"type": condition.kind, "left": filter_json(condition.left), "right": filter_json(condition.right)}
 
 
-def residual(found: Filter, judge: Callable[[Leaf], bool | None]) -> Filter:
+def residual(condition: Filter, judge: Callable[[Leaf], bool | None]) -> Filter:
     """What is left of a filter where `judge` says of some predicates that they hold for all rows, or for none."""
-    if isinstance(found, bool):
-        return found
-    if isinstance(found, Leaf):
-        verdict = judge(found)
-        return found if verdict is None else verdict
-    left, right = residual(found.left, judge), residual(found.right, judge)
-    deciding = found.kind == "or"
+    if isinstance(condition, bool):
+        return condition
+    if isinstance(condition, Leaf):
+        verdict = judge(condition)
+        return condition if verdict is None else verdict
+    left, right = residual(condition.left, judge), residual(condition.right, judge)
+    deciding = condition.kind == "or"
     if left is deciding or right is deciding:
         return deciding
     if isinstance(left, bool):
         return right
-    return left if isinstance(right, bool) else Junction(found.kind, left, right)
+    return left if isinstance(right, bool) else Junction(condition.kind, left, right)
 
 
 class _FilterParser:
@@ -171,11 +171,11 @@ class _FilterParser:
             if kind not in FLIPPED:
                 return _unjudged(node, negated=negated)
             kind, term, value = FLIPPED[kind], value, term
-        found = self._field(term)
-        if found is None:
+        column = self._field(term)
+        if column is None:
             return _unjudged(node, negated=negated)
         try:
-            predicate, source = self._predicate(kind, found, value)
+            predicate, source = self._predicate(kind, column, value)
         except _NotJudged:
             return _unjudged(node, negated=negated)
         if negated:
@@ -226,10 +226,10 @@ class _FilterParser:
             message = f"Cannot parse filter: '{kind}' needs a list of values"
             raise Malformed(message)
         self._count(len(values))
-        found = [literal_of(column, item) for item in values]
-        shown = [single_value(column, item.value) for item in found]
+        elements = [literal_of(column, item) for item in values]
+        shown = [single_value(column, item.value) for item in elements]
         bits = INTEGERS.get(type(column))
-        fitting = [item for item in found if bits is None or -(2**bits) <= item.value < 2**bits]
+        fitting = [item for item in elements if bits is None or -(2**bits) <= item.value < 2**bits]
         return SETS[kind](name, set(fitting)), {"type": kind, "term": name, "values": shown}
 
     def _count(self, values: int) -> None:

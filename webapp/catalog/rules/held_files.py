@@ -29,8 +29,8 @@ def check_moved(before: Metadata, after: Metadata, *, chain: Iterable[str]) -> N
         if ref["type"] != "branch" or head == before["refs"].get(name, {}).get("snapshot-id"):
             continue
         branch = branch_of_ref(name)
-        found = lens.resolve(before, branch, chain)
-        stood = None if found is None else found[1]
+        source = lens.resolve(before, branch, chain)
+        stood = None if source is None else source[1]
         if stood is None or stood.head != head:
             _check_readable(after, branch, head, stood)
 

@@ -105,9 +105,9 @@ def get(metadata: Metadata, branch: str, chain: Iterable[str] = (MASTER,)) -> Me
     """The view of a branch; for master the metadata itself."""
     if branch == MASTER:
         return metadata
-    found = resolve(metadata, branch, chain)
-    if found is not None:
-        return show(metadata, found[1], alias=branch)
+    source = resolve(metadata, branch, chain)
+    if source is not None:
+        return show(metadata, source[1], alias=branch)
     rooted, state = with_empty_state(metadata)
     return show(rooted, state, alias=branch)
 

@@ -55,9 +55,9 @@ def is_below(location: str, prefix: str) -> bool:
     return is_plain(location) and is_inside(location, prefix) and split_location(location) != split_location(prefix)
 
 
-def overlap(one: str, other: str) -> bool:
+def overlap(location: str, other: str) -> bool:
     """Whether two locations are the same folder, or one lies inside the other."""
-    host, parts = split_location(one)
+    host, parts = split_location(location)
     other_host, other_parts = split_location(other)
     return host == other_host and all(part == other_part for part, other_part in zip(parts, other_parts, strict=False))
 

@@ -210,9 +210,9 @@ def check_schema(schema: dict[str, Any], *, version: int) -> None:
             raise Invalid(message)
 
 
-def same_schema(one: dict[str, Any], other: dict[str, Any]) -> bool:
+def same_schema(schema: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether two schemas differ in nothing but their number."""
-    return one["fields"] == other["fields"] and set(one.get("identifier-field-ids") or ()) == set(
+    return schema["fields"] == other["fields"] and set(schema.get("identifier-field-ids") or ()) == set(
         other.get("identifier-field-ids") or ()
     )
 
@@ -332,22 +332,22 @@ def normalise(raw: dict[str, Any]) -> Metadata:
 
 def _modern(raw: dict[str, Any]) -> dict[str, Any]:
     """Lists of schemas, specs and orders for a file of version 1 that has only the current ones."""
-    found: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
     schema = raw.get("schema")
     if "schemas" not in raw and isinstance(schema, dict):
         number = schema.get("schema-id", 0)
-        found |= {"schemas": [{**schema, "schema-id": number}], "current-schema-id": number}
+        parts |= {"schemas": [{**schema, "schema-id": number}], "current-schema-id": number}
     if "partition-specs" not in raw:
         fields = raw.get("partition-spec") or []
         if not isinstance(fields, list) or not all(isinstance(item, dict) for item in fields):
             message = "Cannot parse table metadata: 'partition-spec' must be a list of objects"
             raise Malformed(message)
         numbered = [{"field-id": FIRST_PARTITION_FIELD_ID + n, **item} for n, item in enumerate(fields)]
-        found |= {"partition-specs": [{"spec-id": 0, "fields": numbered}], "default-spec-id": 0}
-        found["last-partition-id"] = max((item["field-id"] for item in numbered), default=FIRST_PARTITION_FIELD_ID - 1)
+        parts |= {"partition-specs": [{"spec-id": 0, "fields": numbered}], "default-spec-id": 0}
+        parts["last-partition-id"] = max((item["field-id"] for item in numbered), default=FIRST_PARTITION_FIELD_ID - 1)
     if "sort-orders" not in raw:
-        found |= {"sort-orders": [UNSORTED], "default-sort-order-id": 0}
-    return found
+        parts |= {"sort-orders": [UNSORTED], "default-sort-order-id": 0}
+    return parts
 
 
 def _children(kind: dict[str, Any]) -> Iterator[tuple[int, str, Any]]:

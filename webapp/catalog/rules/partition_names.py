@@ -43,13 +43,13 @@ def settle_partition_names(metadata: Metadata) -> Metadata:
     if tracked_branches(metadata["properties"]):
         return metadata
     columns = _columns(metadata)
-    kept = {item["field-id"] for item in _default_spec(metadata)["fields"]}
+    default_ids = {item["field-id"] for item in _default_spec(metadata)["fields"]}
     stored = {item["field-id"]: item["name"] for spec in metadata["partition-specs"] for item in spec["fields"]}
     clashing = {
         item["field-id"]
         for spec in metadata["partition-specs"]
         for item in spec["fields"]
-        if item["field-id"] not in kept and _clashes(item, item["name"], columns)
+        if item["field-id"] not in default_ids and _clashes(item, item["name"], columns)
     }
     if not clashing:
         return metadata

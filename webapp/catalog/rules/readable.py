@@ -57,12 +57,12 @@ def is_whole(metadata: Mapping[str, Any]) -> bool:
         return False
     refs = list(metadata["refs"].values()) if isinstance(metadata["refs"], dict) else None
     return _have({"snapshot-id", "type"}, refs) and all(
-        _have(wanted, metadata[key]) for key, wanted in _MEMBERS.items()
+        _have(members, metadata[key]) for key, members in _MEMBERS.items()
     )
 
 
-def _have(wanted: set[str], items: Any) -> bool:
-    return isinstance(items, list) and all(isinstance(item, dict) and item.keys() >= wanted for item in items)
+def _have(members: set[str], items: Any) -> bool:
+    return isinstance(items, list) and all(isinstance(item, dict) and item.keys() >= members for item in items)
 
 
 def check_properties(properties: Mapping[str, str]) -> None:

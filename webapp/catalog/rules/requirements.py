@@ -31,30 +31,30 @@ def is_create(requirements: Iterable[dict[str, Any]]) -> bool:
 
 
 def _check_uuid(requirement: dict[str, Any], metadata: Metadata) -> None:
-    wanted = field(requirement, "uuid", str, where="requirement")
-    if wanted.lower() != str(metadata["table-uuid"]).lower():
-        _fail(f"UUID does not match: expected {metadata['table-uuid']} != {wanted}")
+    uuid = field(requirement, "uuid", str, where="requirement")
+    if uuid.lower() != str(metadata["table-uuid"]).lower():
+        _fail(f"UUID does not match: expected {metadata['table-uuid']} != {uuid}")
 
 
 def _check_ref(requirement: dict[str, Any], metadata: Metadata) -> None:
     name = field(requirement, "ref", str, where="requirement")
-    wanted = optional_field(requirement, "snapshot-id", int, where="requirement")
+    snapshot_id = optional_field(requirement, "snapshot-id", int, where="requirement")
     ref = metadata["refs"].get(name)
     if ref is None:
-        if wanted is not None:
-            _fail(f"branch or tag {name} is missing, expected {wanted}")
+        if snapshot_id is not None:
+            _fail(f"branch or tag {name} is missing, expected {snapshot_id}")
         return
-    if wanted is None:
+    if snapshot_id is None:
         _fail(f"{ref['type']} {name} was created concurrently")
-    if wanted != ref["snapshot-id"]:
-        _fail(f"{ref['type']} {name} has changed: expected id {wanted} != {ref['snapshot-id']}")
+    if snapshot_id != ref["snapshot-id"]:
+        _fail(f"{ref['type']} {name} has changed: expected id {snapshot_id} != {ref['snapshot-id']}")
 
 
 def _number_check(key: str, actual: str, what: str) -> Callable[[dict[str, Any], Metadata], None]:
     def check(requirement: dict[str, Any], metadata: Metadata) -> None:
-        wanted = field(requirement, key, int, where="requirement")
-        if wanted != metadata[actual]:
-            _fail(f"{what} changed: expected id {wanted} != {metadata[actual]}")
+        number = field(requirement, key, int, where="requirement")
+        if number != metadata[actual]:
+            _fail(f"{what} changed: expected id {number} != {metadata[actual]}")
 
     return check
 

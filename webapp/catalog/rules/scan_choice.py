@@ -80,13 +80,13 @@ class FileChoice:
 
     def column_ids(self, names: tuple[str, ...]) -> frozenset[int]:
         """The ids of the columns of these names that there are."""
-        found = set()
+        ids = set()
         for name in names:
             try:
-                found.add(self.schema.find_field(name).field_id)
+                ids.add(self.schema.find_field(name).field_id)
             except ValueError:
                 continue
-        return frozenset(found)
+        return frozenset(ids)
 
     def _spec(self, spec_id: int) -> _SpecChoice:
         if spec_id not in self._known:
@@ -100,11 +100,11 @@ class _SpecChoice:
     """The choice among the files of one partition spec."""
 
     def __init__(
-        self, spec: PartitionSpec, sources: Schema, schema: Schema, found: Filter, expression: BooleanExpression
+        self, spec: PartitionSpec, sources: Schema, schema: Schema, condition: Filter, expression: BooleanExpression
     ) -> None:
         self._spec = spec
         self._schema = schema
-        self._filter = found
+        self._filter = condition
         self.partition_fields = spec.partition_type(sources).fields
         self._partition = Schema(*self.partition_fields)
         projected = inclusive_projection(schema, spec)(expression)
@@ -192,10 +192,10 @@ def _read_spec(body: dict[str, Any]) -> PartitionSpec:
 
 def _sources(metadata: Metadata, spec: PartitionSpec) -> Schema:
     """The source columns of a spec with their newest types, also those that are dropped by now."""
-    wanted = {field.source_id for field in spec.fields}
+    ids = {field.source_id for field in spec.fields}
     kinds: dict[int, Any] = {}
     for schema in metadata["schemas"]:
-        kinds |= {number: kind for number, _, kind in walk_fields(schema) if number in wanted and isinstance(kind, str)}
+        kinds |= {number: kind for number, _, kind in walk_fields(schema) if number in ids and isinstance(kind, str)}
     bodies = [
         {"id": number, "name": f"column_{number}", "required": False, "type": kind} for number, kind in kinds.items()
     ]

@@ -53,13 +53,13 @@ class ScanDeletes:
         file, since = entry.data_file, entry.sequence_number or 0
         partition = partition_of(file)
         equality = [*self._everywhere, *self._equality.get(partition, ())]
-        found = [delete for delete in equality if (delete.sequence_number or 0) > since]
+        deletes = [delete for delete in equality if (delete.sequence_number or 0) > since]
         vector = self._vectors.get(file.file_path)
         if vector is not None and (vector.sequence_number or 0) >= since:
             # A deletion vector holds all that position deletes said before.
-            return [*found, vector]
+            return [*deletes, vector]
         positions = [*self._by_path.get(file.file_path, ()), *self._by_partition.get(partition, ())]
-        return found + [
+        return deletes + [
             delete
             for delete in positions
             if (delete.sequence_number or 0) >= since and _may_name(delete.data_file, file.file_path)

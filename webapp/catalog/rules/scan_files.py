@@ -75,13 +75,13 @@ def _delete_fields(file: DataFile) -> dict[str, Any]:
 
 
 def _statistics(file: DataFile, columns: Collection[int]) -> dict[str, Any]:
-    found = {}
+    statistics = {}
     for position, name in STATISTICS if columns else ():
         known = {key: value for key, value in (extra(file, position) or {}).items() if key in columns}
         if known:
             values = [value.hex().upper() if isinstance(value, bytes) else value for value in known.values()]
-            found[name] = {"keys": list(known), "values": values}
-    return found
+            statistics[name] = {"keys": list(known), "values": values}
+    return statistics
 
 
 def extra(file: DataFile, position: int) -> Any:

@@ -33,7 +33,7 @@ class ScanRequest:
     def parse(cls, body: dict[str, Any]) -> ScanRequest:
         """The request in a JSON body. `select` is checked, but has no part in choosing files."""
         _names(body, "select")
-        found = cls(
+        request = cls(
             snapshot_id=optional_field(body, "snapshot-id", int),
             start_id=optional_field(body, "start-snapshot-id", int),
             end_id=optional_field(body, "end-snapshot-id", int),
@@ -43,15 +43,15 @@ class ScanRequest:
             stats_fields=_names(body, "stats-fields"),
             min_rows=optional_field(body, "min-rows-requested", int),
         )
-        if (found.start_id is None) != (found.end_id is None):
+        if (request.start_id is None) != (request.end_id is None):
             message = "Invalid scan: start-snapshot-id and end-snapshot-id belong together"
             raise IllegalArgument(message)
-        if found.snapshot_id is not None and found.end_id is not None:
+        if request.snapshot_id is not None and request.end_id is not None:
             message = (
                 "Invalid scan: snapshot-id is for a point in time, start- and end-snapshot-id for an incremental scan"
             )
             raise IllegalArgument(message)
-        return found
+        return request
 
     @property
     def body(self) -> dict[str, Any]:
@@ -106,8 +106,8 @@ def _schema_id(view: Metadata, request: ScanRequest, snapshot: dict[str, Any]) -
     number = snapshot.get("schema-id")
     if not request.use_snapshot_schema or number is None:
         return current
-    found: int = schema_of(view, number)["schema-id"]
-    return found
+    schema_id: int = schema_of(view, number)["schema-id"]
+    return schema_id
 
 
 def _snapshot(view: Metadata, number: int) -> dict[str, Any]:
@@ -119,8 +119,8 @@ def _snapshot(view: Metadata, number: int) -> dict[str, Any]:
 
 
 def _flag(body: dict[str, Any], key: str, *, default: bool) -> bool:
-    found = optional_field(body, key, bool)
-    return default if found is None else found
+    flag = optional_field(body, key, bool)
+    return default if flag is None else flag
 
 
 def _names(body: dict[str, Any], key: str) -> tuple[str, ...]:

@@ -209,14 +209,14 @@ def _add_spec(fold: Fold, update: dict[str, Any]) -> None:
 
 
 def _check_sources(fold: Fold, fields: list[dict[str, Any]], *, what: str) -> None:
-    wanted = {number for item in fields for number in _sources(item) if item["transform"] != "void"}
-    if not wanted:
+    source_ids = {number for item in fields for number in _sources(item) if item["transform"] != "void"}
+    if not source_ids:
         return
     for schema in reversed(fold.metadata["schemas"]):
-        wanted -= _column_ids(schema)
-        if not wanted:
+        source_ids -= _column_ids(schema)
+        if not source_ids:
             return
-    message = f"Cannot find source column for {what} field: {sorted(wanted)}"
+    message = f"Cannot find source column for {what} field: {sorted(source_ids)}"
     raise Invalid(message)
 
 
@@ -229,8 +229,8 @@ def _sources(item: dict[str, Any]) -> tuple[int, ...]:
     return tuple(many) if many is not None else (item["source-id"],)
 
 
-def _same_spec(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> bool:
-    return [(_sources(item), item["transform"], item["name"]) for item in one] == [
+def _same_spec(fields: list[dict[str, Any]], other: list[dict[str, Any]]) -> bool:
+    return [(_sources(item), item["transform"], item["name"]) for item in fields] == [
         (_sources(item), item["transform"], item["name"]) for item in other
     ]
 

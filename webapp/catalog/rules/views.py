@@ -115,9 +115,9 @@ def _check_requirement(requirement: dict[str, Any], metadata: ViewMetadata) -> N
     if kind != "assert-view-uuid":
         message = f"Cannot check unknown requirement: {kind}"
         raise Malformed(message)
-    wanted = field(requirement, "uuid", str, where="requirement")
-    if wanted.lower() != str(metadata["view-uuid"]).lower():
-        message = f"Requirement failed: view UUID does not match: expected {metadata['view-uuid']} != {wanted}"
+    uuid = field(requirement, "uuid", str, where="requirement")
+    if uuid.lower() != str(metadata["view-uuid"]).lower():
+        message = f"Requirement failed: view UUID does not match: expected {metadata['view-uuid']} != {uuid}"
         raise CommitFailed(message)
 
 
@@ -218,9 +218,9 @@ UPDATES: dict[str, Callable[[_Fold, dict[str, Any]], None]] = {
 }
 
 
-def _same_version(one: dict[str, Any], other: dict[str, Any]) -> bool:
+def _same_version(version: dict[str, Any], other: dict[str, Any]) -> bool:
     keys = ("schema-id", "summary", "representations", "default-catalog", "default-namespace")
-    return all(one.get(key) == other.get(key) for key in keys)
+    return all(version.get(key) == other.get(key) for key in keys)
 
 
 def _check_dialects(before: ViewMetadata, after: ViewMetadata) -> None:
@@ -241,18 +241,18 @@ def _dialects(version: dict[str, Any]) -> set[str]:
 
 def _without_old_versions(metadata: ViewMetadata) -> ViewMetadata:
     text = metadata["properties"].get(KEPT_PROPERTY, "")
-    kept = max(int(text), 1) if text.isdigit() else KEPT_VERSIONS
-    if len(metadata["versions"]) <= kept:
+    limit = max(int(text), 1) if text.isdigit() else KEPT_VERSIONS
+    if len(metadata["versions"]) <= limit:
         return metadata
-    newest = sorted((version["version-id"] for version in metadata["versions"]), reverse=True)[:kept]
-    wanted = (
-        {*newest[: kept - 1], metadata["current-version-id"]}
+    newest = sorted((version["version-id"] for version in metadata["versions"]), reverse=True)[:limit]
+    ids = (
+        {*newest[: limit - 1], metadata["current-version-id"]}
         if metadata["current-version-id"] not in newest
         else set(newest)
     )
     log: list[dict[str, Any]] = []
     for entry in metadata["version-log"]:
         # A gap cuts what came before it: history with holes would tell wrong times.
-        log = [*log, entry] if entry["version-id"] in wanted else []
-    versions = [version for version in metadata["versions"] if version["version-id"] in wanted]
+        log = [*log, entry] if entry["version-id"] in ids else []
+    versions = [version for version in metadata["versions"] if version["version-id"] in ids]
     return {**metadata, "versions": versions, "version-log": log}

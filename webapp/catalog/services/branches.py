@@ -146,12 +146,12 @@ def _change_all(
     """Change the metadata of tables together. Nothing is announced: the caller knows what it does."""
     refs = [table_ref(table) for table in dict.fromkeys(tables)]
     for _attempt in range(ATTEMPTS):
-        found = [
+        changes = [
             item for item in (_apply(ref, change, absent_is_fine=absent_is_fine) for ref in refs) if item is not None
         ]
-        pointers = {ref.table: lens.pointer(after, branch) for ref, _, _, after in found} if branch else {}
+        pointers = {ref.table: lens.pointer(after, branch) for ref, _, _, after in changes} if branch else {}
         moves = [
-            Move(ref, row, base, write_next(row, base, after)) for ref, row, base, after in found if after is not base
+            Move(ref, row, base, write_next(row, base, after)) for ref, row, base, after in changes if after is not base
         ]
         try:
             swap(moves, by=by, check=False, then=None if on_swap is None else partial(on_swap, pointers))

@@ -79,10 +79,10 @@ class _TableWalk:
         yield from self._compare(named, listed)
         from webapp.catalog.storage.references import find_unreferenced
 
-        kept = [self.table.metadata_location, *(entry["metadata-file"] for entry in metadata["metadata-log"])]
+        locations = [self.table.metadata_location, *(entry["metadata-file"] for entry in metadata["metadata-log"])]
         for kind in ("statistics", "partition-statistics"):
-            kept += [entry["statistics-path"] for entry in metadata.get(kind) or ()]
-        self.unnamed = len(find_unreferenced(listed, [*named, *kept]))
+            locations += [entry["statistics-path"] for entry in metadata.get(kind) or ()]
+        self.unnamed = len(find_unreferenced(listed, [*named, *locations]))
 
     def _read_manifests(self, metadata: Metadata, named: dict[str, int | None]) -> Iterator[Finding]:
         """Fill in every file that snapshots name, with its size where the manifest says it."""
@@ -137,12 +137,12 @@ class _TableWalk:
     def _way_back(self) -> str:
         """Name the newest earlier metadata file that can still be read."""
         folder = f"{self.table.location}/metadata"
-        found = sorted(
+        files = sorted(
             (item for item in store_of(folder).walk(folder) if item.location.endswith(".metadata.json")),
             key=lambda item: (item.changed_at, item.location),
             reverse=True,
         )
-        for item in found:
+        for item in files:
             try:
                 metadata_files.read_anew(item.location)
             except AppError:

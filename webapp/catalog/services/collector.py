@@ -82,26 +82,26 @@ def collect_view(view: View, *, older_than: datetime, remove: bool = True) -> Co
     listed = _list_old(view.location, older_than)
     if listed is None:
         return Collected(problem=f"more than {MOST_FILES} files")
-    kept = View.objects.filter(location=view.location).values_list("metadata_location", flat=True)
-    orphans = find_unreferenced(listed, kept)
+    locations = View.objects.filter(location=view.location).values_list("metadata_location", flat=True)
+    orphans = find_unreferenced(listed, locations)
     return _remove(view.location, [listed[location] for location in orphans], remove=remove)
 
 
 def _list_old(location: str, older_than: datetime) -> dict[str, StoredObject] | None:
-    found = list(islice(store_of(location).walk(location), MOST_FILES + 1))
-    if len(found) > MOST_FILES:
+    files = list(islice(store_of(location).walk(location), MOST_FILES + 1))
+    if len(files) > MOST_FILES:
         return None
-    return {one.location: one for one in found if one.changed_at < older_than}
+    return {file.location: file for file in files if file.changed_at < older_than}
 
 
 def _remove(folder: str, orphans: list[StoredObject], *, remove: bool) -> Collected:
-    locations = tuple(one.location for one in orphans)
+    locations = tuple(orphan.location for orphan in orphans)
     if remove and locations:
         store_of(folder).delete_below(folder, locations)
         logger.info(
             "%s: removed %s files that nothing refers to: %s", folder, len(locations), ", ".join(locations[:20])
         )
-    return Collected(locations, sum(one.size for one in orphans))
+    return Collected(locations, sum(orphan.size for orphan in orphans))
 
 
 def collect_all(*, older_than: datetime, remove: bool = True) -> Iterator[tuple[str, Collected]]:
@@ -139,14 +139,14 @@ class Collector:
             if time.monotonic() - self._looked_at.get(row.location, float("-inf")) < EVERY_S:
                 continue
             self._looked_at[row.location] = time.monotonic()
-            found = (
+            orphans = (
                 collect_table(row, older_than=older_than)
                 if isinstance(row, Table)
                 else collect_view(row, older_than=older_than)
             )
-            removed += len(found.locations)
-            if found.problem:
-                logger.warning("%s: orphans cannot be told: %s", row.location, found.problem)
+            removed += len(orphans.locations)
+            if orphans.problem:
+                logger.warning("%s: orphans cannot be told: %s", row.location, orphans.problem)
         return removed
 
     def _run(self) -> None:

@@ -43,9 +43,9 @@ def check_location(stated: str | None, own: str) -> None:
 
 def place_table(stated: str | None, ref: TableRef, *, by: Principal | None) -> str:
     """Where a new table is to lie: where a staged create has said, else as `place_view`."""
-    given = "" if stated is None else stated.rstrip("/")
-    if is_given_location(given, warehouse=warehouse(), levels=ref.namespace, name=ref.name):
-        return given
+    location = "" if stated is None else stated.rstrip("/")
+    if is_given_location(location, warehouse=warehouse(), levels=ref.namespace, name=ref.name):
+        return location
     return place_view(stated, ref, by=by)
 
 
@@ -158,16 +158,16 @@ def _list_around(location: str) -> Iterator[Table | View]:
 
 def _around(location: str) -> Q:
     own = spell(location)
-    found = Q(location__in=[*own, *folders_above(location)])
+    lookup = Q(location__in=[*own, *folders_above(location)])
     for spelling in own:
-        found |= Q(location__startswith=f"{spelling}/")
-    return found
+        lookup |= Q(location__startswith=f"{spelling}/")
+    return lookup
 
 
 def _check_leftovers(location: str, *, by: Principal | None, but: str = "") -> None:
     """Refuse a folder with files to all but administrators: a table may have left them that not everybody could read."""
     staged = StagedLocation.objects.filter(_around(location), staged_at__gte=_staged_since())
-    if any(_is_staged_by(one, location, by) for one in staged):
+    if any(_is_staged_by(row, location, by) for row in staged):
         return  # its client has written them since it was found empty
     if store_of(location).holds_files(location, root=str(find_root(location)), but=but):
         permissions.check_takeover(by, location)

@@ -54,8 +54,8 @@ def _create(levels: Levels, properties: Mapping[str, str]) -> Namespace:
 def ensure_namespace(*, levels: Levels) -> Namespace:
     """The namespace, made with all above it if missing; for the application itself."""
     parent = ensure_namespace(levels=levels[:-1]) if len(levels) > 1 else None
-    found, _made = Namespace.objects.get_or_create(path=SEPARATOR.join(levels), defaults={"parent": parent})
-    return found
+    namespace, _created = Namespace.objects.get_or_create(path=SEPARATOR.join(levels), defaults={"parent": parent})
+    return namespace
 
 
 def update_properties(
@@ -74,8 +74,8 @@ def update_properties(
         raise InvalidInput(message)
     with transaction.atomic():
         known = namespace_properties(levels, by=by)
-        kept = {key: value for key, value in known.items() if key not in removals}
-        Namespace.objects.filter(path=SEPARATOR.join(levels)).update(properties={**kept, **updates})
+        rest = {key: value for key, value in known.items() if key not in removals}
+        Namespace.objects.filter(path=SEPARATOR.join(levels)).update(properties={**rest, **updates})
         changed = {"set": sorted(updates), "removed": sorted(removals)}
         record_audit(by=by, verb="update_namespace", object=".".join(levels), detail=changed)
     return {

@@ -214,7 +214,7 @@ class _ScanPlanner:
         return file_json(entry, partition, columns=self._columns)
 
     def _entries(self, page: _Page) -> Iterator[ManifestEntry]:
-        wanted = set(self._target.snapshot_ids)
+        snapshot_ids = set(self._target.snapshot_ids)
         for manifest in page.manifests:
             for number, entry in enumerate(read_entries(manifest, self._reader, table=self._location)):
                 if page.last is not None and number >= page.last:
@@ -222,7 +222,7 @@ class _ScanPlanner:
                 if number < page.first or not self._choice.wants_file(entry.data_file):
                     continue
                 if self._target.is_incremental and not (
-                    entry.status is ManifestEntryStatus.ADDED and entry.snapshot_id in wanted
+                    entry.status is ManifestEntryStatus.ADDED and entry.snapshot_id in snapshot_ids
                 ):
                     continue
                 if entry.data_file.content is DataFileContent.DATA:
@@ -232,13 +232,13 @@ class _ScanPlanner:
         """The entries, or only the first of them where the client needs no more rows than they surely have."""
         if self._min_rows is None or self._deletes or not self._choice.is_whole:
             return list(entries)
-        found, rows = [], 0
+        first, rows = [], 0
         for entry in entries:
-            found.append(entry)
+            first.append(entry)
             rows += entry.data_file.record_count
             if rows >= self._min_rows:
                 break
-        return found
+        return first
 
     def _manifests(self, metadata: Metadata) -> Iterator[ManifestFile]:
         seen: set[str] = set()

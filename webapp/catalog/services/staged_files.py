@@ -147,8 +147,8 @@ class _Check:
                     taken_over.append(named)
         if taken_over:
             # Whoever replaces a manifest repeats the files in it that stay.
-            kept = {entry.data_file.file_path for entry in self._list_entries(replaced, reader)}
-            foreign = next((path for path in taken_over if path not in kept), None)
+            replaced_files = {entry.data_file.file_path for entry in self._list_entries(replaced, reader)}
+            foreign = next((path for path in taken_over if path not in replaced_files), None)
             if foreign is not None:
                 raise self._refuse(foreign, "file", "neither its own nor a file that the table had")
 
@@ -172,11 +172,11 @@ class _Check:
             return
         from webapp.catalog.storage.references import spellings
 
-        found = next((self.sealed[name] for name in spellings(path) if name in self.sealed), None)
-        if found is None:
+        file = next((self.sealed[name] for name in spellings(path) if name in self.sealed), None)
+        if file is None:
             raise self._refuse(path, what, "not there as a plain file")
-        if size is not None and found["size"] != size:
-            raise self._refuse(path, what, f"{found['size']} bytes long and not {size}")
+        if size is not None and file["size"] != size:
+            raise self._refuse(path, what, f"{file['size']} bytes long and not {size}")
 
     def _refuse(self, path: str, what: str, why: str) -> Invalid:
         return Invalid(f"The job staged the {what} {path} of {self.table}, which is {why}", code="foreign_files")

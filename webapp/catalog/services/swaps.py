@@ -77,8 +77,8 @@ def now_ms() -> int:
 def write_next(row: TableRow, base: Metadata, after: Metadata) -> MetadataFile:
     """Write the file that follows the current one; its log leads back to that one."""
     entry = {"metadata-file": row.metadata_location, "timestamp-ms": base["last-updated-ms"]}
-    kept = _kept(after)
-    log = [*base["metadata-log"], entry][-kept:]
+    limit = _kept(after)
+    log = [*base["metadata-log"], entry][-limit:]
     following = {**after, "metadata-log": log}
     following["last-updated-ms"] = max(
         last_updated(following, now_ms=now_ms()),
@@ -253,5 +253,5 @@ def _discard(moves: Sequence[Move]) -> None:
 
 def _kept(metadata: Metadata) -> int:
     text = metadata["properties"].get("write.metadata.previous-versions-max", "")
-    kept = read_count(text)
-    return METADATA_LOG_KEPT if kept is None else max(kept, 1)
+    count = read_count(text)
+    return METADATA_LOG_KEPT if count is None else max(count, 1)

@@ -395,11 +395,11 @@ def _announce_created(ref: TableRef, metadata: Metadata, *, by: Principal | None
 
 def get_namespace(ref: TableRef) -> Namespace:
     """The namespace that a table or view is to be in."""
-    found = Namespace.objects.filter(path=SEPARATOR.join(ref.namespace)).first()
-    if found is None:
+    namespace = Namespace.objects.filter(path=SEPARATOR.join(ref.namespace)).first()
+    if namespace is None:
         message = f"Namespace does not exist: {'.'.join(ref.namespace)}"
         raise NoSuchNamespace(message)
-    return found
+    return namespace
 
 
 def _check_create(ref: TableRef, *, by: Principal | None) -> None:

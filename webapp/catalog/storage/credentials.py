@@ -47,14 +47,14 @@ def give_keys(*, location: str, access: Access, who: str) -> StorageKeys | None:
             return None
         return StorageKeys(object_store.own_properties(), "shared", _NEVER)
     place = (location, access, who)
-    found = _kept.get(place)
-    if found is None or found.renew_at <= clock.now():
-        found = _assume_role(location, access, who)
+    keys = _kept.get(place)
+    if keys is None or keys.renew_at <= clock.now():
+        keys = _assume_role(location, access, who)
         with _lock:
             if len(_kept) >= MOST_KEPT:
                 _kept.clear()
-            _kept[place] = found
-    return found
+            _kept[place] = keys
+    return keys
 
 
 def _assume_role(location: str, access: Access, who: str) -> StorageKeys:
@@ -62,26 +62,26 @@ def _assume_role(location: str, access: Access, who: str) -> StorageKeys:
     partition = role.split(":")[1] if role.count(":") > 1 else "aws"
     policy = session_policy(location, access, who=who, partition=partition)
     with object_store.explained(location):
-        given = object_store.client("sts").assume_role(
+        credentials = object_store.client("sts").assume_role(
             RoleArn=role,
             RoleSessionName=f"tributary-{who}"[:64],
             Policy=json.dumps(policy, separators=(",", ":")),
             DurationSeconds=max(settings.TRIBUTARY_S3_SESSION_SECONDS, SHORTEST_S),
         )["Credentials"]
-    return _read_keys(given)
+    return _read_keys(credentials)
 
 
-def _read_keys(given: dict[str, Any]) -> StorageKeys:
-    expires_at: datetime = given["Expiration"]
+def _read_keys(credentials: dict[str, Any]) -> StorageKeys:
+    expires_at: datetime = credentials["Expiration"]
     config = {
         **object_store.place_properties(),
-        "s3.access-key-id": given["AccessKeyId"],
-        "s3.secret-access-key": given["SecretAccessKey"],
-        "s3.session-token": given["SessionToken"],
+        "s3.access-key-id": credentials["AccessKeyId"],
+        "s3.secret-access-key": credentials["SecretAccessKey"],
+        "s3.session-token": credentials["SessionToken"],
         "s3.session-token-expires-at-ms": str(int(expires_at.timestamp() * 1000)),
     }
     left = expires_at - clock.now()
     if left < timedelta(seconds=SHORTEST_S / 3):
         message = f"The object store gives out keys for {left} only: are the clocks right?"
         raise Unavailable(message, code="warehouse_keys")
-    return StorageKeys(config, given["AccessKeyId"], clock.now() + left / 2)
+    return StorageKeys(config, credentials["AccessKeyId"], clock.now() + left / 2)

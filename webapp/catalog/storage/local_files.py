@@ -125,8 +125,8 @@ def list_work_folders(location: str, *, older_than: datetime) -> list[Path]:
     No writer keeps files of the table there: processes list in them what Spark shall read for them.
     """
     root = local_path(location) / "metadata"
-    found = (Path(folder) for folder, _, _ in os.walk(root, topdown=False))
-    return [path for path in found if path != root and _is_older(path, older_than)]
+    folders = (Path(folder) for folder, _, _ in os.walk(root, topdown=False))
+    return [path for path in folders if path != root and _is_older(path, older_than)]
 
 
 def _is_older(path: Path, than: datetime) -> bool:
@@ -203,12 +203,12 @@ def walk(location: str) -> Iterator[StoredObject]:
         for name in names:
             path = Path(folder, name)
             try:
-                found = path.lstat()
+                status = path.lstat()
             except FileNotFoundError:
                 continue  # it went away meanwhile
             if not path.is_symlink():
-                at = datetime.fromtimestamp(found.st_mtime, UTC)
-                yield StoredObject(f"file://{quote(str(path))}", found.st_size, at)
+                at = datetime.fromtimestamp(status.st_mtime, UTC)
+                yield StoredObject(f"file://{quote(str(path))}", status.st_size, at)
 
 
 def make_table_folders(location: str, *, root: str | None = None) -> None:
@@ -287,7 +287,7 @@ def _no_links() -> Iterator[None]:
 
 def make_own_folders(location: str, name: str) -> list[Path]:
     """Make the folders of one job below a table's `data` and `metadata`; it alone writes there, and nowhere else."""
-    made = []
+    folders = []
     with _explained():
         for part in _PARTS:
             above = local_path(location) / part
@@ -297,8 +297,8 @@ def make_own_folders(location: str, name: str) -> list[Path]:
             with suppress(FileExistsError):
                 folder.mkdir()
             _open_to_all(folder)
-            made.append(folder)
-    return made
+            folders.append(folder)
+    return folders
 
 
 def _open_to_all(folder: Path) -> None:

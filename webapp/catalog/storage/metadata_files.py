@@ -76,11 +76,11 @@ _cache = ByteCache[str, MetadataFile](
 
 def read(location: str) -> MetadataFile:
     """The file at a location; an error that names only this table where it is missing or broken."""
-    found = _cache.get(location)
-    if found is None:
-        found = read_anew(location)
-        _cache.add(location, found)
-    return found
+    file = _cache.get(location)
+    if file is None:
+        file = read_anew(location)
+        _cache.add(location, file)
+    return file
 
 
 def read_anew(location: str) -> MetadataFile:

@@ -45,7 +45,7 @@ def remove_tree(location: str, *, root: str) -> None:
     """Remove everything below the location of a table that is dropped already; what stays is said in the log."""
     _ = root
     try:
-        object_store.delete([found.location for found in object_store.walk(location)])
+        object_store.delete([item.location for item in object_store.walk(location)])
     except Unavailable as error:
         logger.warning("files of a dropped table stay below %s: %s", location, error.detail)
 
@@ -69,4 +69,4 @@ def make_table_folders(location: str, *, root: str | None = None) -> None:
 def holds_files(location: str, *, root: str, but: str) -> bool:
     """Whether there is anything below a location, but for one object."""
     _ = root
-    return any(found.location != but for found in object_store.walk(location))
+    return any(item.location != but for item in object_store.walk(location))

@@ -34,10 +34,10 @@ class Command(BaseCommand):
         older_than = clock.now() - timedelta(hours=hours)
         verb = "would remove" if options["dry_run"] else "removed"
         with fork_server.at_hand():
-            for name, found in collect_all(older_than=older_than, remove=not options["dry_run"]):
-                if found.problem:
-                    self.stdout.write(f"{name}: {found.problem}")
-                elif found.locations:
-                    self.stdout.write(f"{name}: {verb} {len(found.locations)} files, {found.size:,} bytes")
-                for location in found.locations:
+            for name, orphans in collect_all(older_than=older_than, remove=not options["dry_run"]):
+                if orphans.problem:
+                    self.stdout.write(f"{name}: {orphans.problem}")
+                elif orphans.locations:
+                    self.stdout.write(f"{name}: {verb} {len(orphans.locations)} files, {orphans.size:,} bytes")
+                for location in orphans.locations:
                     self.stdout.write(f"  {location}")
