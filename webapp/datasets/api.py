@@ -21,7 +21,7 @@ from webapp.datasets import queries, services
 from webapp.datasets import serializers as shapes
 from webapp.datasets.queries.details import get_schema, list_branches
 from webapp.datasets.queries.history import list_line
-from webapp.datasets.queries.preview import Wanted, read_preview
+from webapp.datasets.queries.preview import PreviewRequest, read_preview
 
 if TYPE_CHECKING:
     from rest_framework.request import Request
@@ -90,8 +90,8 @@ class DatasetBranchesView(DatasetEndpoint):
     @extend_schema(responses=shapes.DatasetBranchSerializer(many=True))
     def get(self, request: Request, dataset_id: int) -> Response:
         """List branches by name."""
-        found = list_branches(self.find(dataset_id))
-        return Response(paginate(request._request, found, shapes.DatasetBranchSerializer))
+        branches = list_branches(self.find(dataset_id))
+        return Response(paginate(request._request, branches, shapes.DatasetBranchSerializer))
 
     @extend_schema(request=shapes.NewDatasetBranchSerializer, responses={201: shapes.DatasetBranchSerializer})
     def post(self, request: Request, dataset_id: int) -> Response:  # noqa: ARG002 - DRF's signature
@@ -108,8 +108,8 @@ class DatasetBranchView(DatasetEndpoint):
     @extend_schema(responses=shapes.DatasetBranchSerializer)
     def get(self, request: Request, dataset_id: int, branch: str) -> Response:  # noqa: ARG002 - DRF's signature
         """Describe it."""
-        found = queries.get_branch(self.find(dataset_id), branch)
-        return Response(shapes.DatasetBranchSerializer(found).data)
+        pointer = queries.get_branch(self.find(dataset_id), branch)
+        return Response(shapes.DatasetBranchSerializer(pointer).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, dataset_id: int, branch: str) -> Response:  # noqa: ARG002 - DRF's signature
@@ -125,8 +125,8 @@ class DeletedBranchesView(DatasetEndpoint):
     @extend_schema(responses=shapes.DeletedBranchSerializer(many=True))
     def get(self, request: Request, dataset_id: int) -> Response:
         """List them, the last deleted first."""
-        found = queries.list_deleted_branches(self.find(dataset_id))
-        return Response(paginate(request._request, found, shapes.DeletedBranchSerializer))
+        branches = queries.list_deleted_branches(self.find(dataset_id))
+        return Response(paginate(request._request, branches, shapes.DeletedBranchSerializer))
 
 
 class DeletedBranchRestoreView(DatasetEndpoint):
@@ -180,8 +180,8 @@ class TransactionView(TransactionEndpoint):
     @extend_schema(responses=shapes.TransactionSerializer)
     def get(self, request: Request, dataset_id: int, transaction: str) -> Response:  # noqa: ARG002 - DRF's signature
         """Describe it."""
-        found = queries.get_transaction(self.find(dataset_id), transaction)
-        return Response(shapes.TransactionSerializer(found).data)
+        row = queries.get_transaction(self.find(dataset_id), transaction)
+        return Response(shapes.TransactionSerializer(row).data)
 
 
 class TransactionCommitView(TransactionEndpoint):
@@ -237,14 +237,14 @@ class DatasetPreviewView(DatasetEndpoint):
         """Return a page of rows; the first 10,000 can be paged through."""
         dataset = self.find(dataset_id)
         start, limit = _read_cursor(request), read_limit(request._request)
-        wanted = Wanted(
+        preview_request = PreviewRequest(
             start=start,
             limit=limit,
             sort=request.query_params.get("sort", ""),
             q=request.query_params.get("q", ""),
             columns=[name for name in request.query_params.get("columns", "").split(",") if name],
         )
-        page = read_preview(dataset, **self.view_of(request), wanted=wanted)
+        page = read_preview(dataset, **self.view_of(request), request=preview_request)
         branch = request.query_params.get("branch", "")
         accounts.note_reading(by=self.principal, verb="read_preview", object=dataset.path, branch=branch)
         following = start + limit if page.has_more else None

@@ -200,7 +200,7 @@ def _show(
 ) -> HttpResponse:
     principal = signed_in(request)
     branch = request.GET.get("branch") or names.MASTER
-    asked = dataset_pages.DatasetRequest(
+    dataset_request = dataset_pages.DatasetRequest(
         branch=branch,
         transaction=request.GET.get("transaction", ""),
         tab=tab or _choose_tab(request),
@@ -214,8 +214,8 @@ def _show(
         start=form["start"].value() or "" if form else "",
     )
     if request.GET.get("fragment") in {"branches", "options"}:
-        return _show_branches(request, principal, asked, path=f"/{path.strip('/')}")
-    page = dataset_pages.read_dataset_page(principal, path=f"/{path.strip('/')}", asked=asked)
+        return _show_branches(request, principal, dataset_request, path=f"/{path.strip('/')}")
+    page = dataset_pages.read_dataset_page(principal, path=f"/{path.strip('/')}", request=dataset_request)
     if page.preview is not None:
         accounts.note_reading(by=principal, verb="read_preview", object=page.dataset.path, branch=page.branch)
     context: dict[str, Any] = {**vars(page), "page": page, "form": form or forms.NewBranchForm()}
@@ -223,14 +223,14 @@ def _show(
 
 
 def _show_branches(
-    request: HttpRequest, principal: Principal, asked: dataset_pages.DatasetRequest, *, path: str
+    request: HttpRequest, principal: Principal, dataset_request: dataset_pages.DatasetRequest, *, path: str
 ) -> HttpResponse:
     """Answer with the branches that have a text in their name, for the picker or for a select."""
     q = request.GET.get("find", "").strip()
     if request.GET["fragment"] == "options":
         choices = dataset_pages.choose_branches(principal, path=path, q=q)
         return pages.render(request, "components/select_options.html", choices)
-    picker = dataset_pages.read_branch_picker(principal, path=path, asked=asked, q=q)
+    picker = dataset_pages.read_branch_picker(principal, path=path, request=dataset_request, q=q)
     return pages.render(request, "components/branch_options.html", picker)
 
 
@@ -254,8 +254,8 @@ def _number(request: HttpRequest, name: str, default: int) -> int:
 def _add_refusal(form: Any, error: AppError) -> None:
     """Show a refusal of a service on the field that it is about, else above the form."""
     errors: Any = error.errors
-    fields = {name: found for name, found in errors.items() if name in form.fields} if isinstance(errors, dict) else {}
-    for name, found in fields.items():
-        form.add_error(name, [str(problem) for problem in found])
+    fields = {name: texts for name, texts in errors.items() if name in form.fields} if isinstance(errors, dict) else {}
+    for name, texts in fields.items():
+        form.add_error(name, [str(problem) for problem in texts])
     if not fields:
         form.add_error(None, error.detail)

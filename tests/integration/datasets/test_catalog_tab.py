@@ -31,7 +31,7 @@ BUDGET_MS = 200
 
 def read(user: User, **asked: Any) -> TablePanel:
     page = pages.read_dataset_page(
-        make.who(user), path="/shop/orders", asked=pages.DatasetRequest(tab="catalog", **asked)
+        make.who(user), path="/shop/orders", request=pages.DatasetRequest(tab="catalog", **asked)
     )
     assert page.table is not None
     return page.table
@@ -227,7 +227,7 @@ def test_of_long_histories_the_newest_tracked_ids_are_listed(dataset: Dataset, u
     written = metadata_files.write(longer, location=longer["location"], version=9)
     Table.objects.filter(metadata_location=file.location).update(metadata_location=written.location)
 
-    page = pages.read_dataset_page(make.who(user), path="/shop/orders", asked=pages.DatasetRequest(tab="catalog"))
+    page = pages.read_dataset_page(make.who(user), path="/shop/orders", request=pages.DatasetRequest(tab="catalog"))
 
     assert page.protected is not None
     assert page.protected.left_out == 50
@@ -240,7 +240,7 @@ def test_a_deleted_branch_gives_its_schema_free(dataset: Dataset, user: User) ->
     change_columns(make.a_client(user, "feature"), dataset, "id", "extra")
 
     def protections() -> dict[str, bool]:
-        page = pages.read_dataset_page(make.who(user), path="/shop/orders", asked=pages.DatasetRequest(tab="catalog"))
+        page = pages.read_dataset_page(make.who(user), path="/shop/orders", request=pages.DatasetRequest(tab="catalog"))
         assert page.protected is not None
         return {one.name: one.is_protected for one in page.protected.rows if one.name.startswith("Schema")}
 

@@ -24,7 +24,7 @@ from webapp.datasets.pages.table import TablePanel, read_table
 from webapp.datasets.permissions import check_abort, check_commit
 from webapp.datasets.queries import history
 from webapp.datasets.queries.details import SchemaView, get_schema, list_branches
-from webapp.datasets.queries.preview import Preview, Wanted, read_preview
+from webapp.datasets.queries.preview import Preview, PreviewRequest, read_preview
 from webapp.datasets.rules import schemas, snippets
 from webapp.datasets.rules.transactions import TYPE_CHOICES
 from webapp.runtime.object_store import is_object_location
@@ -177,15 +177,15 @@ def read_datasets_page(
     principal: Principal, *, q: str = "", folder: str = "", page: int = 1, repository: str = ""
 ) -> DatasetsPage:
     """Return a page of the list, of all datasets or of a repository's."""
-    found = queries.list_datasets(principal, q=q, folder=folder)
+    datasets = queries.list_datasets(principal, q=q, folder=folder)
     folders = _list_folders(principal)
     if repository:
         permissions.check_repository(principal, repository, "read")
         mine = [name for name, owner in folders.items() if owner == repository]
-        found = found.filter(queries.path_in_folders(mine))
+        datasets = datasets.filter(queries.path_in_folders(mine))
         folders = dict.fromkeys(mine, repository)
-    part = NumberedPage.choose(page, size=PAGE_SIZE, total=found.count())
-    rows = _make_rows(list(found.annotate(number_of_branches=_BRANCHES)[part.start : part.end]))
+    part = NumberedPage.choose(page, size=PAGE_SIZE, total=datasets.count())
+    rows = _make_rows(list(datasets.annotate(number_of_branches=_BRANCHES)[part.start : part.end]))
     tops = dict.fromkeys(row.dataset.path.split("/")[1] for row in rows)
     return DatasetsPage(
         nav="repositories" if repository else "datasets",
@@ -261,12 +261,12 @@ class DatasetRequest:
     """What the form of a new branch says that it starts from."""
 
 
-def read_dataset_page(principal: Principal, *, path: str, asked: DatasetRequest) -> DatasetPage:
+def read_dataset_page(principal: Principal, *, path: str, request: DatasetRequest) -> DatasetPage:
     """Return the page of a dataset."""
     dataset = queries.get_dataset(principal, path)
-    pinned = queries.get_transaction(dataset, asked.transaction) if asked.transaction else None
-    branch = pinned.branch_name if pinned else asked.branch
-    schema, damage = _read_schema(dataset, asked)
+    pinned = queries.get_transaction(dataset, request.transaction) if request.transaction else None
+    branch = pinned.branch_name if pinned else request.branch
+    schema, damage = _read_schema(dataset, request)
     pointer = queries.find_branch(dataset, branch)
     # A branch that has nothing of its own reads another one, and what led to that is its history too.
     line = branch if pointer and pointer.transaction else schema.branch
@@ -287,18 +287,18 @@ def read_dataset_page(principal: Principal, *, path: str, asked: DatasetRequest)
         resolved=schema.branch,
         exists=pointer is not None,
         written="" if schema.columns or damage else queries.find_written_branch(dataset),
-        picker=_choose(names, asked, branch),
+        picker=_choose(names, request, branch),
         facts=_read_facts(dataset, line, schema),
-        tab=asked.tab,
-        tabs=_make_tabs(dataset, asked, line, schema),
-        current_tab=next(title for tab, title, *_ in TABS if tab == asked.tab),
+        tab=request.tab,
+        tabs=_make_tabs(dataset, request, line, schema),
+        current_tab=next(title for tab, title, *_ in TABS if tab == request.tab),
         can_write=can_write,
         can_delete=(may_write := _can_write(principal, dataset, None)),
         can_load=may_write and pinned is None,
         load_url=f"{reverse('upload')}?{urlencode({'dataset': dataset.path, 'branch': branch})}",
         rights=_describe_rights(principal, dataset),
         snippets=snippets.write_snippets(
-            host=asked.host,
+            host=request.host,
             table=dataset.table,
             branch=branch,
             with_s3=is_object_location(settings.TRIBUTARY_WAREHOUSE),
@@ -307,33 +307,33 @@ def read_dataset_page(principal: Principal, *, path: str, asked: DatasetRequest)
         may_commit=opened is not None and can_write and not find_refusal(check_commit, principal, opened),
         may_abort=opened is not None and can_write and not find_refusal(check_abort, principal, opened),
         types=TYPE_CHOICES if can_write and opened is None and pinned is None else (),
-        **(_read_panel(dataset, line, asked, schema) if damage is None else {"problem": damage}),
+        **(_read_panel(dataset, line, request, schema) if damage is None else {"problem": damage}),
     )
 
 
-def _read_schema(dataset: Dataset, asked: DatasetRequest) -> tuple[SchemaView, Problem | None]:
+def _read_schema(dataset: Dataset, request: DatasetRequest) -> tuple[SchemaView, Problem | None]:
     """Return the schema, or a blank one and why: a table whose metadata is damaged keeps a page that says so."""
-    view = _view_of(asked)
+    view = _view_of(request)
     try:
         return get_schema(dataset, **view), None
     except DamagedTable as error:
-        pinned = queries.get_transaction(dataset, asked.transaction) if asked.transaction else None
-        resolved = pinned.branch_name if pinned else asked.branch
+        pinned = queries.get_transaction(dataset, request.transaction) if request.transaction else None
+        resolved = pinned.branch_name if pinned else request.branch
         committed = pinned or queries.latest_committed(dataset, resolved)
         problem = Problem("The catalog cannot read this table", f"{error.detail}. Other tables are not touched.")
         return SchemaView(resolved, committed, {}, {}, {}, ()), problem
 
 
-def _view_of(asked: DatasetRequest) -> dict[str, str | None]:
-    if asked.transaction:
-        return {"branch": None, "transaction": asked.transaction}
-    return {"branch": asked.branch, "transaction": None}
+def _view_of(request: DatasetRequest) -> dict[str, str | None]:
+    if request.transaction:
+        return {"branch": None, "transaction": request.transaction}
+    return {"branch": request.branch, "transaction": None}
 
 
-def _read_panel(dataset: Dataset, branch: str, asked: DatasetRequest, schema: SchemaView) -> dict[str, Any]:
-    if asked.tab == "preview":
-        return _read_preview_panel(dataset, asked)
-    if asked.tab == "schema":
+def _read_panel(dataset: Dataset, branch: str, request: DatasetRequest, schema: SchemaView) -> dict[str, Any]:
+    if request.tab == "preview":
+        return _read_preview_panel(dataset, request)
+    if request.tab == "schema":
         names = {column.id: column.name for column in schema.columns}
         return {
             "schema": schema,
@@ -341,81 +341,81 @@ def _read_panel(dataset: Dataset, branch: str, asked: DatasetRequest, schema: Sc
             "order_text": schemas.describe_order(schema.sort_order, names),
             "protected": history.list_protected_ids(dataset),
         }
-    if asked.tab == "history":
-        found = history.read_history(dataset, branch=branch, aborted=asked.aborted, page=asked.page)
-        return {"history": found, "aborted": asked.aborted}
-    if asked.tab == "branches":
+    if request.tab == "history":
+        transactions = history.read_history(dataset, branch=branch, aborted=request.aborted, page=request.page)
+        return {"history": transactions, "aborted": request.aborted}
+    if request.tab == "branches":
         return {
-            "tree": history.read_tree(dataset, q=asked.q, page=asked.branch_page),
+            "tree": history.read_tree(dataset, q=request.q, page=request.branch_page),
             "deleted": list(queries.list_deleted_branches(dataset)[:MOST_DELETED]),
             "protected": history.list_protected_ids(dataset),
-            "history": history.read_history(dataset, branch=branch, aborted=asked.aborted, page=asked.page),
-            "aborted": asked.aborted,
-            "starts": read_starts(dataset, chosen=asked.start),
+            "history": history.read_history(dataset, branch=branch, aborted=request.aborted, page=request.page),
+            "aborted": request.aborted,
+            "starts": read_starts(dataset, chosen=request.start),
         }
-    if asked.tab == "catalog":
+    if request.tab == "catalog":
         return {
             "table": read_table(
-                dataset, branch=branch, only=asked.only, page=asked.page, branch_page=asked.branch_page
+                dataset, branch=branch, only=request.only, page=request.page, branch_page=request.branch_page
             ),
             "protected": history.list_protected_ids(dataset),
         }
     return {}
 
 
-def _read_preview_panel(dataset: Dataset, asked: DatasetRequest) -> dict[str, Any]:
-    wanted = Wanted(start=asked.page * PAGE_SIZE, limit=PAGE_SIZE, sort=asked.sort, q=asked.q)
-    panel: dict[str, Any] = {"q": asked.q, "sort": asked.sort}
+def _read_preview_panel(dataset: Dataset, request: DatasetRequest) -> dict[str, Any]:
+    preview_request = PreviewRequest(start=request.page * PAGE_SIZE, limit=PAGE_SIZE, sort=request.sort, q=request.q)
+    panel: dict[str, Any] = {"q": request.q, "sort": request.sort}
     try:
-        found = read_preview(dataset, **_view_of(asked), wanted=wanted)
+        preview = read_preview(dataset, **_view_of(request), request=preview_request)
     except AppError as error:
         return {**panel, "problem": Problem("The rows cannot be shown", error.detail)}
-    last = asked.page - 1 if asked.page else None
-    following = asked.page + 1 if found.has_more else None
+    last = request.page - 1 if request.page else None
+    following = request.page + 1 if preview.has_more else None
     return {
         **panel,
-        "preview": found,
-        "preview_rows": _align(found),
-        "row_urls": _list_row_urls(dataset, found),
+        "preview": preview,
+        "preview_rows": _align(preview),
+        "row_urls": _list_row_urls(dataset, preview),
         "preview_pages": {
-            "text": _describe_rows(found),
-            "previous_url": _page_url(asked, last),
-            "next_url": _page_url(asked, following),
+            "text": _describe_rows(preview),
+            "previous_url": _page_url(request, last),
+            "next_url": _page_url(request, following),
         },
     }
 
 
-def _list_row_urls(dataset: Dataset, found: Preview) -> list[str]:
-    names = [column.name for column in found.columns]
-    rows = [dict(zip(names, row, strict=True)) for row in found.rows]
-    return ports.list_row_urls(dataset=dataset, branch=found.branch, rows=rows)
+def _list_row_urls(dataset: Dataset, preview: Preview) -> list[str]:
+    names = [column.name for column in preview.columns]
+    rows = [dict(zip(names, row, strict=True)) for row in preview.rows]
+    return ports.list_row_urls(dataset=dataset, branch=preview.branch, rows=rows)
 
 
-def _align(found: Preview) -> list[list[tuple[Any, bool]]]:
-    numeric = [column.type.split("(")[0] in NUMERIC for column in found.columns]
-    return [list(zip(row, numeric, strict=True)) for row in found.rows]
+def _align(preview: Preview) -> list[list[tuple[Any, bool]]]:
+    numeric = [column.type.split("(")[0] in NUMERIC for column in preview.columns]
+    return [list(zip(row, numeric, strict=True)) for row in preview.rows]
 
 
-def _describe_rows(found: Preview) -> str:
-    if not found.rows:
+def _describe_rows(preview: Preview) -> str:
+    if not preview.rows:
         return "No rows"
-    text = f"{found.start + 1:,}–{found.start + len(found.rows):,}"
-    if found.total is not None:
-        text += f" of {found.total:,}"
-    if found.scanned is not None:
-        text += f", among the first {found.scanned:,} rows"
+    text = f"{preview.start + 1:,}–{preview.start + len(preview.rows):,}"
+    if preview.total is not None:
+        text += f" of {preview.total:,}"
+    if preview.scanned is not None:
+        text += f", among the first {preview.scanned:,} rows"
     return text
 
 
-def _page_url(asked: DatasetRequest, page: int | None) -> str:
+def _page_url(request: DatasetRequest, page: int | None) -> str:
     if page is None:
         return ""
-    values = {"tab": asked.tab, "q": asked.q, "sort": asked.sort, "page": page or ""}
-    return "?" + urlencode({**_address_of(asked), **{name: value for name, value in values.items() if value}})
+    values = {"tab": request.tab, "q": request.q, "sort": request.sort, "page": page or ""}
+    return "?" + urlencode({**_address_of(request), **{name: value for name, value in values.items() if value}})
 
 
-def _address_of(asked: DatasetRequest) -> dict[str, str]:
-    return {"transaction": asked.transaction} if asked.transaction else {"branch": asked.branch}
+def _address_of(request: DatasetRequest) -> dict[str, str]:
+    return {"transaction": request.transaction} if request.transaction else {"branch": request.branch}
 
 
 def choose_branches(principal: Principal, *, path: str, q: str) -> Choices:
@@ -423,19 +423,19 @@ def choose_branches(principal: Principal, *, path: str, q: str) -> Choices:
     return choose(history.list_names(queries.get_dataset(principal, path)), q=q)
 
 
-def read_branch_picker(principal: Principal, *, path: str, asked: DatasetRequest, q: str) -> Picker:
+def read_branch_picker(principal: Principal, *, path: str, request: DatasetRequest, q: str) -> Picker:
     """Return the branches of a dataset that have a text in their name, for its picker."""
-    return _choose(history.list_names(queries.get_dataset(principal, path)), asked, "", q=q)
+    return _choose(history.list_names(queries.get_dataset(principal, path)), request, "", q=q)
 
 
-def _choose(names: Sequence[str], asked: DatasetRequest, branch: str, *, q: str = "") -> Picker:
+def _choose(names: Sequence[str], request: DatasetRequest, branch: str, *, q: str = "") -> Picker:
     choices = choose(names, q=q, current=branch)
     listed = choices.names if q or branch in choices.names else (*choices.names, branch)
     return Picker(
         branches=[
             {
                 "name": name,
-                "url": "?" + urlencode({"branch": name, "tab": asked.tab}),
+                "url": "?" + urlencode({"branch": name, "tab": request.tab}),
                 "note": "" if name in names else "reads by fallback",
             }
             for name in listed
@@ -443,11 +443,11 @@ def _choose(names: Sequence[str], asked: DatasetRequest, branch: str, *, q: str 
         ],
         others=choices.others,
         q=q,
-        find_url="?" + urlencode({"fragment": "branches", "tab": asked.tab}),
+        find_url="?" + urlencode({"fragment": "branches", "tab": request.tab}),
     )
 
 
-def _make_tabs(dataset: Dataset, asked: DatasetRequest, branch: str, schema: SchemaView) -> list[Mapping[str, Any]]:
+def _make_tabs(dataset: Dataset, request: DatasetRequest, branch: str, schema: SchemaView) -> list[Mapping[str, Any]]:
     counts = {
         "schema": sum(column.depth == 0 for column in schema.columns) if schema.schema else None,
         "history": history.count_history(dataset, branch=branch),
@@ -456,7 +456,7 @@ def _make_tabs(dataset: Dataset, asked: DatasetRequest, branch: str, schema: Sch
     return [
         {
             "name": title,
-            "url": "?" + urlencode({**_address_of(asked), "tab": tab}),
+            "url": "?" + urlencode({**_address_of(request), "tab": tab}),
             "icon": icon,
             "count": counts.get(tab),
             "hotkey": hotkey,

@@ -285,8 +285,8 @@ def _make_branch(
 ) -> BranchRow:
     own = lens.own_state(metadata, name)
     chain = () if own is not None else queries.get_fallback_chain(path=dataset.path, branch=name, parents=parents)
-    found = lens.resolve(metadata, name, chain)
-    reads, state = found if found is not None else ("", None)
+    source = lens.resolve(metadata, name, chain)
+    reads, state = source if source is not None else ("", None)
     head = None if state is None else state.head
     snapshot = None if head is None else describe.snapshots.get(head)
     totals = None if snapshot is None else summaries.describe_change(snapshot)

@@ -31,12 +31,12 @@ class SchemaView:
 
 def get_schema(dataset: Dataset, *, branch: str | None = None, transaction: str | None = None) -> SchemaView:
     """Return the schema that a branch tracks, or that a committed transaction had."""
-    resolved, found = queries.parse_view(dataset, branch=branch, transaction=transaction)
-    metadata = read_metadata(dataset, branch=resolved, transaction=found)
+    resolved, pinned = queries.parse_view(dataset, branch=branch, transaction=transaction)
+    metadata = read_metadata(dataset, branch=resolved, transaction=pinned)
     schema = current_schema(metadata)
     return SchemaView(
         branch=resolved,
-        transaction=found,
+        transaction=pinned,
         schema=schema,
         partition_spec=_find(metadata["partition-specs"], "spec-id", metadata["default-spec-id"]),
         sort_order=_find(metadata["sort-orders"], "order-id", metadata["default-sort-order-id"]),

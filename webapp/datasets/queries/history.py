@@ -160,9 +160,9 @@ def _arrange(dataset: Dataset) -> list[tuple[str, int]]:
 
 def _find_forks(branches: Sequence[DatasetBranch]) -> dict[int, tuple[int, str | None]]:
     """For each branch by key: how many transactions it has had since it left its parent, and at which that was."""
-    found = Transaction.objects.filter(state=TransactionState.COMMITTED, dataset_branch__in=branches)
+    transactions = Transaction.objects.filter(state=TransactionState.COMMITTED, dataset_branch__in=branches)
     parents: dict[int, dict[str, str | None]] = {branch.pk: {} for branch in branches}
-    for transaction, parent, owner in found.values_list("pk", "parent_id", "dataset_branch_id"):
+    for transaction, parent, owner in transactions.values_list("pk", "parent_id", "dataset_branch_id"):
         parents[owner][transaction] = parent
     forks: dict[int, tuple[int, str | None]] = {}
     for branch in branches:
@@ -204,18 +204,18 @@ def list_protected_ids(dataset: Dataset) -> SnapshotProtection:
         if pointer is not None and not queries.is_kept(branch)
     }
     names = schemas.name_fields(metadata["schemas"])
-    found: list[ProtectedId] = []
+    ids: list[ProtectedId] = []
     for place, schema, trackers in _choose(metadata["schemas"], "schema", pointers):
         parts = schemas.describe_schema(schema, metadata["schemas"][:place])
-        found.append(_protected("schema", schema["schema-id"], parts, trackers))
+        ids.append(_protected("schema", schema["schema-id"], parts, trackers))
     for _, spec, trackers in _choose(metadata["partition-specs"], "spec", pointers):
         parts = [schemas.SentencePart(schemas.describe_spec(spec, names))]
-        found.append(_protected("spec", spec["spec-id"], parts, trackers))
+        ids.append(_protected("spec", spec["spec-id"], parts, trackers))
     for _, order, trackers in _choose(metadata["sort-orders"], "order", pointers):
         parts = [schemas.SentencePart(schemas.describe_order(order, names))]
-        found.append(_protected("order", order["order-id"], parts, trackers))
+        ids.append(_protected("order", order["order-id"], parts, trackers))
     total = sum(len(metadata[name]) for name in ("schemas", "partition-specs", "sort-orders"))
-    return SnapshotProtection(found, left_out=total - len(found))
+    return SnapshotProtection(ids, left_out=total - len(ids))
 
 
 def _choose(
@@ -246,10 +246,10 @@ def _protected(kind: str, number: int, parts: Sequence[schemas.SentencePart], tr
 def read_history(dataset: Dataset, *, branch: str, aborted: bool, page: int) -> History:
     """Return what led to what the branch shows, in groups: its own transactions, then its parents' up to there."""
     segments = _list_segments(dataset, branch=branch)
-    kept = [rows if aborted else rows.exclude(state=TransactionState.ABORTED) for rows in segments]
-    counts = [rows.count() for rows in kept]
+    parts = [rows if aborted else rows.exclude(state=TransactionState.ABORTED) for rows in segments]
+    counts = [rows.count() for rows in parts]
     total, start = sum(counts), page * PAGE_SIZE
-    shown = _take(kept, counts, start)
+    shown = _take(parts, counts, start)
     ahead = segments[0].filter(state=TransactionState.COMMITTED).count() if any(counts[1:]) else None
     return History(
         groups=_group(shown, branch, ahead),

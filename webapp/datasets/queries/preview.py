@@ -58,7 +58,7 @@ class Preview:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PreviewRequest:
     """What somebody wants to see."""
 
     start: int = 0
@@ -71,7 +71,7 @@ class Wanted:
 
 
 def read_preview(
-    dataset: Dataset, *, branch: str | None = None, transaction: str | None = None, wanted: Wanted
+    dataset: Dataset, *, branch: str | None = None, transaction: str | None = None, request: PreviewRequest
 ) -> Preview:
     """Return a page of rows of a branch or a committed transaction.
 
@@ -81,45 +81,47 @@ def read_preview(
         Unavailable: the table's files cannot be read.
 
     """
-    if wanted.start + wanted.limit > MOST_ROWS:
+    if request.start + request.limit > MOST_ROWS:
         message = f"The preview shows the first {MOST_ROWS:,} rows; read the rest with an Iceberg client."
         raise BadRequest(message, code="beyond_preview")
-    resolved, found = queries.parse_view(dataset, branch=branch, transaction=transaction)
-    metadata = read_metadata(dataset, branch=resolved, transaction=found)
+    resolved, pinned = queries.parse_view(dataset, branch=branch, transaction=transaction)
+    metadata = read_metadata(dataset, branch=resolved, transaction=pinned)
     columns = list_preview_columns(metadata)
-    shown = _choose_columns(columns, wanted)
-    answer = _read(dataset, metadata, [column.name for column in shown], wanted)
+    shown = _choose_columns(columns, request)
+    answer = _read(dataset, metadata, [column.name for column in shown], request)
     rows, total = answer["rows"], answer["total"]
-    if total is None and found is not None:
-        total = found.summary.get("rows")
+    if total is None and pinned is not None:
+        total = pinned.summary.get("rows")
     return Preview(
         branch=resolved,
-        transaction=found,
+        transaction=pinned,
         columns=shown,
-        rows=rows[: wanted.limit],
-        start=wanted.start,
+        rows=rows[: request.limit],
+        start=request.start,
         total=total,
-        has_more=len(rows) > wanted.limit and wanted.start + wanted.limit < MOST_ROWS,
+        has_more=len(rows) > request.limit and request.start + request.limit < MOST_ROWS,
         scanned=answer["scanned"],
         left_out=len(columns) - len(shown),
     )
 
 
-def _read(dataset: Dataset, metadata: Mapping[str, Any], columns: Sequence[str], wanted: Wanted) -> dict[str, Any]:
-    request = RowsRequest(
+def _read(
+    dataset: Dataset, metadata: Mapping[str, Any], columns: Sequence[str], request: PreviewRequest
+) -> dict[str, Any]:
+    question = RowsRequest(
         metadata=_without_history(metadata),
         columns=tuple(columns),
-        start=wanted.start,
-        limit=wanted.limit,
-        sort=wanted.sort,
-        q=wanted.q,
+        start=request.start,
+        limit=request.limit,
+        sort=request.sort,
+        q=request.q,
         scanned_rows=SCANNED_ROWS,
     )
     if metadata.get("current-snapshot-id") in (None, -1):
         return {"rows": [], "total": 0, "scanned": None}
     try:
         with TableReader(metadata["location"], most_answer_bytes=MOST_BYTES) as reader:
-            return reader.ask(ask="rows", **vars(request))
+            return reader.ask(ask="rows", **vars(question))
     except Beyond as error:
         message = f"This page of {dataset.path} is not shown ({error}): choose fewer columns or rows, or read the table with a client."
         raise Unavailable(message, code="beyond_preview") from error
@@ -155,8 +157,8 @@ def read_metadata(dataset: Dataset, *, branch: str, transaction: Transaction | N
 def current_schema(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema that is current in a view."""
     number = metadata["current-schema-id"]
-    found: dict[str, Any] = next(schema for schema in metadata["schemas"] if schema["schema-id"] == number)
-    return found
+    current: dict[str, Any] = next(schema for schema in metadata["schemas"] if schema["schema-id"] == number)
+    return current
 
 
 def list_preview_columns(metadata: Mapping[str, Any]) -> list[PreviewColumn]:
@@ -169,11 +171,11 @@ def list_preview_columns(metadata: Mapping[str, Any]) -> list[PreviewColumn]:
     ]
 
 
-def _choose_columns(columns: Sequence[PreviewColumn], wanted: Wanted) -> list[PreviewColumn]:
+def _choose_columns(columns: Sequence[PreviewColumn], request: PreviewRequest) -> list[PreviewColumn]:
     known = {column.name: column for column in columns}
-    for name in (*wanted.columns, *filter(None, [wanted.sort.removeprefix("-")])):
+    for name in (*request.columns, *filter(None, [request.sort.removeprefix("-")])):
         if name not in known:
             message = f"There is no column {name}."
             raise InvalidInput(message, code="no_such_column", errors={"columns": [message]})
-    chosen = [known[name] for name in dict.fromkeys(wanted.columns)] or list(columns)
+    chosen = [known[name] for name in dict.fromkeys(request.columns)] or list(columns)
     return chosen[:MOST_COLUMNS]

@@ -158,11 +158,11 @@ def sort_newest_first(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
             seen.add(current["snapshot-id"])
             current = by_id.get(current.get("parent-snapshot-id"))
         before = places.get(current["snapshot-id"], (0, 0, 0)) if current is not None else (0, 0, 0)
-        for one in reversed(path):
-            own = (int(one.get("sequence-number") or 0), int(one["timestamp-ms"]))
+        for step in reversed(path):
+            own = (int(step.get("sequence-number") or 0), int(step["timestamp-ms"]))
             before = (*max(own, before[:2]), before[2] + 1)
-            places[one["snapshot-id"]] = before
-    return sorted(snapshots, key=lambda one: places[one["snapshot-id"]], reverse=True)
+            places[step["snapshot-id"]] = before
+    return sorted(snapshots, key=lambda snapshot: places[snapshot["snapshot-id"]], reverse=True)
 
 
 def find_line_heads(graph: SnapshotGraph, snapshots: Iterable[Snapshot]) -> dict[str, int]:

@@ -57,14 +57,14 @@ def delete_branch(*, dataset: Dataset, name: str, by: Principal | None, abort_op
 
 def intend_deletions(*, folders: Iterable[str], branch: str, by: Principal | None) -> list[int]:
     """Write down that the branch goes on every dataset under these top folders, as it does in Git; return the keys."""
-    found = (
+    rows = (
         row
         for folder in folders
         for row in DatasetBranch.objects.filter(name=branch, dataset__folder=folder.strip("/").lower())
         .select_related("dataset")
         .order_by("dataset_id")
     )
-    return [_intend(row, by=by).pk for row in found]
+    return [_intend(row, by=by).pk for row in rows]
 
 
 def carry_out_deletions(*, keys: Iterable[int], by: Principal | None = None) -> int:

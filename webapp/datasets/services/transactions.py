@@ -44,9 +44,9 @@ def get_or_create_dataset(*, path: str, by: Principal) -> Dataset:
 
     """
     table = names.table_name(path)
-    found = queries.find_dataset(path)
-    if found is not None:
-        return found
+    dataset = queries.find_dataset(path)
+    if dataset is not None:
+        return dataset
     with database.atomic():
         accounts.claim_folder(folder=names.folder_of(path), creator=by)
         permissions.check_dataset(by, path, "write")
@@ -355,10 +355,10 @@ def _start_from_parent(pointer: DatasetBranch) -> None:
     if catalog_queries.branch_pointer(table=pointer.dataset.table, branch=pointer.name) is not None:
         return
     chain = queries.branch_ancestors(pointer.dataset, pointer.name)
-    found = queries.resolve_input(path=pointer.dataset.path, chain=chain)
-    if found is not None:
-        recording.point(pointer, found[1])
-        _pin(pointer, found[1])
+    source = queries.resolve_input(path=pointer.dataset.path, chain=chain)
+    if source is not None:
+        recording.point(pointer, source[1])
+        _pin(pointer, source[1])
 
 
 def _track(pointer: DatasetBranch) -> None:
