@@ -49,10 +49,10 @@ def _quoted(tag: str) -> str:
 
 def _check_unchanged(request: Request, tag: str) -> None:
     """Refuse a change that was meant for another version."""
-    wanted = request.headers.get("If-Match")
-    if wanted is None or wanted.strip() == "*":
+    header = request.headers.get("If-Match")
+    if header is None or header.strip() == "*":
         return
-    if _quoted(tag) not in [item.strip().removeprefix("W/") for item in wanted.split(",")]:
+    if _quoted(tag) not in [item.strip().removeprefix("W/") for item in header.split(",")]:
         message = "It has changed since the version that If-Match names; read it again."
         raise PreconditionFailed(message, etag=_quoted(tag))
 
@@ -71,8 +71,8 @@ class RepositoriesView(ApiView):
     @extend_schema(responses=shapes.RepositorySerializer(many=True))
     def get(self, request: Request) -> Response:
         """List repositories by name."""
-        found = queries.list_repositories(self.principal).select_related("created_by")
-        return Response(paginate(request._request, found, shapes.RepositorySerializer))
+        repositories = queries.list_repositories(self.principal).select_related("created_by")
+        return Response(paginate(request._request, repositories, shapes.RepositorySerializer))
 
     @extend_schema(request=shapes.NewRepositorySerializer, responses={201: shapes.RepositorySerializer})
     def post(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
@@ -132,8 +132,8 @@ class BranchesView(RepositoryEndpoint):
     @extend_schema(parameters=[OpenApiParameter("q", str)], responses=shapes.BranchSerializer(many=True))
     def get(self, request: Request, repo: str) -> Response:
         """List branches: the default one first, then by the time of their heads."""
-        found: Any = queries.BranchList(self.find(repo), q=request.query_params.get("q", ""))
-        return Response(paginate(request._request, found, shapes.BranchSerializer))
+        branches: Any = queries.BranchList(self.find(repo), q=request.query_params.get("q", ""))
+        return Response(paginate(request._request, branches, shapes.BranchSerializer))
 
     @extend_schema(request=shapes.NewBranchSerializer, responses={201: shapes.BranchSerializer})
     def post(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
@@ -153,8 +153,8 @@ class BranchView(RepositoryEndpoint):
     @extend_schema(parameters=[IF_NONE_MATCH], responses=shapes.BranchSerializer)
     def get(self, request: Request, repo: str, branch: str) -> Response:
         """Describe it; its ETag is its head."""
-        found = queries.get_branch(self.find(repo), branch)
-        return _tagged(request, found.head, shapes.BranchSerializer(found).data)
+        row = queries.get_branch(self.find(repo), branch)
+        return _tagged(request, row.head, shapes.BranchSerializer(row).data)
 
     @extend_schema(
         parameters=[IF_MATCH, OpenApiParameter("data", str, enum=["delete", "keep"], default="delete")],
@@ -399,8 +399,8 @@ class ProtectionsView(RepositoryEndpoint):
     @extend_schema(responses=shapes.ProtectionSerializer(many=True))
     def get(self, request: Request, repo: str) -> Response:
         """List protections by branch."""
-        found = queries.list_protections(self.find(repo))
-        return Response(paginate(request._request, found, shapes.ProtectionSerializer))
+        protections = queries.list_protections(self.find(repo))
+        return Response(paginate(request._request, protections, shapes.ProtectionSerializer))
 
     @extend_schema(request=shapes.ProtectionSerializer, responses={201: shapes.ProtectionSerializer})
     def post(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
@@ -446,16 +446,16 @@ class WebhooksView(RepositoryEndpoint):
     @extend_schema(responses=shapes.WebhookSerializer(many=True))
     def get(self, request: Request, repo: str) -> Response:
         """List webhooks; maintainers only."""
-        found = queries.list_webhooks(self.principal, self.find(repo))
-        return Response(paginate(request._request, found, shapes.WebhookSerializer))
+        webhooks = queries.list_webhooks(self.principal, self.find(repo))
+        return Response(paginate(request._request, webhooks, shapes.WebhookSerializer))
 
     @extend_schema(request=shapes.NewWebhookSerializer, responses={201: shapes.WebhookSerializer})
     def post(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
         """Tell an address of events from now on; maintainers only."""
         repository = self.find(repo)
         fields = read_input(shapes.NewWebhookSerializer, self.body)
-        made = services.add_webhook(repository=repository, **fields, by=self.principal)
-        return Response(shapes.WebhookSerializer(made).data, status=201)
+        webhook = services.add_webhook(repository=repository, **fields, by=self.principal)
+        return Response(shapes.WebhookSerializer(webhook).data, status=201)
 
 
 class WebhookView(RepositoryEndpoint):
@@ -479,8 +479,8 @@ class DeliveriesView(RepositoryEndpoint):
     @extend_schema(responses=shapes.DeliverySerializer(many=True))
     def get(self, request: Request, repo: str, number: int) -> Response:
         """List what it was told in the last days, newest first; maintainers only."""
-        found = queries.get_webhook(self.principal, self.find(repo), number).deliveries.all()
-        return Response(paginate(request._request, found, shapes.DeliverySerializer))
+        deliveries = queries.get_webhook(self.principal, self.find(repo), number).deliveries.all()
+        return Response(paginate(request._request, deliveries, shapes.DeliverySerializer))
 
 
 def _protection(protection: Protection) -> dict[str, Any]:

@@ -606,19 +606,19 @@ def commit_page(principal: Principal, name: str, sha: str, choice: DiffChoice) -
 def branches_page(principal: Principal, name: str, *, q: str = "", page: int = 1) -> BranchesPage:
     """Collect a page of branches whose name holds a text."""
     common = frame(principal, name)
-    found = branch_queries.BranchList(common.repository, q=q)
+    branches = branch_queries.BranchList(common.repository, q=q)
     start = (page - 1) * BRANCHES_A_PAGE
-    rows = found[start : start + BRANCHES_A_PAGE]
+    rows = branches[start : start + BRANCHES_A_PAGE]
     newest = code.name_authors(row.commit for row in rows)
     write = _page_writer(q)
     return BranchesPage(
         frame=common,
         rows=tuple(replace(row, commit=commit) for row, commit in zip(rows, newest, strict=True)),
         q=q,
-        total=len(found),
-        text=f"{start + 1}–{start + len(rows)} of {len(found):,}" if rows else "",
+        total=len(branches),
+        text=f"{start + 1}–{start + len(rows)} of {len(branches):,}" if rows else "",
         previous_url=write(page - 1) if page > 1 else "",
-        next_url=write(page + 1) if start + len(rows) < len(found) else "",
+        next_url=write(page + 1) if start + len(rows) < len(branches) else "",
     )
 
 
@@ -760,8 +760,8 @@ def _lines(path: str, text: str) -> list[tuple[Span, ...]]:
 
 
 def _readme(repository: Repository, git: GitRepository, common: Frame, entries: Sequence[TreeEntry]) -> Readme | None:
-    found = {entry.name.lower(): entry for entry in entries if entry.kind == "file"}
-    entry = next((found[name] for name in READMES if name in found), None)
+    files = {entry.name.lower(): entry for entry in entries if entry.kind == "file"}
+    entry = next((files[name] for name in READMES if name in files), None)
     if entry is None or (entry.size or 0) > MAX_COLOURED_BYTES:
         return None
     blob = git.read_blob(common.head, entry.path)

@@ -112,12 +112,12 @@ def get_publication(repository: Repository, branch: str, sha: str) -> Publicatio
 def publications_of_commits(repository: Repository, shas: Iterable[str], *, branch: str = "") -> dict[str, Publication]:
     """Return the publication of each commit, that on the wanted branch where there are several."""
     rows = repository.publications.filter(sha__in=list(shas)).order_by("created_at", "id")
-    found: dict[str, Publication] = {}
+    publications: dict[str, Publication] = {}
     for row in rows:
-        known = found.get(row.sha)
+        known = publications.get(row.sha)
         if known is None or known.branch != branch:
-            found[row.sha] = row
-    return found
+            publications[row.sha] = row
+    return publications
 
 
 def publications_of_masters(heads: Mapping[Repository, str]) -> dict[int, Publication]:

@@ -65,14 +65,14 @@ def read_times(repository: Repository, shas: Collection[str]) -> dict[str, float
 
 def count_ahead_behind(repository: Repository, heads: Iterable[str], base: str) -> dict[str, tuple[int, int]]:
     """Count by head the commits that only it has, and those that only the base has."""
-    wanted = set(heads)
-    levels = dict(repository.commits.filter(sha__in=wanted | {base}).values_list("sha", "level"))
+    shas = set(heads)
+    levels = dict(repository.commits.filter(sha__in=shas | {base}).values_list("sha", "level"))
     counts: dict[str, tuple[int, int]] = {}
     if base in levels:
         steps = islice(_read_below(repository, max(levels.values())), FARTHEST)
         with suppress(UnknownHistory):
-            counts = count_apart(steps, wanted & levels.keys(), base)
-    missing = wanted - counts.keys()
+            counts = count_apart(steps, shas & levels.keys(), base)
+    missing = shas - counts.keys()
     if missing:
         with git_refusals():
             git = repository.git

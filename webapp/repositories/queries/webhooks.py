@@ -37,13 +37,13 @@ def get_webhook(principal: Principal, repository: Repository, number: int) -> We
         NotFound: the repository has no such webhook.
 
     """
-    found = list_webhooks(principal, repository).filter(pk=number).first()
-    if found is None:
+    webhook = list_webhooks(principal, repository).filter(pk=number).first()
+    if webhook is None:
         message = f"{repository.name} has no webhook {number}."
         raise NotFound(message, code="unknown_webhook")
-    return found
+    return webhook
 
 
 def list_rows(principal: Principal, repository: Repository) -> list[WebhookRow]:
     """Return the webhooks with what became of the last thing each was told."""
-    return [WebhookRow(one, one.deliveries.first()) for one in list_webhooks(principal, repository)]
+    return [WebhookRow(webhook, webhook.deliveries.first()) for webhook in list_webhooks(principal, repository)]

@@ -200,8 +200,8 @@ def set_publication(
 ) -> Publication:
     """Record what came of publishing a commit on a branch."""
     now, is_over = clock.now(), status != PublicationState.PENDING
-    asked = {"created_at": now, "rung_at": now, "finished_at": None, "lease_until": None, "lost": 0}
-    times = {"finished_at": now} if is_over else asked
+    pending = {"created_at": now, "rung_at": now, "finished_at": None, "lease_until": None, "lost": 0}
+    times = {"finished_at": now} if is_over else pending
     with transaction.atomic():
         publication, _ = Publication.objects.get_or_create(repository=repository, branch=branch, sha=sha)
         has_moved = Publication.objects.bring(publication, to=status, jobspecs=jobspecs, errors=list(errors), **times)

@@ -84,11 +84,11 @@ def count_move(repository: Repository, git: GitRepository, *, is_accepting: bool
 def note_damages(*, problems: Iterable[tuple[Repository, str]]) -> None:
     """Keep what is wrong with the copies of this machine, for `readyz`; what is not named any more is well again."""
     place = name_place()
-    found = {repository.pk: problem for repository, problem in problems}
+    damages = {repository.pk: problem for repository, problem in problems}
     now = clock.now()
     known = {row.repository_id: row for row in CopyDamage.objects.filter(place=place)}
-    CopyDamage.objects.filter(pk__in=[row.pk for row in known.values() if row.repository_id not in found]).delete()
-    for pk, problem in found.items():
+    CopyDamage.objects.filter(pk__in=[row.pk for row in known.values() if row.repository_id not in damages]).delete()
+    for pk, problem in damages.items():
         row = known.get(pk)
         if row is None or row.problem != problem or row.seen_at < now - SEE_AGAIN:
             CopyDamage.objects.update_or_create(

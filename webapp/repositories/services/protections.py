@@ -101,9 +101,9 @@ def _read_checks(names: Sequence[str]) -> list[str]:
 
 
 def _find_groups(names: Sequence[str]) -> dict[str, Group]:
-    found = {group.name: group for group in Group.objects.filter(name__in=set(names))}
-    missing = sorted(set(names) - set(found))
+    groups = {group.name: group for group in Group.objects.filter(name__in=set(names))}
+    missing = sorted(set(names) - set(groups))
     if missing:
         message = f"There is no group {', '.join(missing)}."
         raise InvalidInput(message, code="unknown_group", errors={"groups": [message]})
-    return found
+    return groups

@@ -38,21 +38,21 @@ class PushRules:
 
 def check_push(*, repository: Repository, updates: Iterable[RefUpdate], by: Principal) -> list[str]:
     """Return why a push is refused, one line each; an empty list lets it in."""
-    wanted = list(updates)
+    updates = list(updates)
     try:
         check_copy(repository=repository)
-        if any(update.after for update in wanted):
+        if any(update.after for update in updates):
             check_git_quota(repository=repository)
     except AppError as error:
         return [error.detail]
-    if len(wanted) > MAX_REFS:
+    if len(updates) > MAX_REFS:
         return [f"a push moves at most {MAX_REFS} refs"]
     rules = PushRules(
         default_branch=repository.default_branch,
         names={record.name_lower: record.name for record in repository.branches.all()},
     )
     reasons = []
-    for update in wanted:
+    for update in updates:
         reason = _refusal(repository, rules, update, by=by)
         if reason:
             reasons.append(reason)
@@ -62,7 +62,7 @@ def check_push(*, repository: Repository, updates: Iterable[RefUpdate], by: Prin
         )
         return reasons
     # Before Git acts, so that no crash loses who it was, and whoever misses a branch then knows why it is gone.
-    for update in wanted:
+    for update in updates:
         if update.ref.startswith(HEADS) and not update.after:
             branch = update.ref.removeprefix(HEADS)
             intend_deletion(repository=repository, branch=branch, head=update.before, by=by, is_push=True)

@@ -59,15 +59,15 @@ def add_webhook(
     with transaction.atomic():
         if repository.webhooks.count() >= MOST_WEBHOOKS:
             raise Conflict(f"{repository.name} has {MOST_WEBHOOKS} webhooks: remove one first.", code="too_many")
-        kept = [event for event in rules.EVENTS if event in events]
+        events = [event for event in rules.EVENTS if event in events]
         webhook = Webhook.objects.create(
             repository=repository,
             url=url,
-            events=kept,
+            events=events,
             secret=seal(secret, purpose=SEALED_FOR),
             created_by_id=by.user_id,
         )
-        accounts.record_audit(by=by, verb="add_webhook", object=repository.name, detail={"url": url, "events": kept})
+        accounts.record_audit(by=by, verb="add_webhook", object=repository.name, detail={"url": url, "events": events})
     return webhook
 
 
@@ -84,8 +84,8 @@ def announce_event(*, repository: Repository, event: str, payload: Mapping[str, 
     for webhook in Webhook.objects.filter(repository=repository):
         if event in webhook.events:
             body = json.dumps({"event": event, "repository": repository.name, **payload}, default=str)
-            made = Delivery.objects.create(webhook=webhook, uid=str(uuid4()), event=event, body=body)
-            transaction.on_commit(lambda pk=made.pk: _ring(pk))  # type: ignore[misc]
+            delivery = Delivery.objects.create(webhook=webhook, uid=str(uuid4()), event=event, body=body)
+            transaction.on_commit(lambda pk=delivery.pk: _ring(pk))  # type: ignore[misc]
 
 
 def follow_commit(

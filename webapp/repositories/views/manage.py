@@ -44,12 +44,12 @@ def new(request: HttpRequest) -> HttpResponse:
         status = InvalidInput.status
         if form.is_valid():
             try:
-                made = services.create_repository(by=principal, **form.cleaned_data)
+                repository = services.create_repository(by=principal, **form.cleaned_data)
             except AppError as error:
                 add_refusal(form, error)
                 status = error.status
             else:
-                return redirect("repository", repo=made.name)
+                return redirect("repository", repo=repository.name)
     context = {"form": form, "nav": "repositories"}
     return pages.render(request, "repositories/new.html", context, status=status)
 
@@ -153,9 +153,9 @@ def remove_webhook(request: HttpRequest, repo: str) -> HttpResponse:
     """Tell an address nothing more."""
 
     def act(repository: Repository, by: Principal) -> str:
-        found = queries.get_webhook(by, repository, read_count(request.POST.get("webhook", "")) or 0)
-        services.remove_webhook(webhook=found, by=by)
-        return f"{found.url} is told nothing more."
+        webhook = queries.get_webhook(by, repository, read_count(request.POST.get("webhook", "")) or 0)
+        services.remove_webhook(webhook=webhook, by=by)
+        return f"{webhook.url} is told nothing more."
 
     return _act(request, repo, act)
 
