@@ -52,8 +52,8 @@ class BuildList(ApiView):
     )
     def get(self, request: Request) -> Response:
         """List builds, newest first."""
-        wanted = {name: request.GET.get(name, "") for name in ("repository", "branch", "state", "by", "target", "q")}
-        builds = queries.list_builds(self.principal, **wanted)
+        filters = {name: request.GET.get(name, "") for name in ("repository", "branch", "state", "by", "target", "q")}
+        builds = queries.list_builds(self.principal, **filters)
         return Response(paginate(request._request, builds, serializers.BuildSerializer, look_up=_look_up))
 
     @extend_schema(
@@ -155,9 +155,9 @@ class JobSpecList(ApiView):
     @extend_schema(operation_id="listJobSpecs", parameters=[BRANCH], responses=serializers.JobSpecSerializer(many=True))
     def get(self, request: Request, repo: str) -> Response:
         """List the JobSpecs that a build on a branch would use."""
-        found = repositories.get_repository(self.principal, repo)
-        branch = request.GET.get("branch") or found.default_branch
-        specs = queries.list_jobspecs(repository=found, branch=names.check_branch_name(branch))
+        repository = repositories.get_repository(self.principal, repo)
+        branch = request.GET.get("branch") or repository.default_branch
+        specs = queries.list_jobspecs(repository=repository, branch=names.check_branch_name(branch))
         return Response(paginate(request._request, specs, serializers.JobSpecSerializer))
 
 

@@ -35,7 +35,7 @@ def check_plan(principal: Principal, plan: BuildPlan) -> None:
     Rights are those on a dataset's top folder, so each folder is asked for once.
     """
     check_plan_inputs(principal, plan)
-    writes = {names.folder_of(each.path): each for job in plan.running_jobs for each in job.outputs}
+    writes = {names.folder_of(output.path): output for job in plan.running_jobs for output in job.outputs}
     for written in writes.values():
         accounts.check_dataset(principal, written.path, "write", written.branch)
 

@@ -16,11 +16,11 @@ from webapp.core.errors import Unavailable
 @shared_task(name="webapp.builds.tasks.publish", ignore_result=True)
 def publish(*, repository: str, branch: str, sha: str, **_: Any) -> None:
     """Publish the JobSpecs of one commit on one branch."""
-    found = queries.find_repository_by_name(repository)
-    if found is None:
+    row = queries.find_repository_by_name(repository)
+    if row is None:
         return
     with suppress(Unavailable):  # the copy is damaged: readiness says so, and the sweep rings again
-        services.publish(repository=found, branch=branch, sha=sha)
+        services.publish(repository=row, branch=branch, sha=sha)
 
 
 @shared_task(name="webapp.builds.tasks.resolve_build", ignore_result=True)

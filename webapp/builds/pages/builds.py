@@ -193,7 +193,7 @@ def read_build_page(principal: Principal, build_id: int, *, job: str, page: int 
     part = _choose_page(total, job=job, page=page)
     jobs = queries.list_jobs(build, after=part.start, limit=JOBS_A_PAGE)
     folder = _common_folder(jobs, build)
-    rows = tuple(_describe_job(each, build, folder) for each in jobs)
+    rows = tuple(_describe_job(row, build, folder) for row in jobs)
     sources = _list_sources(jobs, folder)
     repository = build.repository.name if build.repository else ""
     problem = permissions.find_steer_problem(principal, build)
@@ -227,7 +227,7 @@ def read_build_page(principal: Principal, build_id: int, *, job: str, page: int 
         sources=tuple(sources[:MAX_SOURCES]),
         hidden_sources=max(0, len(sources) - MAX_SOURCES),
         timeline=_draw_timeline(build, rows),
-        log=_open_log(build, jobs, rows, wanted=job),
+        log=_open_log(build, jobs, rows, number=job),
         can_steer=not problem,
         steer_problem=problem,
         can_cancel=not problem and not build.is_over and not build.cancel_requested,
@@ -263,9 +263,9 @@ def _jobs_url(page: int) -> str:
 
 def _common_folder(jobs: Sequence[Job], build: Build) -> str:
     """Return "/nyc/" when every dataset of the build lies in that folder: names are shorter without it."""
-    read = {each.path for job in jobs for each in job.inputs.all()}
-    made = {each.path for job in jobs for each in job.outputs.all()}
-    paths = read | made | set(build.targets)
+    read = {job_input.path for job in jobs for job_input in job.inputs.all()}
+    written = {output.path for job in jobs for output in job.outputs.all()}
+    paths = read | written | set(build.targets)
     tops = {path.split("/")[1] for path in paths}
     return f"/{tops.pop()}/" if len(tops) == 1 else "/"
 
@@ -279,22 +279,22 @@ def _describe_job(job: Job, build: Build, folder: str) -> JobRow:
     kind = "fresh" if job.skipped else job.state.tone
     inputs = tuple(
         InputRow(
-            dataset=link_dataset(each.path, each.branch, folder),
-            branch=each.branch,
-            is_fallback=each.fallback,
-            from_job=each.from_job.number if each.from_job else None,
-            transaction=each.transaction_id or "",
+            dataset=link_dataset(job_input.path, job_input.branch, folder),
+            branch=job_input.branch,
+            is_fallback=job_input.fallback,
+            from_job=job_input.from_job.number if job_input.from_job else None,
+            transaction=job_input.transaction_id or "",
         )
-        for each in job.inputs.all()
+        for job_input in job.inputs.all()
     )
     outputs = tuple(
         OutputRow(
-            dataset=link_dataset(each.path, build.branch, folder),
-            transaction=each.transaction_id or "",
-            state=each.transaction.state.lower() if each.transaction else "",
+            dataset=link_dataset(output.path, build.branch, folder),
+            transaction=output.transaction_id or "",
+            state=output.transaction.state.lower() if output.transaction else "",
             note="no branch made" if job.skipped else "",
         )
-        for each in job.outputs.all()
+        for output in job.outputs.all()
     )
     percent, progress = _describe_progress(job, kind, inputs)
     return JobRow(
@@ -314,14 +314,14 @@ def _describe_job(job: Job, build: Build, folder: str) -> JobRow:
         progress=progress,
         started_at=None if job.skipped else job.started_at,
         finished_at=job.finished_at,
-        needs=tuple(f"job-{each.from_job}" if each.from_job else _source_id(each) for each in inputs),
+        needs=tuple(f"job-{row.from_job}" if row.from_job else _source_id(row) for row in inputs),
         sub=_describe_sub(job, kind, percent),
     )
 
 
 def _describe_progress(job: Job, kind: str, inputs: Sequence[InputRow]) -> tuple[int | None, str]:
     if kind == "fresh":
-        return None, "Skipped, readers fall back" if any(each.is_fallback for each in inputs) else "Skipped"
+        return None, "Skipped, readers fall back" if any(row.is_fallback for row in inputs) else "Skipped"
     if kind == "ok":
         rows = sum(int(output.summary.get("rows") or 0) for output in job.outputs.all())
         return 100, f"{rows:,} rows written"
@@ -330,7 +330,7 @@ def _describe_progress(job: Job, kind: str, inputs: Sequence[InputRow]) -> tuple
     if kind == "abort":
         return None, job.reason or "Aborted"
     if kind == "wait":
-        before = sorted({each.from_job for each in inputs if each.from_job})
+        before = sorted({row.from_job for row in inputs if row.from_job})
         if job.state == JobState.RUN_PENDING:
             return None, job.reason or "Ready, waits for a worker"
         return None, f"Not before job{'s' if len(before) > 1 else ''} {join_words(before)}" if before else "Waits"
@@ -358,25 +358,25 @@ def _format_seconds(seconds: float) -> str:
     return f"{seconds // 60:.0f} min {seconds % 60:02.0f} s"
 
 
-def _source_id(each: InputRow) -> str:
-    return f"src-{each.dataset.path.strip('/').replace('/', '-')}"
+def _source_id(row: InputRow) -> str:
+    return f"src-{row.dataset.path.strip('/').replace('/', '-')}"
 
 
 def _list_sources(jobs: Sequence[Job], folder: str) -> list[SourceNode]:
-    found: dict[str, SourceNode] = {}
+    nodes: dict[str, SourceNode] = {}
     for job in jobs:
-        for each in job.inputs.all():
-            if each.from_job is None:
+        for job_input in job.inputs.all():
+            if job_input.from_job is None:
                 row = InputRow(
-                    dataset=link_dataset(each.path, each.branch, folder),
-                    branch=each.branch,
-                    is_fallback=each.fallback,
+                    dataset=link_dataset(job_input.path, job_input.branch, folder),
+                    branch=job_input.branch,
+                    is_fallback=job_input.fallback,
                     from_job=None,
-                    transaction=each.transaction_id or "",
+                    transaction=job_input.transaction_id or "",
                 )
-                sub = f"t {row.transaction[:7]} · {each.branch}"
-                found.setdefault(_source_id(row), SourceNode(id=_source_id(row), dataset=row.dataset, sub=sub))
-    return list(found.values())
+                sub = f"t {row.transaction[:7]} · {job_input.branch}"
+                nodes.setdefault(_source_id(row), SourceNode(id=_source_id(row), dataset=row.dataset, sub=sub))
+    return list(nodes.values())
 
 
 def _count(total: JobTotals) -> tuple[tuple[str, int, str], ...]:
@@ -417,7 +417,7 @@ def _draw_timeline(build: Build, rows: Sequence[JobRow]) -> JobTimeline | None:
     resolved = build.started_at or build.finished_at
     spans = [JobSpan("Resolve and plan", "res", _say_took(begin, resolved or now), begin, resolved)]
     shown = [row for row in rows if row.kind != "fresh"]
-    for row in sorted(shown, key=lambda each: (each.started_at or now, each.number)):
+    for row in sorted(shown, key=lambda row: (row.started_at or now, row.number)):
         if row.started_at is None and row.kind == "abort":
             continue
         spans.append(_describe_span(row, now))
@@ -437,14 +437,14 @@ def _say_took(start: datetime, end: datetime) -> str:
     return _format_seconds(max(0.0, (end - start).total_seconds()))
 
 
-def _open_log(build: Build, jobs: Sequence[Job], rows: Sequence[JobRow], *, wanted: str) -> LogPanel | None:
+def _open_log(build: Build, jobs: Sequence[Job], rows: Sequence[JobRow], *, number: str) -> LogPanel | None:
     with_log = [
         (job, row) for job, row in zip(jobs, rows, strict=True) if job.attempt or queries.log_file(job).exists()
     ]
     if not with_log:
         return None
     by_kind = {kind: place for place, kind in enumerate(("bad", "run", "abort", "ok", "wait", "fresh"))}
-    chosen = next((pair for pair in with_log if str(pair[1].number) == wanted), None)
+    chosen = next((pair for pair in with_log if str(pair[1].number) == number), None)
     job, row = chosen or min(with_log, key=lambda pair: (by_kind[pair[1].kind], pair[1].number))
     log = queries.read_log(job, limit=LOG_LINES)
     is_whole = log.is_done or (job.is_over and not log.lines)
@@ -457,11 +457,11 @@ def _open_log(build: Build, jobs: Sequence[Job], rows: Sequence[JobRow], *, want
         status=f"{log.next} {'line' if log.next == 1 else 'lines'}, {f'end of job {row.number}' if is_whole else 'live'}",
         jobs=tuple(
             {
-                "name": f"Job {each.number}",
-                "url": f"/builds/{build.pk}?job={each.number}#log-title",
-                "current": each.number == row.number,
+                "name": f"Job {other.number}",
+                "url": f"/builds/{build.pk}?job={other.number}#log-title",
+                "current": other.number == row.number,
             }
-            for _, each in with_log
+            for _, other in with_log
         ),
     )
 
@@ -513,7 +513,7 @@ def read_builds_page(
 ) -> BuildsPage:
     """Return a page of builds, newest first."""
     name = repository.name if repository else filters.get("repository", "")
-    found = queries.list_builds(
+    rows = queries.list_builds(
         principal,
         repository=name,
         branch=filters.get("branch", ""),
@@ -522,7 +522,7 @@ def read_builds_page(
         q=filters.get("q", ""),
     )
     start = (page - 1) * PAGE_SIZE
-    builds = list(found[start : start + PAGE_SIZE + 1])
+    builds = list(rows[start : start + PAGE_SIZE + 1])
     has_next = len(builds) > PAGE_SIZE
     builds = builds[:PAGE_SIZE]
     counts = _count_jobs(builds)
@@ -725,13 +725,13 @@ def read_lineage_page(principal: Principal, *, dataset: Any, branch: str) -> Lin
     for edge in graph.edges:
         needs.setdefault(edge.output, []).append(_node_id(edge.input))
     folder = f"/{dataset.path.split('/')[1]}/"
-    nodes = tuple(_draw_node(each, needs.get(each.path, []), branch, folder) for each in graph.nodes)
+    nodes = tuple(_draw_node(node, needs.get(node.path, []), branch, folder) for node in graph.nodes)
     return LineagePage(
         dataset=dataset,
         branch=branch,
         nodes=nodes,
-        upstream=sum(each.depth < 0 for each in graph.nodes),
-        downstream=sum(each.depth > 0 for each in graph.nodes),
+        upstream=sum(node.depth < 0 for node in graph.nodes),
+        downstream=sum(node.depth > 0 for node in graph.nodes),
         is_cut=graph.is_cut,
         own=next(node for node in nodes if node["path"] == dataset.path),
     )

@@ -26,9 +26,9 @@ def find_repository(*, paths: Iterable[str], branch: str) -> Repository | None:
     paths = list(paths)
     for path in paths:
         published = PublishedOutput.objects.filter(path=path).select_related("spec__repository")
-        found = published.filter(branch=branch).first() or published.first()
-        if found is not None:
-            return found.spec.repository
+        output = published.filter(branch=branch).first() or published.first()
+        if output is not None:
+            return output.spec.repository
     for path in paths:
         owner = find_folder_owner(path=path)
         if owner and (repository := repositories.find_repository(owner)) is not None:

@@ -64,8 +64,8 @@ def read_spec(row: PublishedSpec) -> Spec:
         size=body.get("size", "small"),
         digest=row.digest,
         is_incremental=bool(body.get("incremental")),
-        inputs=tuple(DeclaredInput(each["name"], each["path"], each.get("branch")) for each in body["inputs"]),
-        outputs=tuple(DeclaredOutput(each["name"], each["path"]) for each in body["outputs"]),
+        inputs=tuple(DeclaredInput(item["name"], item["path"], item.get("branch")) for item in body["inputs"]),
+        outputs=tuple(DeclaredOutput(item["name"], item["path"]) for item in body["outputs"]),
     )
 
 
@@ -128,9 +128,9 @@ def _load_specs(
     following = set(paths)
     while following:
         reached |= following
-        found = _list_makers(following, chain)
-        makers |= found
-        new = {spec for _path, _branch, spec in found} - specs.keys()
+        new_makers = _list_makers(following, chain)
+        makers |= new_makers
+        new = {spec for _path, _branch, spec in new_makers} - specs.keys()
         rows = PublishedSpec.objects.filter(pk__in=new).select_related("repository")
         specs.update({row.pk: read_spec(row) for row in rows})
         following = {path for pk in new if pk in specs for path in follow(specs[pk])} - reached
@@ -235,13 +235,13 @@ def _describe_datasets(branches: Iterable[tuple[Any, ...]]) -> dict[str, Dataset
         parents.setdefault(path, {})[name] = parent
         if visible is not None:
             shown.setdefault(path, {})[name] = visible
-    made = describe_transactions({each for by_branch in shown.values() for each in by_branch.values()})
+    committed = describe_transactions({pk for by_branch in shown.values() for pk in by_branch.values()})
     return {
         path: DatasetState(
             path=path,
             parents=parents[path],
             committed={
-                branch: replace(made[transaction_id], branch=branch)
+                branch: replace(committed[transaction_id], branch=branch)
                 for branch, transaction_id in shown.get(path, {}).items()
             },
         )
@@ -252,7 +252,7 @@ def _describe_datasets(branches: Iterable[tuple[Any, ...]]) -> dict[str, Dataset
 def describe_transactions(ids: Iterable[str]) -> dict[str, Committed]:
     """Return for each transaction the job that made it, its digest and the transactions that it read."""
     transactions = Transaction.objects.in_bulk(list(ids))
-    jobs = Job.objects.in_bulk([each.job_id for each in transactions.values() if each.job_id])
+    jobs = Job.objects.in_bulk([transaction.job_id for transaction in transactions.values() if transaction.job_id])
     read: dict[str, dict[str, str]] = {}
     for job_id, path, transaction_id in JobInput.objects.filter(job__in=jobs).values_list(
         "job_id", "path", "transaction_id"
@@ -321,7 +321,7 @@ def find_previous_build(*, job: Job) -> PreviousBuild:
     very transform, or when an input no longer descends from what was read then.
     """
     outputs = list(job.outputs.select_related("transaction__parent"))
-    before = [each.transaction.parent if each.transaction else None for each in outputs]
+    before = [output.transaction.parent if output.transaction else None for output in outputs]
     if not any(before):
         return PreviousBuild({}, "nothing was built before", is_first=True)
     if job.build.force or any(output.path in job.build.forced for output in outputs):
@@ -330,14 +330,14 @@ def find_previous_build(*, job: Job) -> PreviousBuild:
     previous = Job.objects.filter(pk=jobs.pop(), kind=RUN, digest=job.digest).first() if len(jobs) == 1 else None
     if previous is None:
         return PreviousBuild({}, "something other than this code wrote the outputs last")
-    then = {each.path: each.transaction for each in previous.inputs.select_related("transaction")}
-    found: dict[str, int] = {}
-    for each in job.inputs.select_related("transaction__dataset"):
-        old, new = then.get(each.path), each.transaction
+    then = {job_input.path: job_input.transaction for job_input in previous.inputs.select_related("transaction")}
+    snapshots: dict[str, int] = {}
+    for job_input in job.inputs.select_related("transaction__dataset"):
+        old, new = then.get(job_input.path), job_input.transaction
         if old is None or new is None or old.snapshot_id is None or not _goes_on(new, old):
-            return PreviousBuild({}, f"{each.path} does not go on from what the last build read")
-        found[each.path] = old.snapshot_id
-    return PreviousBuild(found)
+            return PreviousBuild({}, f"{job_input.path} does not go on from what the last build read")
+        snapshots[job_input.path] = old.snapshot_id
+    return PreviousBuild(snapshots)
 
 
 def _goes_on(new: Transaction, old: Transaction) -> bool:

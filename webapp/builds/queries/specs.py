@@ -127,7 +127,7 @@ def read_lineage(principal: Principal, *, dataset: Dataset, branch: str) -> Line
     freshness = _judge(specs, chain, [graph.makers[path] for path in visible if path in graph.makers])
     nodes = tuple(
         _describe(path, graph.depths[path], graph.makers.get(path), ids.get(path), freshness)
-        for path in sorted(visible, key=lambda each: (graph.depths[each], each))
+        for path in sorted(visible, key=lambda path: (graph.depths[path], path))
     )
     edges = tuple(edge for edge in graph.edges if edge.input in visible and edge.output in visible)
     return Lineage(path=dataset.path, branch=branch, chain=chain, nodes=nodes, edges=edges, is_cut=graph.is_cut)

@@ -34,16 +34,16 @@ def walk(*, specs: Iterable[Spec], chain: Sequence[str], path: str) -> LineageGr
     up: dict[str, list[str]] = {}
     down: dict[str, list[str]] = {}
     for output, spec in makers.items():
-        for each in spec.inputs:
-            up.setdefault(output, []).append(each.path)
-            down.setdefault(each.path, []).append(output)
+        for declared in spec.inputs:
+            up.setdefault(output, []).append(declared.path)
+            down.setdefault(declared.path, []).append(output)
     depths = {path: 0}
     cut_up = _spread(path, up, depths, -1)
     cut_down = _spread(path, down, depths, 1)
     edges = {Edge(source, output) for output in depths for source in up.get(output, ()) if source in depths}
     return LineageGraph(
         depths=depths,
-        makers={each: makers[each] for each in depths if each in makers},
+        makers={place: makers[place] for place in depths if place in makers},
         edges=tuple(sorted(edges)),
         is_cut=cut_up or cut_down,
     )
@@ -53,7 +53,7 @@ def find_makers(*, specs: Iterable[Spec], chain: Sequence[str]) -> dict[str, Spe
     """Return the JobSpec of each output, from the first branch of the chain that has one."""
     rank = {branch: place for place, branch in enumerate(chain)}
     makers: dict[str, Spec] = {}
-    for spec in sorted((each for each in specs if each.branch in rank), key=lambda each: (rank[each.branch], each.id)):
+    for spec in sorted((spec for spec in specs if spec.branch in rank), key=lambda spec: (rank[spec.branch], spec.id)):
         for output in spec.outputs:
             makers.setdefault(output.path, spec)
     return makers
@@ -63,11 +63,11 @@ def _spread(start: str, neighbours: dict[str, list[str]], depths: dict[str, int]
     waiting = deque([start])
     while waiting:
         current = waiting.popleft()
-        for each in sorted(neighbours.get(current, ())):
-            if each in depths:
+        for neighbour in sorted(neighbours.get(current, ())):
+            if neighbour in depths:
                 continue
             if len(depths) >= MAX_NODES:
                 return True
-            depths[each] = depths[current] + step
-            waiting.append(each)
+            depths[neighbour] = depths[current] + step
+            waiting.append(neighbour)
     return False

@@ -31,25 +31,25 @@ class SpecBook:
 
     def find(self, path: str) -> Spec | None:
         """Return the JobSpec of an output from the first branch of the chain that has one."""
-        found = [spec for branch in self._chain for spec in self._by_place.get((path, branch), ())]
-        if not found:
+        specs = [spec for branch in self._chain for spec in self._by_place.get((path, branch), ())]
+        if not specs:
             return None
-        for other in found[1:]:
-            if other.repository != found[0].repository:
-                message = f"Two repositories make {path}: {found[0].place} and {other.place}."
+        for other in specs[1:]:
+            if other.repository != specs[0].repository:
+                message = f"Two repositories make {path}: {specs[0].place} and {other.place}."
                 raise InvalidInput(
                     message,
                     code="two_repositories",
-                    names=[found[0].repository, other.repository],
+                    names=[specs[0].repository, other.repository],
                 )
-            if other.branch == found[0].branch:
-                message = f"Two transforms make {path}: {found[0].place} and {other.place}."
+            if other.branch == specs[0].branch:
+                message = f"Two transforms make {path}: {specs[0].place} and {other.place}."
                 raise InvalidInput(
                     message,
                     code="two_transforms",
-                    names=[found[0].function, other.function],
+                    names=[specs[0].function, other.function],
                 )
-        return found[0]
+        return specs[0]
 
     def find_whole(self, path: str) -> Spec | None:
         """Return the JobSpec of an output after checking that it is the one for all its outputs."""
@@ -129,8 +129,8 @@ def _select(book: SpecBook, request: Request) -> tuple[Spec, ...]:
         chosen[spec.id] = spec
     waiting = list(chosen.values()) if request.upstream else []
     while waiting:
-        for each in waiting.pop().inputs:
-            spec = book.find_whole(each.path)
+        for declared in waiting.pop().inputs:
+            spec = book.find_whole(declared.path)
             if spec is not None and spec.id not in chosen:
                 chosen[spec.id] = spec
                 waiting.append(spec)
@@ -162,9 +162,9 @@ def _walk_up(book: SpecBook, start: Spec, done: set[int]) -> None:
         spec = book.find(declared.path)
         if spec is None or spec.id in done:
             continue
-        if any(spec.id == each.id for each in trail):
-            loop = trail[[each.id for each in trail].index(spec.id) :]
-            names = [min(output.path for output in each.outputs) for each in (*loop, spec)]
+        if any(spec.id == step.id for step in trail):
+            loop = trail[[step.id for step in trail].index(spec.id) :]
+            names = [min(output.path for output in step.outputs) for step in (*loop, spec)]
             # A trail goes from what is made to what it reads; people read data flow the other way.
             message = f"These datasets are made from each other: {' → '.join(reversed(names))}."
             raise InvalidInput(message, code="cycle", names=names[:-1])
@@ -181,24 +181,24 @@ def _check_branches(selected: Sequence[Spec], request: Request, datasets: Mappin
 
 def _check_declared_branches(specs: Iterable[Spec], branch: str) -> None:
     for spec in specs:
-        for each in spec.inputs:
-            if each.branch is not None and each.branch != branch:
+        for declared in spec.inputs:
+            if declared.branch is not None and declared.branch != branch:
                 message = (
-                    f"{spec.place} declares {each.path} on branch {each.branch}, but this build runs on {branch}: "
+                    f"{spec.place} declares {declared.path} on branch {declared.branch}, but this build runs on {branch}: "
                     "all tables of a job are on the build's branch."
                 )
                 raise InvalidInput(
                     message,
                     code="branch_mismatch",
-                    names=[each.branch, branch],
-                    path=each.path,
+                    names=[declared.branch, branch],
+                    path=declared.path,
                 )
 
 
 def _order(specs: Sequence[Spec]) -> tuple[Spec, ...]:
     """Return the JobSpecs so that each comes after those that make its inputs; ties by path, so always the same."""
     maker = {output.path: spec.id for spec in specs for output in spec.outputs}
-    needs = {spec.id: {maker[each.path] for each in spec.inputs if each.path in maker} for spec in specs}
+    needs = {spec.id: {maker[declared.path] for declared in spec.inputs if declared.path in maker} for spec in specs}
     ordered: list[Spec] = []
     placed: set[int] = set()
     while len(ordered) < len(specs):
@@ -220,7 +220,7 @@ class _Planner:
         self._running: dict[str, int] = {}
 
     def plan_job(self, number: int, spec: Spec) -> PlannedJob:
-        inputs = tuple(self._plan_input(spec, each.name, each.path) for each in spec.inputs)
+        inputs = tuple(self._plan_input(spec, declared.name, declared.path) for declared in spec.inputs)
         reason = self._find_reason(spec, inputs)
         if reason is None:
             why = self._explain_fresh(spec)
@@ -243,7 +243,7 @@ class _Planner:
             is_fresh=reason is None,
             why=why,
             inputs=inputs,
-            outputs=tuple(self._plan_output(each.name, each.path) for each in spec.outputs),
+            outputs=tuple(self._plan_output(output.name, output.path) for output in spec.outputs),
         )
 
     def _plan_input(self, spec: Spec, name: str, path: str) -> PlannedInput:
@@ -261,14 +261,14 @@ class _Planner:
         pinned = self.request.pins.get(path)
         if pinned is not None:
             return replace(planned, branch=pinned.branch, transaction=pinned.id, fallback=pinned.branch != branch)
-        found = self._newest(path)
-        if found is None:
+        head = self._newest(path)
+        if head is None:
             raise InvalidInput(
                 self._explain_missing(spec, path),
                 code="input_missing",
                 names=[path, spec.function],
             )
-        read_from, committed = found
+        read_from, committed = head
         return replace(
             planned,
             branch=read_from,
@@ -313,30 +313,30 @@ class _Planner:
         )
 
     def _find_input_job(self, inputs: Sequence[PlannedInput]) -> str | None:
-        jobs = sorted({each.from_job for each in inputs if each.from_job is not None})
+        jobs = sorted({planned.from_job for planned in inputs if planned.from_job is not None})
         if not jobs:
             return None
         return f"Input built by job{'s' if len(jobs) > 1 else ''} {join_words(jobs)}"
 
     def _find_stale(self, spec: Spec, path: str, inputs: Sequence[PlannedInput]) -> str | None:
-        found = self._newest(path)
-        if found is None:
+        head = self._newest(path)
+        if head is None:
             is_own = spec.branch == self.request.branch and len(self.request.chain) > 1
             return "New JobSpec on this branch" if is_own else f"{path} was never built"
-        branch, newest = found
+        branch, newest = head
         if newest.digest is None:
             return f"Newest data on {branch} was written by {newest.made_by or 'something else'}"
         if newest.digest != spec.digest:
             return f"Code changed in {spec.sha[:SHORT_SHA]}" if spec.sha else "Code changed"
-        pinned = {each.path: each.transaction for each in inputs}
+        pinned = {planned.path: planned.transaction for planned in inputs}
         moved = sorted(
-            each for each in pinned.keys() | newest.inputs.keys() if pinned.get(each) != newest.inputs.get(each)
+            source for source in pinned.keys() | newest.inputs.keys() if pinned.get(source) != newest.inputs.get(source)
         )
         word = "Other" if self.request.pins.keys() & set(moved) else "Newer"
         return f"{word} data in {join_words(moved)}" if moved else None
 
     def _explain_fresh(self, spec: Spec) -> str:
-        branches = {found[0] for output in spec.outputs if (found := self._newest(output.path))}
+        branches = {head[0] for output in spec.outputs if (head := self._newest(output.path))}
         places = "this branch" if branches == {self.request.branch} else join_words(sorted(branches))
         return f"Same code and input transactions as on {places}"
 

@@ -80,7 +80,7 @@ def draw(spans: Sequence[JobSpan], *, start: datetime, now: datetime, is_over: b
     ends = [span.end for span in spans if span.end is not None]
     end = max(ends, default=now) if is_over else now
     seconds = max((end - start).total_seconds(), 0.5)
-    step = next((each for each in STEPS if seconds / each <= TICKS - 1), STEPS[-1])
+    step = next((size for size in STEPS if seconds / size <= TICKS - 1), STEPS[-1])
     scale = WIDTH / (step * max(1, -(-seconds // step)))
 
     def place(moment: datetime) -> float:
@@ -91,7 +91,7 @@ def draw(spans: Sequence[JobSpan], *, start: datetime, now: datetime, is_over: b
     return JobTimeline(
         bars=bars,
         ticks=tuple(
-            TimelineTick(round(LEFT + each * step * scale, 1), format_offset(each * step)) for each in range(count + 1)
+            TimelineTick(round(LEFT + tick * step * scale, 1), format_offset(tick * step)) for tick in range(count + 1)
         ),
         height=TOP + len(spans) * ROW,
         now_x=None if is_over else place(now),

@@ -48,12 +48,12 @@ class Spec:
     @property
     def paths(self) -> tuple[str, ...]:
         """Every dataset that it reads or makes."""
-        return (*(each.path for each in self.inputs), *self.output_paths)
+        return (*(planned.path for planned in self.inputs), *self.output_paths)
 
     @property
     def output_paths(self) -> tuple[str, ...]:
         """Every dataset that it makes."""
-        return tuple(each.path for each in self.outputs)
+        return tuple(output.path for output in self.outputs)
 
     @property
     def place(self) -> str:
@@ -151,7 +151,7 @@ class PlannedJob:
     @property
     def after(self) -> tuple[int, ...]:
         """Numbers of the jobs that must complete first."""
-        return tuple(sorted({each.from_job for each in self.inputs if each.from_job is not None}))
+        return tuple(sorted({planned.from_job for planned in self.inputs if planned.from_job is not None}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,13 +210,13 @@ class BuildPlan:
         lines = [f"Build on {' → '.join(self.chain)}, targets {', '.join(self.targets)}"]
         for job in self.jobs:
             verdict = "fresh, skipped" if job.is_fresh else "runs"
-            lines.append(f"{job.number}. {', '.join(each.path for each in job.outputs)}: {verdict}. {job.why}")
+            lines.append(f"{job.number}. {', '.join(output.path for output in job.outputs)}: {verdict}. {job.why}")
             lines.append(
                 f"   {job.function} ({job.file}:{job.line}), {job.repository} {job.spec_branch} {job.sha[:7]}, "
                 f"{job.profile} {job.size}"
             )
-            lines.extend(f"   reads {_explain_input(each)}" for each in job.inputs)
-            lines.extend(f"   writes {_explain_output(each)}" for each in job.outputs if not job.is_fresh)
+            lines.extend(f"   reads {_explain_input(planned)}" for planned in job.inputs)
+            lines.extend(f"   writes {_explain_output(output)}" for output in job.outputs if not job.is_fresh)
         return "\n".join(lines)
 
 
@@ -238,6 +238,6 @@ def _read_job(job: Mapping[str, Any]) -> PlannedJob:
     plain = {key: value for key, value in job.items() if key not in {"inputs", "outputs", "after"}}
     return PlannedJob(
         **plain,
-        inputs=tuple(PlannedInput(**each) for each in job["inputs"]),
-        outputs=tuple(PlannedOutput(**each) for each in job["outputs"]),
+        inputs=tuple(PlannedInput(**fields) for fields in job["inputs"]),
+        outputs=tuple(PlannedOutput(**fields) for fields in job["outputs"]),
     )

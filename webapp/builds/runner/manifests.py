@@ -163,7 +163,7 @@ def build_sandbox(
 def _folders(locations: Iterable[str]) -> list[str]:
     """Return the local folders among table locations; tables in an object store need none."""
     split = [urlsplit(location) for location in locations]
-    return [unquote(each.path) for each in split if each.scheme in {"", "file"}]
+    return [unquote(parts.path) for parts in split if parts.scheme in {"", "file"}]
 
 
 def read_result(*, place: Place, code: int) -> JobResult:

@@ -144,12 +144,12 @@ def _describe_build(
         raise InvalidInput("Name at least one dataset to build.", code="no_targets", errors={"targets": ["Required."]})
     if len(targets) > MAX_TARGETS:
         raise InvalidInput(f"A build has at most {MAX_TARGETS} targets.", errors={"targets": ["Too many."]})
-    wanted = tuple(dict.fromkeys(targets))
-    for path in wanted:
+    paths = tuple(dict.fromkeys(targets))
+    for path in paths:
         names.split_dataset_path(path)
         if not is_trusted:
             permissions.check_dataset(by, path, "write", branch)
-    owner = repository or chains.find_repository(paths=wanted, branch=branch)
+    owner = repository or chains.find_repository(paths=paths, branch=branch)
     if fallbacks is None:
         chain = chains.default_chain(repository=owner, branch=branch)
     else:
@@ -158,7 +158,7 @@ def _describe_build(
     return Build(
         branch=branch,
         chain=list(chain),
-        targets=list(wanted),
+        targets=list(paths),
         repository=owner,
         sha=head.sha if head else "",
         title=head.subject[:250] if head else "",
@@ -347,15 +347,15 @@ def _create_inputs_and_outputs(plan: BuildPlan, jobs: Mapping[int, Job], opened:
     JobInput.objects.bulk_create(
         JobInput(
             job=jobs[planned.number],
-            name=each.name,
-            path=each.path,
-            branch=each.branch,
-            transaction_id=each.transaction if each.from_job is None else opened[each.path].pk,
-            from_job=None if each.from_job is None else jobs[each.from_job],
-            fallback=each.fallback,
+            name=source.name,
+            path=source.path,
+            branch=source.branch,
+            transaction_id=source.transaction if source.from_job is None else opened[source.path].pk,
+            from_job=None if source.from_job is None else jobs[source.from_job],
+            fallback=source.fallback,
         )
         for planned in plan.jobs
-        for each in planned.inputs
+        for source in planned.inputs
     )
     JobOutput.objects.bulk_create(
         JobOutput(
@@ -441,7 +441,7 @@ def retry_build(*, build: Build, by: Principal, is_trusted: bool = False) -> Bui
         raise Conflict("An upload cannot be repeated: its file is gone. Upload it again.", code="upload")
     forced: list[str] = list(build.forced)
     if build.force:
-        done = {each.path for each in JobOutput.objects.filter(job__build=build, job__state=JobState.COMPLETED)}
+        done = {output.path for output in JobOutput.objects.filter(job__build=build, job__state=JobState.COMPLETED)}
         forced = [output.path for output in JobOutput.objects.filter(job__build=build) if output.path not in done]
     again = Build(
         branch=build.branch,
@@ -517,7 +517,7 @@ def advance_build(*, build: Build) -> None:
         _abort_unreachable(build)
         waiting = build.jobs.filter(state=JobState.WAITING)
         for job in waiting.prefetch_related("inputs__from_job"):
-            if all(each.from_job is None or each.from_job.state == JobState.COMPLETED for each in job.inputs.all()):
+            if all(need.from_job is None or need.from_job.state == JobState.COMPLETED for need in job.inputs.all()):
                 row = Job.objects.filter(pk=job.pk)
                 if row.move(to=JobState.RUN_PENDING, was=JobState.WAITING, rung_at=clock.now()):
                     queue.ring_job(job)
@@ -548,9 +548,9 @@ def _abort_unreachable(build: Build) -> None:
 
 def _explain_missing_input(inputs: Iterable[JobInput]) -> str:
     dead = [
-        each
-        for each in inputs
-        if each.from_job is not None and each.from_job.state in {JobState.FAILED, JobState.ABORTED}
+        job_input
+        for job_input in inputs
+        if job_input.from_job is not None and job_input.from_job.state in {JobState.FAILED, JobState.ABORTED}
     ]
     first = dead[0]
     if first.from_job is None:

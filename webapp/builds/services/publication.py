@@ -108,7 +108,7 @@ def settle_publication(*, publication: Publication, result: PublishResult) -> No
             sha=sha,
             status=PublicationState.FAILED if errors else PublicationState.PUBLISHED,
             jobspecs=len(result.jobspecs),
-            errors=[{"file": each.file, "line": each.line, "message": each.message} for each in errors],
+            errors=[{"file": error.file, "line": error.line, "message": error.message} for error in errors],
         )
 
 
@@ -304,9 +304,9 @@ def write_missing_inputs() -> int:
 def _read_changed_shas(repository: Repository, branch: str) -> dict[tuple[str, str], str]:
     """Return which commit brought each digest; a new branch inherits this from the others."""
     rows = PublishedSpec.objects.filter(repository=repository).order_by("pk")
-    found = {(row.function, row.digest): row.changed_sha for row in rows}
-    found.update({(row.function, row.digest): row.changed_sha for row in rows if row.branch == branch})
-    return found
+    shas = {(row.function, row.digest): row.changed_sha for row in rows}
+    shas.update({(row.function, row.digest): row.changed_sha for row in rows if row.branch == branch})
+    return shas
 
 
 def _as_json(spec: JobSpec) -> Mapping[str, Any]:
@@ -314,20 +314,20 @@ def _as_json(spec: JobSpec) -> Mapping[str, Any]:
         "size": spec.size,
         "incremental": spec.incremental,
         "description": spec.description,
-        "inputs": [{"name": each.name, "path": each.path, "branch": each.branch} for each in spec.inputs],
+        "inputs": [{"name": source.name, "path": source.path, "branch": source.branch} for source in spec.inputs],
         "outputs": [
             {
-                "name": each.name,
-                "path": each.path,
+                "name": output.name,
+                "path": output.path,
                 "checks": [
                     {
                         "name": check.name,
                         "expectation": check.expectation,
                         "on_error": check.on_error,
                     }
-                    for check in each.checks
+                    for check in output.checks
                 ],
             }
-            for each in spec.outputs
+            for output in spec.outputs
         ],
     }

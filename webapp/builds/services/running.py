@@ -310,7 +310,7 @@ class _Attempt:
             place.manifest,
             sandbox=manifests.build_sandbox(
                 place=place,
-                readable=[str(each) for each in readable],
+                readable=[str(path) for path in readable],
                 locations=[
                     *(_locate(table) for table in self._list_input_tables()),
                     *(_locate(target.table) for target in self._list_targets()),
@@ -344,8 +344,8 @@ class _Attempt:
         """The folder in which a job lists files of an object store for Spark, where it can."""
         if self.job.profile != "spark" or not is_object_location(settings.TRIBUTARY_WAREHOUSE):
             return []
-        found = find_spark_folder(f"job-{self.job.pk}-{self.job.attempt}")
-        return [found] if found is not None else []
+        folder = find_spark_folder(f"job-{self.job.pk}-{self.job.attempt}")
+        return [folder] if folder is not None else []
 
     def _remove_spark_folders(self) -> None:
         for folder in self._spark_folders():
@@ -369,13 +369,13 @@ class _Attempt:
         """What this attempt may see and write."""
         inputs = {
             transaction_.dataset.table: {
-                "branch": each.branch,
+                "branch": job_input.branch,
                 "snapshot_id": transaction_.snapshot_id,
                 "schema_id": transaction_.schema_id,
                 "spec_id": transaction_.spec_id,
                 "order_id": transaction_.order_id,
             }
-            for each, transaction_ in self._pinned()
+            for job_input, transaction_ in self._pinned()
         }
         return JobScope(
             job_id=self.job.pk,
@@ -383,7 +383,7 @@ class _Attempt:
             base_branch=self.build.branch,
             chain=tuple(self.build.chain),
             inputs=inputs,
-            outputs=tuple(each.table for each in self._list_targets()),
+            outputs=tuple(target.table for target in self._list_targets()),
             attempt=self.job.attempt,
         )
 
@@ -396,7 +396,7 @@ class _Attempt:
 
     def _pinned(self) -> list[tuple[JobInput, Transaction]]:
         inputs = self.job.inputs.select_related("transaction", "transaction__dataset")
-        return [(each, each.transaction) for each in inputs if each.transaction is not None]
+        return [(job_input, job_input.transaction) for job_input in inputs if job_input.transaction is not None]
 
     def _list_input_tables(self) -> list[str]:
         return [transaction_.dataset.table for _, transaction_ in self._pinned()]
@@ -404,20 +404,20 @@ class _Attempt:
     def _list_inputs(self, previous: PreviousBuild) -> list[PinnedInput]:
         return [
             PinnedInput(
-                name=each.name,
-                path=each.path,
+                name=job_input.name,
+                path=job_input.path,
                 table=transaction_.dataset.table,
-                branch=each.branch,
+                branch=job_input.branch,
                 transaction=transaction_.pk,
                 snapshot_id=transaction_.snapshot_id,
-                since_snapshot_id=previous.snapshots.get(each.path),
+                since_snapshot_id=previous.snapshots.get(job_input.path),
             )
-            for each, transaction_ in self._pinned()
+            for job_input, transaction_ in self._pinned()
         ]
 
     def _list_targets(self) -> list[OutputTarget]:
         outputs = self.job.outputs.select_related("dataset")
-        return [OutputTarget(each.name, each.path, each.dataset.table) for each in outputs if each.dataset is not None]
+        return [OutputTarget(row.name, row.path, row.dataset.table) for row in outputs if row.dataset is not None]
 
     # --- watch ------------------------------------------------------------------------------------
 
@@ -525,7 +525,7 @@ class _Attempt:
 
     def _commit_outputs(self, result: JobResult, staged: Mapping[str, Pointer | None]) -> None:
         outputs = list(self.job.outputs.select_related("transaction", "transaction__dataset"))
-        opened = [each.transaction for each in outputs if each.transaction is not None]
+        opened = [output.transaction for output in outputs if output.transaction is not None]
         if opened and not self._is_into_open_transaction:
             committed = dataset_services.commit_transactions(
                 transactions=opened,
@@ -538,11 +538,11 @@ class _Attempt:
                 if row.snapshot_id != (None if checked is None else checked.snapshot_id):
                     message = f"What was staged for {row.dataset.path} has changed after it was checked."
                     raise Conflict(message, code="foreign_files")
-        for each in outputs:
-            written = result.outputs.get(each.path)
+        for output in outputs:
+            written = result.outputs.get(output.path)
             if written is not None:
-                each.summary = asdict(written)
-                each.save(update_fields=["summary"])
+                output.summary = asdict(written)
+                output.save(update_fields=["summary"])
 
     def _give_way(self) -> None:
         self._check_cancelled()
@@ -599,7 +599,7 @@ class _Attempt:
     def _drop_staging(self) -> None:
         """Forget what an earlier attempt staged; an upload into somebody's transaction starts from what they staged."""
         if not self._is_into_open_transaction:
-            tables = [each.table for each in self._list_targets()]
+            tables = [target.table for target in self._list_targets()]
             catalog_services.drop_staging(tables=tables, staging=self.job.staging_branch)
 
     def _say(self, text: str) -> None:

@@ -69,13 +69,13 @@ def _read(record: Path) -> dict[str, dict[str, Any]]:
 def _compare(path: str, sealed: dict[str, Any]) -> str:
     """What is wrong with a file; its bytes are read only where the kernel says that it was touched."""
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:
         return ""
-    if found.st_ctime_ns == sealed["ctime_ns"] and found.st_size == sealed["size"]:
+    if status.st_ctime_ns == sealed["ctime_ns"] and status.st_size == sealed["size"]:
         return ""
-    if found.st_size != sealed["size"]:
-        return f"It has {found.st_size} bytes and had {sealed['size']}."
+    if status.st_size != sealed["size"]:
+        return f"It has {status.st_size} bytes and had {sealed['size']}."
     try:
         descriptor = open_beneath(os.path.dirname(path), os.path.basename(path))
     except NotRegular:

@@ -66,10 +66,10 @@ def take_over_lost_jobs() -> int:
     """Retry or fail jobs whose lease ran out: their worker is dead, or so slow that its result may not count."""
     count = 0
     for job in Job.objects.lost().select_related("build"):
-        asked = time.monotonic()
+        start = time.monotonic()
         with transaction.atomic():
             builds.lock_outputs(build=job.build)
-            if time.monotonic() - asked > HELD_UP_S:
+            if time.monotonic() - start > HELD_UP_S:
                 # So were the workers, who could not renew their leases: they are given until the next turn.
                 break
             if Job.objects.lost().filter(pk=job.pk).exists():

@@ -51,10 +51,10 @@ async def job_log(request: HttpRequest, job_id: str) -> HttpResponseBase:
 async def build(request: HttpRequest, build_id: int) -> HttpResponseBase:
     """Stream a build's changes until it is over."""
     try:
-        found = await _authorise(request, lambda principal: queries.get_build(principal, build_id))
+        build = await _authorise(request, lambda principal: queries.get_build(principal, build_id))
     except AppError as error:
         return problem_response(error)
-    return _stream(_follow_build(found, _Rights(request, lambda principal: queries.get_build(principal, build_id))))
+    return _stream(_follow_build(build, _Rights(request, lambda principal: queries.get_build(principal, build_id))))
 
 
 class _Rights:
@@ -151,7 +151,7 @@ def _is_job_over(job_id: str) -> bool:
     return queries.is_job_over(job_id)
 
 
-async def _follow_build(found: Build, rights: _Rights) -> AsyncIterator[str]:
+async def _follow_build(build: Build, rights: _Rights) -> AsyncIterator[str]:
     yield f"retry: {RETRY_MS}\n\n"
     seen: dict[str, Any] = {}
     quiet = time.monotonic()
@@ -159,7 +159,7 @@ async def _follow_build(found: Build, rights: _Rights) -> AsyncIterator[str]:
         if await rights.are_withdrawn():
             yield _event("done", WITHDRAWN)
             return
-        now_seen: dict[str, Any] = await _in_thread(queries.read_progress, found.pk)
+        now_seen: dict[str, Any] = await _in_thread(queries.read_progress, build.pk)
         if now_seen != seen:
             seen, quiet = now_seen, time.monotonic()
             yield _event("change", seen, event_id=seen["version"])
