@@ -32,20 +32,20 @@ def show_compare(request: HttpRequest, dataset_id: int) -> HttpResponse:
     dataset = datasets.get_dataset(principal, dataset_id)
     if not request.htmx:  # type: ignore[attr-defined]  # set by a middleware
         return redirect(_page(dataset, request.GET.dict()))
-    asked = compare.CompareRequest.parse(dataset, request.GET)
+    compare_request = compare.CompareRequest.parse(dataset, request.GET)
 
     def find() -> ComparedEnds:
-        return _compare(dataset, asked)
+        return _compare(dataset, compare_request)
 
-    page = compare.read_compare(principal, dataset, asked=asked, parameters=request.GET, find=find)
+    page = compare.read_compare(principal, dataset, request=compare_request, parameters=request.GET, find=find)
     note_reading(by=principal, verb="read_rows", object=dataset.path)
     return pages.render(request, "comparisons/_compare.html", page)
 
 
-def _compare(dataset: Dataset, asked: compare.CompareRequest) -> ComparedEnds:
-    before = ends.find_end(dataset, asked.start, field="from")
-    after = ends.find_end(dataset, asked.end, field="to")
-    rules = ends.read_rules(dataset, branch=after.branch, keys=asked.key_list)
+def _compare(dataset: Dataset, compare_request: compare.CompareRequest) -> ComparedEnds:
+    before = ends.find_end(dataset, compare_request.start, field="from")
+    after = ends.find_end(dataset, compare_request.end, field="to")
+    rules = ends.read_rules(dataset, branch=after.branch, keys=compare_request.key_list)
     return services.compare_ends(dataset=dataset, before=before, after=after, rules=rules)
 
 
@@ -54,15 +54,15 @@ def compare_again(request: HttpRequest, dataset_id: int) -> HttpResponse:
     """Run a failed or cancelled comparison again."""
     principal = signed_in(request)
     dataset = datasets.get_dataset(principal, dataset_id)
-    asked = compare.CompareRequest.parse(dataset, request.POST)
+    compare_request = compare.CompareRequest.parse(dataset, request.POST)
 
     def action() -> str:
-        found = _compare(dataset, asked)
-        if found.comparison is not None:
-            services.rerun_comparison(comparison=found.comparison, by=principal)
+        pair = _compare(dataset, compare_request)
+        if pair.comparison is not None:
+            services.rerun_comparison(comparison=pair.comparison, by=principal)
         return ""
 
-    return act(request, action, back=_page(dataset, asked.address))
+    return act(request, action, back=_page(dataset, compare_request.address))
 
 
 @require_POST
@@ -70,15 +70,15 @@ def cancel_compare(request: HttpRequest, dataset_id: int) -> HttpResponse:
     """Stop a comparison that waits or runs."""
     principal = signed_in(request)
     dataset = datasets.get_dataset(principal, dataset_id, action="write")
-    asked = compare.CompareRequest.parse(dataset, request.POST)
+    compare_request = compare.CompareRequest.parse(dataset, request.POST)
 
     def action() -> str:
-        found = _compare(dataset, asked)
-        if found.comparison is not None:
-            services.cancel_comparison(comparison=found.comparison, by=principal)
+        pair = _compare(dataset, compare_request)
+        if pair.comparison is not None:
+            services.cancel_comparison(comparison=pair.comparison, by=principal)
         return "The comparison is cancelled."
 
-    return act(request, action, back=_page(dataset, asked.address))
+    return act(request, action, back=_page(dataset, compare_request.address))
 
 
 @require_GET

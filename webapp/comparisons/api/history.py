@@ -60,10 +60,10 @@ def read_keys(request: Request) -> list[str] | None:
         InvalidInput: an empty list.
 
     """
-    given = request.GET.getlist("keys")
-    if not given:
+    texts = request.GET.getlist("keys")
+    if not texts:
         return None
-    keys = [name.strip() for text in given for name in text.split(",") if name.strip()]
+    keys = [name.strip() for text in texts for name in text.split(",") if name.strip()]
     if not keys:
         message = "Name at least one identifier column, or leave keys out."
         raise InvalidInput(message, code="no_columns", errors={"keys": [message]})
@@ -102,9 +102,9 @@ class CompareEndpoint(ApiView):
         rules = ends.read_rules(dataset, branch=after.branch, keys=read_keys(request))
         return services.compare_ends(dataset=dataset, before=before, after=after, rules=rules)
 
-    def note(self, verb: str, found: ComparedEnds) -> None:
+    def note(self, verb: str, pair: ComparedEnds) -> None:
         """Count a read of the dataset's rows."""
-        note_reading(by=self.principal, verb=verb, object=found.dataset.path, branch=found.after.branch or "")
+        note_reading(by=self.principal, verb=verb, object=pair.dataset.path, branch=pair.after.branch or "")
 
 
 class DatasetCompare(CompareEndpoint):
@@ -121,10 +121,10 @@ class DatasetCompare(CompareEndpoint):
         The first request starts it; ask again until `state` is ready or failed. What is found is kept: both ends are
         immutable.
         """
-        found = self.compare(request, dataset_id)
-        self.note("read_rows", found)
+        pair = self.compare(request, dataset_id)
+        self.note("read_rows", pair)
         return Response(
-            {**ComparedEndsSerializer(found).data, **read_rows(request, found.comparison, reason=found.reason)}
+            {**ComparedEndsSerializer(pair).data, **read_rows(request, pair.comparison, reason=pair.reason)}
         )
 
     @extend_schema(
@@ -135,11 +135,11 @@ class DatasetCompare(CompareEndpoint):
     )
     def post(self, request: Request, dataset_id: int) -> Response:
         """Run a failed or cancelled comparison again."""
-        found = self.compare(request, dataset_id)
-        if found.comparison is not None:
-            services.rerun_comparison(comparison=found.comparison, by=self.principal)
-            found.comparison.refresh_from_db()
-        shaped = {**ComparedEndsSerializer(found).data, **read_rows(request, found.comparison, reason=found.reason)}
+        pair = self.compare(request, dataset_id)
+        if pair.comparison is not None:
+            services.rerun_comparison(comparison=pair.comparison, by=self.principal)
+            pair.comparison.refresh_from_db()
+        shaped = {**ComparedEndsSerializer(pair).data, **read_rows(request, pair.comparison, reason=pair.reason)}
         return Response(shaped, status=202)
 
 
@@ -150,11 +150,11 @@ class DatasetCompareExport(CompareEndpoint):
 
     def get(self, request: Request, dataset_id: int) -> StreamingHttpResponse:
         """Return the whole diff as a file."""
-        found = self.compare(request, dataset_id)
-        folder = find_folder(found.comparison, path=found.dataset.path, reason=found.reason)
-        self.note("export_rows", found)
+        pair = self.compare(request, dataset_id)
+        folder = find_folder(pair.comparison, path=pair.dataset.path, reason=pair.reason)
+        self.note("export_rows", pair)
         return export(
-            folder, kind=self.kind, name=f"{dataset_id}-{found.before.name}-{found.after.name}".replace("/", "-")
+            folder, kind=self.kind, name=f"{dataset_id}-{pair.before.name}-{pair.after.name}".replace("/", "-")
         )
 
 
@@ -180,9 +180,9 @@ class DatasetCompareStatistics(CompareEndpoint):
     )
     def get(self, request: Request, dataset_id: int) -> Response:
         """Return both sides' statistics per column."""
-        found = self.compare(request, dataset_id)
-        folder = find_folder(found.comparison, path=found.dataset.path, reason=found.reason)
-        self.note("read_statistics", found)
+        pair = self.compare(request, dataset_id)
+        folder = find_folder(pair.comparison, path=pair.dataset.path, reason=pair.reason)
+        self.note("read_statistics", pair)
         return Response(read_statistics(request, folder))
 
 
@@ -197,11 +197,11 @@ class DatasetCompareCancel(CompareEndpoint):
     )
     def post(self, request: Request, dataset_id: int) -> Response:
         """Stop a comparison that is queued or running; whoever may write the dataset may."""
-        found = self.compare(request, dataset_id, action="write")
-        if found.comparison is not None:
-            services.cancel_comparison(comparison=found.comparison, by=self.principal)
-            found.comparison.refresh_from_db()
-        return Response(read_rows(request, found.comparison, reason=found.reason), status=202)
+        pair = self.compare(request, dataset_id, action="write")
+        if pair.comparison is not None:
+            services.cancel_comparison(comparison=pair.comparison, by=self.principal)
+            pair.comparison.refresh_from_db()
+        return Response(read_rows(request, pair.comparison, reason=pair.reason), status=202)
 
 
 class DatasetChangelog(ApiView):
@@ -217,17 +217,17 @@ class DatasetChangelog(ApiView):
 
         The first request starts it; ask again until `state` is ready or failed.
         """
-        dataset, asked, found = self._find(request, dataset_id)
-        if found.state == ComparisonState.FAILED and found.code == "duplicate_rows":
-            raise Conflict(found.error, code=found.code, errors={"keys": [found.error]})
-        shaped = {"dataset": dataset.pk, "path": dataset.path, "branch": asked.branch, **asked.as_json()}
-        if found.state != ComparisonState.READY:
-            state = ComparisonState.FAILED if found.state == ComparisonState.FAILED else ComparisonState.RUNNING
-            reason = {"reason": found.error, "code": found.code} if found.error else {}
+        dataset, span, comparison = self._find(request, dataset_id)
+        if comparison.state == ComparisonState.FAILED and comparison.code == "duplicate_rows":
+            raise Conflict(comparison.error, code=comparison.code, errors={"keys": [comparison.error]})
+        shaped = {"dataset": dataset.pk, "path": dataset.path, "branch": span.branch, **span.as_json()}
+        if comparison.state != ComparisonState.READY:
+            state = ComparisonState.FAILED if comparison.state == ComparisonState.FAILED else ComparisonState.RUNNING
+            reason = {"reason": comparison.error, "code": comparison.code} if comparison.error else {}
             return Response({**shaped, "state": state, **reason, "columns": [], "rows": [], "next": None})
-        note_reading(by=self.principal, verb="read_changelog", object=dataset.path, branch=asked.branch)
+        note_reading(by=self.principal, verb="read_changelog", object=dataset.path, branch=span.branch)
         page = changelog.read_page(
-            artifact_folder(found), cursor=request.GET.get("cursor") or None, limit=read_row_limit(request)
+            artifact_folder(comparison), cursor=request.GET.get("cursor") or None, limit=read_row_limit(request)
         )
         return Response({**shaped, "state": ComparisonState.READY, **page.as_json()})
 
@@ -239,16 +239,16 @@ class DatasetChangelog(ApiView):
     )
     def post(self, request: Request, dataset_id: int) -> Response:
         """Compute a failed changelog again."""
-        dataset, asked, found = self._find(request, dataset_id)
-        services.rerun_comparison(comparison=found, by=self.principal)
-        shaped = {"dataset": dataset.pk, "path": dataset.path, "branch": asked.branch, **asked.as_json()}
+        dataset, span, comparison = self._find(request, dataset_id)
+        services.rerun_comparison(comparison=comparison, by=self.principal)
+        shaped = {"dataset": dataset.pk, "path": dataset.path, "branch": span.branch, **span.as_json()}
         return Response(
             {**shaped, "state": ComparisonState.RUNNING, "columns": [], "rows": [], "next": None}, status=202
         )
 
     def _find(self, request: Request, dataset_id: int) -> tuple[Dataset, SnapshotRange, Comparison]:
         dataset = datasets.get_dataset(self.principal, dataset_id)
-        asked = find_range(
+        span = find_range(
             dataset,
             branch=request.GET.get("branch", ""),
             start=request.GET.get("start", ""),
@@ -256,7 +256,7 @@ class DatasetChangelog(ApiView):
             keys=read_keys(request),
             images=request.GET.get("images", "first"),
         )
-        return dataset, asked, services.request_changelog(dataset=dataset, asked=asked)
+        return dataset, span, services.request_changelog(dataset=dataset, span=span)
 
 
 class DatasetBlame(ApiView):

@@ -141,8 +141,8 @@ def export(folder: Path, *, kind: ExportFormat, name: str) -> StreamingHttpRespo
 
 def read_statistics(request: Request, folder: Path) -> dict[str, Any]:
     """Return both sides' statistics per column, over all rows or over the changed ones."""
-    asked = request.GET.get("scope", "")
-    if asked not in ("", "table", "changed"):
-        raise BadRequest(f"scope is table or changed, not {asked!r}.", errors={"scope": ["table or changed."]})
-    scope: statistics.Scope | None = "table" if asked == "table" else "changed" if asked else None
+    text = request.GET.get("scope", "")
+    if text not in ("", "table", "changed"):
+        raise BadRequest(f"scope is table or changed, not {text!r}.", errors={"scope": ["table or changed."]})
+    scope: statistics.Scope | None = "table" if text == "table" else "changed" if text else None
     return statistics.load_statistics(folder, scope=scope).as_json()

@@ -88,7 +88,7 @@ class Artifact:
     @cached_property
     def types(self) -> dict[str, str]:
         """Columns of rows.parquet, and the SQL of values inside them, with their DuckDB types."""
-        return reader.describe(self.rows, [value for one in self.inside for value in _values(one)])
+        return reader.describe(self.rows, [value for part in self.inside for value in _values(part)])
 
     @property
     def mode(self) -> Literal["identifier", "net"]:

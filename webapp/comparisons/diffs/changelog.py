@@ -50,7 +50,7 @@ def read_page(folder: Path, *, cursor: str | None, limit: int) -> ChangelogPage:
 
 
 def _page(summary: Mapping[str, Any], lines: list[reader.Line], start: int) -> ChangelogPage:
-    snapshots = {one["ordinal"]: one["snapshot_id"] for one in summary["ordinals"]}
+    snapshots = {entry["ordinal"]: entry["snapshot_id"] for entry in summary["ordinals"]}
     following = start + len(lines)
     return ChangelogPage(
         columns=summary["columns"],

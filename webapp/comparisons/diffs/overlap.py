@@ -42,7 +42,7 @@ def find_common(folder: Path, others: Sequence[Path], numbers: Iterable[int]) ->
 
 def _open_all(folder: Path, others: Sequence[Path]) -> list[Artifact] | None:
     """Open all; None where rows have no key, keys differ in kind, or not all rows are stored."""
-    artifacts = [open_artifact(one) for one in (folder, *others)]
+    artifacts = [open_artifact(path) for path in (folder, *others)]
     are_whole = all(artifact.summary.get("is_complete", True) for artifact in artifacts)
     kinds = [
         [(column.name, artifact.types.get(f"k{place}")) for place, column in enumerate(artifact.key_columns)]

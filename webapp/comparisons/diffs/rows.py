@@ -63,14 +63,14 @@ class Row:
 
     def as_json(self) -> dict[str, Any]:
         """The shape of the REST API."""
-        found = {
+        members = {
             "change": self.change,
             "key": self.key,
             "before": self.before,
             "after": self.after,
             "changed": list(self.changed),
         }
-        return found if self.copies == 1 else {**found, "copies": self.copies}
+        return members if self.copies == 1 else {**members, "copies": self.copies}
 
 
 @dataclass(frozen=True)
@@ -129,13 +129,13 @@ def read_page(
 
     """
     artifact = open_artifact(folder)
-    asked = RowQuery.parse(artifact, change=change, column=column, q=q, sort=sort)
+    query = RowQuery.parse(artifact, change=change, column=column, q=q, sort=sort)
     limit = max(1, min(int(limit), MAX_LIMIT))
-    position = _Position.read(cursor, asked.digest)
+    position = _Position.read(cursor, query.digest)
     most = limit if position.most is None else min(limit, position.most)
-    total, numbers = numbers_of(artifact, asked, start=position.start, limit=most)
+    total, numbers = numbers_of(artifact, query, start=position.start, limit=most)
     lines = reader.select(artifact.rows, columns=artifact.stored_names, numbers=numbers)
-    return _page(artifact, asked, lines, total=total, start=position.start, limit=limit)
+    return _page(artifact, query, lines, total=total, start=position.start, limit=limit)
 
 
 def read_no_rows(folder: str | Path) -> RowPage:
@@ -214,21 +214,21 @@ def _row(artifact: Artifact, line: Mapping[str, Any]) -> Row:
 
 
 def _side(columns: Sequence[DiffColumn], line: Mapping[str, Any], side: Literal["a", "b"]) -> dict[str, Any]:
-    found = {}
+    values = {}
     for column in columns:
         name = column.before_name if side == "b" else column.after_name
         stored = f"{side}{column.index}"
         if name is not None and stored in line:
-            found[name] = line[stored]
-    return found
+            values[name] = line[stored]
+    return values
 
 
 def _dig(values: dict[str, Any] | None, path: Sequence[str]) -> Any:
     """A value by the names that lead to it; a struct that is NULL has fields that are."""
-    found: Any = values if path else None
+    value: Any = values if path else None
     for name in path:
-        found = (found or {}).get(name)
-    return found
+        value = (value or {}).get(name)
+    return value
 
 
 def _cell(

@@ -267,12 +267,12 @@ def _moved(order: Sequence[int | None]) -> set[int]:
         previous[index] = tail_at[at - 1] if at else None
         tails[at : at + 1] = [place]
         tail_at[at : at + 1] = [index]
-    kept: set[int] = set()
+    run: set[int] = set()
     walk: int | None = tail_at[-1] if tail_at else None
     while walk is not None:
-        kept.add(walk)
+        run.add(walk)
         walk = previous[walk]
-    return {index for index, place in enumerate(order) if place is not None} - kept
+    return {index for index, place in enumerate(order) if place is not None} - run
 
 
 def _gone(old: Sequence[Mapping[str, Any]], places: Sequence[int], prefix: str, depth: int) -> Iterator[ColumnDiff]:

@@ -74,9 +74,9 @@ class RowQuery:
             conditions.append("list_contains(changed, ?)")
             parameters.append(_named(artifact, column, "column").index)
         if q and q.strip():
-            for condition, given in _search(artifact, q):
+            for condition, values in _search(artifact, q):
                 conditions.append(condition)
-                parameters += given
+                parameters += values
         text = json.dumps([kinds, column or "", (q or "").strip(), sort or ""])
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
         return cls(tuple(conditions), tuple(parameters), _order(artifact, sort), digest)
@@ -196,4 +196,4 @@ def _fitting(
 def _any_of(tests: Sequence[Condition]) -> Condition:
     if not tests:
         return NEVER
-    return f"({' OR '.join(sql for sql, _ in tests)})", tuple(value for _, given in tests for value in given)
+    return f"({' OR '.join(sql for sql, _ in tests)})", tuple(value for _, values in tests for value in values)

@@ -81,8 +81,8 @@ class Statistics:
     @property
     def changed(self) -> tuple[ColumnStatistics, ...]:
         """The columns that differ, most changed first."""
-        found = [column for column in self.columns if column.is_changed]
-        return tuple(sorted(found, key=lambda entry: -(entry.column.changed or 0)))
+        columns = [column for column in self.columns if column.is_changed]
+        return tuple(sorted(columns, key=lambda entry: -(entry.column.changed or 0)))
 
     def as_json(self) -> dict[str, Any]:
         """The shape of the REST API."""

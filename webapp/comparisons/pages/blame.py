@@ -90,18 +90,18 @@ def read_blame(
     """Return the page; a refusal is said above the form that names the row."""
     branch = branch or MASTER
     rules = ends.read_rules(dataset, branch=branch)
-    state, problem, comparison, found = "", "", None, None
+    state, problem, comparison, walk = "", "", None, None
     if key:
         try:
             comparison = ask(blames.find_walk(dataset, branch=branch, key=key, cursor=cursor))
             state, problem = comparison.state, comparison.error
-            found = blames.read_found(comparison) if state == ComparisonState.READY else None
+            walk = blames.read_walk(comparison) if state == ComparisonState.READY else None
         except AppError as error:
             state, problem = "refused", error.detail
     fields = [("branch", branch), *write_key(key), *([("cursor", cursor)] if cursor else [])]
     address = reverse("dataset-blame", args=[dataset.pk])
     owner = chains.find_folder_owner(path=dataset.path)
-    following = [("branch", branch), *write_key(key), ("cursor", found.next if found and found.next else "")]
+    following = [("branch", branch), *write_key(key), ("cursor", walk.next if walk and walk.next else "")]
     return BlamePage(
         nav="datasets",
         repo_bar={"name": owner, "tab": "datasets"} if owner else None,
@@ -116,23 +116,23 @@ def read_blame(
         poll_url=f"{address}?{urlencode(fields)}" if state in (ComparisonState.QUEUED, ComparisonState.RUNNING) else "",
         again_url=reverse("dataset-blame-again", args=[dataset.pk]),
         fields=fields,
-        entries=[_entry(dataset, number, one) for number, one in enumerate(found.changes)] if found else [],
-        looked_at=found.looked_at if found else 0,
-        ended=found.ended if found else "",
+        entries=[_entry(dataset, number, change) for number, change in enumerate(walk.changes)] if walk else [],
+        looked_at=walk.looked_at if walk else 0,
+        ended=walk.ended if walk else "",
         ignored=", ".join(name for name in rules.ignore if name not in key),
-        next_url=f"{address}?{urlencode(following)}" if found and found.next else "",
+        next_url=f"{address}?{urlencode(following)}" if walk and walk.next else "",
         is_continued=bool(cursor),
     )
 
 
-def _entry(dataset: Dataset, number: int, one: blames.RowChange) -> BlameEntry:
-    css, sign, word = WORDS[one.change]
-    before, after = one.row_before or {}, one.row_after or {}
+def _entry(dataset: Dataset, number: int, change: blames.RowChange) -> BlameEntry:
+    css, sign, word = WORDS[change.change]
+    before, after = change.row_before or {}, change.row_after or {}
     names = dict.fromkeys([*after, *before])
-    values = [Value(name, before.get(name), after.get(name), name in one.changed) for name in names]
-    is_update = one.change == "updated" and bool(one.changed)
+    values = [Value(name, before.get(name), after.get(name), name in change.changed) for name in names]
+    is_update = change.change == "updated" and bool(change.changed)
     shown = [value for value in values if value.is_changed or value.before != value.after] if is_update else values
-    made, transaction = one.made, one.transaction
+    job, transaction = change.made, change.transaction
     query = {
         "tab": "compare",
         "branch": transaction.branch_name,
@@ -141,26 +141,26 @@ def _entry(dataset: Dataset, number: int, one: blames.RowChange) -> BlameEntry:
     }
     return BlameEntry(
         id=f"change-{number}",
-        change=one,
+        change=change,
         css=css,
         sign=sign,
         word=word,
         values=shown,
         same=[value for value in values if value not in shown],
-        several=max(len(one.before), len(one.after), 1) - 1,
+        several=max(len(change.before), len(change.after), 1) - 1,
         compare_url=f"/d{dataset.path}?{urlencode(query)}" if transaction.parent_id else "",
-        commit_url=reverse("repository-commit", args=[made.repository, made.commit]) if made and made.commit else "",
-        commit=made.commit[:SHORT_SHA] if made else "",
+        commit_url=reverse("repository-commit", args=[job.repository, job.commit]) if job and job.commit else "",
+        commit=job.commit[:SHORT_SHA] if job else "",
     )
 
 
 def write_key(key: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the parameters of an address that name a key, whose values are as rows show them."""
-    found = []
+    fields = []
     for name, value in key.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        found.append(("null", name) if value is None else (f"{blames.PREFIX}{name}", text))
-    return found
+        fields.append(("null", name) if value is None else (f"{blames.PREFIX}{name}", text))
+    return fields
 
 
 def list_row_urls(*, dataset: Dataset, branch: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:

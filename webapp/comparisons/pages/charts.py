@@ -126,35 +126,37 @@ def read_statistics(
         after: that of the newer.
 
     """
-    scope = str(parameters.get("scope", ""))
-    wanted: Scope | None = "changed" if scope == "changed" else "table" if scope == "table" else None
+    text = str(parameters.get("scope", ""))
+    scope: Scope | None = "changed" if text == "changed" else "table" if text == "table" else None
     try:
-        found = load_statistics(folder, scope=wanted)
+        statistics = load_statistics(folder, scope=scope)
     except AppError:
         return None
-    changed = [one for one in found.changed if one.buckets] or [one for one in found.columns if one.buckets]
-    count, page = len(found.columns), read_count(str(parameters.get("columns_page", ""))) or 0
+    changed = [column for column in statistics.changed if column.buckets] or [
+        column for column in statistics.columns if column.buckets
+    ]
+    count, page = len(statistics.columns), read_count(str(parameters.get("columns_page", ""))) or 0
     chosen = choose_columns(count, page=page, size=COLUMNS_PER_PAGE)
-    page, columns = chosen.start // COLUMNS_PER_PAGE, found.columns[chosen.start : chosen.stop]
-    pages = f"{url}&scope={wanted}" if wanted else url
+    page, columns = chosen.start // COLUMNS_PER_PAGE, statistics.columns[chosen.start : chosen.stop]
+    pages = f"{url}&scope={scope}" if scope else url
     return StatisticsTable(
         columns=columns,
         url=url,
         columns_text=f"Columns {chosen.start + 1:,}–{chosen.stop:,} of {count:,}" if len(chosen) < count else "",
         previous_url=f"{pages}&columns_page={page - 1}" if page else "",
         next_url=f"{pages}&columns_page={page + 1}" if chosen.stop < count else "",
-        charts=[draw(one, before=before, after=after) for one in changed[:SHOWN]],
+        charts=[draw(column, before=before, after=after) for column in changed[:SHOWN]],
         left_out=max(0, len(changed) - SHOWN),
-        scope="all rows of both sides" if found.scope == "table" else "the changed rows only",
-        is_whole=found.scope == "table",
-        table_is_measured=found.table_is_measured,
+        scope="all rows of both sides" if statistics.scope == "table" else "the changed rows only",
+        is_whole=statistics.scope == "table",
+        table_is_measured=statistics.table_is_measured,
         has_estimates=any(
             side is not None and not (side.distinct_exact and side.quantiles_exact)
-            for one in columns
-            for side in (one.before, one.after)
+            for column in columns
+            for side in (column.before, column.after)
         ),
-        rows_before=found.rows_before,
-        rows_after=found.rows_after,
+        rows_before=statistics.rows_before,
+        rows_after=statistics.rows_after,
         before_name=before,
         after_name=after,
     )
@@ -163,7 +165,7 @@ def read_statistics(
 def draw(column: ColumnStatistics, *, before: str, after: str) -> Chart:
     """Return the chart of one column."""
     buckets = column.buckets
-    scale = ChartScale.of([count for one in buckets for count in (one.before, one.after)])
+    scale = ChartScale.of([count for bucket in buckets for count in (bucket.before, bucket.after)])
     step = (WIDTH - LEFT) / max(1, len(buckets))
     bars: list[ChartBar] = []
     for index, bucket in enumerate(buckets):
@@ -177,7 +179,7 @@ def draw(column: ColumnStatistics, *, before: str, after: str) -> Chart:
         bars=bars,
         ticks=_ticks(column),
         grid=_grid(scale),
-        rows=[ChartRow(one.label, one.before, one.after) for one in buckets],
+        rows=[ChartRow(bucket.label, bucket.before, bucket.after) for bucket in buckets],
         before_name=before,
         after_name=after,
         note=_explain(column, scale, after),
@@ -265,8 +267,8 @@ def _ticks(column: ColumnStatistics) -> list[ChartTick]:
         step = (WIDTH - LEFT) / len(buckets)
         room = max(2, int(step / 6.5))
         return [
-            ChartTick(round(LEFT + (index + 0.5) * step, 1), y, _cut(one.label, room), "middle")
-            for index, one in enumerate(buckets)
+            ChartTick(round(LEFT + (index + 0.5) * step, 1), y, _cut(bucket.label, room), "middle")
+            for index, bucket in enumerate(buckets)
         ]
     return [
         ChartTick(LEFT, y, buckets[0].label.split(" – ")[0], "start"),

@@ -134,16 +134,16 @@ def read_compare(
     principal: Principal,
     dataset: Dataset,
     *,
-    asked: CompareRequest,
+    request: CompareRequest,
     parameters: Mapping[str, Any],
     find: Callable[[], ComparedEnds],
 ) -> ComparisonPage:
     """Return what the fragment shows; a refusal is said above the form that chooses the ends."""
     view, problem = None, ""
-    if asked.start and asked.end:
+    if request.start and request.end:
         try:
             may_cancel = permissions.can_dataset(principal, dataset.path, "write")
-            view = _view(find(), asked, parameters, may_cancel=may_cancel)
+            view = _view(find(), request, parameters, may_cancel=may_cancel)
         except AppError as error:
             problem = error.detail
     offered = [
@@ -152,14 +152,14 @@ def read_compare(
     ]
     branches = choose(list_names(dataset))
     names = {*branches.names, *(pk for pk, _ in offered)}
-    offered += [(one, one) for one in dict.fromkeys((asked.start, asked.end)) if one and one not in names]
+    offered += [(name, name) for name in dict.fromkeys((request.start, request.end)) if name and name not in names]
     return ComparisonPage(
         dataset=dataset,
         page_url=f"/d{dataset.path}",
-        asked=asked,
+        asked=request,
         branches=branches,
         transactions=offered,
-        swap_url=_address(dataset, {**asked.address, "from": asked.end, "to": asked.start}),
+        swap_url=_address(dataset, {**request.address, "from": request.end, "to": request.start}),
         view=view,
         problem=problem,
     )
@@ -170,32 +170,32 @@ def _address(dataset: Dataset, query: Mapping[str, str]) -> str:
 
 
 def _view(
-    found: ComparedEnds, asked: CompareRequest, parameters: Mapping[str, Any], *, may_cancel: bool
+    pair: ComparedEnds, request: CompareRequest, parameters: Mapping[str, Any], *, may_cancel: bool
 ) -> ComparisonView:
-    dataset, comparison = found.dataset, found.comparison
+    dataset, comparison = pair.dataset, pair.comparison
     state = comparison.state if comparison is not None else states.NOT_COMPARED
     show = "statistics" if parameters.get("show") == "statistics" else "rows"
     folder = artifact_folder(comparison) if comparison is not None and state == ComparisonState.READY else None
     schema = diff_artifact(comparison.schema) if comparison is not None else None
     columns = schema.columns if schema is not None else ()
-    url = _address(dataset, asked.address)
-    between = found.between
-    export = urlencode({name: value for name, value in asked.address.items() if name != "branch"})
+    url = _address(dataset, request.address)
+    between = pair.between
+    export = urlencode({name: value for name, value in request.address.items() if name != "branch"})
     place = DiffPlace(
         url=f"/d{dataset.path}",
-        keeps={"tab": "compare", **asked.address},
+        keeps={"tab": "compare", **request.address},
         csv_url=f"{reverse('api-dataset-compare-csv', args=[dataset.pk])}?{export}",
         parquet_url=f"{reverse('api-dataset-compare-parquet', args=[dataset.pk])}?{export}",
         dataset_id=dataset.pk,
-        branch=found.after.branch,
+        branch=pair.after.branch,
     )
     return ComparisonView(
         path=dataset.path,
         url=url,
-        before=found.before,
-        after=found.after,
+        before=pair.before,
+        after=pair.after,
         state=state,
-        reason=found.reason,
+        reason=pair.reason,
         error=comparison.error if comparison is not None else "",
         progress=describe_progress(comparison),
         reached=describe_reached(comparison),
@@ -204,7 +204,7 @@ def _view(
         poll_url=f"{reverse('dataset-compare', args=[dataset.pk])}?{urlencode(list(parameters.items()))}",
         again_url=reverse("dataset-compare-again", args=[dataset.pk]),
         cancel_url=reverse("dataset-compare-cancel", args=[dataset.pk]),
-        fields=list(asked.address.items()),
+        fields=list(request.address.items()),
         show=show,
         rows=read_rows(folder, parameters=parameters, place=place) if folder and show == "rows" else None,
         first_rows=read_first_rows(first_rows_folder(comparison), place=place),
@@ -212,27 +212,27 @@ def _view(
             folder,
             url=f"{url}&show=statistics",
             parameters=parameters,
-            before=found.before.name,
-            after=found.after.name,
+            before=pair.before.name,
+            after=pair.after.name,
         )
         if folder and show == "statistics"
         else None,
-        rules=found.rules.describe(),
+        rules=pair.rules.describe(),
         schema=schema,
-        schema_changed=[one for one in columns if one.changes],
-        schema_same=[one for one in columns if not one.changes],
+        schema_changed=[column for column in columns if column.changes],
+        schema_same=[column for column in columns if not column.changes],
         base=between.base,
-        steps=_list_steps(found, between),
+        steps=_list_steps(pair, between),
     )
 
 
-def _list_steps(found: ComparedEnds, between: ends.Between) -> list[Steps]:
+def _list_steps(pair: ComparedEnds, between: ends.Between) -> list[Steps]:
     changes = ends.list_changes([*between.came[:SHOWN_BETWEEN], *between.left[:SHOWN_BETWEEN]])
-    groups = ((f"Only in {found.after.name}", between.came), (f"Only in {found.before.name}", between.left))
+    groups = ((f"Only in {pair.after.name}", between.came), (f"Only in {pair.before.name}", between.left))
     return [
         Steps(
             title=title,
-            rows=[_step(found.dataset, row, changes.get(row.pk)) for row in rows[:SHOWN_BETWEEN]],
+            rows=[_step(pair.dataset, row, changes.get(row.pk)) for row in rows[:SHOWN_BETWEEN]],
             more=max(0, len(rows) - SHOWN_BETWEEN),
         )
         for title, rows in groups

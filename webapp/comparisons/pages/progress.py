@@ -74,7 +74,7 @@ def _describe(comparison: Comparison) -> ComparisonProgress:
     return ComparisonProgress(f"{text}.", percent, counts, estimate)
 
 
-def _read_counts(found: Mapping[str, Any] | None) -> tuple[int, int, int] | None:
-    if not found or "inserted" not in found:
+def _read_counts(counts: Mapping[str, Any] | None) -> tuple[int, int, int] | None:
+    if not counts or "inserted" not in counts:
         return None
-    return int(found["inserted"]), int(found["deleted"]), int(found.get("updated") or 0)
+    return int(counts["inserted"]), int(counts["deleted"]), int(counts.get("updated") or 0)

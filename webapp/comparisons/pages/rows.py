@@ -183,15 +183,15 @@ class RowsView:
 
 def read_rows(folder: Path, *, parameters: Mapping[str, Any], place: DiffPlace) -> RowsView:
     """Return the page of a stored row diff that an address asks for."""
-    asked = _Asked.parse(parameters)
+    query = _RowsQuery.parse(parameters)
     problem = ""
     try:
-        page = stored.read_page(folder, **asked.arguments)
+        page = stored.read_page(folder, **query.arguments)
     except BadRequest as error:
         # Rows that were not asked for would pass for an answer.
         problem = error.detail
         page = stored.read_no_rows(folder)
-    return _RowsBuilder(place, page, asked, problem, str(parameters.get("columns", ""))).build()
+    return _RowsBuilder(place, page, query, problem, str(parameters.get("columns", ""))).build()
 
 
 def read_first_rows(folder: Path | None, *, place: DiffPlace) -> RowsView | None:
@@ -207,7 +207,7 @@ def read_first_rows(folder: Path | None, *, place: DiffPlace) -> RowsView | None
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _RowsQuery:
     """What the address asks for."""
 
     change: str = ""
@@ -219,7 +219,7 @@ class _Asked:
     columns_page: int = 0
 
     @classmethod
-    def parse(cls, parameters: Mapping[str, Any]) -> _Asked:
+    def parse(cls, parameters: Mapping[str, Any]) -> _RowsQuery:
         limit = read_count(str(parameters.get("limit", "")))
         change = str(parameters.get("change", ""))
         return cls(
@@ -249,22 +249,23 @@ class _Asked:
 class _RowsBuilder:
     place: DiffPlace
     page: stored.RowPage
-    asked: _Asked
+    query: _RowsQuery
     problem: str
     columns_wish: str
 
     def build(self) -> RowsView:
         """Put table, filters and addresses together."""
-        page, asked = self.page, self.asked
+        page, query = self.page, self.query
         fitting = self._list_columns()
         place = self._choose_columns(fitting)
-        shown = [*(one for one in fitting if one.is_key), *fitting[place]]
+        shown = [*(column for column in fitting if column.is_key), *fitting[place]]
         marks = self.place.marks
         marked = dict.fromkeys(marks.find(row.n for row in page.rows), marks.text) if marks else {}
         summary = page.summary
         return RowsView(
             table=DiffTable(
-                [self._head(one) for one in shown], [self._line(one, shown, marked.get(one.n, "")) for one in page.rows]
+                [self._head(column) for column in shown],
+                [self._line(row, shown, marked.get(row.n, "")) for row in page.rows],
             ),
             text=self._text(),
             shares=self._shares(),
@@ -273,23 +274,23 @@ class _RowsBuilder:
             hidden=len(page.columns) - len(fitting),
             only_changed=self._only_changed,
             toggle_url=self._url(
-                columns="all" if self._only_changed else "changed", columns_page="", cursor=asked.cursor
+                columns="all" if self._only_changed else "changed", columns_page="", cursor=query.cursor
             ),
             **self._describe_columns(fitting, place),
-            sizes=[Size(value, self._url(limit=value), current=value == asked.limit) for value in stored.LIMITS],
+            sizes=[Size(value, self._url(limit=value), current=value == query.limit) for value in stored.LIMITS],
             previous_url=self._url(cursor=page.previous) if page.previous else "",
             next_url=self._url(cursor=page.next) if page.next else "",
-            q=asked.q,
-            column=asked.column,
-            change=asked.change,
-            sort=asked.sort,
+            q=query.q,
+            column=query.column,
+            change=query.change,
+            sort=query.sort,
             key=", ".join(page.key),
             key_columns=list(page.key),
             mode=page.mode,
             trouble=summary.get("key_trouble"),
             is_complete=bool(summary.get("is_complete", True)),
             stored=int(summary.get("stored_rows", 0)),
-            warnings=[str(one) for one in summary.get("warnings", ())],
+            warnings=[str(warning) for warning in summary.get("warnings", ())],
             row_filter=str(summary.get("row_filter") or ""),
             engine=describe_engine(summary),
             csv_url=self.place.csv_url,
@@ -307,24 +308,24 @@ class _RowsBuilder:
 
     def _list_columns(self) -> list[DiffColumn]:
         """The columns that the reader asked for, those of the key first."""
-        columns = [one for one in self.page.columns if not self._only_changed or self._is_telling(one)]
+        columns = [column for column in self.page.columns if not self._only_changed or self._is_telling(column)]
         # Where only the key is left, the rows themselves are the news: then every column tells something.
         columns = columns if len(columns) > len(self.page.key) else list(self.page.columns)
-        return sorted(columns, key=lambda one: not one.is_key)
+        return sorted(columns, key=lambda column: not column.is_key)
 
     def _choose_columns(self, columns: list[DiffColumn]) -> slice:
         """Which of these columns are drawn beside the key: a page of them."""
-        key = sum(one.is_key for one in columns)
-        chosen = choose_columns(len(columns) - key, page=self.asked.columns_page, size=COLUMNS_PER_PAGE)
+        key = sum(column.is_key for column in columns)
+        chosen = choose_columns(len(columns) - key, page=self.query.columns_page, size=COLUMNS_PER_PAGE)
         return slice(key + chosen.start, key + chosen.stop)
 
     def _describe_columns(self, columns: list[DiffColumn], drawn: slice) -> dict[str, str]:
         """Say which columns are drawn, and where the others are."""
-        key = sum(one.is_key for one in columns)
+        key = sum(column.is_key for column in columns)
         page = (drawn.start - key) // COLUMNS_PER_PAGE
         is_whole = drawn.stop - drawn.start == len(columns) - key
         text = f"Columns {drawn.start - key + 1:,}–{drawn.stop - key:,} of {len(columns) - key:,} beside the key"
-        cursor = self.asked.cursor
+        cursor = self.query.cursor
         return {
             "columns_text": "" if is_whole else text,
             "columns_before_url": self._url(columns_page=page - 1 or "", cursor=cursor) if page else "",
@@ -336,27 +337,27 @@ class _RowsBuilder:
         return column.is_key or bool(column.changed) or column.state != "same" or self.page.mode == "net"
 
     def _url(self, **changes: object) -> str:
-        asked = self.asked
+        query = self.query
         values: dict[str, object] = {
             **self.place.keeps,
-            "change": asked.change,
-            "column": asked.column,
-            "q": asked.q,
-            "sort": asked.sort,
-            "limit": asked.limit if asked.limit != stored.DEFAULT_LIMIT else "",
+            "change": query.change,
+            "column": query.column,
+            "q": query.q,
+            "sort": query.sort,
+            "limit": query.limit if query.limit != stored.DEFAULT_LIMIT else "",
             "columns": self.columns_wish,
-            "columns_page": asked.columns_page or "",
+            "columns_page": query.columns_page or "",
             **changes,
         }
-        kept = {name: value for name, value in values.items() if value not in ("", None)}
-        return f"{self.place.url}?{urlencode(kept, safe='/')}"
+        parameters = {name: value for name, value in values.items() if value not in ("", None)}
+        return f"{self.place.url}?{urlencode(parameters, safe='/')}"
 
     def _hidden_fields(self) -> list[tuple[str, str]]:
-        asked = self.asked
+        query = self.query
         values = [
             *self.place.keeps.items(),
-            ("change", asked.change),
-            ("column", asked.column),
+            ("change", query.change),
+            ("column", query.column),
             ("columns", self.columns_wish),
         ]
         return [(name, value) for name, value in values if value]
@@ -365,7 +366,7 @@ class _RowsBuilder:
         page = self.page
         if not page.rows:
             return "No row"
-        order = f"sorted by {self.asked.sort.removeprefix('-')}" if self.asked.sort else ""
+        order = f"sorted by {self.query.sort.removeprefix('-')}" if self.query.sort else ""
         order = order or (f"ordered by {', '.join(page.key)}" if page.key else "in no order of theirs")
         return f"Rows {page.first:,}–{page.last:,} of {page.total:,}, {order}"
 
@@ -383,28 +384,28 @@ class _RowsBuilder:
 
     def _choices(self) -> list[Choice]:
         summary = self.page.summary
-        found = []
+        choices = []
         for value, text in KINDS:
             if value == "updated" and self.page.mode == "net":
                 continue
             count = int(summary.get(value, 0)) if value else None
             css, sign, _word = SIGNS.get(value, ("", "", ""))
             tone = {"ins": "add", "rm": "del", "up": "mod"}.get(css, "")
-            found.append(Choice(text, self._url(change=value), count, self.asked.change == value, tone, sign))
-        return found
+            choices.append(Choice(text, self._url(change=value), count, self.query.change == value, tone, sign))
+        return choices
 
     def _column_choices(self) -> list[Choice]:
-        changed = [one for one in self.page.columns if one.changed]
-        found = [
+        changed = [column for column in self.page.columns if column.changed]
+        choices = [
             Choice(
-                one.name,
-                self._url(column="" if self.asked.column == one.name else one.name),
-                one.changed,
-                self.asked.column == one.name,
+                column.name,
+                self._url(column="" if self.query.column == column.name else column.name),
+                column.changed,
+                self.query.column == column.name,
             )
-            for one in sorted(changed, key=lambda one: -(one.changed or 0))
+            for column in sorted(changed, key=lambda column: -(column.changed or 0))
         ]
-        return found[:24]
+        return choices[:24]
 
     def _head(self, column: DiffColumn) -> ColumnHead:
         parts = [column.type]
@@ -423,7 +424,7 @@ class _RowsBuilder:
     def _line(self, row: stored.Row, shown: list[DiffColumn], mark: str) -> DiffRow:
         css, sign, word = SIGNS[row.change]
         cells = {cell.column: cell for cell in row.cells}
-        shown_cells = [self._cell(cells[one]) for one in shown]
+        shown_cells = [self._cell(cells[column]) for column in shown]
         return DiffRow(row.n, css, sign, word, row.copies, shown_cells, self._blame(row), row.key or {}, mark)
 
     def _blame(self, row: stored.Row) -> str:
@@ -449,7 +450,7 @@ class _RowsBuilder:
             # Shortened they look alike, so the reader gets all digits.
             before, after = cell.before, cell.after
         is_short = (before, after) != (cell.before, cell.after) and "timestamp" not in column.type
-        whole = [str(one) for one in (cell.before, cell.after) if one is not None] if is_short else []
+        whole = [str(value) for value in (cell.before, cell.after) if value is not None] if is_short else []
         title = " → ".join(whole if cell.state == "changed" else whole[-1:])
         delta = _shorten(cell.delta) if cell.delta else None
         return Cell(cell.state, before, after, delta, " ".join(marks), column.is_key, column.is_number, title)

@@ -48,7 +48,7 @@ class Walk:
 
 
 @dataclass(frozen=True)
-class Made:
+class Origin:
     """What made a transaction."""
 
     job: str
@@ -69,7 +69,7 @@ class RowChange:
     """One row, unless the key is none."""
     after: list[dict[str, Any]]
     changed: list[str]
-    made: Made | None
+    made: Origin | None
 
     @property
     def row_before(self) -> dict[str, Any] | None:
@@ -117,16 +117,16 @@ class RowBlame:
     def found(self) -> BlameWalk:
         """What the walk found; until it is ready, how far it is."""
         if self.state == ComparisonState.READY:
-            return read_found(self.comparison)
+            return read_walk(self.comparison)
         return BlameWalk(changes=[], looked_at=self.comparison.progress.get("steps", 0), ended="", next=None)
 
 
 def read_key(query: QueryDict) -> dict[str, str | None]:
     """Return the key that an address names: `key.<column>=<value>`, and `null=<column>` for NULL."""
-    found: dict[str, str | None] = {
+    key: dict[str, str | None] = {
         name.removeprefix(PREFIX): str(query[name]) for name in query if name.startswith(PREFIX) and name != PREFIX
     }
-    return {**found, **dict.fromkeys((name for name in query.getlist("null") if name), None)}
+    return {**key, **dict.fromkeys((name for name in query.getlist("null") if name), None)}
 
 
 def find_walk(dataset: Dataset, *, branch: str, key: Mapping[str, str | None], cursor: str) -> Walk:
@@ -162,7 +162,7 @@ def list_line(head: Transaction, *, most: int | None = None) -> list[Transaction
     return line
 
 
-def read_found(comparison: Comparison) -> BlameWalk:
+def read_walk(comparison: Comparison) -> BlameWalk:
     """Read what a finished walk found.
 
     Raises:
@@ -181,22 +181,22 @@ def read_found(comparison: Comparison) -> BlameWalk:
         raise Gone(message, code="expired") from error
     line = list_line(comparison.after, most=MOST_STEPS + 1)
     by_id = {row.pk: row for row in line}
-    changes = [one for one in summary["changes"] if one["transaction"] in by_id]
-    jobs = Job.objects.in_bulk([by_id[one["transaction"]].job_id for one in changes])
+    changes = [change for change in summary["changes"] if change["transaction"] in by_id]
+    jobs = Job.objects.in_bulk([by_id[change["transaction"]].job_id for change in changes])
     following = summary["next"]
     if following is None and not summary["ended"] and summary["looked_at"] < len(line):
         following = line[summary["looked_at"]].pk
     return BlameWalk(
         changes=[
             RowChange(
-                transaction=by_id[one["transaction"]],
-                change=one["change"],
+                transaction=by_id[change["transaction"]],
+                change=change["change"],
                 before=_read_rows(folder / f"{number}-before.parquet"),
                 after=_read_rows(folder / f"{number}-after.parquet"),
-                changed=one["changed"],
-                made=_describe_job(jobs.get(by_id[one["transaction"]].job_id)),
+                changed=change["changed"],
+                made=_describe_job(jobs.get(by_id[change["transaction"]].job_id)),
             )
-            for number, one in enumerate(changes)
+            for number, change in enumerate(changes)
         ],
         looked_at=summary["looked_at"],
         ended=summary["ended"],
@@ -208,10 +208,10 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
     return read_slice(path, 0, MOST_ROWS) if path.exists() else []
 
 
-def _describe_job(job: Job | None) -> Made | None:
+def _describe_job(job: Job | None) -> Origin | None:
     if job is None:
         return None
-    return Made(
+    return Origin(
         job=job.pk,
         build=job.build_id,
         function=job.function,

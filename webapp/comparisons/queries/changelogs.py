@@ -73,23 +73,23 @@ def find_range(
 
 
 def _find_point(
-    dataset: Dataset, asked: str, snapshots: Sequence[Mapping[str, Any]]
+    dataset: Dataset, text: str, snapshots: Sequence[Mapping[str, Any]]
 ) -> tuple[Transaction | None, int | None]:
     """Return the transaction and the snapshot that a text names: a transaction's id first, then a snapshot's."""
     try:
-        found = datasets.parse_view(dataset, transaction=asked)[1]
+        transaction = datasets.parse_view(dataset, transaction=text)[1]
     except NotFound:
-        found = None
-    if found is not None:
-        return found, found.snapshot_id
-    if not asked.isascii() or not asked.isdigit() or len(asked) > 20:
-        message = f"{dataset.path} has no transaction {asked}, and it is no snapshot id."
+        transaction = None
+    if transaction is not None:
+        return transaction, transaction.snapshot_id
+    if not text.isascii() or not text.isdigit() or len(text) > 20:
+        message = f"{dataset.path} has no transaction {text}, and it is no snapshot id."
         raise NotFound(message)
-    number = int(asked)
-    made = (
+    number = int(text)
+    committed = (
         dataset.transactions.filter(snapshot_id=number, state=TransactionState.COMMITTED).order_by("started_at").first()
     )
-    if made is None and all(snapshot["snapshot-id"] != number for snapshot in snapshots):
-        message = f"{dataset.path} has no snapshot {asked}; it may have expired."
+    if committed is None and all(snapshot["snapshot-id"] != number for snapshot in snapshots):
+        message = f"{dataset.path} has no snapshot {text}; it may have expired."
         raise NotFound(message, code="expired")
-    return made, number
+    return committed, number

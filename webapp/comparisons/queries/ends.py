@@ -85,7 +85,7 @@ class ComparedEnds:
         return list_between(self.dataset, self.before.transaction, self.after.transaction)
 
 
-def find_end(dataset: Dataset, asked: str, *, field: str) -> ComparedEnd:
+def find_end(dataset: Dataset, text: str, *, field: str) -> ComparedEnd:
     """Return the branch of this name, else the committed transaction of this id.
 
     Raises:
@@ -94,26 +94,26 @@ def find_end(dataset: Dataset, asked: str, *, field: str) -> ComparedEnd:
         Conflict: the transaction is open or aborted, or its files are gone.
 
     """
-    if not asked:
+    if not text:
         message = f"{field} is missing: give a branch or a transaction of {dataset.path}."
         raise InvalidInput(message, errors={field: ["A branch or a transaction."]})
-    branch = datasets.find_branch(dataset, asked)
+    branch = datasets.find_branch(dataset, text)
     if branch is not None:
         _, shown = datasets.parse_view(dataset, branch=branch.name)
-        return ComparedEnd(asked, branch.name, _checked(dataset, shown), is_branch=True)
+        return ComparedEnd(text, branch.name, _checked(dataset, shown), is_branch=True)
     try:
-        name, found = datasets.parse_view(dataset, transaction=asked)
+        name, transaction = datasets.parse_view(dataset, transaction=text)
     except NotFound:
-        check_spelling(asked, datasets.list_parents(dataset))
-        message = f"{dataset.path} has no branch and no transaction {asked}."
+        check_spelling(text, datasets.list_parents(dataset))
+        message = f"{dataset.path} has no branch and no transaction {text}."
         raise NotFound(message, errors={field: [message]}) from None
-    return ComparedEnd(asked, name, _checked(dataset, found), is_branch=False)
+    return ComparedEnd(text, name, _checked(dataset, transaction), is_branch=False)
 
 
-def _checked(dataset: Dataset, found: Transaction | None) -> Transaction | None:
-    if found is not None:
-        datasets.check_not_expired(dataset, found, catalog.get_metadata(table=dataset.table))
-    return found
+def _checked(dataset: Dataset, transaction: Transaction | None) -> Transaction | None:
+    if transaction is not None:
+        datasets.check_not_expired(dataset, transaction, catalog.get_metadata(table=dataset.table))
+    return transaction
 
 
 def suggest_ends(dataset: Dataset, branch: str) -> tuple[str, str]:
@@ -130,10 +130,10 @@ def suggest_ends(dataset: Dataset, branch: str) -> tuple[str, str]:
 def read_rules(dataset: Dataset, *, branch: str, keys: Sequence[str] | None = None) -> ComparisonRules:
     """Return how rows are compared: by pipeline.toml on the branch, else on the default branch; `keys` overrides."""
     repository = chains.find_repository(paths=[dataset.path], branch=branch)
-    found = _rules_on(repository, dataset.path, branch) if repository else None
-    if found is None and repository is not None:
-        found = _rules_on(repository, dataset.path, repository.default_branch)
-    rules = found or ComparisonRules()
+    rules = _rules_on(repository, dataset.path, branch) if repository else None
+    if rules is None and repository is not None:
+        rules = _rules_on(repository, dataset.path, repository.default_branch)
+    rules = rules or ComparisonRules()
     return rules if keys is None else replace(rules, key=tuple(keys))
 
 
@@ -166,18 +166,18 @@ def _line(rows: dict[str, Transaction], head: Transaction | None) -> list[Transa
 
 def list_changes(transactions: Iterable[Transaction]) -> dict[str, Changed]:
     """Return what each committed transaction changed: exactly where its row diff is stored, else as its writer counted."""
-    wanted = {row.pk: row for row in transactions if row.state == TransactionState.COMMITTED}
-    found = {
+    committed = {row.pk: row for row in transactions if row.state == TransactionState.COMMITTED}
+    changes = {
         pk: Changed(False, int(row.summary.get("added") or 0), int(row.summary.get("deleted") or 0), None)
-        for pk, row in wanted.items()
+        for pk, row in committed.items()
     }
-    stored = Comparison.objects.filter(kind=states.ROWS, after__in=list(wanted), state=ComparisonState.READY)
+    stored = Comparison.objects.filter(kind=states.ROWS, after__in=list(committed), state=ComparisonState.READY)
     rows = stored.order_by("finished_at").values_list("after_id", "before_id", "rules", "summary")
     # With a key a changed row is one; and what was compared of chosen rows only says nothing of the rest.
     for after_id, before_id, rules, summary in sorted(rows, key=lambda row: row[3].get("mode") == "identifier"):
-        if after_id is not None and before_id == wanted[after_id].parent_id and not rules.get("row_filter"):
-            found[after_id] = _read_counts(summary)
-    return found
+        if after_id is not None and before_id == committed[after_id].parent_id and not rules.get("row_filter"):
+            changes[after_id] = _read_counts(summary)
+    return changes
 
 
 def _read_counts(summary: dict[str, int]) -> Changed:

@@ -17,10 +17,10 @@ def check_range(snapshots: Sequence[Mapping[str, Any]], *, start: int | None, en
 
     """
     known = {snapshot["snapshot-id"] for snapshot in snapshots}
-    for one in (start, end):
-        if one is not None and one not in known:
-            message = f"The changes of this range cannot be told: snapshot {one} has expired."
-            raise Conflict(message, code="expired", snapshot=str(one))
+    for number in (start, end):
+        if number is not None and number not in known:
+            message = f"The changes of this range cannot be told: snapshot {number} has expired."
+            raise Conflict(message, code="expired", snapshot=str(number))
     if start is not None and not comes_from(snapshots, end, start):
         message = f"Snapshot {start} is not an ancestor of snapshot {end}."
         raise Conflict(message, code="not_an_ancestor", start=str(start), end=str(end))
@@ -49,11 +49,11 @@ def check_keys(keys: Sequence[str] | None, fields: Sequence[Mapping[str, Any]]) 
 
 def _index_fields(fields: Sequence[Mapping[str, Any]], outer: str = "") -> dict[str, list[str]]:
     """Return the names of columns and of the fields of structs with dots between, each with the fields inside it."""
-    found: dict[str, list[str]] = {}
+    index: dict[str, list[str]] = {}
     for field in fields:
         name, inner = f"{outer}{field['name']}", _list_parts(field)
-        found |= {name: [part["name"] for part in inner], **_index_fields(inner, f"{name}.")}
-    return found
+        index |= {name: [part["name"] for part in inner], **_index_fields(inner, f"{name}.")}
+    return index
 
 
 def _list_parts(field: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

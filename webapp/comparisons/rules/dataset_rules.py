@@ -26,8 +26,8 @@ class ComparisonRules:
     def as_json(self) -> dict[str, Any]:
         """Return the rules as they are stored, which also names what is compared under them."""
         limits = {column: dict(sorted(limit.items())) for column, limit in sorted(self.tolerance.items())}
-        found: dict[str, Any] = {"key": list(self.key), "ignore": list(self.ignore), "tolerance": limits}
-        return {**found, "row_filter": self.row_filter} if self.row_filter else found
+        members: dict[str, Any] = {"key": list(self.key), "ignore": list(self.ignore), "tolerance": limits}
+        return {**members, "row_filter": self.row_filter} if self.row_filter else members
 
     def key_of(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the key of a row as pages show it, nested values inside; None where it does not show all of a key."""
@@ -38,10 +38,10 @@ class ComparisonRules:
 
     def describe(self) -> list[str]:
         """Return the rules in words, for pages."""
-        found = [f"key {', '.join(self.key)}"] if self.key else []
-        found += [f"ignored {', '.join(self.ignore)}"] if self.ignore else []
-        found += [f"{column} within {_describe_limit(limit)}" for column, limit in sorted(self.tolerance.items())]
-        return [*found, f"only rows with {self.row_filter}"] if self.row_filter else found
+        words = [f"key {', '.join(self.key)}"] if self.key else []
+        words += [f"ignored {', '.join(self.ignore)}"] if self.ignore else []
+        words += [f"{column} within {_describe_limit(limit)}" for column, limit in sorted(self.tolerance.items())]
+        return [*words, f"only rows with {self.row_filter}"] if self.row_filter else words
 
 
 def _dig(row: Mapping[str, Any], name: str) -> Any:
@@ -183,7 +183,7 @@ def _read_texts(value: Any) -> tuple[str, ...]:
 def _read_tolerance(value: Any) -> dict[str, dict[str, float]]:
     if not isinstance(value, dict):
         return {}
-    found = {}
+    tolerance = {}
     for column, limit in value.items():
         limits = limit if isinstance(limit, dict) else {"absolute": limit}
         numbers = {
@@ -192,5 +192,5 @@ def _read_tolerance(value: Any) -> dict[str, dict[str, float]]:
             if name in ("absolute", "relative") and isinstance(number, int | float) and not isinstance(number, bool)
         }
         if numbers:
-            found[column] = numbers
-    return found
+            tolerance[column] = numbers
+    return tolerance

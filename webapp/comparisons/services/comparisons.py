@@ -113,8 +113,8 @@ def _end(metadata: Mapping[str, Any], side: Transaction | None) -> dict[str, Any
     if side is None:
         return None
 
-    def find(kind: str, name: str, wanted: int | None) -> Any:
-        return next((one for one in metadata.get(kind, ()) if one.get(name) == wanted), None)
+    def find(kind: str, name: str, number: int | None) -> Any:
+        return next((entry for entry in metadata.get(kind, ()) if entry.get(name) == number), None)
 
     return {
         "schema": find("schemas", "schema-id", side.schema_id),

@@ -43,14 +43,14 @@ def compare_ends(*, dataset: Dataset, before: ComparedEnd, after: ComparedEnd, r
         reason = f"Nothing is committed on {before.name}, nor on {after.name}: there are no rows to compare."
         return ComparedEnds(dataset, before, after, rules, None, reason)
     start, end = before.transaction, after.transaction
-    found = find_comparison(dataset=dataset, before=start, after=end, rules=rules)
-    if found is None:
+    comparison = find_comparison(dataset=dataset, before=start, after=end, rules=rules)
+    if comparison is None:
         check_queue()
-        found = request_comparison(dataset=dataset, before=start, after=end, rules=rules)
-    return ComparedEnds(dataset, before, after, rules, found)
+        comparison = request_comparison(dataset=dataset, before=start, after=end, rules=rules)
+    return ComparedEnds(dataset, before, after, rules, comparison)
 
 
-def request_changelog(*, dataset: Dataset, asked: SnapshotRange) -> Comparison:
+def request_changelog(*, dataset: Dataset, span: SnapshotRange) -> Comparison:
     """Find the changelog of a range; the first to ask starts it.
 
     Raises:
@@ -58,7 +58,7 @@ def request_changelog(*, dataset: Dataset, asked: SnapshotRange) -> Comparison:
 
     """
     return _find_or_start(
-        dataset=dataset, kind=states.CHANGELOG, after=asked.end, question={**asked.as_json(), "version": VERSION}
+        dataset=dataset, kind=states.CHANGELOG, after=span.end, question={**span.as_json(), "version": VERSION}
     )
 
 
@@ -79,17 +79,17 @@ def request_blame(*, walk: Walk) -> Comparison:
 
 def _find_or_start(*, dataset: Dataset, kind: str, after: Transaction | None, question: dict[str, Any]) -> Comparison:
     identity = hash_identity([kind, dataset.pk, after.pk if after else None, question])
-    found = Comparison.objects.filter(identity=identity).first()
-    if found is not None:
-        return found
+    comparison = Comparison.objects.filter(identity=identity).first()
+    if comparison is not None:
+        return comparison
     check_queue()
     with transaction.atomic():
-        made, created = Comparison.objects.get_or_create(
+        comparison, created = Comparison.objects.get_or_create(
             identity=identity, defaults={"dataset": dataset, "kind": kind, "after": after, "rules": question}
         )
         if created:
-            ring_comparison(made)
-    return made
+            ring_comparison(comparison)
+    return comparison
 
 
 def check_queue() -> None:

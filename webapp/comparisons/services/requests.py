@@ -57,16 +57,16 @@ def _open_files(comparison: Comparison) -> dict[str, str]:
     return catalog.file_properties(table=comparison.dataset.table, who=f"comparison-{comparison.pk}")
 
 
-def make_side(one: Transaction | None, metadata_location: str) -> SideRef | None:
+def make_side(end: Transaction | None, metadata_location: str) -> SideRef | None:
     """Return one end as the engine reads it."""
-    if one is None:
+    if end is None:
         return None
     return SideRef(
         metadata_location=metadata_location,
-        snapshot_id=one.snapshot_id,
-        schema_id=one.schema_id,
-        spec_id=one.spec_id,
-        order_id=one.order_id,
+        snapshot_id=end.snapshot_id,
+        schema_id=end.schema_id,
+        spec_id=end.spec_id,
+        order_id=end.order_id,
     )
 
 
@@ -124,7 +124,7 @@ def _write_view(comparison: Comparison, folder: Path) -> Path:
 def _ask_blame(comparison: Comparison, folder: Path, answer: Path) -> Work:
     metadata_location, table_folder = _locate(comparison)
     line = list_line(comparison.after, most=MOST_STEPS) if comparison.after is not None else []
-    sides = {one.pk: make_side(one, metadata_location) for row in line for one in (row, row.parent) if one is not None}
+    sides = {end.pk: make_side(end, metadata_location) for row in line for end in (row, row.parent) if end is not None}
     steps = [
         BlameStep(transaction=row.pk, before=sides.get(row.parent_id or ""), after=after)
         for row in line
