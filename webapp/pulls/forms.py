@@ -45,9 +45,9 @@ class RemarkForm(CommentForm):
     def anchor(self) -> dict[str, Any]:
         """What it is about; the columns of a key come as `key.<column>`."""
         names = ("path", "line", "side") if self.cleaned_data.get("path") else ("dataset", "column")
-        found = {name: value for name in names if (value := self.cleaned_data.get(name)) not in ("", None)}
+        anchor = {name: value for name in names if (value := self.cleaned_data.get(name)) not in ("", None)}
         key = {name[len("key.") :]: value for name, value in self.data.items() if name.startswith("key.") and value}
-        return {**found, "key": key} if key and "dataset" in found else found
+        return {**anchor, "key": key} if key and "dataset" in anchor else anchor
 
 
 class ReviewForm(forms.Form):

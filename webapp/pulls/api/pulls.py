@@ -82,9 +82,9 @@ class PullList(PullEndpoint):
     def post(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
         """Open a pull request."""
         repository = repositories.get_repository(self.principal, repo)
-        given = read_input(serializers.NewPullSerializer, self.body)
+        fields = read_input(serializers.NewPullSerializer, self.body)
         pull = services.open_pull(
-            repository=repository, by=self.principal, **{"target": repository.default_branch, **given}
+            repository=repository, by=self.principal, **{"target": repository.default_branch, **fields}
         )
         return Response(serializers.PullDetailSerializer(pull).data, status=201)
 

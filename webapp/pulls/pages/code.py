@@ -132,15 +132,17 @@ def read_commits(principal: Principal, repository: str, number: int) -> PullComm
     loaded = load(principal, repository, number)
     commits = queries.list_own_commits(loaded.pull)
     published = repositories.publications_of_commits(
-        loaded.pull.repository, [one.sha for one in commits], branch=loaded.pull.source
+        loaded.pull.repository, [commit.sha for commit in commits], branch=loaded.pull.source
     )
     return PullCommitsPage(
         **frame(repository),
         head=read_head(principal, loaded),
         tab="Commits",
         commits=[
-            PullCommitRow(one, reverse("repository-commit", args=[repository, one.sha]), published.get(one.sha))
-            for one in repositories.name_authors(commits)
+            PullCommitRow(
+                commit, reverse("repository-commit", args=[repository, commit.sha]), published.get(commit.sha)
+            )
+            for commit in repositories.name_authors(commits)
         ],
     )
 
@@ -213,8 +215,8 @@ def view_file(repository: Repository, ref: str, file: FileDiff, *, may_edit: boo
 def group_files(files: list[FileView]) -> list[ChangedFolder]:
     """Group files by folder for the tree beside the diff."""
     folders: dict[str, list[FileView]] = {}
-    for one in files:
-        folders.setdefault(one.file.path.rpartition("/")[0], []).append(one)
+    for view in files:
+        folders.setdefault(view.file.path.rpartition("/")[0], []).append(view)
     return [ChangedFolder(name, folders[name]) for name in sorted(folders)]
 
 
@@ -228,14 +230,14 @@ def read_builds(principal: Principal, repository: str, number: int) -> PullBuild
     if merge is not None and merge.build is not None:
         roles = {merge.build: "rebuild of the merge", **roles}
     reasons = builds.read_reasons(builds=roles)
-    rows = [_describe_build(one, role, reasons[one.pk]) for one, role in roles.items()]
+    rows = [_describe_build(build, role, reasons[build.pk]) for build, role in roles.items()]
     return PullBuildsPage(
         **frame(repository),
         head=read_head(principal, loaded),
         tab="Builds",
         builds=rows,
         build_url=reverse("pull-build", args=[repository, number]),
-        is_moving=any(one.build.state in ("RESOLVING", "RUNNING") for one in rows),
+        is_moving=any(row.build.state in ("RESOLVING", "RUNNING") for row in rows),
     )
 
 

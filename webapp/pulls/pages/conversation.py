@@ -316,7 +316,7 @@ def _read_timeline(loaded: Loaded) -> Timeline:
     pull = loaded.pull
     events, comments = list(pull.events.all()), list(pull.comments.select_related("author"))
     reviews = list(pull.reviews.select_related("reviewer"))
-    shas = [one["sha"] for event in events for one in event.data.get("commits", ())]
+    shas = [commit["sha"] for event in events for commit in event.data.get("commits", ())]
     published = publications_of_commits(pull.repository, shas, branch=pull.source)
     entries = [
         ConversationEntry(
@@ -336,20 +336,20 @@ def _read_timeline(loaded: Loaded) -> Timeline:
         if event.kind != "opened" and not (event.kind == "target_moved" and event.data.get("after") in own_merge)
     ]
     entries += _describe_beginning(loaded, shas)
-    entries += [_describe_comment(loaded, one) for one in comments]
-    entries += [_describe_review(loaded, one) for one in reviews]
-    ordered = sorted(entries, key=lambda one: (one.id != "opened", one.at, _FIRST.get(one.id, len(_FIRST))))
+    entries += [_describe_comment(loaded, comment) for comment in comments]
+    entries += [_describe_review(loaded, review) for review in reviews]
+    ordered = sorted(entries, key=lambda entry: (entry.id != "opened", entry.at, _FIRST.get(entry.id, len(_FIRST))))
     return Timeline(ordered, _count_parts(len(events), len(comments), len(reviews)))
 
 
 def _describe_beginning(loaded: Loaded, known: list[str]) -> list[ConversationEntry]:
     """Return the commits with which it was opened, and the build that there was then: no event was recorded of them."""
     pull = loaded.pull
-    first = [one for one in reversed(queries.list_own_commits(pull)) if one.sha not in known][:20]
+    first = [commit for commit in reversed(queries.list_own_commits(pull)) if commit.sha not in known][:20]
     entries = []
     if first:
-        data: dict[str, Any] = {"commits": [{"sha": one.sha, "subject": one.subject} for one in first]}
-        published = publications_of_commits(pull.repository, [one.sha for one in first], branch=pull.source)
+        data: dict[str, Any] = {"commits": [{"sha": commit.sha, "subject": commit.subject} for commit in first]}
+        published = publications_of_commits(pull.repository, [commit.sha for commit in first], branch=pull.source)
         entry = ConversationEntry("first-commits", pull.created_at, actor=pull.author.username)
         pushed = _describe_push(pull, entry, data, published)
         entries.append(replace(pushed, text=f"opened it with {len(first)} commit{'s' if len(first) != 1 else ''}"))
@@ -481,13 +481,13 @@ def _describe_push(
     pull: PullRequest, entry: ConversationEntry, data: dict[str, Any], published: Any
 ) -> ConversationEntry:
     count = int(data.get("count") or len(data.get("commits", ())))
-    found = []
-    for one in data.get("commits", ()):
-        state, note = _describe_publication(published.get(one["sha"]), is_head=one["sha"] == pull.head_sha)
-        url = reverse("repository-commit", args=[pull.repository.name, one["sha"]])
-        found.append(CommitLine(one["sha"], one["subject"], url, state, note))
+    commits = []
+    for commit in data.get("commits", ()):
+        state, note = _describe_publication(published.get(commit["sha"]), is_head=commit["sha"] == pull.head_sha)
+        url = reverse("repository-commit", args=[pull.repository.name, commit["sha"]])
+        commits.append(CommitLine(commit["sha"], commit["subject"], url, state, note))
     text = f"pushed {count} commit{'s' if count != 1 else ''}"
-    return replace(entry, icon="git-commit", text=text, commits=tuple(found))
+    return replace(entry, icon="git-commit", text=text, commits=tuple(commits))
 
 
 def _describe_publication(publication: Publication | None, *, is_head: bool) -> tuple[str, str]:
@@ -521,7 +521,7 @@ def _describe_build(entry: ConversationEntry, data: dict[str, Any], *, rebuilt: 
 
 
 def _describe_merged(pull: PullRequest, entry: ConversationEntry, data: dict[str, Any]) -> ConversationEntry:
-    bypassed = [one.get("message", "") for one in data.get("bypassed", ())]
+    bypassed = [blocker.get("message", "") for blocker in data.get("bypassed", ())]
     commit = str(data.get("commit", ""))
     return replace(
         entry, icon="git-merge", badge="done", text=f"merged this into {data.get('target', pull.target)} as {commit[:SHORT]}",
@@ -607,7 +607,7 @@ def _url_of(loaded: Loaded, row: PullDataset) -> str:
 
 def _describe_blocked(loaded: Loaded, head: PullHead, subject: MergeSubject) -> MergeBox:
     count = len(loaded.blockers)
-    passable = all(one.code in approvals.BYPASSABLE for one in loaded.blockers)
+    passable = all(blocker.code in approvals.BYPASSABLE for blocker in loaded.blockers)
     may_bypass = passable and head.may_maintain and loaded.facts.protection.allow_bypass
     return MergeBox(
         "blocked",
@@ -616,7 +616,7 @@ def _describe_blocked(loaded: Loaded, head: PullHead, subject: MergeSubject) -> 
         if count > 1
         else "It is the only one. The box updates by itself.",
         subject,
-        blockers=[_show_blocker(loaded, head, one) for one in loaded.blockers],
+        blockers=[_show_blocker(loaded, head, blocker) for blocker in loaded.blockers],
         met=_list_met(loaded),
         may_write=head.may_write,
         may_bypass=may_bypass,
@@ -624,9 +624,9 @@ def _describe_blocked(loaded: Loaded, head: PullHead, subject: MergeSubject) -> 
     )
 
 
-def _show_blocker(loaded: Loaded, head: PullHead, one: approvals.Blocker) -> ShownBlocker:
-    title, severity, icon = _TITLES.get(one.code, (one.code.replace("_", " ").capitalize(), "bad", "alert"))
-    return ShownBlocker(one.code, title, one.message, severity, icon, **_find_fix(loaded, head, one.code))
+def _show_blocker(loaded: Loaded, head: PullHead, blocker: approvals.Blocker) -> ShownBlocker:
+    title, severity, icon = _TITLES.get(blocker.code, (blocker.code.replace("_", " ").capitalize(), "bad", "alert"))
+    return ShownBlocker(blocker.code, title, blocker.message, severity, icon, **_find_fix(loaded, head, blocker.code))
 
 
 def _find_fix(loaded: Loaded, head: PullHead, code: str) -> dict[str, Any]:
@@ -658,7 +658,7 @@ def _find_fix(loaded: Loaded, head: PullHead, code: str) -> dict[str, Any]:
 
 def _list_met(loaded: Loaded) -> list[str]:
     facts = loaded.facts
-    codes = {one.code for one in loaded.blockers}
+    codes = {blocker.code for blocker in loaded.blockers}
     met = []
     if facts.source_exists and facts.target_exists and "conflict" not in codes:
         met.append(f"No code conflict with {facts.target}")
@@ -701,9 +701,9 @@ def _describe_done(loaded: Loaded, merge: Merge, subject: MergeSubject) -> Merge
             builds.read_reasons(builds=[build])[build.pk] or "Follow its jobs and logs there.",
         )
         left = [
-            _describe_outcome(path, one, is_all_landed=False)
-            for path, one in sorted(queries.describe_outcome(merge).items())
-            if one["state"] == "not_landed"
+            _describe_outcome(path, result, is_all_landed=False)
+            for path, result in sorted(queries.describe_outcome(merge).items())
+            if result["state"] == "not_landed"
         ]
         return MergeBox(
             "merging", "Merged, the rebuild is running", text, subject, outcomes=[outcome, *left], moving=True
@@ -714,9 +714,11 @@ def _describe_done(loaded: Loaded, merge: Merge, subject: MergeSubject) -> Merge
 def _describe_ended(loaded: Loaded, merge: Merge, subject: MergeSubject, who: str) -> MergeBox:
     build = merge.build
     failed = build is not None and build.state != "COMPLETED"
-    described = queries.describe_outcome(merge)
-    is_all_landed = all(one["state"] != "not_landed" for one in described.values())
-    outcomes = [_describe_outcome(path, one, is_all_landed=is_all_landed) for path, one in sorted(described.items())]
+    results = queries.describe_outcome(merge)
+    is_all_landed = all(result["state"] != "not_landed" for result in results.values())
+    outcomes = [
+        _describe_outcome(path, result, is_all_landed=is_all_landed) for path, result in sorted(results.items())
+    ]
     title = "Merged, but the rebuild failed" if failed else "Merged"
     commit = merge.merge_commit[:SHORT]
     text = f"{who} merged it into {loaded.pull.target} as {commit}"
@@ -733,21 +735,21 @@ def _describe_ended(loaded: Loaded, merge: Merge, subject: MergeSubject, who: st
                 or f"rebuilt {len(merge.targets)} dataset{'s' if len(merge.targets) != 1 else ''} on {loaded.pull.target}",
             ),
         )
-    rebuilt = [one for one in described.values() if one["state"] != "not_landed"]
-    equal = sum(one["state"] == "equal" for one in rebuilt)
+    rebuilt = [result for result in results.values() if result["state"] != "not_landed"]
+    equal = sum(result["state"] == "equal" for result in rebuilt)
     if rebuilt and equal == len(rebuilt):
         text += (
             f"; all {equal} rebuilt datasets are equal to what was reviewed"
             if equal > 1
             else "; the rebuilt dataset is equal to what was reviewed"
         )
-    moving = any(one["state"] == "comparing" for one in described.values())
+    moving = any(result["state"] == "comparing" for result in results.values())
     return MergeBox("failed" if failed else "merged", title, f"{text}.", subject, outcomes=outcomes, moving=moving)
 
 
-def _describe_outcome(path: str, one: dict[str, Any], *, is_all_landed: bool) -> Outcome:
+def _describe_outcome(path: str, result: dict[str, Any], *, is_all_landed: bool) -> Outcome:
     url = f"/d{path}"
-    if one["state"] == "equal":
+    if result["state"] == "equal":
         return Outcome(
             path,
             url,
@@ -756,12 +758,12 @@ def _describe_outcome(path: str, one: dict[str, Any], *, is_all_landed: bool) ->
             "Equal",
             "Equal to what was reviewed: the same rows and the same schema.",
         )
-    if one["state"] == "comparing":
+    if result["state"] == "comparing":
         return Outcome(path, url, "run", "sync", "Comparing", "Rebuilt; being compared with what was reviewed.")
-    if one["state"] == "not_landed":
-        return Outcome(path, url, "warn", "alert", "Did not land", one["reason"])
-    if one["state"] == "different":
-        counts = f"+{one.get('inserted', 0):,} −{one.get('deleted', 0):,} ~{one.get('updated', 0):,} rows"
+    if result["state"] == "not_landed":
+        return Outcome(path, url, "warn", "alert", "Did not land", result["reason"])
+    if result["state"] == "different":
+        counts = f"+{result.get('inserted', 0):,} −{result.get('deleted', 0):,} ~{result.get('updated', 0):,} rows"
         reason = "are the usual reason" if is_all_landed else "or what did not land are the usual reasons"
         text = f"Not what was reviewed: {counts}. Newer inputs on the target {reason}."
         return Outcome(path, url, "warn", "alert", "Different", text)
@@ -771,7 +773,7 @@ def _describe_outcome(path: str, one: dict[str, Any], *, is_all_landed: bool) ->
         "void",
         "circle-slash",
         "Not compared",
-        one.get("reason") or "There was nothing reviewed to compare with.",
+        result.get("reason") or "There was nothing reviewed to compare with.",
     )
 
 
@@ -784,21 +786,21 @@ def _list_reviewers(loaded: Loaded) -> list[Reviewer]:
         states.REJECT: ("bad", "asked for changes"),
         states.COMMENT: ("open", "commented"),
     }
-    found: dict[str, Reviewer] = {}
+    reviewers: dict[str, Reviewer] = {}
     for fact in loaded.facts.reviews:
         if fact.void:
-            found[fact.reviewer] = Reviewer(fact.reviewer, "void", "approval void")
+            reviewers[fact.reviewer] = Reviewer(fact.reviewer, "void", "approval void")
         elif fact.verdict == states.APPROVE and fact.reviewer in loaded.facts.ineligible:
-            found[fact.reviewer] = Reviewer(fact.reviewer, "void", "does not count")
-        elif fact.verdict != states.COMMENT or fact.reviewer not in found:
+            reviewers[fact.reviewer] = Reviewer(fact.reviewer, "void", "does not count")
+        elif fact.verdict != states.COMMENT or fact.reviewer not in reviewers:
             kind, word = words.get(fact.verdict, ("open", fact.verdict))
-            found[fact.reviewer] = Reviewer(fact.reviewer, kind, word)
-    asked = [
+            reviewers[fact.reviewer] = Reviewer(fact.reviewer, kind, word)
+    required = [
         Reviewer(group, "warn", "required")
         for group, members in sorted(loaded.facts.protection.groups.items())
-        if not any(found.get(name, Reviewer("", "", "")).kind == "ok" for name in members)
+        if not any(reviewers.get(name, Reviewer("", "", "")).kind == "ok" for name in members)
     ]
-    return [*found.values(), *asked]
+    return [*reviewers.values(), *required]
 
 
 def _group_datasets(loaded: Loaded) -> list[DatasetGroup]:
@@ -806,12 +808,12 @@ def _group_datasets(loaded: Loaded) -> list[DatasetGroup]:
         ("Code or data changed", (states.MODIFIED, states.ADDED, states.REMOVED)),
         ("Downstream only", (states.AFFECTED,)),
     ]
-    found = []
+    parts = []
     for name, changes in groups:
         lines = [_describe_dataset(loaded, row) for row in loaded.rows if row.change in changes]
         if lines:
-            found.append(DatasetGroup(name, lines))
-    return found
+            parts.append(DatasetGroup(name, lines))
+    return parts
 
 
 def _describe_dataset(loaded: Loaded, row: PullDataset) -> DatasetLine:

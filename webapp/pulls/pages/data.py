@@ -206,7 +206,7 @@ def read_data(principal: Principal, repository: str, number: int, *, parameters:
     """Return what the Data tab shows."""
     loaded = load(principal, repository, number)
     row = _choose(loaded, str(parameters.get("dataset", "")))
-    marks = read_viewed(loaded.pull, {one.path: content_of_dataset(one) for one in loaded.rows}, principal)
+    marks = read_viewed(loaded.pull, {dataset.path: content_of_dataset(dataset) for dataset in loaded.rows}, principal)
     return DataPage(
         **frame(repository),
         head=read_head(principal, loaded),
@@ -230,9 +230,9 @@ def read_schema(principal: Principal, repository: str, number: int, *, compared:
         head=read_head(principal, loaded),
         tab="Schema",
         choices=_list_schema_choices(loaded, compared),
-        views=[one for one in views if one.diff is not None and one.diff.count],
-        unchanged=[one for one in views if one.diff is not None and not one.diff.count],
-        missing=[one for one in views if one.diff is None],
+        views=[view for view in views if view.diff is not None and view.diff.count],
+        unchanged=[view for view in views if view.diff is not None and not view.diff.count],
+        missing=[view for view in views if view.diff is None],
     )
 
 
@@ -247,8 +247,8 @@ def _view_schema(loaded: Loaded, row: PullDataset, compared: str) -> SchemaDiffP
         compared_word=_write_name(loaded, shown.name),
         compared_note=shown.note,
         diff=diff,
-        shown=[one for one in columns if one.changes],
-        same=[one for one in columns if not one.changes],
+        shown=[column for column in columns if column.changes],
+        same=[column for column in columns if not column.changes],
         reason=shown.reason or "Not compared yet.",
     )
 
@@ -268,17 +268,17 @@ def _list_schema_choices(loaded: Loaded, compared: str) -> list[NamedChoice]:
 def _list_choices(loaded: Loaded, row: PullDataset, shown: named.Shown) -> list[NamedChoice]:
     """Return the comparisons of a dataset; nothing to choose where all of them have the same ends."""
     comparisons = [named.find_shown(row, name) for name in named.NAMES]
-    existing = [one for one in comparisons if one.comparison is not None]
-    if len({one.comparison for one in existing} | {shown.comparison}) == 1:
+    existing = [choice for choice in comparisons if choice.comparison is not None]
+    if len({choice.comparison for choice in existing} | {shown.comparison}) == 1:
         return []
     return [
         NamedChoice(
-            one.name,
-            _write_name(loaded, one.name),
-            _data_url(loaded, row, one.name),
-            one.name == shown.name,
+            choice.name,
+            _write_name(loaded, choice.name),
+            _data_url(loaded, row, choice.name),
+            choice.name == shown.name,
         )
-        for one in existing
+        for choice in existing
     ]
 
 

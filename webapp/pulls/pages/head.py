@@ -298,13 +298,13 @@ def _judge_reviews(loaded: Loaded) -> VerdictItem:
     standing = approvals.list_standing(facts.reviews)
     approved = len(approvals.list_approving(facts))
     rejecting = [who for who, verdict in standing.items() if verdict == states.REJECT]
-    void = sum(one.void and one.verdict == states.APPROVE for one in facts.reviews)
-    wanted = facts.protection.approvals
-    note = f"{void} became void" if void else f"by the rules of {facts.target}" if wanted else "none needed"
+    void = sum(review.void and review.verdict == states.APPROVE for review in facts.reviews)
+    required = facts.protection.approvals
+    note = f"{void} became void" if void else f"by the rules of {facts.target}" if required else "none needed"
     if rejecting:
         return VerdictItem("bad", "x-circle-fill", "Changes asked for", f"by {', '.join(rejecting)}", loaded.url)
-    text = f"{approved} of {wanted} approvals" if wanted else f"{approved} approval{'s' if approved != 1 else ''}"
-    if approved >= wanted:
+    text = f"{approved} of {required} approvals" if required else f"{approved} approval{'s' if approved != 1 else ''}"
+    if approved >= required:
         kind = "ok" if approved else "info"
         return VerdictItem(kind, "check-circle-fill" if approved else "person", text, note, loaded.url)
     return VerdictItem("bad", "x-circle-fill", text, note, f"{loaded.url}#merge-title")
@@ -342,8 +342,8 @@ def _judge_schemas(loaded: Loaded, diff: counts.DiffSum) -> VerdictItem:
         text = f"{diff.schemas} schema{'s' if diff.schemas != 1 else ''} changed"
         return VerdictItem("warn", "rows", text, f"nothing breaks, {diff.compared_words}", url)
     if not loaded.rows:
-        found = ("ok", "check-circle-fill", "No schema change") if loaded.is_complete else _NO_SCHEMAS
-        return VerdictItem(*found, _say_none(loaded), url)
+        words = ("ok", "check-circle-fill", "No schema change") if loaded.is_complete else _NO_SCHEMAS
+        return VerdictItem(*words, _say_none(loaded), url)
     landing = [row for row in loaded.rows if row.lands]
     if not landing:
         return VerdictItem("info", "rows", "No schema lands", diff.unlanded_words, url)

@@ -100,8 +100,8 @@ def describe_pulls(pulls: Sequence[PullRequest]) -> list[PullLine]:
     for review in Review.objects.filter(pull__in=pulls).select_related("reviewer"):
         reviews.setdefault(review.pull_id, []).append(review)
     protections = {
-        (one.repository_id, one.branch): one.approvals
-        for one in Protection.objects.filter(repository__in={pull.repository_id for pull in pulls})
+        (protection.repository_id, protection.branch): protection.approvals
+        for protection in Protection.objects.filter(repository__in={pull.repository_id for pull in pulls})
     }
     return [
         _describe(
@@ -124,9 +124,12 @@ def _newest_builds(pulls: Sequence[PullRequest]) -> dict[tuple[int | None, str],
 
 
 def _describe(
-    pull: PullRequest, diff: counts.DiffSum, build: Build | None, reviews: Sequence[Review], wanted: int
+    pull: PullRequest, diff: counts.DiffSum, build: Build | None, reviews: Sequence[Review], required: int
 ) -> PullLine:
-    facts = [approvals.ReviewFact(one.reviewer.username, one.verdict, one.voided_at is not None) for one in reviews]
+    facts = [
+        approvals.ReviewFact(review.reviewer.username, review.verdict, review.voided_at is not None)
+        for review in reviews
+    ]
     standing = approvals.list_standing(facts)
     return PullLine(
         id=pull.pk,
@@ -146,7 +149,7 @@ def _describe(
         build_kind=build.state.tone if build else "open",
         build_text=f"{build.pk} {word_build(build.state)}" if build else "not built",
         approved=_count_approvals(pull, reviews, standing),
-        wanted=wanted,
+        wanted=required,
         void=sum(fact.void and fact.verdict == states.APPROVE for fact in facts),
         rejected=sum(verdict == states.REJECT for verdict in standing.values()),
     )

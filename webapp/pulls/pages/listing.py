@@ -93,10 +93,10 @@ def read_list(principal: Principal, *, repository: str, parameters: Mapping[str,
         pulls = pulls.filter(repository=repositories.get_repository(principal, repository))
     q, author = str(parameters.get("q", "")).strip(), str(parameters.get("author", "")).strip()
     if q:
-        wanted = Q(title__icontains=q) | Q(source__icontains=q)
-        if (asked := read_count(q.removeprefix("#"))) is not None:
-            wanted |= Q(number=asked)
-        pulls = pulls.filter(wanted)
+        lookup = Q(title__icontains=q) | Q(source__icontains=q)
+        if (pull_number := read_count(q.removeprefix("#"))) is not None:
+            lookup |= Q(number=pull_number)
+        pulls = pulls.filter(lookup)
     if author:
         pulls = pulls.filter(author__username=author)
     review = "me" if parameters.get("review") == "me" else ""
@@ -175,23 +175,23 @@ class NewPage:
 
 def read_new(principal: Principal, *, repository: str, parameters: Mapping[str, Any]) -> NewPage:
     """Return the comparison of two branches, from which a pull request can be opened."""
-    found = repositories.get_repository(principal, repository)
-    branches = repositories.list_branch_names(found)
-    target = str(parameters.get("target") or parameters.get("base") or found.default_branch)
+    row = repositories.get_repository(principal, repository)
+    branches = repositories.list_branch_names(row)
+    target = str(parameters.get("target") or parameters.get("base") or row.default_branch)
     source = str(parameters.get("source") or parameters.get("head") or "")
     problem = _find_problem(branches, source, target)
     difference = Difference()
     if not problem:
-        difference = _compare(found, source, target)
+        difference = _compare(row, source, target)
         if not difference.commits:
             problem = f"{target} already has every commit of {source}: there is nothing to merge."
-    existing = PullRequest.objects.filter(repository=found, source=source, target=target, state=PullState.OPEN).first()
+    existing = PullRequest.objects.filter(repository=row, source=source, target=target, state=PullState.OPEN).first()
     return NewPage(
         **frame(repository),
-        repository=found,
+        repository=row,
         sources=choose(branches, current=source),
         targets=choose(branches, current=target),
-        options_url=f"/r/{found.name}/branches/options?view=select",
+        options_url=f"/r/{row.name}/branches/options?view=select",
         source=source,
         target=target,
         problem=problem,
@@ -199,13 +199,13 @@ def read_new(principal: Principal, *, repository: str, parameters: Mapping[str, 
         existing_url=reverse("pull", args=[repository, existing.number]) if existing else "",
         difference=difference,
         folders=group_files(difference.files),
-        build=Build.objects.filter(repository=found, branch=source, kind="run").order_by("-pk").first()
+        build=Build.objects.filter(repository=row, branch=source, kind="run").order_by("-pk").first()
         if source
         else None,
         suggested_title=_find_title(difference.commits),
         suggested_body=difference.commits[0].body if len(difference.commits) == 1 else "",
         may_open=can_repository(principal, repository, "write"),
-        recent=_list_recent(found, target) if not source and target in branches else [],
+        recent=_list_recent(row, target) if not source and target in branches else [],
     )
 
 
@@ -249,10 +249,10 @@ def _compare(repository: Repository, source: str, target: str) -> Difference:
     paths = {*specs[source], *specs[target], *(path for spec in specs[source].values() for path in spec["inputs"])}
     own, loaded = queries.list_own(repository=repository, branches=[source], paths=paths)
     changes = classify_datasets(
-        head={path: one["digest"] for path, one in (specs[source] or specs[target]).items()},
-        base={path: one["digest"] for path, one in specs[target].items()},
+        head={path: spec["digest"] for path, spec in (specs[source] or specs[target]).items()},
+        base={path: spec["digest"] for path, spec in specs[target].items()},
         built=set(own),
-        inputs={path: frozenset(one["inputs"]) for path, one in specs[source].items()},
+        inputs={path: frozenset(spec["inputs"]) for path, spec in specs[source].items()},
         loaded=loaded,
     )
     return Difference(

@@ -95,11 +95,11 @@ def get_comment(principal: Principal, repository_name: str, number: int, comment
 
     """
     pull = get_pull(principal, repository_name, number)
-    found = pull.comments.filter(pk=comment).first()
-    if found is None:
+    row = pull.comments.filter(pk=comment).first()
+    if row is None:
         raise NotFound(f"Pull request #{number} has no comment {comment}.")
-    found.pull = pull
-    return found
+    row.pull = pull
+    return row
 
 
 def list_pulls(principal: Principal, *, repository: Repository | None = None, state: str = "") -> QuerySet[PullRequest]:
@@ -148,10 +148,10 @@ def read_specs(*, pull: PullRequest) -> PullSpecs:
     base_sha = merge_base or pull.base_sha
     base = _specs_of(pull, base_sha, pull.target)
     return PullSpecs(
-        head_digests={path: one["digest"] for path, one in head.items()},
-        head_inputs={path: frozenset(one["inputs"]) for path, one in head.items()},
-        base_digests={path: one["digest"] for path, one in base.items()},
-        base_inputs={path: frozenset(one["inputs"]) for path, one in base.items()},
+        head_digests={path: spec["digest"] for path, spec in head.items()},
+        head_inputs={path: frozenset(spec["inputs"]) for path, spec in head.items()},
+        base_digests={path: spec["digest"] for path, spec in base.items()},
+        base_inputs={path: frozenset(spec["inputs"]) for path, spec in base.items()},
         base_sha=base_sha,
     )
 
@@ -204,7 +204,7 @@ def read_rules_at(repository: Repository, sha: str) -> dict[str, ComparisonRules
 
 def find_protection(pull: PullRequest) -> Protection | None:
     """The rules of the target branch."""
-    return next((one for one in repositories.list_protections(pull.repository) if one.branch == pull.target), None)
+    return next((rule for rule in repositories.list_protections(pull.repository) if rule.branch == pull.target), None)
 
 
 def describe_rules(protection: Protection | None) -> dict[str, Any]:
@@ -272,7 +272,9 @@ def collect_facts(pull: PullRequest) -> approvals.MergeFacts:
         build_state=build.state if build and list_rebuilt(rows) else "",
         build_id=build.pk if build else None,
         datasets=[approvals.DatasetFact(row.path, row.change, row.current) for row in rows],
-        reviews=[approvals.ReviewFact(one.reviewer.username, one.verdict, one.pk in void) for one in reviews],
+        reviews=[
+            approvals.ReviewFact(review.reviewer.username, review.verdict, review.pk in void) for review in reviews
+        ],
         ineligible=list_ineligible(pull, reviewers=approvers, base=find_base(pull)),
         protection=_describe_protection(pull, rows),
         failed_checks=list_failed_checks(pull),
@@ -484,9 +486,11 @@ def describe_outcome(merge: Merge) -> dict[str, dict[str, Any]]:
 
     Or not_landed, with the reason, of what was loaded on the source.
     """
-    ids = [one["comparison"] for one in merge.outcome.values() if one.get("comparison")]
+    ids = [result["comparison"] for result in merge.outcome.values() if result.get("comparison")]
     comparisons = Comparison.objects.in_bulk(ids)
-    judged = {path: {**one, **_judge(comparisons.get(one.get("comparison")))} for path, one in merge.outcome.items()}
+    judged = {
+        path: {**result, **_judge(comparisons.get(result.get("comparison")))} for path, result in merge.outcome.items()
+    }
     left = merge.pull.datasets.exclude(lands_reason="").values_list("path", "lands_reason")
     # Also where the target's code was built: that is no other result of what was reviewed.
     return {**judged, **{path: {"state": "not_landed", "reason": reason} for path, reason in left}}

@@ -152,8 +152,8 @@ def _find_at_base(pull: PullRequest, path: str) -> tuple[str, str]:
 
 
 def _list_comments(pull: PullRequest) -> list[Comment]:
-    found = pull.comments.exclude(anchor=None).select_related("author", "resolved_by", "pull__repository")
-    return list(found)
+    comments = pull.comments.exclude(anchor=None).select_related("author", "resolved_by", "pull__repository")
+    return list(comments)
 
 
 def _make_talk(
@@ -162,8 +162,8 @@ def _make_talk(
     shown: dict[LineKey, str] = {}
     for hunk in file.hunks:
         for line in hunk.lines:
-            kept = line.text[:MAX_QUOTED]
-            shown |= {(BASE, line.old): kept, (HEAD, line.new): kept}
+            quote = line.text[:MAX_QUOTED]
+            shown |= {(BASE, line.old): quote, (HEAD, line.new): quote}
     by_line: dict[LineKey, list[Remark]] = defaultdict(list)
     others = []
     for comment in comments:

@@ -96,8 +96,8 @@ def find_ends(
         return Ends(after, target, None, target)
     start = find_start(pull=pull, after=after, target=target, own=course.own, theirs=course.target, ours=ours)
     review = datasets.latest_committed(dataset, review_branch(pull.repository.name, pull.number))
-    candidates = [candidate for candidate in (review, start, target) if candidate is not None]
-    code = next((one for one in candidates if _is_code_alone(one, after, dataset.path, base_digests, ours)), None)
+    bases = [base for base in (review, start, target) if base is not None]
+    code = next((base for base in bases if _is_code_alone(base, after, dataset.path, base_digests, ours)), None)
     is_of_other_code = start is not None and _is_of_other_code(start, after, dataset.path, base_digests, ours)
     return Ends(after, start, code, target, is_of_other_code)
 

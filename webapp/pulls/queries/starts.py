@@ -92,9 +92,9 @@ def _is_taken(pull: PullRequest, span: _Span, sha: str) -> bool:
     return span.first is None or _find_shared(pull, span.first, sha) != sha
 
 
-def _find_shared(pull: PullRequest, one: str, other: str) -> str | None:
+def _find_shared(pull: PullRequest, sha: str, other: str) -> str | None:
     """Return the newest commit that leads to both; None where one is gone, as after a forced push, or is of no commit."""
     try:
-        return repositories.find_merge_base(pull.repository, one, other) if other else None
+        return repositories.find_merge_base(pull.repository, sha, other) if other else None
     except NotFound:
         return None

@@ -40,8 +40,8 @@ def list_reviews(principal: Principal) -> QuerySet[PullRequest]:
     if not principal.is_admin:
         writable = RepositoryRole.objects.filter(user_id=principal.user_id).exclude(role=Role.READER)
         pulls = pulls.filter(repository__name__in=writable.values("repository"))
-    given = Review.objects.filter(reviewer_id=principal.user_id, voided_at=None).exclude(verdict=states.COMMENT)
-    return pulls.exclude(pk__in=given.values("pull")).order_by("-updated_at")
+    reviews = Review.objects.filter(reviewer_id=principal.user_id, voided_at=None).exclude(verdict=states.COMMENT)
+    return pulls.exclude(pk__in=reviews.values("pull")).order_by("-updated_at")
 
 
 def list_failed_builds(principal: Principal) -> QuerySet[Build]:

@@ -205,7 +205,7 @@ def _list_build_blockers(facts: MergeFacts) -> list[Blocker]:
         )
     elif facts.publication != "published":
         blockers.append(Blocker("publication_pending", "The JobSpecs of the head are not published yet."))
-    stale = [one.path for one in facts.datasets if one.change in (states.MODIFIED, states.ADDED) and not one.current]
+    stale = [row.path for row in facts.datasets if row.change in (states.MODIFIED, states.ADDED) and not row.current]
     if facts.build_state in ("RESOLVING", "RUNNING"):
         blockers.append(Blocker("build_running", f"Build {facts.build_id} of {facts.source} is still running."))
     elif facts.build_state in ("FAILED", "ABORTED"):
@@ -235,7 +235,7 @@ def _list_review_blockers(facts: MergeFacts) -> list[Blocker]:
     blockers = []
     missing = facts.protection.approvals - len(approving)
     if missing > 0:
-        void = sum(1 for one in facts.reviews if one.void and one.verdict == states.APPROVE)
+        void = sum(1 for review in facts.reviews if review.void and review.verdict == states.APPROVE)
         voided = f" {void} became void." if void else ""
         blockers.append(
             Blocker(

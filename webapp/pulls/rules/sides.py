@@ -23,8 +23,8 @@ def review_branch(repository: str, number: int) -> str:
 
 def read_review_branch(branch: str) -> tuple[str, int] | None:
     """Return repository and number of the pull request whose base side a branch keeps."""
-    found = _REVIEW.fullmatch(branch)
-    return None if found is None else (found["repository"], int(found["number"]))
+    match = _REVIEW.fullmatch(branch)
+    return None if match is None else (match["repository"], int(match["number"]))
 
 
 InputsOf = Callable[[Collection[str]], Mapping[str, Mapping[str, str]]]

@@ -84,17 +84,17 @@ def _check_blockers(pull: PullRequest, by: Principal, *, bypass: bool) -> list[a
     blockers = approvals.list_blockers(facts)
     if not blockers:
         return []
-    if not bypass or any(one.code not in approvals.BYPASSABLE for one in blockers):
-        raise MergeBlocked([one.as_json() for one in blockers])
+    if not bypass or any(blocker.code not in approvals.BYPASSABLE for blocker in blockers):
+        raise MergeBlocked([blocker.as_json() for blocker in blockers])
     check_repository(by, pull.repository.name, "maintain")
     if not facts.protection.allow_bypass:
         forbidden = approvals.Blocker("bypass_forbidden", f"The rules of {pull.target} forbid a bypass.")
-        raise MergeBlocked([one.as_json() for one in (*blockers, forbidden)])
+        raise MergeBlocked([blocker.as_json() for blocker in (*blockers, forbidden)])
     record_audit(
         by=by,
         verb="bypass_merge_rules",
         object=f"{pull.repository.name}#{pull.number}",
-        detail={"bypassed": [one.as_json() for one in blockers]},
+        detail={"bypassed": [blocker.as_json() for blocker in blockers]},
         is_effect=False,
     )
     return blockers
@@ -127,7 +127,7 @@ def _prepare(
                 method=method,
                 rebuild=rebuild,
                 bypass=bool(bypassed),
-                bypassed=[one.as_json() for one in bypassed],
+                bypassed=[blocker.as_json() for blocker in bypassed],
                 source_sha=pull.head_sha,
                 target=pull.target,
                 target_sha=target_sha,

@@ -92,7 +92,7 @@ def _record_commits(pull: PullRequest, *, before: str, after: str) -> None:
         data={
             "before": before,
             "after": after,
-            "commits": [{"sha": one.sha, "subject": one.subject} for one in reversed(commits[:20])],
+            "commits": [{"sha": commit.sha, "subject": commit.subject} for commit in reversed(commits[:20])],
             "count": len(commits),
         },
     )
@@ -207,13 +207,13 @@ def _check_changes(pull: PullRequest, changes: Mapping[str, Any]) -> None:
     if "title" in changes:
         _check_title(changes["title"])
     check_body(changes.get("body") or "")
-    wanted = changes.get("state", pull.state)
-    if wanted not in (PullState.OPEN, PullState.CLOSED) and wanted != pull.state:
-        message = f"state is open or closed, not {wanted!r}; merging has an address of its own."
+    state = changes.get("state", pull.state)
+    if state not in (PullState.OPEN, PullState.CLOSED) and state != pull.state:
+        message = f"state is open or closed, not {state!r}; merging has an address of its own."
         raise InvalidInput(message, errors={"state": [message]})
-    if pull.state == PullState.MERGED and wanted != pull.state:
+    if pull.state == PullState.MERGED and state != pull.state:
         raise Conflict("The pull request is merged: it can be neither closed nor opened again.", code="not_open")
-    if changes.get("target", pull.target) != pull.target and wanted == PullState.OPEN:
+    if changes.get("target", pull.target) != pull.target and state == PullState.OPEN:
         _find_heads(pull.repository, pull.source, changes["target"])
 
 
@@ -406,8 +406,8 @@ def _find_course(pull: PullRequest) -> Course:
 
 def _find_inherited(path: str, digest: str, branches: Sequence[str]) -> Transaction | None:
     """What a branch below the source has made with the source's code: a build on the source would skip it as fresh."""
-    found = datasets.resolve_input(path=path, chain=branches) if digest and branches else None
-    return found[1] if found and builds.find_digest(transaction=found[1]) == digest else None
+    inherited = datasets.resolve_input(path=path, chain=branches) if digest and branches else None
+    return inherited[1] if inherited and builds.find_digest(transaction=inherited[1]) == digest else None
 
 
 def _follow_dataset(
@@ -470,8 +470,8 @@ def sweep_names() -> int:
     of_code = rows.filter(before__branch_name__startswith=REVIEW_PREFIX).exclude(compared=states.CODE_EFFECT)
     of_target = rows.exclude(before__branch_name__startswith=REVIEW_PREFIX).exclude(compared=states.TARGET_NOW)
     wrong = {states.CODE_EFFECT: list(of_code), states.TARGET_NOW: list(of_target)}
-    for name, found in wrong.items():
-        for row in found:
+    for name, misnamed in wrong.items():
+        for row in misnamed:
             _rename(row, name)
     return sum(map(len, wrong.values()))
 

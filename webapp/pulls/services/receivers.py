@@ -73,14 +73,14 @@ def follow_build(*, build: Build, **_: Any) -> None:
     merging.note_build_finished(build=build)
     if build.kind != "run" or build.repository is None:
         return
-    told = {
+    facts = {
         "id": build.pk,
         "state": build.state,
         "branch": build.branch,
         "trigger": build.trigger,
         "reason": build.reason,
     }
-    announce_event(repository=build.repository, event=webhooks.BUILD, payload={"build": told})
+    announce_event(repository=build.repository, event=webhooks.BUILD, payload={"build": facts})
     for pull in PullRequest.objects.filter(repository=build.repository_id, source=build.branch, state=PullState.OPEN):
         pulls.record_build(pull=pull, build=build)
         pulls.ring_refresh(pull_id=pull.pk)

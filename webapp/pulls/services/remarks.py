@@ -94,8 +94,8 @@ def record_pull_act(pull: PullRequest, verb: str, *, by: Principal, **detail: An
 def announce_pull(pull: PullRequest, event: str, **details: Any) -> None:
     """Tell the repository's webhooks what happened to a pull request."""
     names = ("number", "title", "state", "draft", "source", "target")
-    told = {**{name: getattr(pull, name) for name in names}, "head": pull.head_sha, "author": pull.author.username}
-    announce_event(repository=pull.repository, event=event, payload={"pull_request": told, **details})
+    facts = {**{name: getattr(pull, name) for name in names}, "head": pull.head_sha, "author": pull.author.username}
+    announce_event(repository=pull.repository, event=event, payload={"pull_request": facts, **details})
 
 
 def check_body(body: str) -> None:

@@ -139,16 +139,16 @@ def _find_pins(pull: PullRequest, specs: PullSpecs, targets: Collection[str], *,
         chain = builds.default_chain(repository=pull.repository, branch=pull.source)
         outside = {path for target in targets for path in specs.head_inputs[target]} - ours
         resolved = {path: datasets.resolve_input(path=path, chain=chain) for path in outside}
-        return {path: found[1].pk for path, found in resolved.items() if found is not None}
-    made = [row.after_id for row in pull.datasets.all() if row.after_id]
-    read = [one.inputs for one in builds.describe_transactions(made).values()]
+        return {path: source[1].pk for path, source in resolved.items() if source is not None}
+    ids = [row.after_id for row in pull.datasets.all() if row.after_id]
+    read = [committed.inputs for committed in builds.describe_transactions(ids).values()]
     return {path: transaction for inputs in read for path, transaction in inputs.items() if path not in ours}
 
 
 def sweep_reviews() -> int:
     """Remove the base sides of pull requests that are no longer open, with their JobSpecs."""
-    found = DatasetBranch.objects.filter(name__startswith=REVIEW_PREFIX).select_related("dataset")
-    gone = [branch for branch in found if not _is_open(branch.name)]
+    branches = DatasetBranch.objects.filter(name__startswith=REVIEW_PREFIX).select_related("dataset")
+    gone = [branch for branch in branches if not _is_open(branch.name)]
     for branch in gone:
         dataset_services.delete_branch(dataset=branch.dataset, name=branch.name, by=None, abort_open=True)
     for repository in Repository.objects.filter(jobspecs__branch__startswith=REVIEW_PREFIX).distinct():

@@ -175,13 +175,13 @@ def remark(request: HttpRequest, repo: str, number: int) -> HttpResponse:
 def resolve(request: HttpRequest, repo: str, number: int, comment_id: int) -> HttpResponse:
     """Say that a comment is dealt with, or that it is not, and return there."""
     principal = signed_in(request)
-    found = queries.get_comment(principal, repo, number, comment_id)
+    comment = queries.get_comment(principal, repo, number, comment_id)
 
     def action() -> str:
-        services.resolve_comment(comment=found, by=principal, resolved=request.POST.get("resolved") == "1")
+        services.resolve_comment(comment=comment, by=principal, resolved=request.POST.get("resolved") == "1")
         return ""
 
-    return act(request, action, back=_place_url(repo, number, found.anchor or {}))
+    return act(request, action, back=_place_url(repo, number, comment.anchor or {}))
 
 
 @require_POST
@@ -214,12 +214,12 @@ def _place_url(repo: str, number: int, anchor: Mapping[str, Any]) -> str:
 @_form()
 def review(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
     """Give a verdict."""
-    given = _read(ReviewForm(request.POST))
+    fields = _read(ReviewForm(request.POST))
     services.add_review(
         pull=pull,
-        verdict=given["verdict"] or "",
-        body=given["body"],
-        expected_head=given["expected_head"],
+        verdict=fields["verdict"] or "",
+        body=fields["body"],
+        expected_head=fields["expected_head"],
         by=by,
     )
     return "Your review is recorded. It holds for exactly this code and these transactions."
@@ -228,14 +228,14 @@ def review(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
 @_form("#merge-title")
 def merge(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
     """Merge the code and start the rebuild."""
-    given = _read(MergeForm(request.POST))
+    fields = _read(MergeForm(request.POST))
     services.merge_pull(
         pull=pull,
         by=by,
-        method=given["method"] or "",
-        rebuild=given["rebuild"] or "",
-        expected_head=given["expected_head"],
-        bypass=bool(given["bypass"]),
+        method=fields["method"] or "",
+        rebuild=fields["rebuild"] or "",
+        expected_head=fields["expected_head"],
+        bypass=bool(fields["bypass"]),
     )
     return ""
 
@@ -243,10 +243,10 @@ def merge(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
 @_form()
 def edit(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
     """Change the title, the text or the draft mark."""
-    given = _read(EditPullForm(request.POST))
-    changes = {name: given[name] for name in ("title", "body") if name in request.POST}
+    fields = _read(EditPullForm(request.POST))
+    changes = {name: fields[name] for name in ("title", "body") if name in request.POST}
     if "draft" in request.POST:
-        changes["draft"] = given["draft"] == "1"
+        changes["draft"] = fields["draft"] == "1"
     services.update_pull(pull=pull, by=by, changes=changes)
     return "Saved."
 
@@ -270,7 +270,7 @@ def build(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
     """Build what the pull request modifies, on the branch or on equal inputs on both sides."""
     scope = "affected" if request.POST.get("scope") == "affected" else "modified"
     started = services.build_pull(pull=pull, by=by, sides=request.POST.getlist("sides") or ["head"], scope=scope)
-    numbers = " and ".join(str(one.pk) for one in started)
+    numbers = " and ".join(str(build.pk) for build in started)
     return f"Build {numbers} is started." if len(started) == 1 else f"Builds {numbers} are started."
 
 
