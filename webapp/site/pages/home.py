@@ -300,15 +300,16 @@ def _describe_comment(comment: Comment) -> FeedLine:
     )
 
 
-def _describe_transaction(one: Transaction) -> FeedLine:
-    rows = one.summary.get("rows")
+def _describe_transaction(transaction: Transaction) -> FeedLine:
+    rows = transaction.summary.get("rows")
     return FeedLine(
         icon="table",
         tone="okc",
         actor="",
         text="",
-        link=one.dataset.path,
-        url=f"/d{one.dataset.path}",
-        tail=f"got transaction {one.pk[:6]} on master" + (f", {rows:,} rows now" if isinstance(rows, int) else ""),
-        at=one.closed_at or one.started_at,
+        link=transaction.dataset.path,
+        url=f"/d{transaction.dataset.path}",
+        tail=f"got transaction {transaction.pk[:6]} on master"
+        + (f", {rows:,} rows now" if isinstance(rows, int) else ""),
+        at=transaction.closed_at or transaction.started_at,
     )

