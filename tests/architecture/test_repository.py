@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import socket
 import subprocess
 import sys
 import tomllib
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 from django.core.management import call_command
+from pytest_socket import SocketConnectBlockedError
 
 ROOT = Path(settings.BASE_DIR)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -163,3 +165,8 @@ def test_no_module_of_the_web_loads_a_decoder_by_way_of_others(tmp_path: Path) -
         [sys.executable, "-W", "ignore", "-c", IMPORT_ALL], cwd=ROOT, env=environment, capture_output=True, text=True
     )
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr[-3000:]
+
+
+def test_tests_connect_to_this_machine_only() -> None:
+    with socket.socket() as client, pytest.warns(match="192.0.2.1"), pytest.raises(SocketConnectBlockedError):
+        client.connect(("192.0.2.1", 9))

@@ -50,8 +50,16 @@ class ExactBody(serializers.Serializer[Any]):
         unknown = sorted(set(data) - set(self.fields))
         if unknown:
             known = ", ".join(sorted(self.fields))
-            raise serializers.ValidationError({unknown[0]: [f"Unknown: {known} are known."]})
+            raise serializers.ValidationError({name: [f"Unknown: {known} are known."] for name in unknown})
         return super().to_internal_value(data)
+
+
+class NullIsAbsent(serializers.Serializer[Any]):
+    """A body in which a member that is null counts as left out: it has the default."""
+
+    def to_internal_value(self, data: Mapping[str, Any]) -> Any:
+        """Read what is there."""
+        return super().to_internal_value({name: value for name, value in data.items() if value is not None})
 
 
 def read_input(serializer: type[serializers.Serializer[Any]], data: Mapping[str, Any]) -> dict[str, Any]:

@@ -45,6 +45,8 @@ class NaturalKey(_Key[Row]):
 
     Processes of the release before, which know nothing of it, write it with the columns that it is made of. Migrations
     see Django's own field.
+
+    Rows that lead nowhere are found by `<key>__pk__isnull`: of the key itself Django only asks whether its columns are NULL.
     """
 
     forward_related_accessor_class = _Accessor

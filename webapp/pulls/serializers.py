@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +17,7 @@ from webapp.comparisons.serializers.described import (
     ShownComparisonSerializer,
     StatisticsSerializer,
 )
-from webapp.core.inputs import ExactBody, Flag, Text
+from webapp.core.inputs import ExactBody, Flag, NullIsAbsent, Text
 from webapp.core.serializers import NounSerializer, OptionalText, TextOrNull
 from webapp.pulls.models import Merge, PullDataset, PullRequest, Review
 from webapp.pulls.queries import pulls as queries
@@ -36,15 +35,7 @@ def words(choices: list[tuple[str, str]]) -> list[str]:
 # --- what is sent ---------------------------------------------------------------------------------
 
 
-class Order(serializers.Serializer[Any]):
-    """The body of an order. What is null in it was left out: it has the default."""
-
-    def to_internal_value(self, data: Mapping[str, Any]) -> Any:
-        """Read what was given."""
-        return super().to_internal_value({name: value for name, value in data.items() if value is not None})
-
-
-class NewPullSerializer(Order):
+class NewPullSerializer(NullIsAbsent):
     """Body of POST …/pulls."""
 
     title = Text(max_length=250)
@@ -61,10 +52,10 @@ class PullChangeSerializer(ExactBody):
     body = Text(required=False, allow_blank=True, allow_null=True, trim_whitespace=False)
     draft = Flag(required=False)
     target = Text(required=False)
-    state = serializers.ChoiceField(required=False, choices=[PullState.OPEN, PullState.CLOSED])
+    state = serializers.ChoiceField(required=False, choices=list(PullState), help_text="open or closed")
 
 
-class NewCommentSerializer(Order):
+class NewCommentSerializer(NullIsAbsent):
     """Body of POST …/comments."""
 
     body = Text(trim_whitespace=False)
@@ -73,15 +64,20 @@ class NewCommentSerializer(Order):
     )
 
 
-class NewReviewSerializer(Order):
+class NewReviewSerializer(NullIsAbsent):
     """Body of POST …/reviews."""
 
     verdict = serializers.ChoiceField(choices=words(states.VERDICT_CHOICES))
     body = Text(required=False, allow_blank=True, trim_whitespace=False)
-    expected_head = Text(required=False, allow_blank=True, help_text="the head that was reviewed: 409 if it has moved")
+    expected_head = Text(
+        required=False,
+        allow_blank=True,
+        trim_whitespace=False,
+        help_text="the head that was reviewed: 409 if it has moved",
+    )
 
 
-class NewPullBuildSerializer(Order):
+class NewPullBuildSerializer(NullIsAbsent):
     """Body of POST …/builds; all of it may be left out."""
 
     sides = serializers.ListField(child=serializers.ChoiceField(choices=["head", "base"]), required=False)
@@ -89,12 +85,14 @@ class NewPullBuildSerializer(Order):
     force = Flag(required=False)
 
 
-class NewMergeSerializer(Order):
+class NewMergeSerializer(NullIsAbsent):
     """Body of POST …/merge; all of it may be left out."""
 
     method = serializers.ChoiceField(choices=words(states.METHOD_CHOICES), required=False)
     rebuild = serializers.ChoiceField(choices=words(states.REBUILD_CHOICES), required=False)
-    expected_head = Text(required=False, allow_blank=True, help_text="409 when the source has moved")
+    expected_head = Text(
+        required=False, allow_blank=True, trim_whitespace=False, help_text="409 when the source has moved"
+    )
     bypass = Flag(required=False, help_text="merge past a requirement; maintainers only")
 
 

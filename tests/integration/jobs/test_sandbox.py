@@ -475,6 +475,7 @@ def send(host, port):
 
 
 @needs_sandbox
+@pytest.mark.allow_hosts(["127.0.0.0/8", "192.0.2.1"])
 def test_neither_other_addresses_nor_the_broker_nor_names_are_reached(home: Home) -> None:
     allowed, broker = Echo(), Echo()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

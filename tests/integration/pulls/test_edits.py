@@ -62,6 +62,27 @@ def test_what_cannot_be_changed_is_refused_and_nothing_is(client: APIClient, bod
     assert (found.state, found.title, found.body, found.target) == (PullState.OPEN, "Change", "", "master")
 
 
+def test_every_member_that_cannot_be_changed_is_named(client: APIClient) -> None:
+    status, problem = change(client, number=7, head="x", title="Other")
+    assert (status, sorted(problem["errors"])) == (422, ["head", "number"])
+    assert client.patch(f"{ADDRESS}/9", {"number": 7}, format="json").status_code == 404
+
+
+@pytest.mark.parametrize("head", ["   ", "0" * 40])
+@pytest.mark.parametrize(("act", "body"), [("merge", {}), ("reviews", {"verdict": "comment", "body": "Hm"})])
+def test_a_head_that_is_not_the_expected_one_is_a_conflict(
+    client: APIClient, act: str, body: dict[str, str], head: str
+) -> None:
+    answer = client.post(f"{ADDRESS}/1/{act}", {**body, "expected_head": head}, format="json")
+    assert (answer.status_code, answer.json()["code"]) == (409, "head_moved")
+
+
+def test_what_a_member_that_is_null_would_say_is_the_default(client: APIClient) -> None:
+    body = {"title": "Second", "source": "feature", "target": "other", "body": None, "draft": None}
+    shown = client.post(ADDRESS, body, format="json").json()
+    assert (shown["body"], shown["draft"]) == ("", False)
+
+
 def test_all_changes_at_once(client: APIClient) -> None:
     status, shown = change(client, title="Other", body="Because.", draft=True, target="other")
     assert status == 200
@@ -85,7 +106,7 @@ def test_a_merged_pull_request_is_not_opened_again(client: APIClient) -> None:
     for address in ("close", "reopen"):
         assert client.post(f"{ADDRESS}/1/{address}").status_code == 409
     assert change(client, state="closed")[0] == 409
-    assert change(client, body="Afterwards.")[0] == 200
+    assert change(client, body="Afterwards.", state="merged")[0] == 200
 
 
 @pytest.mark.parametrize("line", [True, "3", None, 1.5])

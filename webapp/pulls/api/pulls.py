@@ -104,8 +104,9 @@ class PullDetail(PullEndpoint):
     )
     def patch(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002 - DRF's signature
         """Change title, body, draft, target or state."""
+        pull = self.find(repo, number)
         changes = read_input(serializers.PullChangeSerializer, self.body)
-        pull = services.update_pull(pull=self.find(repo, number), by=self.principal, changes=changes)
+        services.update_pull(pull=pull, by=self.principal, changes=changes)
         return Response(serializers.PullDetailSerializer(pull).data)
 
 
