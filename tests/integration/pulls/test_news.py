@@ -14,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from tests.factories import repositories
 from webapp.accounts.models import User
 from webapp.pulls import services
+from webapp.pulls.pages import conversation
 
 if TYPE_CHECKING:
     from webapp.pulls.models import PullRequest
@@ -52,6 +53,25 @@ def test_the_page_is_told_only_what_is_new(pull: PullRequest) -> None:
     stranger = Client()
     stranger.force_login(User.objects.get(pk=repositories.a_person().user_id))
     assert stranger.get(url).status_code == 404
+
+
+def test_much_news_comes_a_page_at_a_time(pull: PullRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Client()
+    client.force_login(pull.author)
+    url = find_news_url(client.get("/r/shop/pulls/1").content.decode())
+    monkeypatch.setattr(conversation, "ENTRIES", 2)
+    texts = [f"number {number}" for number in range(5)]
+    for text in texts:
+        services.add_comment(pull=pull, body=text, by=repositories.maker_of(pull.repository))
+
+    came = []
+    while (answer := client.get(url)).status_code == 200:
+        page = answer.content.decode()
+        came.append([text for text in texts if text in page])
+        url = find_news_url(page)
+
+    assert came == [texts[:2], texts[2:4], texts[4:]]
+    assert answer.status_code == 204
 
 
 def test_an_older_page_of_the_timeline_asks_for_no_news(pull: PullRequest) -> None:

@@ -264,7 +264,7 @@ def read_conversation(
         later=len(entries) - end,
         earlier_url=f"{head.url}?before={start}",
         later_url=f"{head.url}?before={end + ENTRIES}" if end + ENTRIES < len(entries) else head.url,
-        news_url=_find_news_url(loaded.pull, timeline),
+        news_url=_find_news_url(loaded.pull, after=len(timeline.entries), seen=timeline.seen),
         merge=_describe_merge(loaded, head),
         reviewers=_list_reviewers(loaded),
         groups=_group_datasets(loaded),
@@ -274,7 +274,7 @@ def read_conversation(
 
 
 def read_news(principal: Principal, repository: str, number: int, *, after: int, seen: str) -> News | None:
-    """Return the entries after the first so many; None where nothing came since, which costs next to nothing.
+    """Return a page of the entries after the first so many; None where nothing came since, which costs next to nothing.
 
     Args:
         principal: who asks.
@@ -288,11 +288,13 @@ def read_news(principal: Principal, repository: str, number: int, *, after: int,
     if seen == _count_parts(pull.events.count(), pull.comments.count(), pull.reviews.count()):
         return None
     timeline = _read_timeline(load(principal, repository, number))
-    return News(timeline.entries[after:], _find_news_url(pull, timeline))
+    end = min(after + ENTRIES, len(timeline.entries))
+    seen = timeline.seen if end == len(timeline.entries) else ""  # there are more, whatever comes meanwhile
+    return News(timeline.entries[after:end], _find_news_url(pull, after=end, seen=seen))
 
 
-def _find_news_url(pull: PullRequest, timeline: Timeline) -> str:
-    query = urlencode({"after": len(timeline.entries), "seen": timeline.seen})
+def _find_news_url(pull: PullRequest, *, after: int, seen: str) -> str:
+    query = urlencode({"after": after, "seen": seen})
     return f"{reverse('pull-news', args=[pull.repository.name, pull.number])}?{query}"
 
 
