@@ -68,10 +68,10 @@ def _plan(request: BlameRequest, step: BlameStep) -> DiffPlan:
 def _look(request: BlameRequest, plan: DiffPlan, key: RowKey, number: int) -> dict[str, Any] | None:
     """Compare one transaction with what it stands on, and store both ends' rows of the key where they differ."""
     with _connect(request) as connection:
-        found = find_key_change(connection, plan, key, request.io)
-        described = found.describe()
+        change = find_key_change(connection, plan, key, request.io)
+        described = change.describe()
         if described is not None:
-            found.store(Path(request.folder), number)
+            change.store(Path(request.folder), number)
     return described
 
 

@@ -22,7 +22,7 @@ from jobs.engine.measure import statistics
 from jobs.engine.plan.planner import plan_diff
 from jobs.engine.plan.router import Decision
 from jobs.engine.plan.rules import check_tolerance, read_filter
-from jobs.engine.read.connections import connect
+from jobs.engine.read.connections import connect, first_row
 from jobs.engine.write import artifact
 from jobs.engine.write.changed_rows import write_changed_rows
 from jobs.protocol import DiffRequest
@@ -152,5 +152,4 @@ def _explaining(connection: duckdb.DuckDBPyConnection, progress: artifact.Progre
 
 
 def _read_limit(connection: duckdb.DuckDBPyConnection) -> str:
-    row = connection.execute("SELECT current_setting('memory_limit')").fetchone()
-    return str(row[0]).replace(".0 ", " ") if row else ""
+    return str(first_row(connection, "SELECT current_setting('memory_limit')")[0]).replace(".0 ", " ")

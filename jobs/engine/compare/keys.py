@@ -64,8 +64,8 @@ def _explain(unknown: Iterable[str], plan: DiffPlan) -> str:
     """Where names of the key that are none leave the columns."""
     schemas = (end.schema for end in (plan.after, plan.before) if end.schema is not None)
     paths = list_paths(next(schemas).fields, field_parts)
-    found = dict.fromkeys(explain_missing(name, paths) for name in unknown)
-    return "".join(f" {sentence}" for sentence in found if sentence)
+    sentences = dict.fromkeys(explain_missing(name, paths) for name in unknown)
+    return "".join(f" {sentence}" for sentence in sentences if sentence)
 
 
 # --- keys of changed rows -------------------------------------------------------------------------

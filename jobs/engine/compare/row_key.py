@@ -49,13 +49,13 @@ class RowKey:
     def parts(self, plan: DiffPlan, side: str) -> list[KeyPart]:
         """What one end has of the key."""
         columns = {column.field.id: column for column in scan_columns(plan.pairs, side)}
-        found = []
+        parts = []
         for name, (column_id, *inner_ids) in self.ids.items():
             column = columns.get(column_id)
             inner = None if column is None else _descend(column.field, column.alias, inner_ids)
             if inner is not None:
-                found.append(KeyPart(*inner, self.wanted[name]))
-        return found
+                parts.append(KeyPart(*inner, self.wanted[name]))
+        return parts
 
 
 def bind_key(wanted: Mapping[str, str | None], plan: DiffPlan, connection: duckdb.DuckDBPyConnection) -> RowKey:
@@ -70,11 +70,11 @@ def bind_key(wanted: Mapping[str, str | None], plan: DiffPlan, connection: duckd
     for name, value in wanted.items():
         if name not in paths:
             raise InvalidRulesError(f"Key column {name!r} does not exist; {list_instead(name, paths)}")
-        column, found = paths[name][0], paths[name][-1]
-        if not isinstance(found.type, Primitive) or duckdb_type(column.type) is None:
-            raise InvalidRulesError(f"Column {name!r} is a {describe(found.type)}, which cannot be looked up.")
-        if value is not None and _compute(connection, f"{_typed(found, value)} IS NULL"):
-            raise InvalidRulesError(f"{value!r} is no {describe(found.type)}, which column {name!r} holds.")
+        column, inner = paths[name][0], paths[name][-1]
+        if not isinstance(inner.type, Primitive) or duckdb_type(column.type) is None:
+            raise InvalidRulesError(f"Column {name!r} is a {describe(inner.type)}, which cannot be looked up.")
+        if value is not None and _compute(connection, f"{_typed(inner, value)} IS NULL"):
+            raise InvalidRulesError(f"{value!r} is no {describe(inner.type)}, which column {name!r} holds.")
     return RowKey(wanted, {name: tuple(outer.id for outer in paths[name]) for name in wanted})
 
 
@@ -97,8 +97,8 @@ class KeyBounds:
         )
 
     def _ranges(self, plan: DiffPlan, side: str) -> list[Range]:
-        found = ((part.field, self._bound(part)) for part in self.key.parts(plan, side))
-        return [Range(column, bound, bound) for column, bound in found if bound is not None]
+        bounds = ((part.field, self._bound(part)) for part in self.key.parts(plan, side))
+        return [Range(column, bound, bound) for column, bound in bounds if bound is not None]
 
     def _bound(self, part: KeyPart) -> Bound | None:
         if part.field not in self.known:

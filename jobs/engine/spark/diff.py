@@ -147,11 +147,11 @@ class SparkDiff:
             shared=self._count_shared(),
             has_repeats=has_repeats,
         )
-        found = Reduced(connection, plan.pairs, keys, counted=counted)
-        found.add_rows(self.fetch(rows.select(*HERE.values(), COPIES, *found.columns)))
+        reduced = Reduced(connection, plan.pairs, keys, counted=counted)
+        reduced.add_rows(self.fetch(rows.select(*HERE.values(), COPIES, *reduced.columns)))
         if needs_keys:
-            found.add_keys(self.fetch(self._repeated_keys(rows)))
-        return found
+            reduced.add_keys(self.fetch(self._repeated_keys(rows)))
+        return reduced
 
     @property
     def _has_key(self) -> bool:

@@ -220,15 +220,15 @@ class SparkMeasured:
                 numbers = "before, 0 AS after" if side == "b" else "0 AS before, after"
                 rows = f"FROM valued WHERE place = {pair.index} AND {'before' if side == 'b' else 'after'} > 0"
                 parts.append(f"SELECT {_written(end)} AS value, {numbers} {rows}")
-        found = rank(self._connection, " UNION ALL ".join(parts))
+        frequent = rank(self._connection, " UNION ALL ".join(parts))
         if not _is_text(pair):
-            return found
+            return frequent
         # only the first ones are here
         distinct = first_row(
             self._connection,
             f"SELECT coalesce(max(values_b), 0), coalesce(max(values_a), 0) FROM valued WHERE place = {pair.index}",
         )
-        return replace(found, distinct=dict(zip("ba", distinct, strict=True)))
+        return replace(frequent, distinct=dict(zip("ba", distinct, strict=True)))
 
     # --- Spark's answers ---
 

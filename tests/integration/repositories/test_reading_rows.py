@@ -122,33 +122,33 @@ def test_rows_that_are_lost_or_out_of_order_are_not_believed(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(repository, commits=12, branches=3, monkeypatch=monkeypatch)
-    told = describe(repository)
+    lists = describe(repository)
     middle = repository.git.get_commit(repository.git.get_head("line-002")).parents[0]
     row = repository.commits.get(sha=middle)
     for level in (1, 50):
         repository.commits.filter(pk=row.pk).update(level=level)
-        assert describe(repository) == told
+        assert describe(repository) == lists
     row.delete()
-    assert describe(repository) == told
+    assert describe(repository) == lists
     repository.commits.filter(sha=repository.git.get_head("master")).delete()
-    assert describe(repository) == told
+    assert describe(repository) == lists
     Commit.objects.all().delete()
-    assert describe(repository) == told
+    assert describe(repository) == lists
 
 
 def test_repositories_show_their_newest_commit_without_rows(repository: Repository, ines: Principal) -> None:
-    told = repositories_page(ines, q="", page=1)
-    assert [row.commit for row in told.rows] == [queries.get_commit(repository, "master")]
+    page = repositories_page(ines, q="", page=1)
+    assert [row.commit for row in page.rows] == [queries.get_commit(repository, "master")]
     Commit.objects.all().delete()
-    assert repositories_page(ines, q="", page=1) == told
+    assert repositories_page(ines, q="", page=1) == page
 
 
 def test_what_lies_far_apart_is_asked_of_git(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     """A branch without a commit in common with the others would have all rows read for each list."""
     fill(repository, commits=12, branches=3, monkeypatch=monkeypatch)
-    told = describe(repository)
+    lists = describe(repository)
     monkeypatch.setattr(history, "FARTHEST", 3)
-    assert describe(repository) == told
+    assert describe(repository) == lists
 
 
 def describe(repository: Repository) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.response import Response
@@ -23,7 +23,7 @@ from webapp.comparisons.diffs import changelog
 from webapp.comparisons.queries import blames, ends
 from webapp.comparisons.queries.artifacts import artifact_folder
 from webapp.comparisons.queries.changelogs import find_range
-from webapp.comparisons.rules.states import ComparisonState
+from webapp.comparisons.rules.states import ComparisonState, show_state
 from webapp.comparisons.serializers import described
 from webapp.comparisons.serializers.history import (
     BlameSerializer,
@@ -220,16 +220,14 @@ class DatasetChangelog(ApiView):
         dataset, span, comparison = self._find(request, dataset_id)
         if comparison.state == ComparisonState.FAILED and comparison.code == "duplicate_rows":
             raise Conflict(comparison.error, code=comparison.code, errors={"keys": [comparison.error]})
-        shaped = {"dataset": dataset.pk, "path": dataset.path, "branch": span.branch, **span.as_json()}
         if comparison.state != ComparisonState.READY:
-            state = ComparisonState.FAILED if comparison.state == ComparisonState.FAILED else ComparisonState.RUNNING
             reason = {"reason": comparison.error, "code": comparison.code} if comparison.error else {}
-            return Response({**shaped, "state": state, **reason, "columns": [], "rows": [], "next": None})
+            return Response({**_describe_unready(dataset, span, show_state(comparison.state)), **reason})
         note_reading(by=self.principal, verb="read_changelog", object=dataset.path, branch=span.branch)
         page = changelog.read_page(
             artifact_folder(comparison), cursor=request.GET.get("cursor") or None, limit=read_row_limit(request)
         )
-        return Response({**shaped, "state": ComparisonState.READY, **page.as_json()})
+        return Response({**_describe_span(dataset, span), "state": ComparisonState.READY, **page.as_json()})
 
     @extend_schema(
         operation_id="getDatasetChangelogAgain",
@@ -241,10 +239,7 @@ class DatasetChangelog(ApiView):
         """Compute a failed changelog again."""
         dataset, span, comparison = self._find(request, dataset_id)
         services.rerun_comparison(comparison=comparison, by=self.principal)
-        shaped = {"dataset": dataset.pk, "path": dataset.path, "branch": span.branch, **span.as_json()}
-        return Response(
-            {**shaped, "state": ComparisonState.RUNNING, "columns": [], "rows": [], "next": None}, status=202
-        )
+        return Response(_describe_unready(dataset, span, ComparisonState.RUNNING), status=202)
 
     def _find(self, request: Request, dataset_id: int) -> tuple[Dataset, SnapshotRange, Comparison]:
         dataset = datasets.get_dataset(self.principal, dataset_id)
@@ -257,6 +252,14 @@ class DatasetChangelog(ApiView):
             images=request.GET.get("images", "first"),
         )
         return dataset, span, services.request_changelog(dataset=dataset, span=span)
+
+
+def _describe_span(dataset: Dataset, span: SnapshotRange) -> dict[str, Any]:
+    return {"dataset": dataset.pk, "path": dataset.path, "branch": span.branch, **span.as_json()}
+
+
+def _describe_unready(dataset: Dataset, span: SnapshotRange, state: str) -> dict[str, Any]:
+    return {**_describe_span(dataset, span), "state": state, "columns": [], "rows": [], "next": None}
 
 
 class DatasetBlame(ApiView):

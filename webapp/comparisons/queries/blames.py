@@ -12,7 +12,7 @@ from webapp.comparisons.diffs.reader import read_slice
 from webapp.comparisons.queries import ends
 from webapp.comparisons.queries.artifacts import artifact_folder
 from webapp.comparisons.rules.changelogs import check_keys
-from webapp.comparisons.rules.states import ComparisonState
+from webapp.comparisons.rules.states import ComparisonState, show_state
 from webapp.core.errors import Conflict, Gone, InvalidInput, NotFound
 from webapp.datasets import queries as datasets
 from webapp.datasets.models import Transaction
@@ -109,9 +109,8 @@ class RowBlame:
 
     @property
     def state(self) -> str:
-        """Running until it has failed or is ready: those who ask do not see that it waits."""
-        ended = (ComparisonState.READY, ComparisonState.FAILED)
-        return self.comparison.state if self.comparison.state in ended else ComparisonState.RUNNING
+        """How far it is, as those who ask are told."""
+        return show_state(self.comparison.state)
 
     @cached_property
     def found(self) -> BlameWalk:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from webapp.comparisons.rules import states
-from webapp.comparisons.rules.states import ComparisonState
+from webapp.comparisons.rules.row_values import ROW_CHANGES
+from webapp.comparisons.rules.states import ComparisonState, show_state
 
 if TYPE_CHECKING:
     from webapp.comparisons.models import Comparison
@@ -39,7 +40,7 @@ def count_rows(comparison: Comparison | None, *, reason: str = "") -> RowCounts:
     known: dict[str, Any] = comparison.summary if is_ready else comparison.progress
     known = {**known, **known.get("summary", {})}
     return RowCounts(
-        ComparisonState.READY if is_ready else ComparisonState.RUNNING,
-        *(known.get(name) for name in ("inserted", "deleted", "updated", "unchanged")),
+        show_state(comparison.state),
+        *(known.get(name) for name in (*ROW_CHANGES, "unchanged")),
         *(known.get(name) or None for name in ("reason", "executor", "executor_reason", "by_row_ids")),
     )

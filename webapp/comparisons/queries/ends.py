@@ -10,6 +10,7 @@ from webapp.catalog import queries as catalog
 from webapp.comparisons.models import Comparison
 from webapp.comparisons.rules import states
 from webapp.comparisons.rules.dataset_rules import PIPELINE_FILE, ComparisonRules, read_dataset_rules
+from webapp.comparisons.rules.row_values import ROW_CHANGES
 from webapp.comparisons.rules.states import ComparisonState
 from webapp.core.errors import InvalidInput, NotFound
 from webapp.core.names import MASTER, check_spelling
@@ -181,5 +182,5 @@ def list_changes(transactions: Iterable[Transaction]) -> dict[str, Changed]:
 
 
 def _read_counts(summary: dict[str, int]) -> Changed:
-    counts = (int(summary.get(name) or 0) for name in ("inserted", "deleted", "updated"))
+    counts = (int(summary.get(name) or 0) for name in ROW_CHANGES)
     return Changed(True, *counts)

@@ -31,6 +31,12 @@ class ComparisonState(State):
         }
 
 
+def show_state(state: str) -> str:
+    """Return what those who ask are told: it runs until it has failed or is ready, and that it waits is no state to them."""
+    ended = (ComparisonState.READY, ComparisonState.FAILED)
+    return state if state in ended else ComparisonState.RUNNING
+
+
 ROWS, CHANGELOG, BLAME = "rows", "changelog", "blame"
 KIND_CHOICES = [
     (ROWS, "The row diff of two transactions"),

@@ -22,6 +22,7 @@ from webapp.comparisons.rules.dataset_rules import (
     combine_rules,
     read_dataset_rules,
 )
+from webapp.comparisons.rules.row_values import ROW_CHANGES
 from webapp.comparisons.rules.states import UNCHANGED, ComparisonState
 from webapp.core.errors import Conflict, NotFound
 from webapp.datasets import queries as datasets
@@ -503,7 +504,7 @@ def _judge(comparison: Comparison | None) -> dict[str, Any]:
         return {"state": "not_compared", "reason": comparison.error}
     if comparison.state != ComparisonState.READY:
         return {"state": "comparing"}
-    counts = {name: comparison.summary.get(name, 0) for name in ("inserted", "deleted", "updated")}
+    counts = {name: comparison.summary.get(name, 0) for name in ROW_CHANGES}
     same_schema = comparison.schema.get("status") == UNCHANGED
     return {"state": "equal" if not any(counts.values()) and same_schema else "different", **counts}
 
