@@ -91,13 +91,22 @@ def fill_disk(home: Path, seconds: float) -> None:
 
 
 def hold_read_only(folder: Path, seconds: float) -> None:
-    """Let nobody write for a while, as a file system does that met an error."""
-    subprocess.run(["mount", "--bind", str(folder), str(folder)], check=True)
+    """Let nobody write for a while, as a file system does that met an error.
+
+    The mount is made read-only where nobody opens anything: one with a file that is open for writing is busy."""
+    aside = folder.with_name(f"{folder.name}-aside")
+    aside.mkdir()
+    subprocess.run(["mount", "--bind", str(folder), str(aside)], check=True)
     try:
-        subprocess.run(["mount", "-o", "remount,bind,ro", str(folder)], check=True)
-        time.sleep(seconds)
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(aside)], check=True)
+        subprocess.run(["mount", "--bind", str(aside), str(folder)], check=True)
+        try:
+            time.sleep(seconds)
+        finally:
+            subprocess.run(["umount", "--lazy", str(folder)], check=True)
     finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+        subprocess.run(["umount", "--lazy", str(aside)], check=True)
+        aside.rmdir()
 
 
 def hold_database(home: Path, seconds: float) -> None:

@@ -40,7 +40,7 @@ from webapp.comparisons.queries.artifacts import artifact_folder
 from webapp.comparisons.rules.states import ComparisonState
 from webapp.core import clock
 from webapp.datasets.models import Dataset, DatasetBranch, DeletedBranch, Transaction
-from webapp.datasets.services import delete_branch
+from webapp.datasets.services import abort_transaction, delete_branch, sweep_leftovers
 from webapp.git import locks
 from webapp.git.errors import GitError
 from webapp.git.values import Person
@@ -243,6 +243,23 @@ def test_staging_that_nobody_publishes_is_removed(dataset: Dataset, user: User) 
     DatasetBranch.objects.filter(dataset=dataset, name="dev").update(transaction=opened.parent)
     assert find() == [("staging_orphaned", f"/shop/orders@{opened.staging_branch}")]
     assert repair()["clean"]
+
+
+def test_staging_that_the_sweep_is_about_to_remove_is_no_damage(dataset: Dataset, user: User) -> None:
+    opened = make.a_transaction(dataset, user, branch="dev")
+    make.a_pyiceberg(user, opened.staging_branch).load_table(dataset.table).append(
+        pa.table({"id": pa.array([3], pa.int64())})
+    )
+    path = local_path(Table.objects.get(name="orders").metadata_location)
+    whole = path.read_bytes()
+    path.write_bytes(b"{")
+    metadata_files.forget_all()
+    abort_transaction(transaction=opened, reason="The build was cancelled.")
+    path.write_bytes(whole)
+    metadata_files.forget_all()
+    assert find() == []
+    assert sweep_leftovers() == {"tables cleaned after aborted transactions": 1}
+    assert find() == []
 
 
 @pytest.mark.damage("kept_ref_orphaned")

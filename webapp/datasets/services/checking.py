@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from django.db.models import Q
+
 from webapp.catalog import queries as catalog_queries
 from webapp.catalog import services as catalog
 from webapp.catalog.models import Table
@@ -57,7 +59,7 @@ class _State:
     metadata: Metadata
     branches: list[DatasetBranch]
     staging: set[str]
-    """The staging branches of open transactions."""
+    """The staging branches of open transactions, and of aborted ones that the sweep is about to clean."""
 
 
 def _read_state(dataset: Dataset) -> _State | None:
@@ -69,7 +71,7 @@ def _read_state(dataset: Dataset) -> _State | None:
             catalog_queries.get_metadata(table=dataset.table),
             list(dataset.branches.select_related("transaction__parent")),
             set(
-                dataset.transactions.filter(state=TransactionState.OPEN)
+                dataset.transactions.filter(Q(state=TransactionState.OPEN) | Q(leftover__isnull=False))
                 .exclude(staging_branch="")
                 .values_list("staging_branch", flat=True)
             ),
