@@ -22,8 +22,9 @@ os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # Playwright's event
 _TOGETHER = {
     "tests/browser/": "installation",
     "tests/spark/test_demo.py": "installation",
-    "tests/contract/catalog/test_catalog_spark": "catalog",
-    "tests/contract/catalog/test_catalog_pyiceberg": "catalog",
+    "tests/spark/engine/": "Spark",
+    "tests/contract/catalog/test_catalog_spark": "Spark",
+    "tests/contract/catalog/test_catalog_pyiceberg": "Spark",
 }
 _LONG = (*_TOGETHER, "tests/contract/", "tests/spark/", "tests/integration/test_postgres.py", "tests/integration/")
 

@@ -103,13 +103,13 @@ class Stack:
 
     def start_spark(self) -> None:
         """Start a Spark Connect server in its sandbox, as the supervisor does; every later part is told its address."""
+        from tests.factories.spark_server import QuickSparkServer
         from webapp.runtime import java
-        from webapp.runtime.spark_server import SparkServer
         from webapp.runtime.supervisor import RENEWED
 
         found, _ = java.find_java()
         assert found is not None
-        server = SparkServer(
+        server = QuickSparkServer(
             java=found.program,
             folder=self.home / "spark",
             port=self.spark_port,

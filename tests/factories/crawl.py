@@ -6,6 +6,7 @@ import io
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -60,7 +61,12 @@ class Answer:
         """Whether it is HTML."""
         return str(self.headers.get("Content-Type", "")).startswith("text/html")
 
-    @property
+    @cached_property
+    def markup(self) -> Markup:
+        """What stands in it, where it is a page."""
+        return Markup.read(self.content.decode("utf-8", "replace"))
+
+    @cached_property
     def text(self) -> str:
         """Everything that can be read in it, headers too; the rows of a Parquet file as text."""
         head = "\n".join(f"{name}: {value}" for name, value in self.headers.items())
@@ -85,7 +91,7 @@ def crawl(client: Client, world: World, *, more: Iterable[str] = ()) -> Iterator
         yield answer
         if not answer.is_page:
             continue
-        for link in Markup.read(answer.text).list_links():
+        for link in answer.markup.list_links():
             address = _own(urljoin(answer.address, link))
             if address and address not in seen and kinds[_kind(address)] < MOST_OF_A_KIND:
                 seen.add(address)

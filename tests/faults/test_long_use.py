@@ -30,7 +30,7 @@ TEMPORARY = ("jobs", "uploads")
 
 @pytest.mark.timeout(600)
 def test_a_minute_of_use_leaves_nothing_behind(tmp_path: Path) -> None:
-    use(tmp_path, seconds=40, samples=12, pause=0.2, limits=NO_LEAK_A_REQUEST)
+    use(tmp_path, seconds=24, samples=8, pause=0.2, limits=NO_LEAK_A_REQUEST)
 
 
 @pytest.mark.soak

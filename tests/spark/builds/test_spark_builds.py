@@ -53,7 +53,7 @@ def endless(ctx, source, output):
 def stubborn(ctx, source, output):
     inner = "aggregate(sequence(0, 1000000 + id), 0L, (t, y) -> t + (y + x) % 7)"
     loop = f"aggregate(sequence(0, 1000000 + id), 0L, (s, x) -> s + {inner})"
-    output.write_dataframe(ctx.spark.range(0, 64, 1, 64).selectExpr(f"if(id < 8, 0, {loop}) as s"))
+    output.write_dataframe(ctx.spark.range(0, 64, 1, 64).selectExpr(f"if(id <> 8, 0, {loop}) as s"))
 """
 NEIGHBOURS = """from transforms.api import transform
 from transforms.tables import TableInput, TableOutput
