@@ -25,7 +25,7 @@ from webapp.repositories.errors import git_refusals
 from webapp.repositories.queries import branches as branch_queries
 from webapp.repositories.queries import code
 from webapp.repositories.queries.branches import BranchInfo, publications_of_commits
-from webapp.repositories.queries.repositories import get_repository, get_role, list_members, list_repositories
+from webapp.repositories.queries.repositories import get_role, list_members, list_repositories
 from webapp.repositories.queries.webhooks import WebhookRow, list_rows
 
 if TYPE_CHECKING:
@@ -341,9 +341,10 @@ def ref_url(repository: Repository, view: str, ref: str, path: str = "") -> str:
     return f"/r/{repository.name}/{view}/{quote(ref, safe='/')}{tail}"
 
 
-def frame(principal: Principal, name: str, ref: str = "", *, tab: str = "files", view: str = "tree") -> Frame:
+def frame(
+    principal: Principal, repository: Repository, ref: str = "", *, tab: str = "files", view: str = "tree"
+) -> Frame:
     """Collect what every page of a repository needs."""
-    repository = get_repository(principal, name)
     with git_refusals():
         git = repository.git
         ref = ref or repository.default_branch
@@ -385,9 +386,8 @@ class OptionsPart:
     q: str
 
 
-def options_part(principal: Principal, name: str, *, view: str, q: str) -> OptionsPart:
+def options_part(repository: Repository, *, view: str, q: str) -> OptionsPart:
     """Collect the branches of a repository that have a text in their name, for the picker of a view."""
-    repository = get_repository(principal, name)
     choices = choose(branch_queries.list_branch_names(repository), q=q)
     protected = {item.lower() for item in repository.protections.values_list("branch", flat=True)}
     options = _describe_options(repository, choices, view=view, protected=protected)
@@ -408,10 +408,9 @@ def _describe_options(
     )
 
 
-def tree_page(principal: Principal, name: str, ref: str = "", path: str = "") -> TreePage:
+def tree_page(principal: Principal, repository: Repository, ref: str = "", path: str = "") -> TreePage:
     """Collect a folder's page."""
-    common = frame(principal, name, ref)
-    repository = common.repository
+    common = frame(principal, repository, ref)
     with git_refusals():
         git = repository.git
         entries = git.list_entries(common.head, path)
@@ -457,10 +456,9 @@ def crumbs(repository: Repository, ref: str, path: str) -> tuple[Crumb, ...]:
     )
 
 
-def blob_page(principal: Principal, name: str, ref: str, path: str, *, whole: bool = False) -> BlobPage:
+def blob_page(principal: Principal, repository: Repository, ref: str, path: str, *, whole: bool = False) -> BlobPage:
     """Collect a file's page."""
-    common = frame(principal, name, ref, view="tree")
-    repository = common.repository
+    common = frame(principal, repository, ref, view="tree")
     with git_refusals():
         git = repository.git
         size = git.blob_size(common.head, path)
@@ -498,10 +496,9 @@ def problems_of(publication: Publication | None, path: str) -> list[dict[str, An
     return [item for item in publication.errors if item.get("file") == path]
 
 
-def edit_page(principal: Principal, name: str, ref: str, path: str, *, mode: str) -> EditPage:
+def edit_page(principal: Principal, repository: Repository, ref: str, path: str, *, mode: str) -> EditPage:
     """Collect the editor's page: mode is edit, new or delete."""
-    common = frame(principal, name, ref)
-    repository = common.repository
+    common = frame(principal, repository, ref)
     permissions.check_write(principal, repository)
     if not common.is_branch:
         message = f"{ref[:40]} is a commit; files are edited on a branch."
@@ -528,10 +525,11 @@ def edit_page(principal: Principal, name: str, ref: str, path: str, *, mode: str
     )
 
 
-def commits_page(principal: Principal, name: str, ref: str, *, path: str = "", page: int = 1) -> CommitsPage:
+def commits_page(
+    principal: Principal, repository: Repository, ref: str, *, path: str = "", page: int = 1
+) -> CommitsPage:
     """Collect a page of the history."""
-    common = frame(principal, name, ref, view="commits")
-    repository = common.repository
+    common = frame(principal, repository, ref, view="commits")
     start = (page - 1) * COMMITS_A_PAGE
     commits = code.list_commits(repository, common.head, path=path, offset=start, limit=COMMITS_A_PAGE + 1)
     rows = commit_rows(repository, commits[:COMMITS_A_PAGE], branch=common.ref)
@@ -588,14 +586,13 @@ def diff_view(changes: CodeDiff, choice: DiffChoice, read: Callable[..., list[Fi
     )
 
 
-def commit_page(principal: Principal, name: str, sha: str, choice: DiffChoice) -> CommitPage:
+def commit_page(principal: Principal, repository: Repository, sha: str, choice: DiffChoice) -> CommitPage:
     """Collect a commit's page."""
-    repository = get_repository(principal, name)
     commit = code.get_commit(repository, sha)
     publications = branch_queries.list_publications(repository, commit.sha)
     changes = code.list_commit_changes(repository, commit.sha, ignore_whitespace=choice.ignore_whitespace)
     return CommitPage(
-        frame=frame(principal, name, publications[0].branch if publications else ""),
+        frame=frame(principal, repository, publications[0].branch if publications else ""),
         commit=code.name_authors([commit])[0],
         publications=tuple(publications),
         pending=any(item.status == "pending" for item in publications),
@@ -603,10 +600,10 @@ def commit_page(principal: Principal, name: str, sha: str, choice: DiffChoice) -
     )
 
 
-def branches_page(principal: Principal, name: str, *, q: str = "", page: int = 1) -> BranchesPage:
+def branches_page(principal: Principal, repository: Repository, *, q: str = "", page: int = 1) -> BranchesPage:
     """Collect a page of branches whose name holds a text."""
-    common = frame(principal, name)
-    branches = branch_queries.BranchList(common.repository, q=q)
+    common = frame(principal, repository)
+    branches = branch_queries.BranchList(repository, q=q)
     start = (page - 1) * BRANCHES_A_PAGE
     rows = branches[start : start + BRANCHES_A_PAGE]
     newest = code.name_authors(row.commit for row in rows)
@@ -622,10 +619,11 @@ def branches_page(principal: Principal, name: str, *, q: str = "", page: int = 1
     )
 
 
-def compare_page(principal: Principal, name: str, choice: DiffChoice, *, base: str, head: str) -> ComparePage:
+def compare_page(
+    principal: Principal, repository: Repository, choice: DiffChoice, *, base: str, head: str
+) -> ComparePage:
     """Collect the page of two refs."""
-    common = frame(principal, name)
-    repository = common.repository
+    common = frame(principal, repository)
     base = base or repository.default_branch
     head = head or repository.default_branch
     overview = code.compare_overview(repository, base, head, limit=COMMITS_A_PAGE)
@@ -646,18 +644,16 @@ def compare_page(principal: Principal, name: str, choice: DiffChoice, *, base: s
     )
 
 
-def find_page(principal: Principal, name: str, ref: str, *, q: str, page: int) -> FindPage:
+def find_page(principal: Principal, repository: Repository, ref: str, *, q: str, page: int) -> FindPage:
     """Collect a page of the files of a ref that have a text in their path."""
-    common = frame(principal, name, ref, view="find")
-    paths = code.list_files(common.repository, common.head)
+    common = frame(principal, repository, ref, view="find")
+    paths = code.list_files(repository, common.head)
     named = [path for path in paths if q.lower() in path.lower()]
     part = NumberedPage.choose(page, size=FILES_A_PAGE, total=len(named))
     write = _page_writer(q)
     return FindPage(
         frame=common,
-        files=tuple(
-            (path, ref_url(common.repository, "blob", common.ref, path)) for path in named[part.start : part.end]
-        ),
+        files=tuple((path, ref_url(repository, "blob", common.ref, path)) for path in named[part.start : part.end]),
         q=q,
         total=part.total,
         is_paged=len(paths) > FILES_A_PAGE,
@@ -667,14 +663,14 @@ def find_page(principal: Principal, name: str, ref: str, *, q: str, page: int) -
     )
 
 
-def settings_page(principal: Principal, name: str) -> SettingsPage:
+def settings_page(principal: Principal, repository: Repository) -> SettingsPage:
     """Collect members, protections and webhooks."""
-    common = frame(principal, name, tab="settings")
+    common = frame(principal, repository, tab="settings")
     return SettingsPage(
         frame=common,
-        members=tuple(list_members(principal, common.repository)),
-        protections=tuple(branch_queries.list_protections(common.repository)),
-        webhooks=tuple(list_rows(principal, common.repository)) if common.can_maintain else (),
+        members=tuple(list_members(principal, repository)),
+        protections=tuple(branch_queries.list_protections(repository)),
+        webhooks=tuple(list_rows(principal, repository)) if common.can_maintain else (),
     )
 
 

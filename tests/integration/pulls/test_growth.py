@@ -64,6 +64,12 @@ def _list_scans(queries: Iterable[large.Query]) -> list[str]:
     return scans
 
 
+def _list_lookups(queries: Iterable[large.Query]) -> list[str]:
+    """Return the statements that look up one repository."""
+    one = r'FROM "repositories_repository" WHERE "repositories_repository"."(name|id)" (=|LIKE) '
+    return [sql for sql, _ in queries if re.search(one, sql)]
+
+
 def _walk(client: Client, url: str, what: str) -> list[str]:
     """Return what a pattern finds on a page and on all that its links call the next, in their order."""
     names: list[str] = []
@@ -86,6 +92,7 @@ def test_pages_ask_no_more_where_there_is_more_and_lose_nothing(home: Path) -> N
     counted = {name: tuple(len(costs[name].queries) for costs in (alone, beside, among)) for name in among}
     assert {name: numbers for name, numbers in counted.items() if len(set(numbers)) > 1} == {}
     assert {name: cost.bytes for name, cost in among.items() if cost.bytes > MOST_BYTES} == {}
+    assert {name for name, cost in among.items() if len(_list_lookups(cost.queries)) > 1} == set()
     if connection.vendor == "sqlite":
         assert [scan for cost in among.values() for scan in _list_scans(cost.queries)] == []
     client = Client()

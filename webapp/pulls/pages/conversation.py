@@ -14,7 +14,7 @@ from webapp.builds.rules.states import BuildState
 from webapp.comparisons.rules.states import BREAKING, ComparisonState
 from webapp.core.templatetags.ui import duration
 from webapp.pulls.models import Comment, Merge, Review, TimelineEvent
-from webapp.pulls.pages.head import Loaded, PullHead, load, read_head
+from webapp.pulls.pages.head import Loaded, PullHead, load, load_all_of, read_head
 from webapp.pulls.pages.lines import word_build
 from webapp.pulls.queries import named
 from webapp.pulls.queries import pulls as queries
@@ -287,7 +287,7 @@ def read_news(principal: Principal, repository: str, number: int, *, after: int,
     pull = queries.get_pull(principal, repository, number)
     if seen == _count_parts(pull.events.count(), pull.comments.count(), pull.reviews.count()):
         return None
-    timeline = _read_timeline(load(principal, repository, number))
+    timeline = _read_timeline(load_all_of(principal, pull))
     end = min(after + ENTRIES, len(timeline.entries))
     seen = timeline.seen if end == len(timeline.entries) else ""  # there are more, whatever comes meanwhile
     return News(timeline.entries[after:end], _find_news_url(pull, after=end, seen=seen))

@@ -135,7 +135,11 @@ class Loaded:
 
 def load(principal: Principal, repository: str, number: int) -> Loaded:
     """Load a pull request that the reader may see."""
-    pull = queries.get_pull(principal, repository, number)
+    return load_all_of(principal, queries.get_pull(principal, repository, number))
+
+
+def load_all_of(principal: Principal, pull: PullRequest) -> Loaded:
+    """Load what pages show of a pull request that has been looked up."""
     rows = list(queries.list_dataset_rows(principal, pull).order_by("change", "path"))
     order = {states.MODIFIED: 0, states.ADDED: 0, states.REMOVED: 0, states.AFFECTED: 1}
     facts = queries.collect_facts(pull)

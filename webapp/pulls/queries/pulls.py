@@ -516,5 +516,5 @@ def list_dataset_rows(principal: Principal, pull: PullRequest) -> QuerySet[PullD
     """
     hidden = permissions.list_hidden(principal, list(pull.datasets.values_list("path", flat=True)))
     named = NamedComparison.objects.select_related("comparison", "before", "after")
-    rows = pull.datasets.exclude(path__in=hidden).select_related("comparison", "dataset", "before", "after", "pull")
+    rows = pull.datasets.exclude(path__in=hidden).select_related("comparison", "dataset", "before", "after")
     return rows.prefetch_related(Prefetch("comparisons", named))

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 @require_safe
 def repository(request: HttpRequest, repo: str) -> HttpResponse:
     """Show the files of the default branch, the README and what goes on beside them."""
-    return show(request, "repositories/tree.html", repository_pages.tree_page(signed_in(request), repo))
+    principal = signed_in(request)
+    page = repository_pages.tree_page(principal, queries.get_repository(principal, repo))
+    return show(request, "repositories/tree.html", page)
 
 
 @require_safe
@@ -41,7 +43,7 @@ def tree(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     ref, path = repository_pages.split_ref(repository, rest)
     if queries.find_kind(repository, queries.get_commit(repository, ref).sha, path) == "file":
         return redirect(repository_pages.ref_url(repository, "blob", ref, path))
-    return show(request, "repositories/tree.html", repository_pages.tree_page(principal, repo, ref, path))
+    return show(request, "repositories/tree.html", repository_pages.tree_page(principal, repository, ref, path))
 
 
 @require_safe
@@ -53,7 +55,7 @@ def blob(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     whole = request.GET.get("lines") == "all"
     if queries.find_kind(repository, queries.get_commit(repository, ref).sha, path) == "folder":
         return redirect(repository_pages.ref_url(repository, "tree", ref, path))
-    context = repository_pages.blob_page(principal, repo, ref, path, whole=whole)
+    context = repository_pages.blob_page(principal, repository, ref, path, whole=whole)
     return show(request, "repositories/blob.html", context)
 
 
@@ -75,9 +77,10 @@ def raw(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
 def find(request: HttpRequest, repo: str, rest: str) -> HttpResponse:
     """List files of a ref to jump to one."""
     principal = signed_in(request)
-    ref, _ = repository_pages.split_ref(queries.get_repository(principal, repo), rest)
+    repository = queries.get_repository(principal, repo)
+    ref, _ = repository_pages.split_ref(repository, rest)
     number = read_count(request.GET.get("page", "")) or 1
-    page = repository_pages.find_page(principal, repo, ref, q=request.GET.get("q", "").strip(), page=number)
+    page = repository_pages.find_page(principal, repository, ref, q=request.GET.get("q", "").strip(), page=number)
     return show(request, "repositories/find.html", page)
 
 
@@ -101,7 +104,7 @@ def _editor(request: HttpRequest, repo: str, rest: str, *, mode: services.Mode) 
     repository = queries.get_repository(principal, repo)
     ref, path = repository_pages.split_ref(repository, rest)
     if request.method != "POST":
-        page = repository_pages.edit_page(principal, repo, ref, path, mode=mode)
+        page = repository_pages.edit_page(principal, repository, ref, path, mode=mode)
         return _show(request, page, EditForm(initial=_initial(page)))
     form = EditForm(request.POST)
     if not form.is_valid():
@@ -177,7 +180,7 @@ def _show_again(
     """Whatever keeps an edit from being saved, the text stays in the editor; the file may be gone meanwhile."""
     if mode == "edit" and queries.find_kind(repository, queries.get_head(repository, ref), path) != "file":
         mode = "new"
-    page = repository_pages.edit_page(signed_in(request), repository.name, ref, path, mode=mode)
+    page = repository_pages.edit_page(signed_in(request), repository, ref, path, mode=mode)
     return _show(request, page, form, moved=moved, status=status)
 
 

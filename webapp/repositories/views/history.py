@@ -36,7 +36,7 @@ def commits(request: HttpRequest, repo: str, rest: str = "") -> HttpResponse:
     ref, _ = repository_pages.split_ref(repository, rest or repository.default_branch)
     page = repository_pages.commits_page(
         principal,
-        repo,
+        repository,
         ref,
         path=request.GET.get("path", "").strip("/"),
         page=_page_number(request),
@@ -67,7 +67,9 @@ def commit(request: HttpRequest, repo: str, sha: str) -> HttpResponse:
     """Show a commit: what it changed and what came of publishing it."""
     if request.GET.get("fragment") in PUBLISHING:
         return _publishing(request, repo, sha, template=PUBLISHING[request.GET["fragment"]])
-    page = repository_pages.commit_page(signed_in(request), repo, sha, _diff_choice(request))
+    principal = signed_in(request)
+    repository = queries.get_repository(principal, repo)
+    page = repository_pages.commit_page(principal, repository, sha, _diff_choice(request))
     fragment = "publications" if request.GET.get("fragment") == "publications" else None
     response = show(request, "repositories/commit.html", page, fragment=fragment)
     if fragment and not page.pending:
@@ -88,9 +90,10 @@ def _publishing(request: HttpRequest, repo: str, sha: str, *, template: str) -> 
 @require_GET
 def compare(request: HttpRequest, repo: str) -> HttpResponse:
     """Show what one ref has that another has not."""
+    principal = signed_in(request)
     page = repository_pages.compare_page(
-        signed_in(request),
-        repo,
+        principal,
+        queries.get_repository(principal, repo),
         _diff_choice(request),
         base=request.GET.get("base", ""),
         head=request.GET.get("head", ""),
@@ -123,7 +126,7 @@ def branches(request: HttpRequest, repo: str) -> HttpResponse:
                     repository_pages.ref_url(repository, view, fields["name"], fields["path"] if edits else "")
                 )
     page = repository_pages.branches_page(
-        principal, repo, q=request.GET.get("q", "").strip(), page=_page_number(request)
+        principal, repository, q=request.GET.get("q", "").strip(), page=_page_number(request)
     )
     return show(request, "repositories/branches.html", page, status=status, form=form)
 
@@ -132,14 +135,15 @@ def branches(request: HttpRequest, repo: str) -> HttpResponse:
 def list_options(request: HttpRequest, repo: str) -> HttpResponse:
     """List the branches that have a text in their name, for a picker or a select."""
     principal, q = signed_in(request), request.GET.get("find", "").strip()
+    repository = queries.get_repository(principal, repo)
     view = request.GET.get("view", "tree")
     if view == "select":
-        choices = choose(queries.list_branch_names(queries.get_repository(principal, repo)), q=q)
+        choices = choose(queries.list_branch_names(repository), q=q)
         return pages.render(request, "components/select_options.html", choices)
     if view not in PICKER_VIEWS:
         message = f"No picker of branches leads to {view!r}."
         raise NotFound(message)
-    part = repository_pages.options_part(principal, repo, view=view, q=q)
+    part = repository_pages.options_part(repository, view=view, q=q)
     return pages.render(request, "components/branch_options.html", part)
 
 

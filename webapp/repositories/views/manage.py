@@ -88,7 +88,7 @@ def settings(request: HttpRequest, repo: str) -> HttpResponse:
             else:
                 messages.success(request, "Saved.")
                 return redirect("repository-settings", repo=repository.name)
-    page = repository_pages.settings_page(principal, repo)
+    page = repository_pages.settings_page(principal, repository)
     return show(request, "repositories/settings.html", page, status=status, forms=forms)
 
 
