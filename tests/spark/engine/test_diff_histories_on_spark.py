@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 from tests.property import test_engine_diff as histories
 from tests.property import test_engine_evolution as evolution
 from tests.spark.engine.conftest import BothExecutors
+from tests.unit.engine.test_engine_nested_keys import (
+    test_a_field_and_a_column_of_its_values_give_the_same_diff as test_a_field_and_a_column_of_its_values,  # noqa: F401
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(1800)]
 SLOW = settings(
