@@ -10,6 +10,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import resolve
 
+from tests.factories import repositories
 from tests.factories.everything import World, list_pages
 from webapp.accounts.models import Token, User
 from webapp.accounts.queries import principal_for_user
@@ -164,6 +165,8 @@ def list_pull_forms(world: World) -> Iterator[Form]:
     yield Form(f"{here}/build", {"sides": ["head"], "scope": "modified"}, "start_build", "build ")
     opened = {"title": "Another"}
     yield Form("/r/shop/pulls/new", opened, "open_pull", f"shop#{number + 1}", query="?source=other&target=master")
+    repositories.a_commit(Repository.objects.get(name="shop"), {"moved.md": "on\n"})
+    yield Form(f"{here}/update", {}, "commit_files", "shop")
     merge = {"method": "merge", "rebuild": "modified"}
     yield Form(f"/r/shop/pulls/{number + 1}/merge", merge, "merge_pull", f"shop#{number + 1}", prepare=publish_other)
 

@@ -58,6 +58,12 @@ class ReviewForm(forms.Form):
     expected_head = forms.CharField(required=False)
 
 
+class UpdateForm(forms.Form):
+    """Which head somebody looked at who brings a branch up to date."""
+
+    expected_head = forms.CharField(required=False)
+
+
 class MergeForm(forms.Form):
     """How to merge."""
 

@@ -96,6 +96,14 @@ class NewMergeSerializer(NullIsAbsent):
     bypass = Flag(required=False, help_text="merge past a requirement; maintainers only")
 
 
+class BranchUpdateSerializer(NullIsAbsent):
+    """Body of POST …/update; it may be left out."""
+
+    expected_head = Text(
+        required=False, allow_blank=True, trim_whitespace=False, help_text="409 when the source has moved"
+    )
+
+
 # --- pull requests --------------------------------------------------------------------------------
 
 

@@ -25,6 +25,7 @@ page_urls: list[URLPattern] = [
     path(f"{_PAGE}/comments/<int:comment_id>/resolve", pull.resolve, name="pull-resolve"),
     path(f"{_PAGE}/viewed", pull.viewed, name="pull-viewed"),
     path(f"{_PAGE}/review", pull.review, name="pull-review"),
+    path(f"{_PAGE}/update", pull.update, name="pull-update"),
     path(f"{_PAGE}/merge", pull.merge, name="pull-merge"),
     path(f"{_PAGE}/edit", pull.edit, name="pull-edit"),
     path(f"{_PAGE}/close", pull.close, name="pull-close"),
@@ -53,5 +54,6 @@ api_urls: list[URLPattern] = [
     path(f"{_PULL}/builds", api.PullBuilds.as_view(), name="api-pull-builds"),
     path(f"{_PULL}/close", api.PullClose.as_view(), name="api-pull-close"),
     path(f"{_PULL}/reopen", api.PullReopen.as_view(), name="api-pull-reopen"),
+    path(f"{_PULL}/update", api.PullUpdate.as_view(), name="api-pull-update"),
     path(f"{_PULL}/merge", api.PullMerge.as_view(), name="api-pull-merge"),
 ]

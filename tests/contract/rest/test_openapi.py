@@ -48,6 +48,7 @@ PROMISED = {
     f"{PULL}/reviews": "POST",
     f"{PULL}/builds": "POST",
     f"{PULL}/close": "POST",
+    f"{PULL}/update": "POST",
     f"{PULL}/reopen": "POST",
     f"{PULL}/merge": "POST",
     "/builds": "GET POST",

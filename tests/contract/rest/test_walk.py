@@ -196,6 +196,8 @@ def walk_pull(stack: Stack) -> int:
     stack.call("PATCH", here, json={"body": "Because."})
     stack.call("POST", f"{here}/close")
     stack.call("POST", f"{here}/reopen")
+    stack.commit({"notes.md": "master moves\n"})
+    stack.call("POST", f"{here}/update")
     build = stack.call("POST", f"{here}/builds", json={"sides": ["head"], "scope": "modified"}, expect=202)
     stack.wait_for_build(build["id"])
     rows = wait_for_rows(stack, f"{here}/datasets")

@@ -36,6 +36,11 @@ def any_changes() -> list[Change]:
     return [Change(path="a.txt", content=os.urandom(8).hex().encode())]
 
 
+def any_other_changes() -> list[Change]:
+    """Of a file that no other commit changes."""
+    return [Change(path="b.txt", content=os.urandom(8).hex().encode())]
+
+
 class Death:
     """Counts the steps of this process that write, and kills it at one of them."""
 
@@ -125,6 +130,16 @@ def commit_to_new(repository: Repository, by: Principal) -> object:
     return services.save_file(repository=repository, branch="master", edit=edit, by=by)
 
 
+def merge(repository: Repository, by: Principal) -> object:
+    """What brings a branch up to date: a commit that another one has is merged into it."""
+    git = repository.git
+    me = services.Person(name="m", email="m@example.org")
+    sha = git.prepare_commit(parent=git.get_head("master"), message="m", changes=any_other_changes(), author=me)
+    return services.merge_into_branch(
+        repository=repository, branch="work", expected_head=git.get_head("work"), sha=sha, message="m", by=by
+    )
+
+
 def create(repository: Repository, by: Principal) -> object:
     return services.create_branch(repository=repository, name="new", by=by)
 
@@ -155,7 +170,7 @@ def push_tag(repository: Repository, by: Principal) -> None:
     push(repository, by, "refs/tags/v1", "", repository.git.get_head("master"))
 
 
-ACTS = (commit, commit_to_new, create, delete, push_commit, push_branch, push_deletion, push_tag)
+ACTS = (commit, commit_to_new, merge, create, delete, push_commit, push_branch, push_deletion, push_tag)
 
 
 def read_refs(repository: Repository) -> dict[str, str]:

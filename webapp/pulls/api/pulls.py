@@ -363,6 +363,22 @@ class PullReopen(PullEndpoint):
         return Response(serializers.PullDetailSerializer(pull).data)
 
 
+class PullUpdate(PullEndpoint):
+    """POST `…/update`."""
+
+    @extend_schema(
+        operation_id="updatePullBranch",
+        request=serializers.BranchUpdateSerializer,
+        responses={200: serializers.PullDetailSerializer, **refusals(409)},
+    )
+    def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
+        """Merge the newest commits of the target into the source branch."""
+        pull = self.find(repo, number)
+        fields = read_input(serializers.BranchUpdateSerializer, self.body)
+        services.update_branch(pull=pull, by=self.principal, **fields)
+        return Response(serializers.PullDetailSerializer(pull).data)
+
+
 class PullMerge(PullEndpoint):
     """POST `…/merge`."""
 

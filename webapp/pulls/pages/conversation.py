@@ -160,6 +160,17 @@ class MergeSubject:
 
 
 @dataclass(frozen=True)
+class Behind:
+    """Commits of the target that the source has not."""
+
+    commits: int
+    source: str
+    target: str
+    post_url: str
+    """What merges them; empty where the reader may not, or where files conflict."""
+
+
+@dataclass(frozen=True)
 class MergeBox:
     """The state of the merge."""
 
@@ -174,6 +185,7 @@ class MergeBox:
     may_merge: bool = False
     may_bypass: bool = False
     foot: str = ""
+    behind: Behind | None = None
     moving: bool = False
     """Whether the page should keep asking."""
 
@@ -488,8 +500,20 @@ def _describe_push(
         state, note = _describe_publication(published.get(commit["sha"]), is_head=commit["sha"] == pull.head_sha)
         url = reverse("repository-commit", args=[pull.repository.name, commit["sha"]])
         commits.append(CommitLine(commit["sha"], commit["subject"], url, state, note))
-    text = f"pushed {count} commit{'s' if count != 1 else ''}"
-    return replace(entry, icon="git-commit", text=text, commits=tuple(commits))
+    return replace(
+        entry,
+        icon="git-commit",
+        text=_say_pushed(count, int(data.get("taken", 0)), pull.target),
+        commits=tuple(commits),
+    )
+
+
+def _say_pushed(count: int, taken: int, target: str) -> str:
+    """Say what came to the source: own commits, and those that the target has."""
+    own, of_target = (f"{number} commit{'s' if number != 1 else ''}" for number in (count, taken))
+    if not taken:
+        return f"pushed {own}"
+    return f"pushed {own} and took {of_target} of {target}" if count else f"took {of_target} of {target}"
 
 
 def _describe_publication(publication: Publication | None, *, is_head: bool) -> tuple[str, str]:
@@ -574,8 +598,17 @@ def _describe_merge(loaded: Loaded, head: PullHead) -> MergeBox:
     text = f"Code, data and reviews are as the rules of {pull.target} ask for."
     return MergeBox(
         "ready", "Ready to merge", text, subject, met=_list_met(loaded), may_write=head.may_write, may_merge=True,
-        foot="" if head.may_write else "Merging needs the role writer.",
+        foot="" if head.may_write else "Merging needs the role writer.", behind=_describe_behind(loaded, head),
     )  # fmt: skip
+
+
+def _describe_behind(loaded: Loaded, head: PullHead) -> Behind | None:
+    pull, commits = loaded.pull, loaded.facts.behind
+    if not commits:
+        return None
+    url = reverse("pull-update", args=[pull.repository.name, pull.number])
+    may_update = head.may_update and not loaded.facts.conflicts
+    return Behind(commits, pull.source, pull.target, url if may_update else "")
 
 
 def _list_not_landing(loaded: Loaded) -> list[NotLanding]:
@@ -622,6 +655,7 @@ def _describe_blocked(loaded: Loaded, head: PullHead, subject: MergeSubject) -> 
         met=_list_met(loaded),
         may_write=head.may_write,
         may_bypass=may_bypass,
+        behind=_describe_behind(loaded, head),
         moving=True,
     )
 

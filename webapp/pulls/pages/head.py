@@ -18,6 +18,7 @@ from webapp.pulls.queries import pulls as queries
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.states import PullState
 from webapp.repositories.pages import ref_url
+from webapp.repositories.permissions import can_move_branch
 
 if TYPE_CHECKING:
     from webapp.core.principals import Principal
@@ -74,6 +75,8 @@ class PullHead:
     """Whether what the branch changes is known: its head's JobSpecs are published, or it is over."""
     may_edit: bool
     may_write: bool
+    may_update: bool
+    """Whether the reader may move the source branch."""
     may_maintain: bool
     may_approve: bool
     approve_note: str
@@ -184,6 +187,7 @@ def read_head(principal: Principal, loaded: Loaded) -> PullHead:
         is_known=loaded.is_known,
         may_edit=may_maintain or principal.user_id == pull.author_id,
         may_write=may_write,
+        may_update=can_move_branch(principal, pull.repository, pull.source),
         may_maintain=may_maintain,
         may_approve=not approve_note,
         approve_note=approve_note,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.contrib.auth.models import Group
 from django.db.models import Prefetch, QuerySet
@@ -137,9 +137,29 @@ def list_own_commits(pull: PullRequest) -> list[CommitInfo]:
     return repositories.list_commits(pull.repository, pull.head_sha, not_in=find_base(pull), limit=250)
 
 
-def count_ahead(repository: Repository, *, sha: str, base: str) -> int:
-    """How many commits one commit has that the other has not."""
-    return repositories.count_ahead_behind(repository, [sha], base)[sha][0]
+class Apart(NamedTuple):
+    """How many commits each of two has that the other has not."""
+
+    ahead: int
+    behind: int
+
+
+def count_apart(repository: Repository, *, sha: str, base: str) -> Apart:
+    """How far a commit is ahead of another one, and behind it."""
+    return Apart(*repositories.count_ahead_behind(repository, [sha], base)[sha])
+
+
+def get_target_head(pull: PullRequest) -> str:
+    """The head of the target, for an act that needs one.
+
+    Raises:
+        Conflict: the branch does not exist.
+
+    """
+    head = find_head(pull.repository, pull.target)
+    if head is None:
+        raise Conflict(f"The branch {pull.target} does not exist.", code="target_missing")
+    return head
 
 
 def read_specs(*, pull: PullRequest) -> PullSpecs:
@@ -251,6 +271,7 @@ def collect_facts(pull: PullRequest) -> approvals.MergeFacts:
     repository = pull.repository
     source, target = find_head(repository, pull.source), find_head(repository, pull.target)
     both = bool(source and target)
+    apart = count_apart(repository, sha=pull.head_sha, base=target) if both and target else Apart(0, 0)
     merge = repositories.merge_state(repository, pull.head_sha, target) if both and target else None
     publication = repositories.get_publication(repository, pull.source, pull.head_sha)
     build = find_latest_build(pull)
@@ -266,7 +287,8 @@ def collect_facts(pull: PullRequest) -> approvals.MergeFacts:
         target=pull.target,
         source_exists=source is not None,
         target_exists=target is not None,
-        has_commits=bool(both and target and count_ahead(repository, sha=pull.head_sha, base=target)),
+        has_commits=bool(apart.ahead),
+        behind=apart.behind,
         conflicts=merge.conflicts if merge else (),
         publication=_judge_publication(pull, publication),
         publication_errors=len(publication.errors) if publication else 0,

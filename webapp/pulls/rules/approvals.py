@@ -100,6 +100,8 @@ class MergeFacts:
     protection: ProtectionFact
     failed_checks: Mapping[str, str] = field(default_factory=dict)
     """Required check that is not green → what it says; empty where there is no check of that name."""
+    behind: int = 0
+    """How many commits of the target the source has not."""
     ineligible: Mapping[str, str] = field(default_factory=dict)
     """Reviewer → why their approval does not count: they opened it, wrote or pushed some of it, or lost the right."""
 

@@ -1,4 +1,4 @@
-"""Writes of pull requests: `pulls` (their life and reviews), `attaching` (what their datasets show), `remarks` (comments, what was viewed), `sides` (their builds), `merging`, `receivers`."""
+"""Writes of pull requests: `pulls` (their life and reviews), `attaching` (what their datasets show), `remarks` (comments, what was viewed), `sides` (their builds), `updating` (of their branches), `merging`, `receivers`."""
 
 from webapp.pulls.services.attaching import cancel_pull_comparison
 from webapp.pulls.services.merging import merge_pull, resume_merge, sweep_merges
@@ -13,6 +13,7 @@ from webapp.pulls.services.pulls import (
 )
 from webapp.pulls.services.remarks import add_comment, mark_viewed, resolve_comment
 from webapp.pulls.services.sides import build_pull
+from webapp.pulls.services.updating import update_branch
 
 __all__ = [
     "add_comment",
@@ -29,5 +30,6 @@ __all__ = [
     "resolve_comment",
     "resume_merge",
     "sweep_merges",
+    "update_branch",
     "update_pull",
 ]

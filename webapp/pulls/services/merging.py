@@ -106,7 +106,7 @@ def _prepare(
     Merge.objects.filter(pull=pull, state=MergeState.ABANDONED).delete()
     if existing := Merge.objects.filter(pull=pull).first():
         raise Conflict(f"The merge is under way already ({existing.state}).", code="merge_running")
-    target_sha = _find_target_head(pull)
+    target_sha = queries.get_target_head(pull)
     author = pull.author
     sha = repositories.prepare_merge(
         repository=pull.repository,
@@ -138,14 +138,6 @@ def _prepare(
             )
     except IntegrityError:
         raise Conflict("Somebody else is merging it at this moment.", code="merge_running") from None
-
-
-def _find_target_head(pull: PullRequest) -> str:
-    """The target's head, which the merge is made for."""
-    head = queries.find_head(pull.repository, pull.target)
-    if head is None:
-        raise Conflict(f"The branch {pull.target} does not exist.", code="target_missing")
-    return head
 
 
 def _write_message(pull: PullRequest, method: str) -> str:

@@ -82,8 +82,11 @@ def open_pull(
     return pull
 
 
-def _record_commits(pull: PullRequest, *, before: str, after: str) -> None:
-    commits = repositories.list_commits(pull.repository, after, not_in=before, limit=250)
+def _record_commits(pull: PullRequest, *, before: str, after: str, target: str) -> None:
+    """Note what came to the source: its own commits, and how many of the target's a merge brought."""
+    new = repositories.list_commits(pull.repository, after, not_in=before, limit=250)
+    own = {commit.sha for commit in repositories.list_commits(pull.repository, after, not_in=target, limit=250)}
+    commits = [commit for commit in new if commit.sha in own]
     record_event(
         pull=pull,
         kind="pushed",
@@ -94,6 +97,7 @@ def _record_commits(pull: PullRequest, *, before: str, after: str) -> None:
             "after": after,
             "commits": [{"sha": commit.sha, "subject": commit.subject} for commit in reversed(commits[:20])],
             "count": len(commits),
+            "taken": len(new) - len(commits),
         },
     )
 
@@ -137,7 +141,7 @@ def _find_heads(repository: Repository, source: str, target: str) -> tuple[str, 
                 f"The branch {name} does not exist in {repository.name}.", errors={field: ["No such branch."]}
             )
         heads[name] = head
-    if queries.count_ahead(repository, sha=heads[source], base=heads[target]) == 0:
+    if not queries.count_apart(repository, sha=heads[source], base=heads[target]).ahead:
         raise InvalidInput(
             f"{target} already has every commit of {source}: there is nothing to merge.",
             errors={"source": ["No commits ahead of the target."]},
@@ -359,7 +363,7 @@ def _follow_heads(pull: PullRequest, *, head: str | None, base: str | None) -> N
         before = pull.head_sha
         moved = {"head_sha": head, "followed_sha": "", "updated_at": clock.now()}
         if PullRequest.objects.filter(pk=pull.pk, head_sha=before).update(**moved):
-            _record_commits(pull, before=before, after=head)
+            _record_commits(pull, before=before, after=head, target=base or pull.base_sha)
     if base and base != pull.base_sha:
         before = pull.base_sha
         if PullRequest.objects.filter(pk=pull.pk, base_sha=before).update(base_sha=base):

@@ -21,7 +21,7 @@ from webapp.core.errors import AppError
 from webapp.core.numbers import read_count
 from webapp.core.pages import act
 from webapp.pulls import services
-from webapp.pulls.forms import CommentForm, EditPullForm, MergeForm, NewPullForm, RemarkForm, ReviewForm
+from webapp.pulls.forms import CommentForm, EditPullForm, MergeForm, NewPullForm, RemarkForm, ReviewForm, UpdateForm
 from webapp.pulls.pages import code, conversation, listing
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.named import find_pull_comparison
@@ -223,6 +223,13 @@ def review(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
         by=by,
     )
     return "Your review is recorded. It holds for exactly this code and these transactions."
+
+
+@_form("#merge-title")
+def update(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
+    """Merge the newest commits of the target into the source."""
+    services.update_branch(pull=pull, by=by, expected_head=_read(UpdateForm(request.POST))["expected_head"])
+    return f"{pull.source} has every commit of {pull.target} now."
 
 
 @_form("#merge-title")

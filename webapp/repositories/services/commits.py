@@ -131,6 +131,36 @@ def prepare_merge(
         )
 
 
+def merge_into_branch(
+    *, repository: Repository, branch: str, expected_head: str, sha: str, message: str, by: Principal
+) -> str:
+    """Merge a commit into a branch that still points where the caller looked at; return the merge commit.
+
+    Raises:
+        Conflict: the branch moved, or files conflict, which it names.
+
+    """
+    verb = _check_commit(repository, branch, by=by)
+    merged = prepare_merge(
+        repository=repository, source_sha=sha, target_sha=expected_head, method="merge", message=message, by=by
+    )
+    intend_move(
+        repository=repository,
+        ref=f"{HEADS}{branch}",
+        before=expected_head,
+        after=merged,
+        by=by,
+        verb=verb,
+        object=repository.name,
+        branch=branch,
+        detail={"sha": merged, "merged": sha},
+    )
+    with git_refusals():
+        repository.git.move_branch(branch, expected=expected_head, sha=merged)
+    announce(repository=repository, branch=branch, before=expected_head, after=merged, by=by)
+    return merged
+
+
 def land_merge(*, repository: Repository, branch: str, expected_head: str, sha: str, by: Principal) -> None:
     """Move a branch to a prepared merge commit, if the branch still points where the merge was made for."""
     check_copy(repository=repository)

@@ -1,0 +1,151 @@
+"""A branch is brought up to date with its target by a button: what the target has since is merged into it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from rest_framework.test import APIClient
+
+from tests.factories import repositories
+from webapp.accounts.models import AuditEntry, User
+from webapp.accounts.queries import principal_for_user
+from webapp.accounts.services import grant_role
+from webapp.pulls import services
+from webapp.pulls.models import PullRequest
+from webapp.repositories.models import Repository
+from webapp.repositories.services import set_protection
+
+pytestmark = [pytest.mark.integration, pytest.mark.django_db]
+HERE = "/r/shop/pulls/1"
+REST = "/api/v1/repositories/shop/pulls/1"
+
+
+@pytest.fixture
+def repository(home: Any) -> Repository:
+    """A repository whose branch `fix` has a commit, and whose master has two others since."""
+    repository = repositories.a_repository("shop")
+    repositories.a_branch(repository, "fix")
+    repositories.a_commit(repository, {"fix.txt": "1\n"}, branch="fix", message="Fix it")
+    for number in range(2):
+        repositories.a_commit(repository, {"other.txt": f"{number}\n"}, message=f"Go on {number}")
+    return repository
+
+
+@pytest.fixture
+def pull(repository: Repository) -> PullRequest:
+    maker = repositories.maker_of(repository)
+    return services.open_pull(repository=repository, source="fix", target="master", title="Fix", by=maker)
+
+
+def a_person(name: str, role: str) -> User:
+    user = User.objects.create_user(name)
+    grant_role(repository="shop", user=user, role=role, by=None)
+    return user
+
+
+def a_client(user: Any) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def a_rest_client(user: Any) -> APIClient:
+    client = APIClient()
+    client.force_login(user)
+    return client
+
+
+def read(client: Client, address: str = HERE) -> str:
+    return " ".join(client.get(address).content.decode().split())
+
+
+def test_a_click_merges_what_the_target_has_since(repository: Repository, pull: PullRequest) -> None:
+    writer = a_person("wim", "writer")
+    client = a_client(writer)
+    page = read(client)
+    assert "master has 2 commits that fix has not" in page
+    assert "Updating merges them into the branch" in page
+    head = repository.git.get_head("fix")
+
+    answer = client.post(f"{HERE}/update", {"expected_head": head})
+
+    assert answer.status_code == 302
+    merged = repository.git.get_commit(repository.git.get_head("fix"))
+    assert merged.parents == (head, repository.git.get_head("master"))
+    assert merged.message.strip() == "Merge branch master into fix"
+    assert merged.author.name == "wim"
+    assert {entry.name for entry in repository.git.list_entries(merged.sha)} >= {"fix.txt", "other.txt"}
+    page = read(client)
+    assert "fix has every commit of master now." in page
+    assert "that fix has not" not in page
+    assert "pushed 1 commit and took 2 commits of master" in page
+    assert "Go on 1" not in page, "the commits of the target are not those of the pull request"
+    assert AuditEntry.objects.filter(verb="commit_files", actor="wim", branch="fix").count() == 1
+
+
+def test_who_updates_does_not_approve_and_approvals_are_void(repository: Repository, pull: PullRequest) -> None:
+    reviewer, writer = a_person("rita", "writer"), a_person("wim", "writer")
+    services.add_review(pull=pull, verdict="approve", by=principal_for_user(reviewer))
+    services.update_branch(pull=pull, by=principal_for_user(writer))
+    page = read(a_client(reviewer))
+    assert "The approval of rita became void" in page
+    services.add_review(pull=pull, verdict="approve", by=principal_for_user(writer))
+    assert "The approval by wim does not count: wim pushed" in read(a_client(reviewer))
+
+
+def test_rest_updates_once_and_says_when_there_is_nothing_to_take(repository: Repository, pull: PullRequest) -> None:
+    client = a_rest_client(a_person("wim", "writer"))
+    head = repository.git.get_head("fix")
+    answer = client.post(f"{REST}/update", {"expected_head": head}, format="json")
+    assert answer.status_code == 200
+    assert answer.json()["head"] == repository.git.get_head("fix") != head
+    again = client.post(f"{REST}/update", {}, format="json")
+    assert (again.status_code, again.json()["code"]) == (409, "up_to_date")
+    assert again.json()["detail"] == "fix has every commit of master."
+    moved = client.post(f"{REST}/update", {"expected_head": head}, format="json")
+    assert (moved.status_code, moved.json()["code"]) == (409, "head_moved")
+
+
+def test_files_that_conflict_are_named_and_nothing_moves(repository: Repository, pull: PullRequest) -> None:
+    repositories.a_commit(repository, {"fix.txt": "2\n"})
+    head = repository.git.get_head("fix")
+    maker = repositories.maker_of(repository)
+    user = User.objects.get(pk=maker.user_id)
+    answer = a_rest_client(user).post(f"{REST}/update", {}, format="json")
+    assert (answer.status_code, answer.json()["code"]) == (409, "merge_conflict")
+    assert answer.json()["conflicts"] == ["fix.txt"]
+    page = read(a_client(user))
+    assert "master has 3 commits that fix has not" in page
+    assert "Update branch" not in page, "the conflict is in the way, and is named above"
+    assert repository.git.get_head("fix") == head
+
+
+def test_who_may_not_move_the_branch_is_shown_no_button_and_refused(repository: Repository, pull: PullRequest) -> None:
+    head = repository.git.get_head("fix")
+    reader = a_person("rolf", "reader")
+    assert "Update branch" not in read(a_client(reader))
+    assert a_rest_client(reader).post(f"{REST}/update", {}, format="json").status_code == 403
+    set_protection(repository=repository, branch="fix", by=repositories.maker_of(repository))
+    writer = a_person("wim", "writer")
+    assert "Update branch" not in read(a_client(writer))
+    refused = a_rest_client(writer).post(f"{REST}/update", {}, format="json")
+    assert (refused.status_code, refused.json()["code"]) == (403, "branch_protected")
+    assert repository.git.get_head("fix") == head
+
+
+def test_a_closed_pull_request_leaves_its_branch_alone(repository: Repository, pull: PullRequest) -> None:
+    maker = repositories.maker_of(repository)
+    services.close_pull(pull=pull, by=maker)
+    user = User.objects.get(pk=maker.user_id)
+    assert "that fix has not" not in read(a_client(user))
+    answer = a_rest_client(user).post(f"{REST}/update", {}, format="json")
+    assert (answer.status_code, answer.json()["code"]) == (409, "not_open")
+
+
+def test_a_push_that_brings_only_commits_of_the_target_says_so(repository: Repository, pull: PullRequest) -> None:
+    repository.git.move_branch("fix", expected=repository.git.get_head("fix"), sha=repository.git.get_head("master"))
+    services.refresh_pull(pull=pull)
+    maker = User.objects.get(pk=repositories.maker_of(repository).user_id)
+    assert "took 2 commits of master" in read(a_client(maker))
