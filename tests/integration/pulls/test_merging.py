@@ -109,14 +109,24 @@ def test_a_cut_merge_that_was_rejected_meanwhile_does_not_land(
     assert Merge.objects.get(pull=pull).state == MergeState.ABANDONED
 
 
-@pytest.mark.parametrize("point", ["_land", "_record_landed", "_start_build"])
-def test_a_cut_merge_is_taken_on_once(pull: PullRequest, point: str) -> None:
+@pytest.mark.parametrize(
+    ("point", "said"),
+    [
+        ("_land", "ines is merging the code into master as"),
+        ("_record_landed", "ines is merging the code into master as"),
+        ("_start_build", "ines merged the code as"),
+    ],
+)
+def test_a_cut_merge_is_taken_on_once(pull: PullRequest, point: str, said: str) -> None:
     before = heads(pull)
     with pytest.MonkeyPatch.context() as patch:
         crash_at(patch, point)
         with pytest.raises(Crash):
             merge(pull)
     assert (heads(pull) == before) is (point == "_land")
+    box = read_conversation(make.maker_of(pull.repository), "shop", pull.number).merge
+    assert box.title == "Merging"
+    assert box.text.startswith(said)
     let_time_pass()
     assert merging.sweep_merges() == 1
     merging.sweep_merges()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 from urllib.parse import urlencode
 
 from django.urls import reverse
 
 from webapp.builds import queries as builds
 from webapp.builds.models import Build
-from webapp.builds.rules.states import BuildState
+from webapp.builds.rules.states import JOB_ENDS, BuildState
 from webapp.comparisons.rules.states import BREAKING, ComparisonState
 from webapp.core.templatetags.ui import duration
 from webapp.pulls.models import Comment, Merge, Review, TimelineEvent
@@ -585,11 +585,11 @@ def _describe_merge(loaded: Loaded, head: PullHead) -> MergeBox:
         post_url=reverse("pull-merge", args=[pull.repository.name, pull.number]),
         head=pull.head_sha,
         effect=Effect(0, 0, pull.target) if merge is not None else _describe_effect(loaded),
-        not_landing=[] if merge is not None or pull.state == PullState.CLOSED else _list_not_landing(loaded),
+        not_landing=[] if pull.state != PullState.OPEN else _list_not_landing(loaded),
         compared=_describe_compared(loaded, head) if pull.state == PullState.OPEN else None,
     )
     if merge is not None:
-        return _describe_done(loaded, merge, subject)
+        return _describe_begun(loaded, merge, subject)
     if pull.state == PullState.CLOSED:
         text = "The branch and its data are untouched. It may be opened again."
         return MergeBox("closed", "Closed without a merge", text, subject)
@@ -712,39 +712,46 @@ def _list_met(loaded: Loaded) -> list[str]:
     return met
 
 
-def _describe_done(loaded: Loaded, merge: Merge, subject: MergeSubject) -> MergeBox:
-    who = merge.merged_by.username
-    commit = merge.merge_commit[:SHORT]
-    if merge.state in (MergeState.PREPARED, MergeState.LANDED):
-        return MergeBox(
-            "merging",
-            "Merging",
-            f"{who} merged the code as {commit}; the rebuild starts at once.",
-            subject,
-            moving=True,
-        )
-    build = merge.build
-    if merge.state == MergeState.BUILDING and build:
-        done = build.jobs.filter(state__in=("COMPLETED", "FAILED", "ABORTED")).count()
-        total = build.jobs.count()
-        text = f"The code is on {loaded.pull.target} as {commit}. Build {build.pk} rebuilds the data: {done} of {total} jobs settled."
-        outcome = Outcome(
-            f"Build {build.pk}",
-            reverse("build", args=[build.pk]),
-            "run",
-            "sync",
-            build.state.label,
-            builds.read_reasons(builds=[build])[build.pk] or "Follow its jobs and logs there.",
-        )
-        left = [
-            _describe_outcome(path, result, is_all_landed=False)
-            for path, result in sorted(queries.describe_outcome(merge).items())
-            if result["state"] == "not_landed"
-        ]
-        return MergeBox(
-            "merging", "Merged, the rebuild is running", text, subject, outcomes=[outcome, *left], moving=True
-        )
-    return _describe_ended(loaded, merge, subject, who)
+def _describe_begun(loaded: Loaded, merge: Merge, subject: MergeSubject) -> MergeBox:
+    """Describe a merge that somebody has asked for. Each state has words of its own: none is taken for another."""
+    who, commit, target = merge.merged_by.username, merge.merge_commit[:SHORT], loaded.pull.target
+    match merge.state:
+        case MergeState.PREPARED:
+            # Whether the target has it already is written down a moment after it has.
+            text = f"{who} is merging the code into {target} as {commit}."
+            return MergeBox("merging", "Merging", text, subject, moving=True)
+        case MergeState.LANDED:
+            text = f"{who} merged the code as {commit}; the rebuild starts at once."
+            return MergeBox("merging", "Merging", text, subject, moving=True)
+        case MergeState.BUILDING if merge.build is not None:
+            return _describe_rebuild(loaded, merge, merge.build, subject)
+        case MergeState.BUILDING | MergeState.DONE:
+            return _describe_ended(loaded, merge, subject, who)
+        case MergeState.ABANDONED:
+            message = f"merge {merge.pk} was given up: its pull request is as if nobody had asked for it"
+            raise LookupError(message)
+        case _:
+            assert_never(merge.state)
+
+
+def _describe_rebuild(loaded: Loaded, merge: Merge, build: Build, subject: MergeSubject) -> MergeBox:
+    commit, target = merge.merge_commit[:SHORT], loaded.pull.target
+    done, total = build.jobs.filter(state__in=JOB_ENDS).count(), build.jobs.count()
+    text = f"The code is on {target} as {commit}. Build {build.pk} rebuilds the data: {done} of {total} jobs settled."
+    outcome = Outcome(
+        f"Build {build.pk}",
+        reverse("build", args=[build.pk]),
+        "run",
+        "sync",
+        build.state.label,
+        builds.read_reasons(builds=[build])[build.pk] or "Follow its jobs and logs there.",
+    )
+    left = [
+        _describe_outcome(path, result, is_all_landed=False)
+        for path, result in sorted(queries.describe_outcome(merge).items())
+        if result["state"] == "not_landed"
+    ]
+    return MergeBox("merging", "Merged, the rebuild is running", text, subject, outcomes=[outcome, *left], moving=True)
 
 
 def _describe_ended(loaded: Loaded, merge: Merge, subject: MergeSubject, who: str) -> MergeBox:

@@ -490,7 +490,7 @@ def has_newer_commits(pull: PullRequest) -> bool:
 def find_merge(pull: PullRequest) -> Merge | None:
     """Return its merge, unless that was given up."""
     merges = Merge.objects.filter(pull=pull).exclude(state=MergeState.ABANDONED)
-    return merges.select_related("build", "merged_by").first()
+    return merges.select_related("build", "merged_by", "pull__repository").first()
 
 
 def is_landed(merge: Merge) -> bool:

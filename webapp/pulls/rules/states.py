@@ -74,6 +74,12 @@ class MergeState(State):
         }
 
 
+MERGE_GOES_ON = frozenset({MergeState.PREPARED, MergeState.LANDED})
+"""Merges that whoever began them carries on at once, and the sweep after a crash."""
+MERGE_HAS_LANDED = frozenset({MergeState.LANDED, MergeState.BUILDING, MergeState.DONE})
+"""Merges whose commit the target branch has."""
+
+
 EVENT_CHOICES = [
     ("opened", "opened this pull request"),
     ("pushed", "pushed commits"),

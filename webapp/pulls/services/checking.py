@@ -10,7 +10,7 @@ from webapp.core import clock
 from webapp.core.fsck import Finding, Note
 from webapp.git.errors import GitError
 from webapp.pulls.models import Merge
-from webapp.pulls.rules.states import MergeState
+from webapp.pulls.rules.states import MERGE_GOES_ON, MERGE_HAS_LANDED, MergeState
 from webapp.pulls.services.merging import resume_merge
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def check_merges() -> Iterator[Finding | Note]:
     merges = Merge.objects.exclude(state=MergeState.ABANDONED).select_related("pull__repository").order_by("pk")
     for merge in merges:
         about = f"{merge.pull.repository.name}#{merge.pull.number}"
-        if merge.state in (MergeState.PREPARED, MergeState.LANDED) and merge.created_at < clock.now() - LATE:
+        if merge.state in MERGE_GOES_ON and merge.created_at < clock.now() - LATE:
             yield Finding(
                 code="merge_stuck",
                 object=about,
@@ -49,7 +49,7 @@ def _find_problem(merge: Merge, git: GitRepository) -> str:
     """Compare a merge with what `git merge-tree` makes of its two commits now."""
     if not git.has_commit(merge.merge_commit):
         return f"Git does not have its merge commit {merge.merge_commit[:7]}."
-    if merge.state == MergeState.PREPARED:
+    if merge.state not in MERGE_HAS_LANDED:
         return ""
     landed = git.get_commit(merge.merge_commit)
     expected = git.merge_state(source=merge.source_sha, target=merge.target_sha)

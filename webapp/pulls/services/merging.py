@@ -30,7 +30,7 @@ from webapp.pulls.errors import MergeBlocked
 from webapp.pulls.models import Merge, PullRequest
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.rules import approvals, states
-from webapp.pulls.rules.states import MergeState, PullState
+from webapp.pulls.rules.states import MERGE_GOES_ON, MergeState, PullState
 from webapp.pulls.services.pulls import record_event, refresh_pull
 from webapp.repositories import services as repositories
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 RESUME_AFTER = timedelta(seconds=5)
-STAMP = Stamp(lambda: Merge.objects.filter(state__in=(MergeState.PREPARED, MergeState.LANDED)), "created_at")
+STAMP = Stamp(lambda: Merge.objects.filter(state__in=MERGE_GOES_ON), "created_at")
 """What the sweep waits for."""
 
 
@@ -254,9 +254,9 @@ def _may_still_land(merge: Merge) -> bool:
 
 def sweep_merges() -> int:
     """Resume merges that a crash left between two steps; one of a damaged repository holds up no other."""
-    due = Merge.objects.filter(
-        state__in=(MergeState.PREPARED, MergeState.LANDED), created_at__lt=clock.now() - RESUME_AFTER
-    ).values_list("pk", flat=True)
+    due = Merge.objects.filter(state__in=MERGE_GOES_ON, created_at__lt=clock.now() - RESUME_AFTER).values_list(
+        "pk", flat=True
+    )
     for pk in due:
         try:
             resume_merge(merge_id=pk)

@@ -15,14 +15,14 @@ from webapp.comparisons.rules.dataset_rules import CombinedRules, ComparisonRule
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, PermissionDenied
 from webapp.datasets import queries as datasets
-from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest, Review, TimelineEvent
+from webapp.pulls.models import NamedComparison, PullDataset, PullRequest, Review, TimelineEvent
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.sides import Course, explain_base, find_ends
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.datasets import classify_datasets
 from webapp.pulls.rules.landing import Branches, explain_landing
 from webapp.pulls.rules.sides import REVIEW_PREFIX
-from webapp.pulls.rules.states import MergeState, PullState
+from webapp.pulls.rules.states import PullState
 from webapp.pulls.services.attaching import attach_comparisons
 from webapp.pulls.services.remarks import announce_pull, check_body, record_pull_act
 from webapp.repositories import queries as repositories
@@ -339,9 +339,7 @@ def refresh_pull(*, pull: PullRequest) -> None:
         return
     head, base = (queries.find_head(pull.repository, branch) for branch in (pull.source, pull.target))
     # Asked after the heads were read: a target that its own merge has moved is no new base, and what was reviewed stays.
-    merge = (
-        Merge.objects.filter(pull=pull).exclude(state=MergeState.ABANDONED).select_related("pull__repository").first()
-    )
+    merge = queries.find_merge(pull)
     if merge is not None and queries.is_landed(merge):
         return
     _follow_heads(pull, head=head, base=base)
