@@ -197,6 +197,17 @@ def test_what_cannot_be_sent_is_said_on_the_page(
     assert said in answer.content.decode()
 
 
+def test_the_number_of_a_dataset_is_no_path(world: World, client_of: Callable[[Principal], Client]) -> None:
+    number = str(Dataset.objects.get(path="/shop/raw").pk)
+    client = client_of(world.maker)
+    assert client.get("/upload", {"dataset": number}).status_code == 200
+    answer = client.post("/upload", {"dataset": number, "file": SimpleUploadedFile("rows.csv", CSV)})
+    assert answer.status_code == 422
+    page = html.unescape(answer.content.decode())
+    assert f"'{number}' is no dataset path" in page
+    assert f'name="dataset" value="{number}" required' in page
+
+
 def test_unknown_types_and_delimiters_are_refused(world: World, client_of: Callable[[Principal], Client]) -> None:
     client = client_of(world.maker)
     address = send(client).partition("?")[0]

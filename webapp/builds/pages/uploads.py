@@ -133,13 +133,13 @@ def read_check_page(
 
 
 def _find_visible(principal: Principal, path: str) -> bool:
-    """Whether a dataset is there.
+    """Whether a dataset is there. The number of one is no path.
 
     Raises:
         NotFound: it is, and not for this reader.
 
     """
-    if not path or datasets.find_dataset(path) is None:
+    if not path.startswith("/") or datasets.find_dataset(path) is None:
         return False
     datasets.get_dataset(principal, path)
     return True

@@ -242,6 +242,7 @@ def keep_draft(*, content: Iterable[bytes] | Path, filename: str, by: Principal)
 
 def load_draft(*, draft: drafts.Draft, path: str, branch: str, mode: str, form: FileForm, by: Principal) -> Build:
     """Start the job that reads a kept file into a dataset, which is made if it is not there yet."""
+    names.split_dataset_path(path)
     names.check_branch_name(branch)
     form.check()
     with transaction.atomic():  # what is refused makes no dataset
