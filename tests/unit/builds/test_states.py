@@ -8,6 +8,7 @@ from webapp.builds.rules.states import BuildState, JobState
 
 def test_ends_lead_nowhere() -> None:
     assert {BuildState.COMPLETED, BuildState.FAILED, BuildState.ABORTED} == states.BUILD_ENDS
+    assert {BuildState.RESOLVING, BuildState.RUNNING} == states.BUILD_UNFINISHED
     assert {JobState.COMPLETED, JobState.FAILED, JobState.ABORTED} == states.JOB_ENDS
 
 

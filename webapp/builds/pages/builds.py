@@ -18,7 +18,7 @@ from webapp.builds.queries import chains, queue, specs
 from webapp.builds.queries.totals import JobTotals, read_totals
 from webapp.builds.rules import timeline
 from webapp.builds.rules.plan import join_words
-from webapp.builds.rules.states import BuildState, JobState
+from webapp.builds.rules.states import BUILD_UNFINISHED, BuildState, JobState
 from webapp.builds.rules.timeline import JobSpan, JobTimeline
 from webapp.core import clock
 from webapp.core.choices import Picker, choose
@@ -551,7 +551,7 @@ def read_builds_page(
         number=page,
         has_next=has_next,
         text=f"{start + 1}–{start + len(builds)}, newest first" if builds else "",
-        running=visible.filter(state__in=[BuildState.RESOLVING, BuildState.RUNNING]).count(),
+        running=visible.filter(state__in=BUILD_UNFINISHED).count(),
     )
 
 
@@ -680,7 +680,7 @@ def read_builds_sidebar(principal: Principal, *, repository: Repository, branch:
     if newest:
         title = newest.title or f"Build of {join_words(newest.targets[:3])}"
         latest = BuildRow(newest, title, _count_jobs([newest]).get(newest.pk, ()))
-    running = builds.filter(state__in=[BuildState.RESOLVING, BuildState.RUNNING]).exclude(branch=branch)
+    running = builds.filter(state__in=BUILD_UNFINISHED).exclude(branch=branch)
     return BuildsSidebar(repository=repository, branch=branch, latest=latest, running=tuple(running[:3]))
 
 

@@ -13,7 +13,7 @@ from django.db.models import Prefetch, QuerySet, prefetch_related_objects
 from webapp.builds import permissions
 from webapp.builds.models import Build, Job, JobInput, JobOutput
 from webapp.builds.queries import queue
-from webapp.builds.rules.states import BuildState
+from webapp.builds.rules.states import BUILD_UNFINISHED, BuildState
 from webapp.builds.runner import paths
 from webapp.core.errors import InvalidInput, NotFound
 from webapp.dispatch import logs
@@ -99,7 +99,7 @@ def list_builds(
 
 def count_running(*, repository: Repository | None = None) -> int:
     """Return how many builds are not over."""
-    builds = Build.objects.filter(state__in=[BuildState.RESOLVING, BuildState.RUNNING])
+    builds = Build.objects.filter(state__in=BUILD_UNFINISHED)
     return (builds if repository is None else builds.filter(repository=repository)).count()
 
 

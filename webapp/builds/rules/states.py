@@ -59,6 +59,7 @@ class JobState(State):
 
 
 BUILD_ENDS = BuildState.ends()
+BUILD_UNFINISHED = frozenset(BuildState) - BUILD_ENDS
 JOB_ENDS = JobState.ends()
 
 

@@ -18,7 +18,7 @@ from webapp.builds.queries import chains, planning
 from webapp.builds.queries import queue as waiting
 from webapp.builds.rules import fallback, states
 from webapp.builds.rules.plan import join_words
-from webapp.builds.rules.states import BUILD_ENDS, BuildState, JobState
+from webapp.builds.rules.states import BUILD_UNFINISHED, BuildState, JobState
 from webapp.builds.rules.values import MAX_TARGETS, BuildPlan, PlannedJob
 from webapp.builds.services import publication, queue
 from webapp.core import clock, names
@@ -416,7 +416,7 @@ def cancel_build(*, build: Build, by: Principal) -> Build:
         raise Conflict(f"Build {build.pk} is over: it is {build.state}.", code="build_over")
     with transaction.atomic():
         lock_outputs(build=build)
-        Build.objects.filter(pk=build.pk).exclude(state__in=BUILD_ENDS).update(cancel_requested=True)
+        Build.objects.filter(pk=build.pk, state__in=BUILD_UNFINISHED).update(cancel_requested=True)
         reason = f"Cancelled by {by.username}."
         for job in build.jobs.filter(state__in=[JobState.WAITING, JobState.RUN_PENDING]):
             end_job(job=job, state=JobState.ABORTED, reason=reason)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from webapp.builds.models import Build, Job, PublishedSpec
 from webapp.builds.queries.chains import find_head_sha
-from webapp.builds.rules.states import BUILD_ENDS, JobState
+from webapp.builds.rules.states import BUILD_UNFINISHED, JobState
 from webapp.builds.services import publication, sweeping
 from webapp.core import clock
 from webapp.core.errors import AppError
@@ -105,7 +105,7 @@ def check_builds() -> Iterator[Finding | Note]:
             way_out=SWEEPER,
             repair=sweeping.take_over_lost_jobs,
         )
-    running = Build.objects.exclude(state__in=BUILD_ENDS)
+    running = Build.objects.filter(state__in=BUILD_UNFINISHED)
     for build in running.order_by("pk"):
         if build.jobs.exists() and all(job.is_over for job in build.jobs.all()):
             yield Finding(

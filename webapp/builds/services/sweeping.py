@@ -12,7 +12,7 @@ from django.db.models import Exists, OuterRef
 from webapp.accounts import services as accounts
 from webapp.builds.models import Build, Job
 from webapp.builds.queries import queue as waiting
-from webapp.builds.rules.states import BUILD_ENDS, BuildState, JobState
+from webapp.builds.rules.states import BUILD_UNFINISHED, BuildState, JobState
 from webapp.builds.runner import paths
 from webapp.builds.services import builds, interrupts, publication, queue, seals, trees, uploads
 from webapp.builds.services.running import PAUSE
@@ -138,7 +138,7 @@ def advance_running_builds() -> int:
 
 def abort_orphaned_transactions() -> int:
     """Abort what builds that are over, or gone, still hold open."""
-    alive = Build.objects.filter(pk=OuterRef("build_id")).exclude(state__in=BUILD_ENDS)
+    alive = Build.objects.filter(pk=OuterRef("build_id"), state__in=BUILD_UNFINISHED)
     held = Transaction.objects.filter(~Exists(alive), state=TransactionState.OPEN, build_id__isnull=False)
     count = 0
     for transaction_ in held.select_related("dataset"):

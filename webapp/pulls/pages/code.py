@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from webapp.builds import queries as builds
 from webapp.builds.models import Build
+from webapp.builds.rules.states import BUILD_UNFINISHED, JOB_ENDS
 from webapp.core.numbered import NumberedPage
 from webapp.core.numbers import read_count
 from webapp.git.diff import FileDiff, limit_lines
@@ -237,7 +238,7 @@ def read_builds(principal: Principal, repository: str, number: int) -> PullBuild
         tab="Builds",
         builds=rows,
         build_url=reverse("pull-build", args=[repository, number]),
-        is_moving=any(row.build.state in ("RESOLVING", "RUNNING") for row in rows),
+        is_moving=any(row.build.state in BUILD_UNFINISHED for row in rows),
     )
 
 
@@ -246,7 +247,7 @@ def _describe_build(build: Build, role: str, reason: str) -> PullBuildRow:
     return PullBuildRow(
         build=build,
         url=reverse("build", args=[build.pk]),
-        done=sum(state in ("COMPLETED", "FAILED", "ABORTED") for state, _ in jobs),
+        done=sum(state in JOB_ENDS for state, _ in jobs),
         total=len(jobs),
         fresh=sum(skipped for _, skipped in jobs),
         reason=reason,

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from webapp.builds.rules.states import BUILD_UNFINISHED
 from webapp.core.words import counted
 from webapp.pulls.rules import states
 from webapp.pulls.rules.states import PullState
@@ -208,7 +209,7 @@ def _list_build_blockers(facts: MergeFacts) -> list[Blocker]:
     elif facts.publication != "published":
         blockers.append(Blocker("publication_pending", "The JobSpecs of the head are not published yet."))
     stale = [row.path for row in facts.datasets if row.change in (states.MODIFIED, states.ADDED) and not row.current]
-    if facts.build_state in ("RESOLVING", "RUNNING"):
+    if facts.build_state in BUILD_UNFINISHED:
         blockers.append(Blocker("build_running", f"Build {facts.build_id} of {facts.source} is still running."))
     elif facts.build_state in ("FAILED", "ABORTED"):
         blockers.append(

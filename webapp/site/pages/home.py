@@ -14,7 +14,7 @@ from webapp.accounts import permissions as accounts
 from webapp.accounts.models import Folder
 from webapp.builds import queries as builds
 from webapp.builds.models import Build, Job
-from webapp.builds.rules.states import JOB_ENDS
+from webapp.builds.rules.states import BUILD_UNFINISHED, JOB_ENDS
 from webapp.core import names
 from webapp.datasets.models import Dataset, Transaction
 from webapp.pulls.models import Comment, PullRequest, TimelineEvent
@@ -128,7 +128,7 @@ def read_home(principal: Principal) -> HomePage:
     """Return what the home page shows: the newest of everything, each with the number of all."""
     reviews, failed = waiting.list_reviews(principal), waiting.list_failed_builds(principal)
     own = waiting.list_own(principal)
-    running = builds.list_builds(principal).filter(state__in=["RESOLVING", "RUNNING"])
+    running = builds.list_builds(principal).filter(state__in=BUILD_UNFINISHED)
     return HomePage(
         nav="home",
         reviews=lines.describe_pulls(list(reviews[:REVIEWS])),

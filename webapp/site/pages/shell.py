@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from webapp.accounts.queries import list_folders
 from webapp.builds.models import Build
+from webapp.builds.rules.states import BUILD_UNFINISHED
 from webapp.datasets import queries as datasets
 from webapp.pulls.models import PullRequest
 from webapp.pulls.queries import waiting
@@ -27,7 +28,7 @@ def count_repository(name: str) -> Mapping[str, int]:
     return {
         "datasets": datasets.list_datasets_in(list_folders(repository=name)).count(),
         "pulls": PullRequest.objects.filter(repository__name=name, state=PullState.OPEN).count(),
-        "builds": Build.objects.filter(repository__name=name, state__in=["RESOLVING", "RUNNING"]).count(),
+        "builds": Build.objects.filter(repository__name=name, state__in=BUILD_UNFINISHED).count(),
     }
 
 

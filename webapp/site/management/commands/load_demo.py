@@ -16,6 +16,7 @@ from webapp.accounts import services as account_services
 from webapp.builds import services as builds
 from webapp.builds.models import Build
 from webapp.builds.queries import describe_published
+from webapp.builds.rules.states import BUILD_UNFINISHED
 from webapp.core.names import MASTER
 from webapp.core.principals import Principal
 from webapp.datasets import queries as datasets
@@ -90,7 +91,7 @@ class Command(BaseCommand):
                 dataset.save(update_fields=["description"])
             if datasets.latest_committed(dataset, MASTER) is not None:
                 continue
-            running = Build.objects.filter(kind="upload", targets=[dataset.path], state__in=["RESOLVING", "RUNNING"])
+            running = Build.objects.filter(kind="upload", targets=[dataset.path], state__in=BUILD_UNFINISHED)
             started.append(
                 running.first()
                 or builds.start_upload(
@@ -127,7 +128,7 @@ class Command(BaseCommand):
         if set(targets) <= set(transactions):
             return
         running = Build.objects.filter(
-            repository=repository, branch=branch, kind="run", state__in=["RESOLVING", "RUNNING"]
+            repository=repository, branch=branch, kind="run", state__in=BUILD_UNFINISHED
         ).first()
         self._wait_build(
             running
