@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from django.conf import settings
 from django.db import models
 
+from webapp.builds.rules.plan import join_words
 from webapp.builds.rules.states import BUILD_ENDS, JOB_ENDS, BuildState, JobState
 from webapp.core import clock, ids
 from webapp.core.moves import Moves, StateField
@@ -177,6 +178,11 @@ class Build(models.Model):
     def is_over(self) -> bool:
         """Whether nothing of it moves any more."""
         return self.state in BUILD_ENDS
+
+    @property
+    def shown_title(self) -> str:
+        """What pages call it: its title, or what it makes where it has none."""
+        return self.title or f"Build of {join_words(self.targets[:3])}"
 
 
 class QueuedOutput(models.Model):

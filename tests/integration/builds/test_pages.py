@@ -180,6 +180,15 @@ def test_lists_filter_and_hide_what_is_not_yours(
     assert "No build yet" in page
 
 
+def test_build_without_a_title_is_called_by_what_it_makes(
+    world: World, build: Build, browser_of: Callable[[int], Client]
+) -> None:
+    Build.objects.filter(pk=build.pk).update(title="")
+    browser = browser_of(world.maker.user_id)
+    for address in (f"/builds/{build.pk}", "/builds", f"/search?q={build.pk}", "/"):
+        assert "Build of /shop/two" in read_page(browser.get(address)), address
+
+
 def test_new_build_shows_the_plan_before_it_starts(world: World, browser_of: Callable[[int], Client]) -> None:
     browser = browser_of(world.maker.user_id)
     empty = read_page(browser.get("/builds/new?repository=shop&chosen=1"))

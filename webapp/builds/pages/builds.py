@@ -137,7 +137,6 @@ class BuildPage:
     nav: str
     repo_bar: Mapping[str, str] | None
     build: Build
-    title: str
     repository: str
     folder: str
     is_over: bool
@@ -203,7 +202,6 @@ def read_build_page(principal: Principal, build_id: int, *, job: str, page: int 
         nav="builds",
         repo_bar={"name": repository, "tab": "builds"} if repository else None,
         build=build,
-        title=build.title or f"Build of {join_words(build.targets[:3])}",
         repository=repository,
         folder=folder,
         is_over=build.is_over,
@@ -474,7 +472,6 @@ class BuildRow:
     """One build in a list."""
 
     build: Build
-    title: str
     counts: tuple[tuple[str, int, str], ...]
     waits: str = ""
     """What it waits for, or why it ended as it did."""
@@ -538,7 +535,6 @@ def read_builds_page(
         rows=tuple(
             BuildRow(
                 build,
-                build.title or f"Build of {join_words(build.targets[:3])}",
                 counts.get(build.pk, ()),
                 waits.get(build.pk, "" if build.state == BuildState.COMPLETED else reasons[build.pk]),
             )
@@ -678,8 +674,7 @@ def read_builds_sidebar(principal: Principal, *, repository: Repository, branch:
     newest = builds.filter(branch=branch).first()
     latest = None
     if newest:
-        title = newest.title or f"Build of {join_words(newest.targets[:3])}"
-        latest = BuildRow(newest, title, _count_jobs([newest]).get(newest.pk, ()))
+        latest = BuildRow(newest, _count_jobs([newest]).get(newest.pk, ()))
     running = builds.filter(state__in=BUILD_UNFINISHED).exclude(branch=branch)
     return BuildsSidebar(repository=repository, branch=branch, latest=latest, running=tuple(running[:3]))
 
