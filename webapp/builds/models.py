@@ -147,6 +147,7 @@ class Build(models.Model):
     is_trusted = models.BooleanField(default=False)
     """Started by an operation that checked the rights itself: a merge builds what its author may not write directly."""
     trigger = models.CharField(max_length=40, default="user")
+    """What started it, of `rules.triggers`."""
     retry_of = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="retries")
     cancel_requested = models.BooleanField(default=False)
     turn = models.PositiveBigIntegerField(default=0)

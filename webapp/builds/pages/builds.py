@@ -20,6 +20,7 @@ from webapp.builds.rules import timeline
 from webapp.builds.rules.plan import join_words
 from webapp.builds.rules.states import BUILD_UNFINISHED, BuildState, JobState
 from webapp.builds.rules.timeline import JobSpan, JobTimeline
+from webapp.builds.rules.triggers import TRIGGERS
 from webapp.core import clock
 from webapp.core.choices import Picker, choose
 from webapp.core.numbered import NumberedPage
@@ -37,14 +38,6 @@ JOBS_A_PAGE = 50
 JOBSPECS_A_PAGE = 50
 MAX_SOURCES = 12
 MAX_NAMED_JOBS = 10
-TRIGGERS = {
-    "merge": "started by a merge",
-    "pull": "started from the pull request",
-    "review": "for a comparison on equal inputs",
-    "demo": "started by the demo",
-    "upload": "started by an upload",
-    "push": "started by a push",
-}
 LABELS = {
     JobState.COMPLETED.tone: JobState.COMPLETED.label,
     "fresh": "Fresh",

@@ -64,7 +64,7 @@ def start_build(
         pins: input path → id of the transaction to read instead of the newest.
         code_sha: commit whose JobSpecs count before those of the chain; for a branch that Git does not have.
         title: what people call it; the head's subject by default.
-        trigger: what started it: user, push, merge, review, demo.
+        trigger: what started it, of `rules.triggers`.
         is_trusted: the caller checked the rights itself, as a merge does.
 
     """
