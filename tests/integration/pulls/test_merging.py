@@ -11,10 +11,10 @@ from django.test import Client
 
 from tests.factories import datasets as make_datasets
 from tests.factories import repositories as make
-from webapp.accounts.models import User
+from webapp.accounts.models import AuditEntry, User
 from webapp.builds.models import Build, PublishedOutput, PublishedSpec
 from webapp.builds.rules.states import BuildState
-from webapp.builds.services.builds import end_build, retry_build
+from webapp.builds.services.builds import cancel_build, end_build, retry_build
 from webapp.comparisons.models import Comparison
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput, Unavailable
@@ -296,6 +296,25 @@ def test_a_side_with_nothing_to_build_keeps_the_other_from_starting(pull: PullRe
     with pytest.raises(InvalidInput, match="no base side"):
         build_pull(pull=pull, by=make.maker_of(pull.repository), sides=("head", "base"))
     assert not Build.objects.exists()
+
+
+@pytest.mark.parametrize("sides", [["head"], ["base"], ["head", "base"]])
+def test_building_sides_is_one_act_of_who_asked(pull: PullRequest, sides: list[str]) -> None:
+    started = build_pull(pull=pull, by=make.maker_of(pull.repository), sides=sides)
+    assert list_actors("start_build") == ["ines", "system"][: len(sides)]
+    assert len(started) == len(sides)
+
+
+def test_who_cancels_the_rebuild_of_a_merge_did_it(pull: PullRequest) -> None:
+    rebuild = merge(pull).build
+    assert rebuild is not None
+    cancel_build(build=rebuild, by=make.maker_of(pull.repository))
+    assert (list_actors("start_build"), list_actors("cancel_build")) == (["system"], ["ines"])
+
+
+def list_actors(verb: str) -> list[str]:
+    """Return who did what has this verb in the audit log."""
+    return list(AuditEntry.objects.filter(verb=verb).order_by("pk").values_list("actor", flat=True))
 
 
 def test_a_merge_follows_the_retries_of_its_rebuild(pull: PullRequest) -> None:

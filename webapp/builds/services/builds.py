@@ -50,6 +50,7 @@ def start_build(
     title: str = "",
     trigger: str = "user",
     is_trusted: bool = False,
+    is_consequence: bool = False,
 ) -> Build:
     """Ask for a build; it resolves in the background once the head of its branch is published.
 
@@ -66,6 +67,7 @@ def start_build(
         title: what people call it; the head's subject by default.
         trigger: what started it, of `rules.triggers`.
         is_trusted: the caller checked the rights itself, as a merge does.
+        is_consequence: it follows from an act that the audit log has already, so that it is not one of `by`.
 
     """
     build = _describe_build(
@@ -74,11 +76,11 @@ def start_build(
     build.upstream, build.force, build.pins = upstream, force, dict(pins or {})
     build.code_sha = code_sha
     build.title, build.trigger = title or build.title, trigger
-    _save_new(build, "start_build", by=by)
+    _save_new(build, "start_build", by=None if is_consequence else by)
     return build
 
 
-def _save_new(build: Build, verb: str, *, by: Principal) -> None:
+def _save_new(build: Build, verb: str, *, by: Principal | None) -> None:
     with transaction.atomic():
         queue.take_turn(build)
         build.save()
@@ -87,9 +89,9 @@ def _save_new(build: Build, verb: str, *, by: Principal) -> None:
 
 
 def record_build_act(build: Build, verb: str, *, by: Principal | None) -> None:
-    """Write into the audit log what somebody did to a build; a part of a merge or review is the installation's."""
+    """Write into the audit log what somebody, or else the installation, did to a build."""
     record_audit(
-        by=by if build.trigger not in ("merge", "demo") else None,
+        by=by,
         verb=verb,
         object=f"build {build.pk}",
         branch=build.branch,

@@ -214,6 +214,7 @@ def _start_build(merge: Merge) -> Merge:
                 title=f"Rebuild for #{merge.pull.number}: {merge.pull.title}"[:250],
                 trigger="merge",
                 is_trusted=True,
+                is_consequence=True,
             )
             Merge.objects.filter(pk=merge.pk).update(build=merge.build)
     merge.refresh_from_db()

@@ -67,7 +67,7 @@ def build_pull(
     if HEAD in sides:
         started.append(_build_head(pull, head, by, pins, force=force))
     if BASE in sides:
-        started.append(_build_base(pull, specs, base, by, pins, force=force))
+        started.append(_build_base(pull, specs, base, by, pins, force=force, is_consequence=HEAD in sides))
     return started
 
 
@@ -112,7 +112,14 @@ def _build_head(pull: PullRequest, targets: list[str], by: Principal, pins: Mapp
 
 
 def _build_base(
-    pull: PullRequest, specs: PullSpecs, targets: list[str], by: Principal, pins: Mapping[str, str], *, force: bool
+    pull: PullRequest,
+    specs: PullSpecs,
+    targets: list[str],
+    by: Principal,
+    pins: Mapping[str, str],
+    *,
+    force: bool,
+    is_consequence: bool,
 ) -> Build:
     return build_services.start_build(
         branch=review_branch(pull.repository.name, pull.number),
@@ -126,6 +133,7 @@ def _build_base(
         title=f"{pull.target} on the inputs of #{pull.number}"[:250],
         trigger="review",
         is_trusted=True,
+        is_consequence=is_consequence,
     )
 
 

@@ -133,7 +133,13 @@ class Command(BaseCommand):
         self._wait_build(
             running
             or builds.start_build(
-                branch=branch, targets=targets, by=by, repository=repository, title=title, trigger="demo"
+                branch=branch,
+                targets=targets,
+                by=by,
+                repository=repository,
+                title=title,
+                trigger="demo",
+                is_consequence=True,
             )
         )
 
