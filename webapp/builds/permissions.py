@@ -58,7 +58,10 @@ def find_steer_problem(principal: Principal, build: Build) -> str:
 
 
 def check_steer(principal: Principal, build: Build) -> None:
-    """Refuse whoever may not write what the build writes."""
+    """Refuse whoever may not see the build, or not write what it writes.
+
+    Rights are those on a dataset's top folder, so each folder is asked for once.
+    """
     check_read(principal, build)
     for path in {names.folder_of(path): path for path in build.targets}.values():
         accounts.check_dataset(principal, path, "write", build.branch)

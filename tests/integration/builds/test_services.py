@@ -285,6 +285,14 @@ def test_who_may_not_write_may_not_build(world: World) -> None:
     assert trusted.state == "RUNNING"
 
 
+def test_who_may_not_see_a_build_may_not_steer_it_either(world: World) -> None:
+    secret = a_world("secret")
+    build = world.start("/shop/one", repository=secret.repository, resolve=False)
+    for steer in (services.cancel_build, services.retry_build):
+        with pytest.raises(NotFound):
+            steer(build=build, by=world.maker)
+
+
 def test_input_that_its_builder_may_not_read_fails_the_build(world: World) -> None:
     a_world("secret")
     world.publish(a_jobspec("spy", inputs=["/secret/raw"], outputs=["/shop/spy"]))

@@ -413,7 +413,7 @@ def _lock_datasets(held: QuerySet[Transaction]) -> None:
 
 def cancel_build(*, build: Build, by: Principal) -> Build:
     """Cancel a build: what has not started never does, what runs is ended by its worker within seconds."""
-    _check_may_steer(build, by)
+    rights.check_steer(by, build)
     if build.is_over:
         raise Conflict(f"Build {build.pk} is over: it is {build.state}.", code="build_over")
     with transaction.atomic():
@@ -436,7 +436,7 @@ def cancel_build(*, build: Build, by: Principal) -> Build:
 def retry_build(*, build: Build, by: Principal, is_trusted: bool = False) -> Build:
     """Build the same targets again; what the first build completed is fresh and is not run again."""
     if not is_trusted:
-        _check_may_steer(build, by)
+        rights.check_steer(by, build)
     if not build.is_over:
         raise Conflict(f"Build {build.pk} is still {build.state}: cancel it or wait for its end.", code="build_running")
     if build.kind != "run":
@@ -468,11 +468,6 @@ def retry_build(*, build: Build, by: Principal, is_trusted: bool = False) -> Bui
         _save_new(again, "retry_build", by=by)
         signals.build_retried.send(sender=Build, build=build, again=again)
     return again
-
-
-def _check_may_steer(build: Build, by: Principal) -> None:
-    for path in build.targets:
-        permissions.check_dataset(by, path, "write", build.branch)
 
 
 # --- jobs of a build ------------------------------------------------------------------------------
