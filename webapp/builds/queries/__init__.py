@@ -17,6 +17,7 @@ from webapp.builds.queries.builds import (
     read_progress,
 )
 from webapp.builds.queries.chains import default_chain, find_repository
+from webapp.builds.queries.costs import Cost, read_cost
 from webapp.builds.queries.planning import (
     describe_published,
     describe_transactions,
@@ -28,6 +29,7 @@ from webapp.builds.queries.queue import read_reasons
 from webapp.builds.queries.specs import Lineage, list_jobspecs, read_lineage
 
 __all__ = [
+    "Cost",
     "Lineage",
     "count_running",
     "default_chain",
@@ -49,6 +51,7 @@ __all__ = [
     "list_tries",
     "load_jobs",
     "log_file",
+    "read_cost",
     "read_lineage",
     "read_log",
     "read_progress",

@@ -120,6 +120,10 @@ class Effect:
     datasets: int
     affected: int
     target: str
+    cost: builds.Cost | None = None
+    """What the jobs of these datasets took last; None where nothing is rebuilt."""
+    cost_of_all: builds.Cost | None = None
+    """With everything downstream; None where that is no more."""
 
     @property
     def total(self) -> int:
@@ -629,11 +633,18 @@ def _describe_compared(loaded: Loaded, head: PullHead) -> Compared | None:
 
 def _describe_effect(loaded: Loaded) -> Effect:
     specs = queries.read_specs(pull=loaded.pull)
-    datasets, everything = (
-        len(queries.list_targets(rows=loaded.rows, specs=specs, rebuild=rebuild))
+    modified, everything = (
+        queries.list_targets(rows=loaded.rows, specs=specs, rebuild=rebuild)
         for rebuild in (states.MODIFIED, states.AFFECTED)
     )
-    return Effect(datasets=datasets, affected=everything - datasets, target=loaded.pull.target)
+    branches = (loaded.pull.source, loaded.pull.target)
+    return Effect(
+        datasets=len(modified),
+        affected=len(everything) - len(modified),
+        target=loaded.pull.target,
+        cost=builds.read_cost(paths=modified, branches=branches) if modified else None,
+        cost_of_all=builds.read_cost(paths=everything, branches=branches) if everything != modified else None,
+    )
 
 
 def _url_of(loaded: Loaded, row: PullDataset) -> str:
