@@ -43,10 +43,10 @@ def compute_changelog(plan: ChangelogPlan) -> pa.Table:
                 identifier.latest(connection, keys, names)
             else:
                 identifier.first_and_last(connection, keys, names)
-        relation = "net" if keys is None else "told"
+        relation = "net" if keys is None else "by_key"
         # the row that came before the one that left, for whoever keeps the first of those with the highest ordinal
         order = "ORDER BY changelog__ordinal, changelog__change DESC" if keys is None else ""
         query = f"SELECT {listed(names)}, changelog__change AS {TYPE}, CAST(changelog__ordinal AS INTEGER) AS {ORDINAL} FROM {relation}"
-        found = connection.sql(f"{query} {order}").to_arrow_table()
+        rows = connection.sql(f"{query} {order}").to_arrow_table()
     fields = [*plan.table.schema().as_arrow(), pa.field(TYPE, pa.string()), pa.field(ORDINAL, pa.int32())]
-    return found.cast(mark_schema(pa.schema(fields), make_marks(keys)))
+    return rows.cast(mark_schema(pa.schema(fields), make_marks(keys)))

@@ -44,21 +44,21 @@ def apply_changelog(
     changelogs that the job has read, for changes that do not say with which they were made.
     """
     data = changes.select(list_data(changes.column_names))
-    found = resolve_log_keys(keys, list_paths(data.schema, _arrow_parts))
-    kept = check_columns(changes.column_names, found, table, from_empty=from_empty)
-    check_keys(found, read_marks(changes.schema), columns=data.column_names, read=read)
+    log_keys = resolve_log_keys(keys, list_paths(data.schema, _arrow_parts))
+    kept = check_columns(changes.column_names, log_keys, table, from_empty=from_empty)
+    check_keys(log_keys, read_marks(changes.schema), columns=data.column_names, read=read)
     _check_names(table, data.column_names)
     stored = check_types(data.schema, table, kept)
     with _refusing():
         rows = pa.Table.from_batches(cast_batches(iter(data.to_batches()), stored), schema=stored)
     with connect() as connection:
         connection.register("given", rows.append_column("changelog__change", changes[TYPE].cast(pa.string())))
-        connection.execute(f"CREATE TABLE log AS SELECT *, {as_key_columns(found)} FROM given")
-        _check_log(connection, found)
+        connection.execute(f"CREATE TABLE log AS SELECT *, {as_key_columns(log_keys)} FROM given")
+        _check_log(connection, log_keys)
         _check_required(connection, table, kept)
         if not kept:
             return _write_first(connection, table, stored, from_empty=from_empty, job_id=job_id)
-        return _merge(connection, table, stored, found, job_id=job_id)
+        return _merge(connection, table, stored, log_keys, job_id=job_id)
 
 
 @contextmanager

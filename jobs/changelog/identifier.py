@@ -17,16 +17,16 @@ def check_unique(
     """Refuse a changed key that has more than one row at an end of the range."""
     connection.execute(f"CREATE OR REPLACE TABLE touched AS SELECT DISTINCT {as_key_columns(keys)} FROM events")
     for end in ends:
-        found = connection.execute(
+        duplicates = connection.execute(
             f"SELECT 1 FROM ({source.all_keys(end, keys)}) e WHERE {_is_touched(keys)} "
             f"GROUP BY {', '.join(key_columns(keys, 'e.'))} HAVING count(*) > 1 LIMIT 1"
         ).fetchall()
-        if found:
+        if duplicates:
             raise errors.duplicate_rows(names_of(keys))
 
 
 def first_and_last(connection: duckdb.DuckDBPyConnection, keys: Sequence[Key], names: Sequence[str]) -> None:
-    """Make `told` of the net changes: the image before the range and the one after it."""
+    """Make `by_key` of the net changes: the image before the range and the one after it."""
     _tell(
         connection,
         "SELECT changelog__change, changelog__ordinal, * EXCLUDE (changelog__change, changelog__ordinal) FROM net",
@@ -42,19 +42,19 @@ def check_before_last(
 
     No later change touches the key, so that these are its rows at the end without what the last change brought.
     """
-    found = connection.execute(
+    duplicates = connection.execute(
         f"SELECT 1 FROM (SELECT {as_key_columns(keys)}, -changelog__copies AS changelog__rows FROM events "
         f"QUALIFY {_is_last(keys)} "
         f"UNION ALL SELECT {', '.join(key_columns(keys, 'e.'))}, 1 FROM ({source.all_keys(end, keys)}) e "
         f"WHERE {_is_touched(keys)}) "
         f"GROUP BY {', '.join(key_columns(keys))} HAVING sum(changelog__rows) > 1 LIMIT 1"
     ).fetchall()
-    if found:
+    if duplicates:
         raise errors.duplicate_rows(names_of(keys))
 
 
 def latest(connection: duckdb.DuckDBPyConnection, keys: Sequence[Key], names: Sequence[str]) -> None:
-    """Make `told` of the last change of each key alone."""
+    """Make `by_key` of the last change of each key alone."""
     source = (
         f"SELECT CASE WHEN changelog__copies > 0 THEN 'INSERT' ELSE 'DELETE' END AS changelog__change, changelog__ordinal, {listed(names)} FROM events "
         f"QUALIFY {_is_last(keys)}"
@@ -70,7 +70,7 @@ def _tell(connection: duckdb.DuckDBPyConnection, source: str, keys: Sequence[Key
     """
     by_key = f"PARTITION BY {', '.join(key_values(keys))}"
     connection.execute(
-        f"CREATE TABLE told AS SELECT CASE WHEN changelog__pairs = 2 AND changelog__change = 'INSERT' THEN 'UPDATE_AFTER' "
+        f"CREATE TABLE by_key AS SELECT CASE WHEN changelog__pairs = 2 AND changelog__change = 'INSERT' THEN 'UPDATE_AFTER' "
         f"WHEN changelog__pairs = 2 THEN 'UPDATE_BEFORE' ELSE changelog__change END AS changelog__change, changelog__ordinal, {listed(names)} FROM "
         f"(SELECT *, count(*) OVER ({by_key}) AS changelog__pairs FROM ({source}))"
         f"ORDER BY {', '.join(f'{value} NULLS FIRST' for value in key_values(keys))}, changelog__change"

@@ -60,24 +60,24 @@ def merge_changelog(
     without rows. The changes are computed once, and kept by Spark. `read` is as in `apply_changelog`.
     """
     data = list_data(changes.columns)
-    found = resolve_log_keys(keys, list_paths((changes.schema[column] for column in data), _spark_parts))
-    kept = check_columns(changes.columns, found, table, from_empty=from_empty)
-    check_keys(found, read_frame_marks(changes), columns=data, read=read)
+    log_keys = resolve_log_keys(keys, list_paths((changes.schema[column] for column in data), _spark_parts))
+    kept = check_columns(changes.columns, log_keys, table, from_empty=from_empty)
+    check_keys(log_keys, read_frame_marks(changes), columns=data, read=read)
     stored = check_types(to_arrow_schema(StructType([changes.schema[column] for column in data])), table, kept)
     columns = [F.col(quote(column)).alias(column) for column in data]
     kept_by_spark = changes.select(*columns, F.col(TYPE).cast("string").alias(_CHANGE)).localCheckpoint()
-    _check_keys(kept_by_spark, found)
-    log = _check_log(kept_by_spark, found)
+    _check_keys(kept_by_spark, log_keys)
+    log = _check_log(kept_by_spark, log_keys)
     if not kept:
         if not from_empty and not log.changes:
             return None
         upserts = log.rows.where(F.col(_CHANGE).isin(*_UPSERTS)).drop(_CHANGE)
         tables.write(session, upserts, table, name=name, is_append=False)
         return log.changes
-    if not _check_destination(session.table(tables.full_name(name)), log, found) and not log.upserts:
+    if not _check_destination(session.table(tables.full_name(name)), log, log_keys) and not log.upserts:
         return None
     widen_schema(table, stored)
-    _merge(session, log, found, data=data, name=name)
+    _merge(session, log, log_keys, data=data, name=name)
     return log.changes
 
 
@@ -100,10 +100,10 @@ def _check_log(rows: DataFrame, keys: Sequence[Key]) -> _Log:
         raise errors.cannot_apply(f"unknown change type {strange[0][0]!r}")
     acts = F.count_if(F.col(_CHANGE) != "UPDATE_BEFORE").alias("acts")
     upserts = F.count_if(F.col(_CHANGE).isin(*_UPSERTS)).alias("upserts")
-    by_key = rows.groupBy(*_values(keys, "k")).agg(acts, upserts, F.count(F.lit(1)).alias("told"))
-    found = by_key.agg(F.min("acts"), F.max("acts"), F.sum("told"), F.sum("upserts")).collect()[0]
+    by_key = rows.groupBy(*_values(keys, "k")).agg(acts, upserts, F.count(F.lit(1)).alias("changes"))
+    totals = by_key.agg(F.min("acts"), F.max("acts"), F.sum("changes"), F.sum("upserts")).collect()[0]
     # of no rows at all there is neither a least nor a most
-    least, most, changes, puts = (1, 0, 0, 0) if found[0] is None else found
+    least, most, changes, puts = (1, 0, 0, 0) if totals[0] is None else totals
     if least == 0:
         raise errors.cannot_apply(f"a key of {names_of(keys)!r} has an UPDATE_BEFORE and no UPDATE_AFTER")
     if most > 1:
@@ -114,9 +114,9 @@ def _check_log(rows: DataFrame, keys: Sequence[Key]) -> _Log:
 def _check_destination(destination: DataFrame, log: _Log, keys: Sequence[Key]) -> bool:
     """Refuse a key of the log that has several rows; whether any key has one."""
     there = destination.select(*_values(keys, "k"))
-    wanted = log.rows.select(*_values(keys, "w"))
-    found = there.join(wanted, same_key("k", "w", len(keys)), "left_semi")
-    counted = found.groupBy(*found.columns).count()
+    log_keys = log.rows.select(*_values(keys, "w"))
+    matches = there.join(log_keys, same_key("k", "w", len(keys)), "left_semi")
+    counted = matches.groupBy(*matches.columns).count()
     most = counted.agg(F.max("count")).collect()[0][0] or 0
     if most > 1:
         raise errors.several_rows(names_of(keys))

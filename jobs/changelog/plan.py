@@ -96,16 +96,16 @@ def plan_changelog(
 
 def check_columns(schema: Schema) -> None:
     """Refuse columns whose changes could not be told apart from others, or from what a changelog adds."""
-    seen: dict[str, str] = {}
-    for found in schema.fields:
-        name = found.name.lower()
-        if duckdb_type(found.type) is None:
-            raise UnsupportedTableError(f"Column {found.name!r} has a type that a changelog cannot hold.")
+    folded: dict[str, str] = {}
+    for field in schema.fields:
+        name = field.name.lower()
+        if duckdb_type(field.type) is None:
+            raise UnsupportedTableError(f"Column {field.name!r} has a type that a changelog cannot hold.")
         if name in ADDED or name.startswith(OWN_PREFIX):
             raise UnsupportedTableError(f"A changelog has a column {name!r} of its own: rename the table's.")
-        if name in seen:
+        if name in folded:
             raise UnsupportedTableError(
-                f"Columns {seen[name]!r} and {found.name!r} differ only in case, which a changelog cannot tell apart: "
+                f"Columns {folded[name]!r} and {field.name!r} differ only in case, which a changelog cannot tell apart: "
                 "rename one."
             )
-        seen[name] = found.name
+        folded[name] = field.name

@@ -14,26 +14,26 @@ def list_range(table: Table, start: int | None, end: int) -> list[Snapshot]:
 
     Where the history between has expired, the oldest snapshot that is left tells of everything since `start`.
     """
-    for one in (start, end):
-        if one is not None and table.metadata.snapshot_by_id(one) is None:
-            raise errors.expired(one)
-    found: list[Snapshot] = []
+    for snapshot_id in (start, end):
+        if snapshot_id is not None and table.metadata.snapshot_by_id(snapshot_id) is None:
+            raise errors.expired(snapshot_id)
+    snapshots: list[Snapshot] = []
     for snapshot in lineage(table, end):
         if snapshot.snapshot_id == start:
-            return found[::-1]
-        found.append(snapshot)
+            return snapshots[::-1]
+        snapshots.append(snapshot)
     first = None if start is None else table.metadata.snapshot_by_id(start)
-    if first is not None and not _may_come_from(first, found):
+    if first is not None and not _may_come_from(first, snapshots):
         raise errors.no_ancestor(first.snapshot_id, end)
     # where the first snapshots are gone, what they held counts as inserted by the oldest one left
-    return found[::-1]
+    return snapshots[::-1]
 
 
-def _may_come_from(start: Snapshot, found: list[Snapshot]) -> bool:
+def _may_come_from(start: Snapshot, snapshots: list[Snapshot]) -> bool:
     """Whether the line of history breaks off at an expired snapshot that is younger than `start`."""
-    if not found or found[-1].parent_snapshot_id is None:
+    if not snapshots or snapshots[-1].parent_snapshot_id is None:
         return False
-    return _age(found[-1]) > _age(start)
+    return _age(snapshots[-1]) > _age(start)
 
 
 def _age(snapshot: Snapshot) -> tuple[int, int]:

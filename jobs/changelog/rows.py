@@ -69,9 +69,11 @@ def as_key_columns(keys: Sequence[Key]) -> str:
     return ", ".join(f"{value} AS {name}" for value, name in zip(key_values(keys), key_columns(keys), strict=True))
 
 
-def same_key(one: Sequence[str], other: Sequence[str]) -> str:
+def same_key(left_values: Sequence[str], right_values: Sequence[str]) -> str:
     """Compare the values of two keys: NULL is a value."""
-    return " AND ".join(f"{left} IS NOT DISTINCT FROM {right}" for left, right in zip(one, other, strict=True))
+    return " AND ".join(
+        f"{left} IS NOT DISTINCT FROM {right}" for left, right in zip(left_values, right_values, strict=True)
+    )
 
 
 class ChangelogSource:
@@ -119,7 +121,7 @@ class ChangelogSource:
         ids = zip(inherited_ids("t", "o"), COLUMNS, strict=True)
         values = ", ".join(f"{value} AS {column.name}" for value, column in ids)
         joined = f"SELECT t.* REPLACE ({values}) FROM ({rows}) t JOIN origins o ON o.file = t.scan_file"
-        outputs = [f"v{place} AS {quote(found.name)}" for place, found in self._chosen(None)]
+        outputs = [f"v{place} AS {quote(field.name)}" for place, field in self._chosen(None)]
         return f"SELECT {', '.join([*outputs, *(column.name for column in COLUMNS)])} FROM ({joined})"
 
     def keys_of(self, files: Sequence[LiveFile], keys: Sequence[Key]) -> str:
@@ -127,22 +129,22 @@ class ChangelogSource:
         columns = list(dict.fromkeys(key.column for key in keys))
         return f"SELECT {as_key_columns(keys)} FROM ({self.rows_of(files, columns)})"
 
-    def holding(self, files: Sequence[LiveFile], keys: Sequence[Key], wanted: str) -> list[LiveFile]:
-        """Return the files with rows whose key stands in the relation `wanted`, which has it in columns of its own."""
+    def holding(self, files: Sequence[LiveFile], keys: Sequence[Key], relation: str) -> list[LiveFile]:
+        """Return the files with rows whose key stands in `relation`, which has it in columns of its own."""
         self._scanner.load_positions("dead_whole", files)
         columns = list(dict.fromkeys(key.column for key in keys))
         rows = self._scanner.live_rows(files, self._columns(columns), dead="dead_whole", is_located=True)
-        aliases = {found.name: f"v{place}" for place, found in self._chosen(columns)}
+        aliases = {field.name: f"v{place}" for place, field in self._chosen(columns)}
         match = same_key([value_of(key, f"r.{aliases[key.column]}") for key in keys], key_columns(keys, "w."))
-        found = self._connection.execute(
-            f"SELECT DISTINCT r.scan_file FROM ({rows}) r WHERE EXISTS (SELECT 1 FROM {wanted} w WHERE {match})"
+        hits = self._connection.execute(
+            f"SELECT DISTINCT r.scan_file FROM ({rows}) r WHERE EXISTS (SELECT 1 FROM {relation} w WHERE {match})"
         ).fetchall()
-        paths = {row[0] for row in found}
+        paths = {row[0] for row in hits}
         return [file for file in files if self._scanner.shown_path(file.data.path) in paths]
 
     def carried(self, column: NestedField, row: str, *, is_there: str) -> str:
         """SQL of a value that nobody says: that of the row `row` if there is one, else what the column has for new rows."""
-        known = next(found for found in self._schema.fields if found.name == column.name)
+        known = next(field for field in self._schema.fields if field.name == column.name)
         given = column.write_default
         new = replace(known, default=None if given is None else to_json(column.field_type, given))
         return f"CASE WHEN {is_there} THEN {row}.{quote(column.name)} ELSE {default_value(new)} END"
@@ -152,14 +154,14 @@ class ChangelogSource:
         return self.rows_of(())
 
     def _columns(self, names: Sequence[str] | None = None) -> list[ScanColumn]:
-        return [ScanColumn(f"v{place}", found) for place, found in self._chosen(names)]
+        return [ScanColumn(f"v{place}", field) for place, field in self._chosen(names)]
 
     def _chosen(self, names: Sequence[str] | None) -> list[tuple[int, Field]]:
         numbered = list(enumerate(self._schema.fields))
         if names is None:
             return numbered
-        return [next((place, found) for place, found in numbered if found.name == name) for name in names]
+        return [next((place, field) for place, field in numbered if field.name == name) for name in names]
 
     def _named(self, rows: str, names: Sequence[str] | None = None) -> str:
-        outputs = [f"v{place} AS {quote(found.name)}" for place, found in self._chosen(names)]
+        outputs = [f"v{place} AS {quote(field.name)}" for place, field in self._chosen(names)]
         return f"SELECT {', '.join(outputs) or '1 AS nothing'} FROM ({rows})"

@@ -47,7 +47,7 @@ def spark_changelog(plan: ChangelogPlan, session: SparkSession, listing: Listing
 
     With keys their rows are compared at once, to refuse doubled keys, and kept by Spark.
     """
-    return _Changelog(plan, session, listing).told()
+    return _Changelog(plan, session, listing).frame()
 
 
 def mark_frame(frame: DataFrame, marks: Marks) -> DataFrame:
@@ -79,21 +79,21 @@ class _Changelog:
         self._nothing = listing.add_files([])
         listing.write()
 
-    def told(self) -> DataFrame:
+    def frame(self) -> DataFrame:
         """The changelog, with the columns' own names, in the order in which it is emitted."""
         keys = self._keys()
         events = self._events()
         if self._plan.keys is None:
             # the rows of one snapshot together, those that came first: see `identifier` about ties
-            told = self._net(events).repartition(_ORDINAL).sortWithinPartitions(_ORDINAL, F.col(_CHANGE).desc())
-            return self._named(told)
+            changes = self._net(events).repartition(_ORDINAL).sortWithinPartitions(_ORDINAL, F.col(_CHANGE).desc())
+            return self._named(changes)
         events = events.localCheckpoint()
         self._check_unique(events, keys)
         if self._plan.images == "latest":
             self._check_before_last(events, keys)
-        told = self._latest(events, keys) if self._plan.images == "latest" else self._net(events)
-        told = self._paired(told, keys).repartition(*keys).sortWithinPartitions(*keys, _CHANGE)
-        return self._named(told)
+        changes = self._latest(events, keys) if self._plan.images == "latest" else self._net(events)
+        changes = self._paired(changes, keys).repartition(*keys).sortWithinPartitions(*keys, _CHANGE)
+        return self._named(changes)
 
     # --- rows ---
 
@@ -109,9 +109,9 @@ class _Changelog:
         # equal values may still be written differently, as 0.0 and -0.0 are
         shown = [F.first(name).alias(f"s_{name}") for name in groups]
         summed = rows.groupBy(_ORDINAL, *(value.alias(f"g_{name}") for name, value in groups.items()), *self._plain())
-        found = summed.agg(F.sum(_COPIES).alias(_COPIES), *shown).where(f"{_COPIES} <> 0")
+        events = summed.agg(F.sum(_COPIES).alias(_COPIES), *shown).where(f"{_COPIES} <> 0")
         columns = [F.col(f"s_{name}").alias(name) if name in groups else F.col(name) for name in self._columns]
-        return found.select(_ORDINAL, _COPIES, *columns)
+        return events.select(_ORDINAL, _COPIES, *columns)
 
     def _weighed(self, rows: DataFrame, ordinal: int, weight: int) -> DataFrame:
         return rows.select(F.lit(ordinal).alias(_ORDINAL), F.lit(weight).cast("long").alias(_COPIES), *self._columns)
@@ -202,9 +202,9 @@ class _Changelog:
         """The last change of each key alone."""
         return self._last_of_key(events, keys).select(_change(), _ORDINAL, *self._columns)
 
-    def _paired(self, told: DataFrame, keys: Sequence[Column]) -> DataFrame:
+    def _paired(self, changes: DataFrame, keys: Sequence[Column]) -> DataFrame:
         """Tell the delete and the insert of a key as an update."""
-        pairs = told.withColumn("c_pairs", F.count(F.lit(1)).over(Window.partitionBy(*keys)))
+        pairs = changes.withColumn("c_pairs", F.count(F.lit(1)).over(Window.partitionBy(*keys)))
         change = (
             F.when(F.col("c_pairs") < 2, F.col(_CHANGE))
             .when(F.col(_CHANGE) == "INSERT", "UPDATE_AFTER")
@@ -212,9 +212,9 @@ class _Changelog:
         )
         return pairs.select(change.alias(_CHANGE), _ORDINAL, *self._columns)
 
-    def _named(self, told: DataFrame) -> DataFrame:
+    def _named(self, changes: DataFrame) -> DataFrame:
         columns = [F.col(name).alias(field.name) for name, field in zip(self._columns, self._fields, strict=True)]
-        named = told.select(*columns, F.col(_CHANGE).alias(TYPE), F.col(_ORDINAL).alias(ORDINAL))
+        named = changes.select(*columns, F.col(_CHANGE).alias(TYPE), F.col(_ORDINAL).alias(ORDINAL))
         return mark_frame(named, make_marks(self._plan.keys))
 
 
