@@ -58,20 +58,23 @@ class Values:
     ordered: tuple[Bound, ...]
 
 
-def may_overlap(entry: LiveEntry, wanted: Iterable[Range | Values]) -> bool:
-    """Whether a file may hold a row that has all of what is wanted, as far as its bounds are known."""
-    return all(_may_reach(entry, part) if isinstance(part, Range) else _may_have(entry, part) for part in wanted)
+def may_overlap(entry: LiveEntry, conditions: Iterable[Range | Values]) -> bool:
+    """Whether a file may hold a row that meets all conditions, as far as its bounds are known."""
+    return all(
+        _may_reach(entry, condition) if isinstance(condition, Range) else _may_have(entry, condition)
+        for condition in conditions
+    )
 
 
-def _may_have(entry: LiveEntry, wanted: Values) -> bool:
-    low = _read(entry.lower, wanted.field)
-    above = bisect_left(wanted.ordered, True, key=lambda value: not is_less(value, low))
-    return above < len(wanted.ordered) and _may_reach(entry, Range(wanted.field, *[wanted.ordered[above]] * 2))
+def _may_have(entry: LiveEntry, values: Values) -> bool:
+    low = _read(entry.lower, values.field)
+    above = bisect_left(values.ordered, True, key=lambda value: not is_less(value, low))
+    return above < len(values.ordered) and _may_reach(entry, Range(values.field, *[values.ordered[above]] * 2))
 
 
-def _may_reach(entry: LiveEntry, wanted: Range) -> bool:
-    low, high = _read(entry.lower, wanted.field), _read(entry.upper, wanted.field)
-    return not (is_less(wanted.high, low) or is_less(high, wanted.low))
+def _may_reach(entry: LiveEntry, span: Range) -> bool:
+    low, high = _read(entry.lower, span.field), _read(entry.upper, span.field)
+    return not (is_less(span.high, low) or is_less(high, span.low))
 
 
 def range_of(entry: LiveEntry, field: Field) -> tuple[Bound, Bound] | None:

@@ -206,13 +206,13 @@ def _read_header(path: Path, form: CsvFormat) -> tuple[str, list[str]]:
     _check_width(len(names))
     if not form.has_header:
         return separator, [f"column_{number}" for number in range(1, len(names) + 1)]
-    seen: dict[str, str] = {}
+    folded: dict[str, str] = {}
     for number, name in enumerate(names, 1):
         if not name:
             raise FileError(f"column {number} has no name in the header", code="bad_header", line=1)
-        if name.lower() in seen:
+        if name.lower() in folded:
             raise FileError(f"the header names column {name!r} twice", code="bad_header", line=1)
-        seen[name.lower()] = name
+        folded[name.lower()] = name
     return separator, names
 
 
@@ -231,9 +231,11 @@ def _infer(
         [kind for kind in range(len(_KINDS)) if fitting[index][kind] == present[index]] for index in range(len(names))
     ]
     while True:
-        asked = [tuple(kinds[:1]) for kinds in left]
-        rows, filled, present, fitting = _count(connection, source, names, asked)
-        misfits = [index for index, kinds in enumerate(asked) if any(fitting[index][k] < present[index] for k in kinds)]
+        column_kinds = [tuple(kinds[:1]) for kinds in left]
+        rows, filled, present, fitting = _count(connection, source, names, column_kinds)
+        misfits = [
+            index for index, kinds in enumerate(column_kinds) if any(fitting[index][k] < present[index] for k in kinds)
+        ]
         if not misfits:
             break
         for index in misfits:
@@ -248,20 +250,20 @@ def _infer(
 
 
 def _count(
-    connection: duckdb.DuckDBPyConnection, source: str, names: Sequence[str], asked: Sequence[Sequence[int]]
+    connection: duckdb.DuckDBPyConnection, source: str, names: Sequence[str], column_kinds: Sequence[Sequence[int]]
 ) -> tuple[int, list[int], list[int], list[dict[int, int]]]:
     """Scan once: rows; then for each column the filled fields, those that are a value, and those that fit each kind."""
     parts = ["count(*)"]
-    for name, kinds in zip(names, asked, strict=True):
+    for name, kinds in zip(names, column_kinds, strict=True):
         value = _value(name, _MISSING)
         parts += [f"count({_name(name)})", f"count({value})"]
         parts += [f"count_if({_fits(value, *_KINDS[kind])})" for kind in kinds]
-    found = iter(connection.execute(f"SELECT {', '.join(parts)} FROM {source}").fetchall()[0])
-    rows, filled, present, fitting = int(next(found, 0)), [], [], []
-    for kinds in asked:
-        filled.append(int(next(found)))
-        present.append(int(next(found)))
-        fitting.append({kind: int(next(found) or 0) for kind in kinds})
+    counts = iter(connection.execute(f"SELECT {', '.join(parts)} FROM {source}").fetchall()[0])
+    rows, filled, present, fitting = int(next(counts, 0)), [], [], []
+    for kinds in column_kinds:
+        filled.append(int(next(counts)))
+        present.append(int(next(counts)))
+        fitting.append({kind: int(next(counts) or 0) for kind in kinds})
     return rows, filled, present, fitting
 
 
@@ -461,11 +463,11 @@ def _count_members(value: object) -> int:
     return sum(_count_members(inner) for inner in value) if isinstance(value, list) else 0
 
 
-def _json_cast(name: str, kind: str, wanted: str | None) -> str:
+def _json_cast(name: str, kind: str, chosen_type: str | None) -> str:
     is_scalar = not any(mark in kind for mark in ("STRUCT", "[", "MAP"))
-    if wanted == "VARCHAR" and is_scalar:
+    if chosen_type == "VARCHAR" and is_scalar:
         kind = "VARCHAR"
-    elif wanted == "DOUBLE" and kind in {"BIGINT", "UBIGINT", "HUGEINT"}:
+    elif chosen_type == "DOUBLE" and kind in {"BIGINT", "UBIGINT", "HUGEINT"}:
         kind = "DOUBLE"
     elif kind in {'"NULL"', "NULL"} or (is_scalar and kind in {"JSON", "UUID", "HUGEINT", "UBIGINT", "TIME"}):
         kind = "VARCHAR"

@@ -34,29 +34,29 @@ BUFFER_BYTES = 256 * 1024
 EQUALS = re.compile(r"\s*([^=]+?)\s*=\s*(.*?)\s*", re.DOTALL)
 
 
-def read_rows(wanted: RowsRequest, files: FileIO) -> tuple[list[list[Json]], int | None, int | None]:
+def read_rows(request: RowsRequest, files: FileIO) -> tuple[list[list[Json]], int | None, int | None]:
     """Return the page's rows and one more, how many match, and how many were looked at where not all were.
 
     Whatever the libraries raise over files that no writer has made comes through.
     """
-    columns = wanted.columns
-    if not columns or wanted.metadata.get("current-snapshot-id") in (None, -1):
+    columns = request.columns
+    if not columns or request.metadata.get("current-snapshot-id") in (None, -1):
         return [], 0, None
-    if not wanted.sort and not wanted.q:
-        table, _ = _scan(wanted, columns, wanted.start + wanted.limit + 1, files)
-        return _encode(table.slice(wanted.start)), None, None
-    sort = wanted.sort.removeprefix("-")
+    if not request.sort and not request.q:
+        table, _ = _scan(request, columns, request.start + request.limit + 1, files)
+        return _encode(table.slice(request.start)), None, None
+    sort = request.sort.removeprefix("-")
     names = list(dict.fromkeys([*columns, *([sort] if sort else [])]))
-    most = max(wanted.start + wanted.limit, min(wanted.scanned_rows, SCANNED_CELLS // len(names)))
-    table, is_cut = _scan(wanted, names, most, files)
-    places, total = _search(table, wanted)
+    most = max(request.start + request.limit, min(request.scanned_rows, SCANNED_CELLS // len(names)))
+    table, is_cut = _scan(request, names, most, files)
+    places, total = _search(table, request)
     shown = table.select(columns).take(places)
     return _encode(shown), total, table.num_rows if is_cut else None
 
 
-def _scan(wanted: RowsRequest, names: Sequence[str], rows: int, files: FileIO) -> tuple[pa.Table, bool]:
+def _scan(request: RowsRequest, names: Sequence[str], rows: int, files: FileIO) -> tuple[pa.Table, bool]:
     """Return the first rows, and whether there are more; reads only as many files as hold them."""
-    metadata = TableMetadataUtil.parse_obj(dict(wanted.metadata))
+    metadata = TableMetadataUtil.parse_obj(dict(request.metadata))
     scan = DataScan(table_metadata=metadata, io=files, selected_fields=tuple(names))
     tasks = _take_tasks(scan.plan_files(), rows + 1)
     _read_sparingly(min(rows + 1, MOST_BATCH_ROWS))
@@ -109,21 +109,21 @@ def _take_tasks(tasks: Any, rows: int) -> list[FileScanTask]:
     return taken
 
 
-def _search(table: pa.Table, wanted: RowsRequest) -> tuple[pa.Array, int]:
+def _search(table: pa.Table, request: RowsRequest) -> tuple[pa.Array, int]:
     """Return the places of the page's rows, in order and one more, and how many rows match."""
     numbered = table.append_column("\x1frow", pa.array(range(table.num_rows), pa.int64()))
     with duckdb.connect(":memory:", config={"threads": 1, "memory_limit": "512MB"}) as engine:
         engine.execute("SET enable_external_access = false")
         engine.register("shown", numbered)
-        condition, parameters = _condition(table.column_names, wanted.q)
-        order = _order(wanted.sort)
-        found = engine.execute(
+        condition, parameters = _condition(table.column_names, request.q)
+        order = _order(request.sort)
+        matches = engine.execute(
             f'SELECT "\x1frow" AS place, count(*) OVER () AS matching FROM shown WHERE {condition} '
-            f"ORDER BY {order} LIMIT {wanted.limit + 1} OFFSET {wanted.start}",
+            f"ORDER BY {order} LIMIT {request.limit + 1} OFFSET {request.start}",
             parameters,
         ).fetchall()
-    places = pa.array([place for place, _ in found], pa.int64())
-    return places, found[0][1] if found else 0
+    places = pa.array([place for place, _ in matches], pa.int64())
+    return places, matches[0][1] if matches else 0
 
 
 def _condition(names: Sequence[str], q: str) -> tuple[str, list[str]]:

@@ -81,7 +81,7 @@ class Listing:
             for entry in (file.data, *file.deletes):
                 manifests[entry.manifest.path] = entry.manifest
                 entries[entry.manifest.path][entry.path, entry.offset] = entry
-        listed = [self._take(manifests[path], wanted) for path, wanted in entries.items()]
+        listed = [self._take(manifests[path], live_entries) for path, live_entries in entries.items()]
         number = len(self._snapshots) + 1
         location = self._new(f"list-{number}.avro")
         with write_manifest_list(
@@ -97,8 +97,8 @@ class Listing:
 
     def add_snapshot(self, snapshot_id: int) -> int:
         """List everything that a snapshot of the table holds."""
-        found = next(s for s in self._raw["snapshots"] if int(s["snapshot-id"]) == snapshot_id)
-        return self._add_snapshot(found["manifest-list"])
+        snapshot = next(s for s in self._raw["snapshots"] if int(s["snapshot-id"]) == snapshot_id)
+        return self._add_snapshot(snapshot["manifest-list"])
 
     def write(self) -> None:
         """Write the metadata, after which the snapshots can be read."""
@@ -156,10 +156,10 @@ class Listing:
         )
         return number
 
-    def _take(self, manifest: Manifest, wanted: Mapping[tuple[str, int | None], LiveEntry]) -> ManifestFile:
+    def _take(self, manifest: Manifest, live_entries: Mapping[tuple[str, int | None], LiveEntry]) -> ManifestFile:
         """The manifest itself where all of it is wanted, else a copy with what is."""
-        if manifest.files == len(wanted):
-            return _listed(manifest, location=manifest.path, size=manifest.raw.manifest_length, files=len(wanted))
+        if manifest.files == len(live_entries):
+            return _listed(manifest, location=manifest.path, size=manifest.raw.manifest_length, files=len(live_entries))
         location = self._new(f"manifest-{len(self._written)}.avro")
         with AvroFile[ManifestEntry](
             self._io.new_input(manifest.path),
@@ -168,7 +168,9 @@ class Listing:
             read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
         ) as reader:
             partition = reader.schema.find_field(_DATA_FILE_ID).field_type.field(_PARTITION_ID).field_type
-            entries = [_existing(raw, wanted) for raw in reader if _identity(raw) in wanted and _is_live(raw)]
+            entries = [
+                _existing(raw, live_entries) for raw in reader if _identity(raw) in live_entries and _is_live(raw)
+            ]
             header = {name: value for name, value in reader.header.meta.items() if not name.startswith("avro.")}
         self._write_entries(location, partition, header, entries)
         size = len(self._io.new_input(location))
@@ -223,9 +225,9 @@ def _is_live(raw: ManifestEntry) -> bool:
     return bool(raw.status != ManifestEntryStatus.DELETED)
 
 
-def _existing(raw: ManifestEntry, wanted: Mapping[tuple[str, int | None], LiveEntry]) -> ManifestEntry:
+def _existing(raw: ManifestEntry, live_entries: Mapping[tuple[str, int | None], LiveEntry]) -> ManifestEntry:
     """The entry with what it would have inherited written down."""
-    sequence = wanted[_identity(raw)].sequence
+    sequence = live_entries[_identity(raw)].sequence
     raw._data[_STATUS] = ManifestEntryStatus.EXISTING
     raw._data[_SNAPSHOT] = raw._data[_SNAPSHOT] or 0
     raw._data[_SEQUENCE] = sequence

@@ -118,7 +118,7 @@ def _check_avro(kind: Any) -> bool:
         case list():
             return any([_check_avro(choice) for choice in kind])  # noqa: C419 - each is to be checked
         case {"type": "record", "fields": fields}:
-            return any([_check_avro(item["type"]) for item in fields])  # noqa: C419
+            return any([_check_avro(field["type"]) for field in fields])  # noqa: C419
         case {"type": "array", "items": inner} | {"type": "map", "values": inner}:
             if not _check_avro(inner):
                 message = "a list of nothing"

@@ -67,20 +67,20 @@ class TableMetadata:
     """Every field of every schema, newest definition last: equality deletes may use a dropped column."""
 
     def snapshot(self, snapshot_id: int) -> Mapping[str, Any]:
-        found = self.snapshots.get(snapshot_id)
-        if found is None:
+        snapshot = self.snapshots.get(snapshot_id)
+        if snapshot is None:
             raise ExpiredSnapshotError(f"Snapshot {snapshot_id} has expired: the table no longer lists it.")
-        return found
+        return snapshot
 
     def schema(self, schema_id: int | None, snapshot_id: int | None) -> Schema:
         """The asked schema, else the snapshot's own, else the current one."""
         if schema_id is None and snapshot_id is not None:
             schema_id = self.snapshot(snapshot_id).get("schema-id")
         chosen = self.current_schema_id if schema_id is None else schema_id
-        found = self.schemas.get(chosen)
-        if found is None:
+        schema = self.schemas.get(chosen)
+        if schema is None:
             raise UnreadableTableError(f"Schema {chosen} is not in the table's metadata.")
-        return found
+        return schema
 
 
 def local_path(location: str) -> str:
@@ -152,7 +152,7 @@ def _metadata(location: str, raw: dict[str, Any]) -> TableMetadata:
         default_spec_id=int(raw.get("default-spec-id", 0)),
         default_order_id=int(raw.get("default-sort-order-id", 0)),
         name_mapping=tuple(json.loads(mapping)) if mapping else None,
-        fields_by_id={found.id: found for schema in schemas for found in walk(schema.fields)},
+        fields_by_id={field.id: field for schema in schemas for field in walk(schema.fields)},
     )
 
 
@@ -303,8 +303,8 @@ def _entry(raw: ManifestEntry, manifest: Manifest) -> LiveEntry:
 
 def referenced_file(file: DataFile) -> str | None:
     """The one data file that a deletion vector is about."""
-    found: str | None = file._data[_REFERENCED]
-    return found
+    path: str | None = file._data[_REFERENCED]
+    return path
 
 
 _PATH_COLUMN = 2147483546

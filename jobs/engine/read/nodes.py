@@ -38,24 +38,24 @@ def has_repeated(nodes: Iterable[Node]) -> bool:
 def dedupe(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
     """DuckDB's names: a field that differs from an earlier one by case only gets a number."""
     seen: set[str] = set()
-    result = []
+    deduped = []
     for node in nodes:
         name, count = node.name, 0
         while name.lower() in seen:
             count += 1
             name = f"{node.name}_{count}"
         seen.add(name.lower())
-        result.append(Node(name, node.id, node.type, node.repeated, node.children))
-    return tuple(result)
+        deduped.append(Node(name, node.id, node.type, node.repeated, node.children))
+    return tuple(deduped)
 
 
 def identify(nodes: Sequence[Node], mapping: Sequence[Mapping[str, Any]], *names: str) -> tuple[Node, ...]:
     """Nodes with the ids that a name mapping has for them; what a list or a map holds goes by other names than its own."""
     parts = {name: part for part in mapping for name in part["names"]}
-    found = [(node, parts.get(name, {})) for node, name in zip(nodes, names or [n.name for n in nodes], strict=True)]
+    mapped = [(node, parts.get(name, {})) for node, name in zip(nodes, names or [n.name for n in nodes], strict=True)]
     return tuple(
         replace(node, id=part.get("field-id", _NO_FIELD), children=_identify_inner(node, part.get("fields", ())))
-        for node, part in found
+        for node, part in mapped
     )
 
 

@@ -32,10 +32,10 @@ def walk_paths(fields: Iterable[Part], parts: Callable[[Part], Iterable[Part]]) 
 
 def list_paths(fields: Iterable[Part], parts: Callable[[Part], Iterable[Part]]) -> dict[str, tuple[Part, ...]]:
     """The paths by dotted name; a name that has dots of its own goes before the path that reads like it."""
-    found: dict[str, tuple[Part, ...]] = {}
+    paths: dict[str, tuple[Part, ...]] = {}
     for path in walk_paths(fields, parts):
-        found.setdefault(".".join(field.name for field in path), path)
-    return found
+        paths.setdefault(".".join(field.name for field in path), path)
+    return paths
 
 
 def field_parts(field: Field) -> Iterable[Field]:

@@ -137,11 +137,11 @@ class Scanner:
             "scan_counts", pa.table(known, pa.schema({"file": pa.string(), "records": pa.int64()}))
         )
         gone = " UNION ".join(f"SELECT file, pos FROM {table}" for table in dead)
-        found = self.connection.execute(
+        rows = self.connection.execute(
             f"SELECT count(*) FROM ({gone}) gone JOIN scan_counts USING (file) WHERE gone.pos < scan_counts.records"
         ).fetchall()
         self.connection.unregister("scan_counts")
-        return sum(file.records for file in files) - int(found[0][0])
+        return sum(file.records for file in files) - int(rows[0][0])
 
     def load_origins(self, table: str, files: Iterable[LiveEntry]) -> None:
         """Fill `table` with what the rows of files inherit: see `inherited_ids`."""
@@ -188,14 +188,14 @@ class Scanner:
         groups: dict[tuple[tuple[Node, ...], tuple[tuple[int, str], ...]], list[LiveEntry]] = defaultdict(list)
         files = list(files)
         self._learn_schemas(files)
-        wanted = [*columns, *(ScanColumn(f"q{f.id}", f) for f in extra)]
+        all_columns = [*columns, *(ScanColumn(f"q{f.id}", f) for f in extra)]
         for file in files:
             schema = self._schemas[self.shown_path(file.path)]
-            groups[schema, self._constants(file, schema, wanted)].append(file)
+            groups[schema, self._constants(file, schema, all_columns)].append(file)
         scans = []
         for (schema, constants), members in groups.items():
-            values = [self._value(column, schema, dict(constants)) for column in wanted]
-            outputs = [f"{value} AS {column.alias}" for value, column in zip(values, wanted, strict=True)]
+            values = [self._value(column, schema, dict(constants)) for column in all_columns]
+            outputs = [f"{value} AS {column.alias}" for value, column in zip(values, all_columns, strict=True)]
             source = self._source(members, columns=len(schema))
             names = ", ".join(column.alias for column in columns) or "1 AS nothing"
             if is_located:
@@ -320,17 +320,17 @@ class Scanner:
         if not file.partition:
             return ()
         missing = {column.field.id: column.field for column in columns if self._find(schema, column.field) is None}
-        found = []
+        constants = []
         for part, value in zip(self.metadata.specs[file.spec_id]["fields"], file.partition, strict=False):
             source = missing.get(int(part.get("source-id", -1)))
             if source is not None and part["transform"] == "identity":
-                found.append((source.id, constant(source.type, value)))
-        return tuple(found)
+                constants.append((source.id, constant(source.type, value)))
+        return tuple(constants)
 
-    def _find(self, schema: tuple[Node, ...], wanted: Field) -> Node | None:
+    def _find(self, schema: tuple[Node, ...], field: Field) -> Node | None:
         if any(node.id is not None for node in schema):
-            return next((node for node in schema if node.id == wanted.id), None)
-        return next((node for node in schema if node.name == wanted.name), None)
+            return next((node for node in schema if node.id == field.id), None)
+        return next((node for node in schema if node.name == field.name), None)
 
     def _value(self, column: ScanColumn, schema: tuple[Node, ...], constants: Mapping[int, str]) -> str:
         node = self._find(schema, column.field)
@@ -354,7 +354,7 @@ class Scanner:
 
     def _load_vectors(self, table: str, entries: Iterable[LiveEntry], names: Mapping[str, str]) -> None:
         contents: dict[str, bytes] = {}
-        found = []
+        vectors = []
         for entry in entries:
             if entry.referenced is None or entry.referenced not in names:
                 continue  # of a file that is not read: neither is this one
@@ -362,10 +362,10 @@ class Scanner:
                 contents[entry.path] = read_bytes(self.io, entry.path)
             positions = read_vector(contents[entry.path], entry)
             file = pa.DictionaryArray.from_arrays(pa.repeat(0, len(positions)), [names[entry.referenced]])
-            found.append(pa.table({"file": file, "pos": positions}))
-        if not found:
+            vectors.append(pa.table({"file": file, "pos": positions}))
+        if not vectors:
             return
-        self.connection.register("scan_vectors", pa.concat_tables(found))
+        self.connection.register("scan_vectors", pa.concat_tables(vectors))
         self.connection.execute(f"INSERT INTO {table} SELECT file, pos FROM scan_vectors")
         self.connection.unregister("scan_vectors")
 
@@ -383,10 +383,10 @@ class Scanner:
         return [self._field(field_id) for field_id in ids]
 
     def _field(self, field_id: int) -> Field:
-        found = self.metadata.fields_by_id.get(field_id)
-        if found is None:
+        field = self.metadata.fields_by_id.get(field_id)
+        if field is None:
             raise UnreadableTableError(f"An equality delete uses field {field_id}, which no schema of the table has.")
-        return found
+        return field
 
     def _equality_tests(self, deletes: frozenset[LiveEntry]) -> list[str]:
         """One EXISTS for each set of columns by which `deletes` match rows."""
@@ -411,7 +411,7 @@ class Scanner:
         return self._equality[entries]
 
 
-ID_COLUMNS = [ScanColumn(found.name, found) for found in COLUMNS]
+ID_COLUMNS = [ScanColumn(column.name, column) for column in COLUMNS]
 """What files hold of the ids of rows."""
 
 
@@ -475,21 +475,21 @@ def lengths_in(value: str, type_: DuckDBPyType) -> list[str]:
     return [length for part, inner in parts for length in lengths_in(part, inner)]
 
 
-def project(node: Node, wanted: Type, value: str) -> str:
+def project(node: Node, type_: Type, value: str) -> str:
     """SQL for a value of the wanted type out of a file's column."""
-    if isinstance(wanted, Primitive):
-        return _project_primitive(node, wanted, value)
-    if isinstance(wanted, ListType):
+    if isinstance(type_, Primitive):
+        return _project_primitive(node, type_, value)
+    if isinstance(type_, ListType):
         element = element_of(node)
-        inner = project(element, wanted.element.type, "x") if element is not None else "x"
+        inner = project(element, type_.element.type, "x") if element is not None else "x"
         return value if inner == "x" else f"list_transform({value}, lambda x: {inner})"
-    if isinstance(wanted, MapType):
-        return _project_map(node, wanted, value)
-    return _project_struct(node, wanted, value)
+    if isinstance(type_, MapType):
+        return _project_map(node, type_, value)
+    return _project_struct(node, type_, value)
 
 
-def _project_primitive(node: Node, wanted: Primitive, value: str) -> str:
-    target = duckdb_type(wanted) or "VARCHAR"
+def _project_primitive(node: Node, type_: Primitive, value: str) -> str:
+    target = duckdb_type(type_) or "VARCHAR"
     if node.type == target or (target == "TIMESTAMPTZ" and node.type == "TIMESTAMP WITH TIME ZONE"):
         return value
     if target == "VARCHAR" and node.type == "BLOB":
@@ -499,11 +499,11 @@ def _project_primitive(node: Node, wanted: Primitive, value: str) -> str:
     return f"CAST({value} AS {target})"
 
 
-def _project_struct(node: Node, wanted: StructType, value: str) -> str:
+def _project_struct(node: Node, type_: StructType, value: str) -> str:
     children = dedupe(node.children)
     by_id = any(child.id is not None for child in children)
-    parts, plain = [], len(children) == len(wanted.fields)
-    for position, part in enumerate(wanted.fields):
+    parts, plain = [], len(children) == len(type_.fields)
+    for position, part in enumerate(type_.fields):
         child = next((c for c in children if (c.id == part.id if by_id else c.name == part.name)), None)
         if child is None:
             plain = False
@@ -518,26 +518,26 @@ def _project_struct(node: Node, wanted: StructType, value: str) -> str:
     return f"CASE WHEN {value} IS NULL THEN NULL ELSE struct_pack({', '.join(parts)}) END"
 
 
-def _project_map(node: Node, wanted: MapType, value: str) -> str:
+def _project_map(node: Node, type_: MapType, value: str) -> str:
     entry = node.children[0] if len(node.children) == 1 else None
     keys, values = "x.key", "x.value"
     if entry is not None and len(entry.children) == 2:
-        keys = project(entry.children[0], wanted.key.type, keys)
-        values = project(entry.children[1], wanted.value.type, values)
+        keys = project(entry.children[0], type_.key.type, keys)
+        values = project(entry.children[1], type_.value.type, values)
     entries = f"map_entries({value})"
     if (keys, values) != ("x.key", "x.value"):
         entries = f"list_transform({entries}, lambda x: struct_pack(key := {keys}, value := {values}))"
     return f"CASE WHEN {value} IS NULL THEN NULL ELSE map_from_entries(list_sort({entries})) END"
 
 
-def default_value(wanted: Field) -> str:
+def default_value(field: Field) -> str:
     """What rows older than a column read: its initial default, else NULL."""
-    target = duckdb_type(wanted.type)
-    if wanted.default is None or not isinstance(wanted.type, Primitive):
+    target = duckdb_type(field.type)
+    if field.default is None or not isinstance(field.type, Primitive):
         return f"CAST(NULL AS {target})"
-    if wanted.type.is_bytes:
-        return f"unhex({literal(str(wanted.default))})"
-    return f"CAST({literal(str(wanted.default))} AS {target})"
+    if field.type.is_bytes:
+        return f"unhex({literal(str(field.default))})"
+    return f"CAST({literal(str(field.default))} AS {target})"
 
 
 def constant(type_: Type, value: Any) -> str:

@@ -81,7 +81,7 @@ class StoredRows:
 
     def _join_common(self, what: str, lines: str, others: Sequence[Path], keys: int) -> list[Any] | None:
         match = " AND ".join(f"a.k{place} IS NOT DISTINCT FROM b.k{place}" for place in range(keys))
-        joins = " ".join(f"SEMI JOIN {_source(other)} b ON ({match})" for other in others)
+        joins = " ".join(f"SEMI JOIN {_source(path)} b ON ({match})" for path in others)
         try:
             self._database.execute(f"SELECT {what} FROM {lines} a {joins}")
             return list(self._database.fetchall())
