@@ -126,10 +126,10 @@ class _Remote(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")
-        wanted = max(0, min(len(view), self._size - self._place))
-        if wanted == 0:
+        size = max(0, min(len(view), self._size - self._place))
+        if size == 0:
             return 0
-        heard = self._files.ask(read=self._location, start=self._place, size=wanted)
+        heard = self._files.ask(read=self._location, start=self._place, size=size)
         view[: len(heard.payload)] = heard.payload
         self._place += len(heard.payload)
         return len(heard.payload)

@@ -76,7 +76,7 @@ class Executors:
         if request.executor == "auto" and not (plan.shifted or (plan.left and plan.came)):
             return Decision("embedded", "only one side has rows of its own, and all of them differ")
         return choose_executor(
-            size, limit=request.embedded_bytes, wanted=request.executor, obstacle=self._find_obstacle(plan)
+            size, limit=request.embedded_bytes, executor=request.executor, obstacle=self._find_obstacle(plan)
         )
 
     def _find_obstacle(self, plan: DiffPlan) -> str:

@@ -214,7 +214,7 @@ class IcebergInput:
         return choose_executor(
             plan.decoded_bytes,
             limit=manifest.embedded_bytes,
-            wanted=executor or manifest.executor,
+            executor=executor or manifest.executor,
             obstacle=obstacle,
         )
 

@@ -52,30 +52,30 @@ class Pair:
 
     def path(self, side: str) -> list[str]:
         """The names at one end from the column down."""
-        found = self.end(side)
+        field = self.end(side)
         return [
             *(self.outer.path(side) if self.outer is not None else ()),
-            *((found.name,) if found is not None else ()),
+            *((field.name,) if field is not None else ()),
         ]
 
     def value(self, side: str) -> str:
         """SQL of the value of one end, out of the columns `b<i>` or `a<i>`; a NULL struct has NULL fields."""
         if self.outer is None:
             return f"{side}{self.index}"
-        found = self.end(side)
-        return "NULL" if found is None else part(self.outer.value(side), found)
+        field = self.end(side)
+        return "NULL" if field is None else part(self.outer.value(side), field)
 
     @property
     def names(self) -> set[str]:
         """What it is called at either end."""
-        return {found.name for found in (self.before, self.after) if found is not None}
+        return {field.name for field in (self.before, self.after) if field is not None}
 
     @property
     def is_number(self) -> bool:
         """Whether it holds numbers at both ends."""
         return all(
-            found is not None and isinstance(found.type, Primitive) and found.type.is_number
-            for found in (self.before, self.after)
+            field is not None and isinstance(field.type, Primitive) and field.type.is_number
+            for field in (self.before, self.after)
         )
 
     @property
@@ -125,10 +125,10 @@ def pair_columns(
         if index not in partner and field.name in free:
             partner[index] = free.pop(field.name)
     taken = {field.id for field in partner.values()}
-    found = [(partner.get(index), field) for index, field in enumerate(new)]
+    matched = [(partner.get(index), field) for index, field in enumerate(new)]
     rest = [(field, None) for field in old if field.id not in taken]
     return tuple(
-        _pair(index, left, right, key=key, ignore=ignore) for index, (left, right) in enumerate([*found, *rest])
+        _pair(index, left, right, key=key, ignore=ignore) for index, (left, right) in enumerate([*matched, *rest])
     )
 
 
@@ -158,8 +158,8 @@ def find_pair(name: str, pairs: Sequence[Pair]) -> Pair | None:
 
 
 def _follow(path: Sequence[Field], pairs: Sequence[Pair], side: str) -> Pair:
-    found = next(pair for pair in pairs if pair.end(side) == path[0])
-    return found if len(path) == 1 else _follow(path[1:], _inner_pairs(found), side)
+    outer = next(pair for pair in pairs if pair.end(side) == path[0])
+    return outer if len(path) == 1 else _follow(path[1:], _inner_pairs(outer), side)
 
 
 def _inner_pairs(outer: Pair) -> list[Pair]:
@@ -174,9 +174,9 @@ def _inner_pairs(outer: Pair) -> list[Pair]:
 def scan_columns(pairs: Iterable[Pair], side: str) -> list[ScanColumn]:
     """The columns of one end that can be read, `b<i>` or `a<i>`."""
     return [
-        ScanColumn(f"{side}{pair.index}", found)
+        ScanColumn(f"{side}{pair.index}", field)
         for pair in pairs
-        if (found := pair.end(side)) is not None and not pair.unreadable
+        if (field := pair.end(side)) is not None and not pair.unreadable
     ]
 
 
@@ -270,10 +270,10 @@ def common_number(before: Primitive, after: Primitive) -> str | None:
     if before.is_float and after.is_float:
         return "DOUBLE"
     parts = [_digits(before), _digits(after)]
-    if any(item is None for item in parts):
+    if any(digits is None for digits in parts):
         return None
-    whole = max(item[0] for item in parts if item is not None)
-    scale = max(item[1] for item in parts if item is not None)
+    whole = max(digits[0] for digits in parts if digits is not None)
+    scale = max(digits[1] for digits in parts if digits is not None)
     return f"DECIMAL({whole + scale},{scale})" if whole + scale <= MAX_PRECISION else None
 
 
@@ -333,10 +333,10 @@ def text(type_: Type, value: str) -> str:
     return plain
 
 
-def _loose_text(type_: Primitive, value: str, other: Primitive) -> str:
+def _loose_text(type_: Primitive, value: str, partner: Primitive) -> str:
     """Text for a pair of which one may be a string: a date and time written with a space or a Z reads the same."""
     plain = text(type_, value)
-    if type_.name != "string" or not other.name.startswith("timestamp"):
+    if type_.name != "string" or not partner.name.startswith("timestamp"):
         return plain
     with_t = rf"regexp_replace({plain}, '^(\d{{4}}-\d\d-\d\d) (\d\d:)', '\1T\2')"
     return rf"regexp_replace({with_t}, '(T\d\d:.*)Z$', '\1+00:00')"

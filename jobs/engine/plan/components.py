@@ -52,8 +52,8 @@ def split_by_key(
     whole: FileGroup, keys: Iterable[Pair], *, size: Callable[[FileGroup], int], room: Room
 ) -> list[FileGroup]:
     """Parts that no key connects, by the key column that makes the most of them; `size` is in decoded bytes."""
-    found = [list(_pack(_components(whole, pair), size, room)) for pair in keys]
-    return max([[whole], *found], key=len)
+    splits = [list(_pack(_components(whole, pair), size, room)) for pair in keys]
+    return max([[whole], *splits], key=len)
 
 
 def _components(whole: FileGroup, pair: Pair) -> Iterator[FileGroup]:
@@ -77,14 +77,14 @@ def _spanned(whole: FileGroup, pair: Pair) -> list[_Spanned]:
     """All files with their values of a column; none where they are not known of one."""
     if pair.outer is not None or pair.before is None or pair.after is None or pair.before.type != pair.after.type:
         return []
-    found = []
+    spanned = []
     for end, field, files in (("left", pair.before, whole.left), ("came", pair.after, whole.came)):
         for file in files:
             span = range_of(file.data, field)
             if span is None:
                 return []
-            found.append(_Spanned(end, file, *span))
-    return found
+            spanned.append(_Spanned(end, file, *span))
+    return spanned
 
 
 def _low(file: _Spanned) -> Any:

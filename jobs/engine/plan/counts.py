@@ -32,5 +32,5 @@ def _count_live(table: Table, snapshot_id: int) -> int:
         connection.execute("SET TimeZone = 'UTC'")
         scanner = Scanner(connection, metadata, table.io.properties)
         scanner.load_positions("dead", files)
-        found = connection.execute(f"SELECT count(*) FROM ({scanner.live_rows(files, [], dead='dead')})").fetchall()
-    return int(found[0][0])
+        rows = connection.execute(f"SELECT count(*) FROM ({scanner.live_rows(files, [], dead='dead')})").fetchall()
+    return int(rows[0][0])

@@ -297,8 +297,8 @@ def _overlap(
     if not may_prune:
         return (), ()
     pairs = [(file, after[path]) for path, file in before.items() if path in after]
-    same = tuple(file for file, other in pairs if file.deletes == other.deletes)
-    shifted = tuple(ShiftedFile(file, other) for file, other in pairs if file.deletes != other.deletes)
+    same = tuple(old for old, new in pairs if old.deletes == new.deletes)
+    shifted = tuple(ShiftedFile(old, new) for old, new in pairs if old.deletes != new.deletes)
     return same, shifted
 
 

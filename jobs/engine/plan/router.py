@@ -22,19 +22,19 @@ class Decision:
         return f"computed {NAMES[self.executor]} because {self.reason}"
 
 
-def choose_executor(decoded_bytes: int, *, limit: int, wanted: Executor, obstacle: str = "") -> Decision:
+def choose_executor(decoded_bytes: int, *, limit: int, executor: Executor, obstacle: str = "") -> Decision:
     """Choose by the size of the rows once decoded, unless one executor is asked for.
 
     `obstacle` is why Spark cannot, which decides where Spark would have been chosen.
     """
     size = f"about {say_size(decoded_bytes)} of rows may differ"
-    if wanted == "embedded":
+    if executor == "embedded":
         return Decision("embedded", f"that executor was asked for; {size}")
-    if wanted == "auto" and decoded_bytes <= limit:
+    if executor == "auto" and decoded_bytes <= limit:
         return Decision("embedded", f"{size}, no more than the {say_size(limit)} that one process compares")
     if obstacle:
         return Decision("embedded", f"Spark cannot: {obstacle}; {size}")
-    if wanted == "spark":
+    if executor == "spark":
         return Decision("spark", f"that executor was asked for; {size}")
     return Decision("spark", f"{size}, more than the {say_size(limit)} that one process compares")
 

@@ -113,7 +113,7 @@ def filter_columns(expression: e.BooleanExpression | None) -> frozenset[str]:
 
 def filter_pairs(names: Iterable[str], pairs: Sequence[Pair]) -> dict[str, Pair]:
     """The columns that a filter means; the end's name counts where a rename gave the old one to another column."""
-    found: dict[str, Pair] = {}
+    pairs_by_name: dict[str, Pair] = {}
     for name in sorted(names):
         by_name = [
             pair
@@ -123,8 +123,8 @@ def filter_pairs(names: Iterable[str], pairs: Sequence[Pair]) -> dict[str, Pair]
         ]
         if not by_name:
             raise InvalidRulesError(f"The row filter names {name!r}, but neither side has that column.")
-        found[name] = by_name[0]
-    return found
+        pairs_by_name[name] = by_name[0]
+    return pairs_by_name
 
 
 def filter_sql(expression: e.BooleanExpression, pairs: Mapping[str, Pair], side: str) -> str:
@@ -135,32 +135,32 @@ def filter_sql(expression: e.BooleanExpression, pairs: Mapping[str, Pair], side:
     if isinstance(expression, e.AlwaysTrue | e.AlwaysFalse):
         return "true" if isinstance(expression, e.AlwaysTrue) else "false"
     name = str(expression.term.name)
-    bound, found = bind_to(expression, pairs[name], name, side)
-    return _predicate_sql(bound, found, f"{side}{pairs[name].index}")
+    bound, field = bind_to(expression, pairs[name], name, side)
+    return _predicate_sql(bound, field, f"{side}{pairs[name].index}")
 
 
 def bind_to(expression: e.BooleanExpression, pair: Pair, name: str, side: str) -> tuple[e.BooleanExpression, Field]:
     """A predicate as it is asked of one side's column, and that column."""
-    found = pair.before if side == "b" else pair.after
-    if found is None:
+    field = pair.before if side == "b" else pair.after
+    if field is None:
         where = "before" if side == "b" else "after"
         raise InvalidRulesError(
             f"The row filter names {name!r}, which the side {where} does not have; filter by columns of both sides."
         )
-    return _bind(expression, name, found), found
+    return _bind(expression, name, field), field
 
 
-def _bind(expression: e.BooleanExpression, name: str, found: Field) -> e.BooleanExpression:
-    if not isinstance(found.type, Primitive):
+def _bind(expression: e.BooleanExpression, name: str, field: Field) -> e.BooleanExpression:
+    if not isinstance(field.type, Primitive):
         raise InvalidRulesError(f"The row filter names {name!r}, which has parts; filter by a column of single values.")
     try:
-        schema = Schema(NestedField(1, name, found.type.name, required=False))
+        schema = Schema(NestedField(1, name, field.type.name, required=False))
         return bind(schema, expression, case_sensitive=True)
     except (ValueError, TypeError) as error:
-        raise InvalidRulesError(f"The row filter does not fit {name!r}, a {found.type.name}: {error}") from None
+        raise InvalidRulesError(f"The row filter does not fit {name!r}, a {field.type.name}: {error}") from None
 
 
-def _predicate_sql(bound: e.BooleanExpression, found: Field, value: str) -> str:
+def _predicate_sql(bound: e.BooleanExpression, field: Field, value: str) -> str:
     if isinstance(bound, e.AlwaysTrue | e.AlwaysFalse):
         # a literal that no value of the type reaches decides for every row
         return "true" if isinstance(bound, e.AlwaysTrue) else "false"
@@ -170,19 +170,19 @@ def _predicate_sql(bound: e.BooleanExpression, found: Field, value: str) -> str:
         # a bare isnan is asked of the file's minimum and maximum, which leave NaN out
         return f"NOT isnan({value})" if isinstance(bound, e.BoundNotNaN) else f"coalesce(isnan({value}), false)"
     if isinstance(bound, e.BoundStartsWith | e.BoundNotStartsWith):
-        test = f"starts_with({value}, {_literal(found, bound.literal.value)})"
+        test = f"starts_with({value}, {_literal(field, bound.literal.value)})"
         return f"(NOT {test})" if isinstance(bound, e.BoundNotStartsWith) else test
     if isinstance(bound, e.BoundSetPredicate):
-        values = ", ".join(sorted(_literal(found, item.value) for item in bound.literals))
-        found_in = f"coalesce({value} IN ({values}), false)"
-        return f"(NOT {found_in})" if isinstance(bound, e.BoundNotIn) else found_in
+        values = ", ".join(sorted(_literal(field, member.value) for member in bound.literals))
+        test = f"coalesce({value} IN ({values}), false)"
+        return f"(NOT {test})" if isinstance(bound, e.BoundNotIn) else test
     sign = _COMPARED[type(bound)]
-    test = f"{value} {sign} {_literal(found, bound.literal.value)}"
-    is_float = isinstance(found.type, Primitive) and found.type.is_float
+    test = f"{value} {sign} {_literal(field, bound.literal.value)}"
+    is_float = isinstance(field.type, Primitive) and field.type.is_float
     return f"({test} AND NOT isnan({value}))" if is_float and sign in {"<", "<=", ">", ">="} else f"({test})"
 
 
-def _literal(found: Field, value: Any) -> str:
+def _literal(field: Field, value: Any) -> str:
     if isinstance(value, str):
         return literal(value)
-    return constant(found.type, value)
+    return constant(field.type, value)
