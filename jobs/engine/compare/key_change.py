@@ -91,7 +91,7 @@ def _load_rows(
 ) -> None:
     """Make `before_key` or `after_key`."""
     name, parts, metadata = NAMES[side], key.parts(plan, side), plan.end(side).metadata
-    if metadata is None or len(parts) < len(key.wanted):
+    if metadata is None or len(parts) < len(key.values):
         connection.execute(f"CREATE TEMP TABLE {name}_key AS SELECT 1 AS nothing WHERE false")
         return
     scanner, files = Scanner(connection, metadata, io_properties), plan.own_files(side)
@@ -117,8 +117,8 @@ def _cancel_equal(connection: duckdb.DuckDBPyConnection, values: list[tuple[str,
         number = f"row_number() OVER (PARTITION BY {', '.join(own)})"
         connection.execute(f"CREATE TEMP TABLE {name}_copies AS SELECT *, {number} AS copy FROM {name}_key")
     same = " AND ".join(f"{before} IS NOT DISTINCT FROM {after}" for before, after in values)
-    for name, other in (("before", "after"), ("after", "before")):
+    for name, opposite in (("before", "after"), ("after", "before")):
         connection.execute(
             f"CREATE TEMP TABLE {name}_net AS SELECT * FROM {name}_copies own WHERE NOT EXISTS "
-            f"(SELECT 1 FROM {other}_copies other WHERE other.copy = own.copy AND {same})"
+            f"(SELECT 1 FROM {opposite}_copies other WHERE other.copy = own.copy AND {same})"
         )

@@ -93,7 +93,7 @@ class TouchedKeys:
 
     def bounds(self) -> list[Range | Values]:
         """Which values they have, for the key columns whose bounds have an order: all, or if many the ends."""
-        found: list[Range | Values] = []
+        bounds: list[Range | Values] = []
         for name, pair in zip(self.names, self.pairs, strict=True):
             if pair.before is None or pair.after is None or pair.before.type != pair.after.type:
                 continue
@@ -103,11 +103,11 @@ class TouchedKeys:
             few = f"SELECT DISTINCT {ordered} AS v FROM touched ORDER BY v LIMIT {_FEW_KEYS + 1}"
             values = self.connection.execute(few).fetchall()
             if len(values) <= _FEW_KEYS:
-                found.append(Values(pair.before, tuple(row[0] for row in values)))
+                bounds.append(Values(pair.before, tuple(row[0] for row in values)))
             else:
                 ends = first_row(self.connection, f"SELECT min({ordered}), max({ordered}) FROM touched")
-                found.append(Range(pair.before, *ends))
-        return found
+                bounds.append(Range(pair.before, *ends))
+        return bounds
 
 
 def _touch_keys(connection: duckdb.DuckDBPyConnection, pairs: Sequence[Pair], changes: str) -> TouchedKeys:

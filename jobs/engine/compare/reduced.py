@@ -126,13 +126,13 @@ def _in_key_order(type_: Type, value: str, depth: int = 0) -> str:
     """SQL of a value whose maps are in the order of their keys, as those read from files are."""
     if not holds(type_, MapType):
         return value
-    item = f"x{depth}"
+    element = f"x{depth}"
     if isinstance(type_, ListType):
-        return f"list_transform({value}, lambda {item}: {_in_key_order(type_.element.type, item, depth + 1)})"
+        return f"list_transform({value}, lambda {element}: {_in_key_order(type_.element.type, element, depth + 1)})"
     if isinstance(type_, MapType):
-        key = _in_key_order(type_.key.type, f"{item}.key", depth + 1)
-        inner = _in_key_order(type_.value.type, f"{item}.value", depth + 1)
-        entries = f"list_transform(map_entries({value}), lambda {item}: struct_pack(key := {key}, value := {inner}))"
+        key = _in_key_order(type_.key.type, f"{element}.key", depth + 1)
+        inner = _in_key_order(type_.value.type, f"{element}.value", depth + 1)
+        entries = f"list_transform(map_entries({value}), lambda {element}: struct_pack(key := {key}, value := {inner}))"
         return f"CASE WHEN {value} IS NULL THEN NULL ELSE map_from_entries(list_sort({entries})) END"
     assert isinstance(type_, StructType)  # noqa: S101 - a primitive holds no map
     parts = [f"{quote(field.name)} := {_in_key_order(field.type, part(value, field), depth)}" for field in type_.fields]

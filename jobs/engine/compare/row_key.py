@@ -29,20 +29,20 @@ class KeyPart:
     value: str
     """SQL of its value in a row of that end."""
     field: Field
-    wanted: str | None
+    text: str | None
     """The value that the row has, as text; None is NULL."""
 
     @property
     def matches(self) -> str:
         """SQL that is true for rows with the value."""
-        return f"{self.value} IS NULL" if self.wanted is None else f"{self.value} = {_typed(self.field, self.wanted)}"
+        return f"{self.value} IS NULL" if self.text is None else f"{self.value} = {_typed(self.field, self.text)}"
 
 
 @dataclass(frozen=True)
 class RowKey:
     """The key of one row."""
 
-    wanted: Mapping[str, str | None]
+    values: Mapping[str, str | None]
     ids: Mapping[str, tuple[int, ...]]
     """Key column, or field inside one → field ids from the column down: older schemas may call them otherwise."""
 
@@ -54,11 +54,11 @@ class RowKey:
             column = columns.get(column_id)
             inner = None if column is None else _descend(column.field, column.alias, inner_ids)
             if inner is not None:
-                parts.append(KeyPart(*inner, self.wanted[name]))
+                parts.append(KeyPart(*inner, self.values[name]))
         return parts
 
 
-def bind_key(wanted: Mapping[str, str | None], plan: DiffPlan, connection: duckdb.DuckDBPyConnection) -> RowKey:
+def bind_key(values: Mapping[str, str | None], plan: DiffPlan, connection: duckdb.DuckDBPyConnection) -> RowKey:
     """Learn the fields of a key from the newest schema.
 
     Raises:
@@ -67,7 +67,7 @@ def bind_key(wanted: Mapping[str, str | None], plan: DiffPlan, connection: duckd
     """
     fields = plan.after.schema.fields if plan.after.schema is not None else ()
     paths = list_paths(fields, field_parts)
-    for name, value in wanted.items():
+    for name, value in values.items():
         if name not in paths:
             raise InvalidRulesError(f"Key column {name!r} does not exist; {list_instead(name, paths)}")
         column, inner = paths[name][0], paths[name][-1]
@@ -75,7 +75,7 @@ def bind_key(wanted: Mapping[str, str | None], plan: DiffPlan, connection: duckd
             raise InvalidRulesError(f"Column {name!r} is a {describe(inner.type)}, which cannot be looked up.")
         if value is not None and _compute(connection, f"{_typed(inner, value)} IS NULL"):
             raise InvalidRulesError(f"{value!r} is no {describe(inner.type)}, which column {name!r} holds.")
-    return RowKey(wanted, {name: tuple(outer.id for outer in paths[name]) for name in wanted})
+    return RowKey(values, {name: tuple(outer.id for outer in paths[name]) for name in values})
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class KeyBounds:
 
     def _bound(self, part: KeyPart) -> Bound | None:
         if part.field not in self.known:
-            sql = None if part.wanted is None else ordered_sql(part.field, _typed(part.field, part.wanted))
+            sql = None if part.text is None else ordered_sql(part.field, _typed(part.field, part.text))
             bound = _compute(self.connection, sql) if sql else None
             self.known[part.field] = bound if isinstance(bound, int | bytes) else None
         return self.known[part.field]
