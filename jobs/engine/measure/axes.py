@@ -84,8 +84,8 @@ class Scale:
 
     def whole(self, axis: str) -> str:
         """SQL of the whole number of a double."""
-        one, other = self.factors
-        return f"CAST(floor({axis} * ({one!r})::DOUBLE * ({other!r})::DOUBLE) AS BIGINT)"
+        first, second = self.factors
+        return f"CAST(floor({axis} * ({first!r})::DOUBLE * ({second!r})::DOUBLE) AS BIGINT)"
 
     def mean(self, total: int, count: int) -> float:
         """The mean of so many doubles out of the sum of their whole numbers."""
@@ -101,29 +101,29 @@ def axis_kind(type_: Type) -> str | None:
     return "time" if type_.name in _TIMES else None
 
 
-def plain(found: Field, value: str) -> str:
+def plain(field: Field, value: str) -> str:
     """SQL of a value where it has a place on an axis: for floats neither NaN nor infinite, else NULL."""
-    is_float = isinstance(found.type, Primitive) and found.type.is_float
+    is_float = isinstance(field.type, Primitive) and field.type.is_float
     return f"CASE WHEN isfinite({value}) THEN {value} END" if is_float else value
 
 
-def axis(found: Field, value: str) -> str:
+def axis(field: Field, value: str) -> str:
     """SQL of the place of a value on its axis: a whole number, microseconds, or a double."""
-    assert isinstance(found.type, Primitive)  # noqa: S101 - the caller has asked for the axis's kind
-    if found.type.is_integer:
+    assert isinstance(field.type, Primitive)  # noqa: S101 - the caller has asked for the axis's kind
+    if field.type.is_integer:
         return value
-    if found.type.decimal is not None:
-        return _decimal_axis(*found.type.decimal, value)
-    if found.type.is_number:
+    if field.type.decimal is not None:
+        return _decimal_axis(*field.type.decimal, value)
+    if field.type.is_number:
         return f"CAST({value} AS DOUBLE)"
-    if found.type.name == "date":
+    if field.type.name == "date":
         return f"epoch_us(CAST({value} AS TIMESTAMP))"
     return f"epoch_us({value})"
 
 
-def plain_axis(found: Field, value: str) -> str:
+def plain_axis(field: Field, value: str) -> str:
     """SQL of the place of a value on its axis, NULL where it has none."""
-    return axis(found, plain(found, value))
+    return axis(field, plain(field, value))
 
 
 def _decimal_axis(precision: int, scale: int, value: str) -> str:

@@ -86,14 +86,14 @@ class Measured(Protocol):
         """The most frequent values of both ends together, by the index of the column."""
 
 
-def has_extremes(found: Field) -> bool:
+def has_extremes(field: Field) -> bool:
     """Whether a smallest and a largest value say something."""
-    return isinstance(found.type, Primitive) and found.type.name not in {"boolean", "unknown"}
+    return isinstance(field.type, Primitive) and field.type.name not in {"boolean", "unknown"}
 
 
-def is_float(found: Field) -> bool:
+def is_float(field: Field) -> bool:
     """Whether values may have no place on their axis."""
-    return isinstance(found.type, Primitive) and found.type.is_float
+    return isinstance(field.type, Primitive) and field.type.is_float
 
 
 def asked_pairs(pairs: Iterable[Pair], side: str, same: frozenset[int]) -> list[Pair]:
@@ -125,13 +125,13 @@ class HereMeasured:
     def summarize(self, side: str, columns: Sequence[ScanColumn], *, is_exact: bool) -> str:
         outputs = []
         for column in columns:
-            name, found = column.alias, column.field
-            number = self._distinct(side, name, len(columns)) if is_exact else _estimate(found, name)
+            name, field = column.alias, column.field
+            number = self._distinct(side, name, len(columns)) if is_exact else _estimate(field, name)
             outputs += [f"count({name}) AS {name}_count", f"{number} AS {name}_distinct"]
-            if has_extremes(found):
-                outputs += [f"{end}({plain(found, name)}) AS {name}_{end}" for end in ("min", "max")]
-            if is_float(found):
-                outputs.append(f"count({plain(found, name)}) AS {name}_finite")
+            if has_extremes(field):
+                outputs += [f"{end}({plain(field, name)}) AS {name}_{end}" for end in ("min", "max")]
+            if is_float(field):
+                outputs.append(f"count({plain(field, name)}) AS {name}_finite")
         return f"SELECT {', '.join(outputs)} FROM {self.sources[side]}"
 
     def _distinct(self, side: str, name: str, columns: int) -> str:
@@ -149,8 +149,8 @@ class HereMeasured:
         quantiles = self._quantiles(side, {name: axes[name] for name in bins})
         is_exact = self._has_exact_quantiles(side)
         spreads = {
-            name: Spread(quantiles[name], self._histogram(side, axes[name], found), is_exact=is_exact)
-            for name, found in bins.items()
+            name: Spread(quantiles[name], self._histogram(side, axes[name], column_bins), is_exact=is_exact)
+            for name, column_bins in bins.items()
         }
         return self._totals(side, axes, scales), spreads
 
@@ -172,11 +172,11 @@ class HereMeasured:
         rows, names = self._sample(side, axes), list(axes)
         # each holds its values in memory
         step = max(1, _CELLS_AT_ONCE // max(1, self.count(side)))
-        found: dict[str, Any] = {}
+        quantiles: dict[str, Any] = {}
         for some in (names[start : start + step] for start in range(0, len(names), step)):
             tests = ", ".join(f"quantile_disc({axes[name]}, [{shares}])" for name in some)
-            found |= dict(zip(some, first_row(self.connection, f"SELECT {tests} FROM {rows}"), strict=True))
-        return found
+            quantiles |= dict(zip(some, first_row(self.connection, f"SELECT {tests} FROM {rows}"), strict=True))
+        return quantiles
 
     def _has_exact_quantiles(self, side: str) -> bool:
         return self.count(side) <= min(EXACT_QUANTILE_ROWS, self.memory_bytes // _QUANTILE_BYTES)
@@ -217,7 +217,7 @@ def rank(connection: duckdb.DuckDBPyConnection, values: str) -> Frequent:
     return Frequent(top, dict(zip("ba", distinct, strict=True)))
 
 
-def _estimate(found: Field, value: str) -> str:
+def _estimate(field: Field, value: str) -> str:
     # only primitive types have an estimator of their own
     hashed = f"CASE WHEN {value} IS NOT NULL THEN hash({value}) END"
-    return f"approx_count_distinct({value if isinstance(found.type, Primitive) else hashed})"
+    return f"approx_count_distinct({value if isinstance(field.type, Primitive) else hashed})"

@@ -149,7 +149,7 @@ class _Scope:
     def measure(self) -> dict[str, Any]:
         basics = {side: self._basics(side) for side in "ba"}
         basics["a"] |= self._repeated(basics["b"])
-        bins = {pair.index: found for pair in self._pairs if (found := self._bins(pair, basics))}
+        bins = {pair.index: column_bins for pair in self._pairs if (column_bins := self._bins(pair, basics))}
         spread = {side: self._spread(side, bins, basics[side]) for side in "ba"}
         basics["a"] |= self._repeated(basics["b"])
         spread["a"] |= self._repeated(spread["b"])
@@ -203,13 +203,13 @@ class _Scope:
     def _bins(self, pair: Pair, basics: dict[str, dict[str, Any]]) -> Bins | None:
         if pair.index not in self.chosen.detailed:
             return None
-        sides = [found.type for found in (pair.before, pair.after) if found is not None]
+        sides = [field.type for field in (pair.before, pair.after) if field is not None]
         kinds = {axis_kind(side) for side in sides}
         if len(kinds) != 1 or None in kinds:
             return None
         ends = [basics[side].get(f"{side}{pair.index}_{end}") for side in "ba" for end in ("low", "high")]
-        found = [value for value in ends if value is not None]
-        return bins_between(found) if found else None
+        extremes = [value for value in ends if value is not None]
+        return bins_between(extremes) if extremes else None
 
     def _spread(self, side: str, bins: Mapping[int, Bins], basics: dict[str, Any]) -> dict[str, Spread]:
         """How values lie on their axes; adds the means to the basics."""
@@ -228,7 +228,7 @@ class _Scope:
             return None
         value = f"{side}{pair.index}"
         rows, nulls = basics["rows"], basics[f"{value}_nulls"]
-        result: dict[str, Any] = {
+        measures: dict[str, Any] = {
             "rows": rows,
             "nulls": nulls,
             "null_share": nulls / rows if rows else None,
@@ -239,13 +239,13 @@ class _Scope:
             "mean": _encode(basics.get(f"{value}_mean")),
         }
         if f"{value}_finite" in basics:
-            result["not_finite"] = rows - nulls - basics[f"{value}_finite"]
-        return result
+            measures["not_finite"] = rows - nulls - basics[f"{value}_finite"]
+        return measures
 
 
 def _has_top_values(pair: Pair, sides: Mapping[str, dict[str, Any] | None]) -> bool:
-    fields = [found for found in (pair.before, pair.after) if found is not None]
-    if pair.unreadable or not all(isinstance(found.type, Primitive) for found in fields):
+    fields = [field for field in (pair.before, pair.after) if field is not None]
+    if pair.unreadable or not all(isinstance(field.type, Primitive) for field in fields):
         return False
     # a column of nearly unique values has no top values worth the sorting
     return all(side is None or side["distinct"] <= _MOST_TOP_DISTINCT for side in sides.values())
@@ -258,50 +258,52 @@ def _add_spread(
     for side, known in sides.items():
         end = pair.end(side)
         if known is not None and end is not None:
-            found = spread[side][f"{side}{pair.index}"]
-            histogram = [found.histogram.get(index, 0) for index in range(bins.count)]
-            known.update(_quantiles(end, found), histogram=histogram)
+            column_spread = spread[side][f"{side}{pair.index}"]
+            histogram = [column_spread.histogram.get(index, 0) for index in range(bins.count)]
+            known.update(_quantiles(end, column_spread), histogram=histogram)
 
 
-def _add_top_values(entry: dict[str, Any], sides: Mapping[str, dict[str, Any] | None], found: Frequent) -> None:
+def _add_top_values(entry: dict[str, Any], sides: Mapping[str, dict[str, Any] | None], frequent: Frequent) -> None:
     """The most frequent values of both ends, and the exact number of distinct ones."""
-    entry["top"] = [{"value": _encode(value), "before": before, "after": after} for value, before, after in found.top]
+    entry["top"] = [
+        {"value": _encode(value), "before": before, "after": after} for value, before, after in frequent.top
+    ]
     for side, known in sides.items():
         if known is not None:
-            known.update(distinct=found.distinct[side], distinct_exact=True)
+            known.update(distinct=frequent.distinct[side], distinct_exact=True)
 
 
-def _basic_tests(found: Field, value: str, rows: int) -> Iterator[tuple[str, str]]:
+def _basic_tests(field: Field, value: str, rows: int) -> Iterator[tuple[str, str]]:
     """What is made of the summary of one column, as SQL."""
     yield f"{value}_nulls", f"{rows} - {value}_count"
     yield f"{value}_distinct", f"{value}_distinct"
-    if not has_extremes(found) or not isinstance(found.type, Primitive):
+    if not has_extremes(field) or not isinstance(field.type, Primitive):
         return
     for name, end in (("min", "low"), ("max", "high")):
         extreme = f"{value}_{name}"
         # numbers stay numbers; everything else is written as text
-        yield extreme, extreme if found.type.is_integer or found.type.is_float else text(found.type, extreme)
-        if axis_kind(found.type) is not None:
-            yield f"{value}_{end}", axis(found, extreme)
-    if found.type.is_float:
+        yield extreme, extreme if field.type.is_integer or field.type.is_float else text(field.type, extreme)
+        if axis_kind(field.type) is not None:
+            yield f"{value}_{end}", axis(field, extreme)
+    if field.type.is_float:
         yield f"{value}_finite", f"{value}_finite"
 
 
 def _edges(pair: Pair, bins: Bins) -> dict[str, Any]:
-    found = pair.after or pair.before
-    assert found is not None  # noqa: S101 - a pair has at least one side
-    is_time = axis_kind(found.type) == "time"
+    field = pair.after or pair.before
+    assert field is not None  # noqa: S101 - a pair has at least one side
+    is_time = axis_kind(field.type) == "time"
     return {"kind": "time" if is_time else "number", "edges": bins.edges, "unit": "us" if is_time else None}
 
 
-def _quantiles(end: Field, found: Spread) -> dict[str, Any]:
-    values = [None] * len(QUANTILES) if found.quantiles is None else [_encode(value) for value in found.quantiles]
+def _quantiles(end: Field, spread: Spread) -> dict[str, Any]:
+    values = [None] * len(QUANTILES) if spread.quantiles is None else [_encode(value) for value in spread.quantiles]
     unit = "us" if axis_kind(end.type) == "time" else None
     names = (f"p{percent}" for percent in QUANTILES)
     return {
         "quantiles": dict(zip(names, values, strict=True)),
         "quantiles_unit": unit,
-        "quantiles_exact": found.quantiles is None or found.is_exact,
+        "quantiles_exact": spread.quantiles is None or spread.is_exact,
     }
 
 
