@@ -112,9 +112,9 @@ class SparkDiff:
         sides = source.list_sides(left, came, plan.shifted)
         shared = listing.add_files(plan.shared()) if side == "b" and self._reads_shared else None
         whole = source.list_snapshot(end.snapshot_id)
-        found = _End(source, listing, sides["ba".index(side)], shared, listing.add_files(nothing), whole)
+        spark_end = _End(source, listing, sides["ba".index(side)], shared, listing.add_files(nothing), whole)
         listing.write()
-        return found
+        return spark_end
 
     @property
     def _reads_shared(self) -> bool:
@@ -176,8 +176,8 @@ class SparkDiff:
         """Why Spark cannot read what both ends have in the same files; empty where it can."""
         plan = self._plan
         ends = (plan.before, plan.after) if plan.shared_has_deletes else ()
-        found = (spark.find_obstacle(end.schema, plan.shared()) for end in ends if end.schema is not None)
-        return next(filter(None, found), "")
+        obstacles = (spark.find_obstacle(end.schema, plan.shared()) for end in ends if end.schema is not None)
+        return next(filter(None, obstacles), "")
 
     def _named(self, rows: DataFrame, side: str) -> DataFrame:
         rules, end = self._rules, self._plan.end(side)
@@ -224,7 +224,7 @@ class SparkDiff:
         before = self._rows("b").withColumn(HERE["b"], F.lit(True))
         after = self._rows("a").withColumn(HERE["a"], F.lit(True))
         keys = [[spark_values.comparable(pair, side) for side in "ba"] for pair in rules.key_pairs]
-        same = combine(and_, [one.eqNullSafe(other) for one, other in keys])
+        same = combine(and_, [left.eqNullSafe(right) for left, right in keys])
         differs = [F.col(name).isNull() for name in HERE.values()]
         differs += [
             spark_values.may_differ(pair, rules.tolerance(pair) if pair.is_number else {}) for pair in rules.value_pairs
@@ -264,9 +264,9 @@ class SparkDiff:
         rows = self._rows(side)
         groups = [spark_values.comparable(pair, side).alias(f"g{pair.index}") for pair in pairs]
         values = [
-            F.col(name) if one == side else F.lit(None).cast(types[name]).alias(name)
-            for one in "ba"
-            for name in rest[one]
+            F.col(name) if origin == side else F.lit(None).cast(types[name]).alias(name)
+            for origin in "ba"
+            for name in rest[origin]
         ]
         return rows.select(*groups, F.lit(_WEIGHTS[side]).alias(_WEIGHT), *values)
 
@@ -276,14 +276,16 @@ class SparkDiff:
         """Keys of rows that may differ which have more than one row at an end, shared files included."""
         touched = [rows.where(HERE[side]).select(*self._keys(side)) for side in "ba"]
         names = touched[0].columns
-        wanted = touched[0].unionAll(touched[1]).distinct().select(*(F.col(name).alias(f"t{name}") for name in names))
+        touched_keys = (
+            touched[0].unionAll(touched[1]).distinct().select(*(F.col(name).alias(f"t{name}") for name in names))
+        )
         counted = [(self._rows("b"), "b", 1, 0), (self._rows("a"), "a", 0, 1)]
         counted += [(shared, "b", 1, 1) for shared in self._shared()]
         parts = [
             part.select(*self._keys(side), F.lit(before).alias("before"), F.lit(after).alias("after"))
             for part, side, before, after in counted
         ]
-        keys = union(parts).join(wanted, same_key("k", "tk", len(names)), "left_semi")
+        keys = union(parts).join(touched_keys, same_key("k", "tk", len(names)), "left_semi")
         sums = keys.groupBy(*names).agg(F.sum("before").alias("before"), F.sum("after").alias("after"))
         return sums.where("before > 1 OR after > 1")
 

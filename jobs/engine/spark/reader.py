@@ -160,7 +160,7 @@ def same_key(left: str, right: str, columns: int) -> Column:
 
 def union(parts: Sequence[DataFrame]) -> DataFrame:
     """The rows of all parts, of which there is at least one."""
-    return combine(lambda one, other: one.unionAll(other), parts)
+    return combine(lambda left, right: left.unionAll(right), parts)
 
 
 def combine(join: Callable[[Part, Part], Part], parts: Sequence[Part]) -> Part:
@@ -170,7 +170,7 @@ def combine(join: Callable[[Part, Part], Part], parts: Sequence[Part]) -> Part:
     """
     while len(parts) > 1:
         rest = parts[len(parts) // 2 * 2 :]
-        parts = [*(join(one, other) for one, other in zip(parts[::2], parts[1::2], strict=False)), *rest]
+        parts = [*(join(left, right) for left, right in zip(parts[::2], parts[1::2], strict=False)), *rest]
     return parts[0]
 
 
@@ -181,7 +181,7 @@ def groupable(type_: Type, value: Column) -> Column:
     if not holds(type_, MapType):
         return value
     if isinstance(type_, ListType):
-        return F.transform(value, lambda item: groupable(type_.element.type, item))
+        return F.transform(value, lambda element: groupable(type_.element.type, element))
     if isinstance(type_, MapType):
         entries = F.transform(
             F.map_entries(value),

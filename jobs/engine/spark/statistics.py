@@ -102,16 +102,16 @@ class SparkMeasured:
         tests, outputs = [], []
         distinct = self._distinct(side, columns, is_exact=is_exact)
         for column in columns:
-            name, found = column.alias, column.field
+            name, field = column.alias, column.field
             tests.append(f"count({name}) AS {name}_count")
             outputs += [f"{name}_count", f"{distinct[name]} AS {name}_distinct"]
-            if has_extremes(found):
-                tests += [f"{end}({_plain(found, name)}) AS {name}_{end}" for end in ("min", "max")]
+            if has_extremes(field):
+                tests += [f"{end}({_plain(field, name)}) AS {name}_{end}" for end in ("min", "max")]
                 outputs += [
-                    f"CAST({name}_{end} AS {duckdb_type(found.type)}) AS {name}_{end}" for end in ("min", "max")
+                    f"CAST({name}_{end} AS {duckdb_type(field.type)}) AS {name}_{end}" for end in ("min", "max")
                 ]
-            if is_float(found):
-                tests.append(f"count({_plain(found, name)}) AS {name}_finite")
+            if is_float(field):
+                tests.append(f"count({_plain(field, name)}) AS {name}_finite")
                 outputs.append(f"{name}_finite")
         self._store(f"summary_{side}", outputs, self._frame(side).selectExpr(*tests))
         return f"SELECT * FROM summary_{side}"
@@ -125,7 +125,7 @@ class SparkMeasured:
             f"percentile_approx(CAST({_axis(fields[name], name)} AS DOUBLE), {_SHARES}, {_ACCURACY}) AS near_{name}"
             for name in bins
         ]
-        known = self._one(self._frame(side).selectExpr(*tests)) if tests else {}
+        known = self._single_row(self._frame(side).selectExpr(*tests)) if tests else {}
         if bins:
             windows = {name: _windows(known[f"near_{name}"], is_whole=_is_whole(fields[name])) for name in bins}
             self._store_placed(side, bins, windows)
@@ -141,8 +141,8 @@ class SparkMeasured:
         """Count values by where they lie, for all columns at once."""
         fields = self._fields(side)
         parts = [
-            _placed(place, name, found, windows[name], is_whole=_is_whole(fields[name]))
-            for place, (name, found) in enumerate(bins.items())
+            _placed(place, name, column_bins, windows[name], is_whole=_is_whole(fields[name]))
+            for place, (name, column_bins) in enumerate(bins.items())
         ]
         counted = (
             self._frame(side)
@@ -169,23 +169,23 @@ class SparkMeasured:
             f"GROUP BY slot, {value} ORDER BY slot, {value}"
         ).fetchall()
         count = sum(number for _, number, _ in rows)
-        found: list[Any] = []
+        quantiles: list[Any] = []
         reached = 0
         for known, number, slot in rows:
             reached += number
-            while len(found) < len(QUANTILES) and reached >= _rank(QUANTILES[len(found)], count):
+            while len(quantiles) < len(QUANTILES) and reached >= _rank(QUANTILES[len(quantiles)], count):
                 if slot % 2 == 0:
                     raise MeasuringError("Spark's sketch of quantiles is not as exact as it says")
-                found.append(known)
-        return found or None
+                quantiles.append(known)
+        return quantiles or None
 
     def frequent(self, pairs: Sequence[Pair]) -> dict[int, Frequent]:
         if not pairs:
             return {}
-        one, other = (self._valued(side, pairs) for side in "ba")
-        wanted = [f"rank <= {TOP_VALUES}", *(f"place = {pair.index}" for pair in pairs if not _is_text(pair))]
+        before, after = (self._valued(side, pairs) for side in "ba")
+        conditions = [f"rank <= {TOP_VALUES}", *(f"place = {pair.index}" for pair in pairs if not _is_text(pair))]
         ranked = (
-            one.unionAll(other)
+            before.unionAll(after)
             .groupBy("place", "value")
             .agg(F.expr("sum(before) AS before"), F.expr("sum(after) AS after"))
             .selectExpr(
@@ -194,7 +194,7 @@ class SparkMeasured:
                 "count_if(before > 0) OVER (PARTITION BY place) AS values_b",
                 "count_if(after > 0) OVER (PARTITION BY place) AS values_a",
             )
-            .where(" OR ".join(wanted))
+            .where(" OR ".join(conditions))
         )
         self._store("valued", ["place", "value", "before", "after", "values_b", "values_a"], ranked)
         return {pair.index: self._ranked(pair) for pair in pairs}
@@ -233,17 +233,17 @@ class SparkMeasured:
     # --- Spark's answers ---
 
     def _distinct(self, side: str, columns: Sequence[ScanColumn], *, is_exact: bool) -> dict[str, int]:
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for start in range(0, len(columns), _DISTINCT_AT_ONCE):
             tests = []
             for column in columns[start : start + _DISTINCT_AT_ONCE]:
                 value = groupable(column.field.type, F.col(column.alias))
                 number = F.count_distinct(value) if is_exact else F.approx_count_distinct(value, _ERROR)
                 tests.append(number.alias(column.alias))
-            found |= self._one(self._frame(side).agg(*tests))
-        return found
+            counts |= self._single_row(self._frame(side).agg(*tests))
+        return counts
 
-    def _one(self, frame: DataFrame) -> dict[str, Any]:
+    def _single_row(self, frame: DataFrame) -> dict[str, Any]:
         with _measuring():
             rows = [row for batch in self._fetch(frame) for row in batch.to_pylist()]
         return dict(rows[0])
@@ -275,30 +275,30 @@ def _measuring() -> Iterator[None]:
 # --- SQL of one column, for Spark ------------------------------------------------------------------
 
 
-def _plain(found: Field, value: str) -> str:
+def _plain(field: Field, value: str) -> str:
     """As `axes.plain`: a float that is NaN or infinite is NULL."""
-    return f"CASE WHEN abs({value}) < double('Infinity') THEN {value} END" if is_float(found) else value
+    return f"CASE WHEN abs({value}) < double('Infinity') THEN {value} END" if is_float(field) else value
 
 
-def _is_whole(found: Field) -> bool:
-    return axis_kind(found.type) == "time" or (isinstance(found.type, Primitive) and found.type.is_integer)
+def _is_whole(field: Field) -> bool:
+    return axis_kind(field.type) == "time" or (isinstance(field.type, Primitive) and field.type.is_integer)
 
 
-def _axis(found: Field, value: str) -> str:
+def _axis(field: Field, value: str) -> str:
     """As `axes.plain_axis`: a whole number, microseconds, or a double."""
-    assert isinstance(found.type, Primitive)  # noqa: S101 - the caller has asked for the axis's kind
-    if found.type.name == "date":
+    assert isinstance(field.type, Primitive)  # noqa: S101 - the caller has asked for the axis's kind
+    if field.type.name == "date":
         return f"unix_date({value}) * {_DAY}L"
-    if axis_kind(found.type) == "time":
+    if axis_kind(field.type) == "time":
         return f"unix_micros(CAST({value} AS TIMESTAMP))"
-    return f"CAST({_plain(found, value)} AS {'BIGINT' if found.type.is_integer else 'DOUBLE'})"
+    return f"CAST({_plain(field, value)} AS {'BIGINT' if field.type.is_integer else 'DOUBLE'})"
 
 
 def _total(scale: Scale | None, axis: str) -> str:
     """The sum as `HereMeasured.totals` has it; one of longs could overflow."""
     if scale is not None:
-        one, other = scale.factors
-        axis = f"floor({axis} * double('{one!r}') * double('{other!r}'))"
+        first, second = scale.factors
+        axis = f"floor({axis} * double('{first!r}') * double('{second!r}'))"
     return f"sum(CAST({axis} AS DECIMAL(20,0)))"
 
 
@@ -357,20 +357,20 @@ def _is_text(pair: Pair) -> bool:
     return all(isinstance(type_, Primitive) and (type_.name in _AS_TEXT or type_.is_bytes) for type_ in ends)
 
 
-def _text(found: Field, value: str) -> str:
+def _text(field: Field, value: str) -> str:
     """SQL of a value as text which `_written` reads, for Spark."""
-    if isinstance(found.type, Primitive) and found.type.is_bytes:
+    if isinstance(field.type, Primitive) and field.type.is_bytes:
         # Spark breaks the lines of what is long
         return f"replace(base64({value}), '\\r\\n', '')"
-    return f"CAST({_axis(found, value) if axis_kind(found.type) == 'time' else value} AS STRING)"
+    return f"CAST({_axis(field, value) if axis_kind(field.type) == 'time' else value} AS STRING)"
 
 
-def _written(found: Field) -> str:
+def _written(field: Field) -> str:
     """SQL of the text that this process writes of such a value."""
-    assert isinstance(found.type, Primitive)  # noqa: S101 - others have no frequent values
-    if found.type.name in _AS_TEXT or found.type.is_bytes:
+    assert isinstance(field.type, Primitive)  # noqa: S101 - others have no frequent values
+    if field.type.name in _AS_TEXT or field.type.is_bytes:
         return "value"
-    type_ = duckdb_type(found.type)
-    if axis_kind(found.type) == "time":
-        return text(found.type, f"CAST(make_timestamp(CAST(value AS BIGINT)) AS {type_})")
-    return text(found.type, f"CAST(value AS {type_})")
+    type_ = duckdb_type(field.type)
+    if axis_kind(field.type) == "time":
+        return text(field.type, f"CAST(make_timestamp(CAST(value AS BIGINT)) AS {type_})")
+    return text(field.type, f"CAST(value AS {type_})")

@@ -53,9 +53,9 @@ def from_arrow(session: Any, data: pa.Table) -> Any:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     columns = [_as_text(column) if column.type == pa.uuid() else column for column in data.columns]
-    told = pa.table(columns, names=data.column_names)
+    table = pa.table(columns, names=data.column_names)
     # Spark infers no schema of no rows, and takes times without zone for those with one
-    return session.createDataFrame(told, from_arrow_schema(told.schema, prefer_timestamp_ntz=True))
+    return session.createDataFrame(table, from_arrow_schema(table.schema, prefer_timestamp_ntz=True))
 
 
 def _as_text(uuids: pa.ChunkedArray) -> pa.Array:

@@ -39,7 +39,7 @@ def is_alike(before: Type, after: Type) -> bool:
     if not isinstance(before, StructType) or not isinstance(after, StructType):
         return False
     both = [(field.id, field.name) for field in before.fields] == [(field.id, field.name) for field in after.fields]
-    return both and all(is_alike(one.type, other.type) for one, other in zip(before.fields, after.fields, strict=True))
+    return both and all(is_alike(old.type, new.type) for old, new in zip(before.fields, after.fields, strict=True))
 
 
 def common_type(before: Type, after: Type) -> str | None:
@@ -65,9 +65,9 @@ def read(pair: Pair, side: str) -> Column:
     """One end's value of a column, or of a field inside a struct column; a NULL struct has NULL fields."""
     if pair.outer is None:
         return F.col(f"{side}{pair.index}")
-    found = pair.end(side)
-    assert found is not None  # noqa: S101 - compared pairs have both
-    return read(pair.outer, side).getField(found.name)
+    field = pair.end(side)
+    assert field is not None  # noqa: S101 - compared pairs have both
+    return read(pair.outer, side).getField(field.name)
 
 
 def may_differ(pair: Pair, limits: Mapping[str, float]) -> Column:
@@ -100,11 +100,11 @@ def chosen(expression: e.BooleanExpression, pairs: Mapping[str, Pair], side: str
         return F.lit(isinstance(expression, e.AlwaysTrue))
     name = str(expression.term.name)
     pair = pairs[name]
-    bound, found = bind_to(expression, pair, name, side)
-    return _predicate(bound, found, F.col(f"{side}{pair.index}"))
+    bound, field = bind_to(expression, pair, name, side)
+    return _predicate(bound, field, F.col(f"{side}{pair.index}"))
 
 
-def _predicate(bound: e.BooleanExpression, found: Field, value: Column) -> Column:
+def _predicate(bound: e.BooleanExpression, field: Field, value: Column) -> Column:
     if isinstance(bound, e.AlwaysTrue | e.AlwaysFalse):
         return F.lit(isinstance(bound, e.AlwaysTrue))
     if isinstance(bound, e.BoundIsNull | e.BoundNotNull):
@@ -117,28 +117,28 @@ def _predicate(bound: e.BooleanExpression, found: Field, value: Column) -> Colum
         return ~test if isinstance(bound, e.BoundNotStartsWith) else test
     if isinstance(bound, e.BoundSetPredicate):
         # not isin: of many values Spark makes a set, in which -0.0 is not 0.0
-        same = [value == _constant(found, item.value) for item in bound.literals]
-        found_in = F.coalesce(combine(or_, same), F.lit(False))
-        return ~found_in if isinstance(bound, e.BoundNotIn) else found_in
-    other = _constant(found, bound.literal.value)
+        same = [value == _constant(field, member.value) for member in bound.literals]
+        test = F.coalesce(combine(or_, same), F.lit(False))
+        return ~test if isinstance(bound, e.BoundNotIn) else test
+    constant = _constant(field, bound.literal.value)
     tests = {
-        e.BoundEqualTo: lambda: value == other,
-        e.BoundNotEqualTo: lambda: value != other,
-        e.BoundLessThan: lambda: value < other,
-        e.BoundLessThanOrEqual: lambda: value <= other,
-        e.BoundGreaterThan: lambda: value > other,
-        e.BoundGreaterThanOrEqual: lambda: value >= other,
+        e.BoundEqualTo: lambda: value == constant,
+        e.BoundNotEqualTo: lambda: value != constant,
+        e.BoundLessThan: lambda: value < constant,
+        e.BoundLessThanOrEqual: lambda: value <= constant,
+        e.BoundGreaterThan: lambda: value > constant,
+        e.BoundGreaterThanOrEqual: lambda: value >= constant,
     }
     test = tests[type(bound)]()
     is_ordered = not isinstance(bound, e.BoundEqualTo | e.BoundNotEqualTo)
-    is_float = isinstance(found.type, Primitive) and found.type.is_float
+    is_float = isinstance(field.type, Primitive) and field.type.is_float
     return test & ~F.isnan(value) if is_float and is_ordered else test
 
 
-def _constant(found: Field, value: Any) -> Column:
+def _constant(field: Field, value: Any) -> Column:
     """A literal, in Iceberg's own form, as a column of the type of what it is compared with."""
-    assert isinstance(found.type, Primitive)  # noqa: S101 - a filter names single values only
-    name = found.type.name
+    assert isinstance(field.type, Primitive)  # noqa: S101 - a filter names single values only
+    name = field.type.name
     if name == "date":
         return F.date_add(F.lit(_EPOCH.date()), int(value))
     if name in {"timestamp", "timestamptz"}:
@@ -148,4 +148,4 @@ def _constant(found: Field, value: Any) -> Column:
         return F.lit(str(value)).cast(name)
     if name == "uuid":
         return F.lit(str(value))
-    return F.lit(bytes(value)) if found.type.is_bytes else F.lit(value)
+    return F.lit(bytes(value)) if field.type.is_bytes else F.lit(value)
