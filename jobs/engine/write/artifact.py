@@ -113,20 +113,20 @@ def _describe_pair(pair: Pair) -> dict[str, Any]:
 def _describe_inner(pair: Pair) -> dict[str, Any]:
     """A field inside a struct column, by the way that leads to it at each end."""
     ends = (("before", pair.before, pair.path("b")), ("after", pair.after, pair.path("a")))
-    known = {end: None if found is None else {"path": path, "type": describe(found.type)} for end, found, path in ends}
+    known = {end: None if field is None else {"path": path, "type": describe(field.type)} for end, field, path in ends}
     return {"index": pair.column.index, "name": pair.name, **known}
 
 
-def _describe_field(found: Field | None) -> dict[str, Any] | None:
-    return None if found is None else {"id": found.id, "name": found.name, "type": describe(found.type)}
+def _describe_field(field: Field | None) -> dict[str, Any] | None:
+    return None if field is None else {"id": field.id, "name": field.name, "type": describe(field.type)}
 
 
 def stored_columns(pairs: tuple[Pair, ...]) -> list[tuple[str, str]]:
     """The value columns of rows.parquet with their DuckDB types."""
-    found = []
+    columns = []
     for pair in pairs:
         for prefix, side in (("b", pair.before), ("a", pair.after)):
             type_ = duckdb_type(side.type) if side is not None else None
             if type_ is not None and not pair.unreadable:
-                found.append((f"{prefix}{pair.index}", type_))
-    return found
+                columns.append((f"{prefix}{pair.index}", type_))
+    return columns

@@ -47,8 +47,8 @@ def storable_schema(schema: pa.Schema) -> pa.Schema:
             raise SchemaError(f"two columns are named {name!r}")
     folded: dict[str, str] = {}
     for name in names:
-        if (other := folded.setdefault(name.lower(), name)) != name:
-            raise SchemaError(f"columns {other!r} and {name!r} differ only in case, which Spark cannot tell apart")
+        if (earlier := folded.setdefault(name.lower(), name)) != name:
+            raise SchemaError(f"columns {earlier!r} and {name!r} differ only in case, which Spark cannot tell apart")
     if not names:
         raise SchemaError("there are no columns")
     return pa.schema([pa.field(field.name, _storable_type(field.type, field.name)) for field in schema])
@@ -147,11 +147,11 @@ def wanted_fields(schema: pa.Schema) -> tuple[NestedField, ...]:
 # --- the next schema of a branch ------------------------------------------------------------------
 
 
-def next_schema(metadata: TableMetadata, wanted: Sequence[NestedField], *, is_append: bool) -> Schema | None:
-    """Return the schema that the branch needs to hold the wanted columns, None where it has it already."""
+def next_schema(metadata: TableMetadata, columns: Sequence[NestedField], *, is_append: bool) -> Schema | None:
+    """Return the schema that the branch needs to hold these columns, None where it has it already."""
     ids = itertools.count(metadata.last_column_id + 1)
     current = metadata.schema()
-    fields = _appended(current, wanted, ids) if is_append else _replaced(metadata, wanted, ids)
+    fields = _appended(current, columns, ids) if is_append else _replaced(metadata, columns, ids)
     identifiers = [
         field.field_id for field in fields if field.required and field.field_id in current.identifier_field_ids
     ]
@@ -167,16 +167,16 @@ def find_equal(metadata: TableMetadata, schema: Schema) -> int | None:
     return next((known.schema_id for known in metadata.schemas if _same_schema(known, schema)), None)
 
 
-def _same_schema(one: Schema, other: Schema) -> bool:
-    return one.fields == other.fields and set(one.identifier_field_ids) == set(other.identifier_field_ids)
+def _same_schema(left: Schema, right: Schema) -> bool:
+    return left.fields == right.fields and set(left.identifier_field_ids) == set(right.identifier_field_ids)
 
 
-def _replaced(metadata: TableMetadata, wanted: Sequence[NestedField], ids: Iterator[int]) -> list[NestedField]:
+def _replaced(metadata: TableMetadata, columns: Sequence[NestedField], ids: Iterator[int]) -> list[NestedField]:
     current = {field.name: field for field in metadata.schema().fields}
     newest_first = sorted(metadata.schemas, key=lambda known: known.schema_id, reverse=True)
     history = [field for known in newest_first for field in known.fields]
     kept: dict[int, NestedField] = {}
-    for field in wanted:
+    for field in columns:
         known = current.get(field.name)
         if known is not None and same_type(known.field_type, field.field_type):
             kept[len(kept)] = known
@@ -194,8 +194,8 @@ def _replaced(metadata: TableMetadata, wanted: Sequence[NestedField], ids: Itera
     return [_optional(field.field_id, field) for field in kept.values()]
 
 
-def _appended(current: Schema, wanted: Sequence[NestedField], ids: Iterator[int]) -> list[NestedField]:
-    written = {field.name: field for field in wanted}
+def _appended(current: Schema, columns: Sequence[NestedField], ids: Iterator[int]) -> list[NestedField]:
+    written = {field.name: field for field in columns}
     fields: list[NestedField] = []
     for known in current.fields:
         field = written.pop(known.name, None)
@@ -214,7 +214,7 @@ def _appended(current: Schema, wanted: Sequence[NestedField], ids: Iterator[int]
                 f"column {known.name!r} is {known.field_type} in the table and {field.field_type} in what is appended; "
                 "cast it, or replace the table"
             )
-    return fields + [_fresh(field, ids) for field in wanted if field.name in written]
+    return fields + [_fresh(field, ids) for field in columns if field.name in written]
 
 
 def _optional(field_id: int, field: NestedField, doc: str | None = None) -> NestedField:
@@ -241,23 +241,24 @@ def _check_partitions(spec: PartitionSpec, current: Schema, schema: Schema) -> N
             raise SchemaError(f"column {source!r} partitions the table, so it can neither go nor change its type")
 
 
-def same_type(one: IcebergType, other: IcebergType) -> bool:
+def same_type(left: IcebergType, right: IcebergType) -> bool:
     """Compare two types without their ids."""
-    if isinstance(one, StructType) and isinstance(other, StructType):
-        return [field.name for field in one.fields] == [field.name for field in other.fields] and all(
-            same_type(left.field_type, right.field_type) for left, right in zip(one.fields, other.fields, strict=True)
+    if isinstance(left, StructType) and isinstance(right, StructType):
+        return [field.name for field in left.fields] == [field.name for field in right.fields] and all(
+            same_type(left_field.field_type, right_field.field_type)
+            for left_field, right_field in zip(left.fields, right.fields, strict=True)
         )
-    if isinstance(one, ListType) and isinstance(other, ListType):
-        return same_type(one.element_type, other.element_type)
-    if isinstance(one, MapType) and isinstance(other, MapType):
-        return same_type(one.key_type, other.key_type) and same_type(one.value_type, other.value_type)
-    return bool(one == other)
+    if isinstance(left, ListType) and isinstance(right, ListType):
+        return same_type(left.element_type, right.element_type)
+    if isinstance(left, MapType) and isinstance(right, MapType):
+        return same_type(left.key_type, right.key_type) and same_type(left.value_type, right.value_type)
+    return bool(left == right)
 
 
-def can_promote(one: IcebergType, other: IcebergType) -> bool:
-    """Whether Iceberg reads old values of type `one` as `other`."""
-    if isinstance(one, DecimalType) and isinstance(other, DecimalType):
-        return bool(one.scale == other.scale and one.precision <= other.precision)
-    return (isinstance(one, IntegerType) and isinstance(other, LongType)) or (
-        isinstance(one, FloatType) and isinstance(other, DoubleType)
+def can_promote(old: IcebergType, new: IcebergType) -> bool:
+    """Whether Iceberg reads values of type `old` as `new`."""
+    if isinstance(old, DecimalType) and isinstance(new, DecimalType):
+        return bool(old.scale == new.scale and old.precision <= new.precision)
+    return (isinstance(old, IntegerType) and isinstance(new, LongType)) or (
+        isinstance(old, FloatType) and isinstance(new, DoubleType)
     )

@@ -170,14 +170,14 @@ def _written(files: Sequence[DataFile], snapshot_id: int) -> Written:
     )
 
 
-def evolve_schema(table: Table, wanted: Sequence[NestedField], *, is_append: bool) -> bool:
-    """Give the branch the schema that the wanted columns need; return whether anything changed.
+def evolve_schema(table: Table, columns: Sequence[NestedField], *, is_append: bool) -> bool:
+    """Give the branch the schema that these columns need; return whether anything changed.
 
     A commit of its own, repeated from fresh metadata: clients resend the same ids after a conflict, and another branch
     may have taken them meanwhile.
     """
     for attempt in range(_SCHEMA_ATTEMPTS):
-        schema = next_schema(table.metadata, wanted, is_append=is_append)
+        schema = next_schema(table.metadata, columns, is_append=is_append)
         if schema is None:
             return False
         known = find_equal(table.metadata, schema)
