@@ -50,9 +50,9 @@ class ArrowSource:
         with self._connect() as connection:
             reader = self._table.scan(selected_fields=self._columns).to_arrow_batch_reader()
             connection.register("checked_rows", reader)
-            found = connection.execute(sql.replace("{data}", "checked_rows"))
-            names = [column[0] for column in found.description or ()]
-            return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+            answer = connection.execute(sql.replace("{data}", "checked_rows"))
+            names = [column[0] for column in answer.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
 
     @staticmethod
     def _connect() -> Any:

@@ -138,14 +138,14 @@ class Transform:
 
     def _check_signature(self, parameters: dict[str, object]) -> bool:
         signature = inspect.signature(self.function).parameters
-        takes_any = any(item.kind is inspect.Parameter.VAR_KEYWORD for item in signature.values())
+        takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in signature.values())
         if missing := [name for name in parameters if name not in signature and not takes_any]:
             raise DeclarationError(f"{self.name}: the function has no parameter {missing[0]!r}, which is declared")
         wants_context = "ctx" in signature and "ctx" not in parameters
-        for name, item in signature.items():
-            is_named = item.kind not in (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+        for name, parameter in signature.items():
+            is_named = parameter.kind not in (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
             is_given = name in parameters or (name == "ctx" and wants_context)
-            if is_named and not is_given and item.default is inspect.Parameter.empty:
+            if is_named and not is_given and parameter.default is inspect.Parameter.empty:
                 raise DeclarationError(
                     f"{self.name}: nothing is declared for parameter {name!r}; declare a TableInput or TableOutput of "
                     "that name, or call it 'ctx' to get the context"
@@ -164,11 +164,11 @@ def list_declared(module: str | None = None) -> list[Transform]:
 def name_functions(transforms: Iterable[Transform]) -> dict[str, Transform]:
     """Name each transform `package.module:function`; later ones of one name get `#2`, `#3` (declared in a loop)."""
     named: dict[str, Transform] = {}
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for entry in transforms:
         name = f"{entry.module}:{entry.name}"
-        seen[name] = seen.get(name, 0) + 1
-        named[name if seen[name] == 1 else f"{name}#{seen[name]}"] = entry
+        counts[name] = counts.get(name, 0) + 1
+        named[name if counts[name] == 1 else f"{name}#{counts[name]}"] = entry
     return named
 
 
@@ -245,10 +245,10 @@ def configure(
     profile: Size | Sequence[Size] = "small",
 ) -> Callable[[Transform | Function], Transform | Function]:
     """Ask for more memory and time: `profile` is "small", "medium" or "large"."""
-    wanted = profile if isinstance(profile, str) else profile[0] if len(profile) == 1 else None
-    if wanted not in _SIZES:
+    chosen = profile if isinstance(profile, str) else profile[0] if len(profile) == 1 else None
+    if chosen not in _SIZES:
         raise DeclarationError(f"configure(profile={profile!r}): one of {', '.join(map(repr, _SIZES))}")
-    size: Size = wanted
+    size: Size = chosen
 
     def apply(target: Transform) -> None:
         target.size = size

@@ -37,11 +37,11 @@ class Module:
     @cached_property
     def bindings(self) -> dict[str, list[ast.stmt]]:
         """Every name at module level, with all statements that bind it."""
-        found: dict[str, list[ast.stmt]] = {}
+        bindings: dict[str, list[ast.stmt]] = {}
         for statement in self.tree.body:
             for name in _bound_names(statement):
-                found.setdefault(name, []).append(statement)
-        return found
+                bindings.setdefault(name, []).append(statement)
+        return bindings
 
     @cached_property
     def effects(self) -> list[ast.stmt]:
@@ -171,11 +171,11 @@ class _Parts:
                 self._add_imported_name(module, name, _resolve(module, statement), alias.name)
 
     def _add_imported_module(self, module: Module, name: str, target: str) -> None:
-        found = self._code.find(target)
-        if found is None:
+        source = self._code.find(target)
+        if source is None:
             self.add(f"{module.name}:{name} import", target)
         else:
-            self._add_whole(found)
+            self._add_whole(source)
 
     def _add_imported_name(self, module: Module, name: str, source_name: str, original: str) -> None:
         submodule = self._code.find(f"{source_name}.{original}")

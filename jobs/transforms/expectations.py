@@ -224,8 +224,8 @@ class _Key(Expectation):
         names = [_quoted(source, name) for name in self.names]
         listed, has_null = ", ".join(names), " OR ".join(f"{name} IS NULL" for name in names)
         if not self.nulls_allowed:
-            found = source.query(f"SELECT count(*) AS bad FROM {{data}} WHERE {has_null}")
-            if nulls := _number(found[0]["bad"]):
+            null_counts = source.query(f"SELECT count(*) AS bad FROM {{data}} WHERE {has_null}")
+            if nulls := _number(null_counts[0]["bad"]):
                 return Verdict(passed=False, message=f"{_rows(nulls)} with NULL in {', '.join(self.names)}")
         groups = f"SELECT {listed}, count(*) AS copies FROM {{data}} WHERE NOT ({has_null}) GROUP BY {listed}"
         counts = source.query(
@@ -294,8 +294,8 @@ class _Combination(Expectation):
         if self.word == "NOT":
             return Verdict(passed=not verdicts[0].passed, message=verdicts[0].message)
         passed = (_builtin_all if self.word == "AND" else _builtin_any)(verdict.passed for verdict in verdicts)
-        told = [verdict.message for verdict in verdicts if verdict.passed == passed]
-        return Verdict(passed=passed, message="; ".join(told))
+        messages = [verdict.message for verdict in verdicts if verdict.passed == passed]
+        return Verdict(passed=passed, message="; ".join(messages))
 
     def describe(self) -> str:
         if self.word == "NOT":

@@ -223,10 +223,10 @@ class IcebergInput:
         self._is_incremental = is_incremental
 
     def _since(self, mode: Mode | None) -> int | None:
-        wanted = mode or ("added" if self._is_incremental else "current")
-        if wanted not in ("current", "added"):
-            raise TransformError(f"mode is 'current' or 'added', not {wanted!r}")
-        if wanted == "current":
+        chosen = mode or ("added" if self._is_incremental else "current")
+        if chosen not in ("current", "added"):
+            raise TransformError(f"mode is 'current' or 'added', not {chosen!r}")
+        if chosen == "current":
             return None
         if not self.grew_only():
             raise TransformError(
