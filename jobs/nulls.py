@@ -19,13 +19,13 @@ _Visit = Callable[..., pa.Array | None]
 def _keeping_nulls(visit: _Visit) -> _Visit:
     @wraps(visit)
     def keep(self: Any, kind: Any, array: pa.Array | None, *parts: Any) -> pa.Array | None:
-        found = visit(self, kind, array, *parts)
-        if found is None or array is None or found.null_count == array.null_count:
-            return found
+        projected = visit(self, kind, array, *parts)
+        if projected is None or array is None or projected.null_count == array.null_count:
+            return projected
         # by their own type, whose parts carry the field ids that the file is written with
-        offsets = pa.array(found.offsets.to_numpy(), found.offsets.type)
-        parts_of = (found.keys, found.items) if isinstance(found, pa.MapArray) else (found.values,)
-        return type(found).from_arrays(offsets, *parts_of, type=found.type, mask=array.is_null())
+        offsets = pa.array(projected.offsets.to_numpy(), projected.offsets.type)
+        parts_of = (projected.keys, projected.items) if isinstance(projected, pa.MapArray) else (projected.values,)
+        return type(projected).from_arrays(offsets, *parts_of, type=projected.type, mask=array.is_null())
 
     return keep
 

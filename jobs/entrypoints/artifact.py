@@ -73,7 +73,7 @@ class ArtifactReader(Answering):
             return {"lines": read_slice(path, details["start"], details["limit"])}
         if ask == "count":
             return {"count": self._rows.count(path, where=details["where"], parameters=details["parameters"])}
-        others = [_find(*other) for other in details["others"]]
+        others = [_find(*place) for place in details["others"]]
         if ask == "count_common":
             return {"count": self._rows.count_common(path, others, keys=details["keys"])}
         return {"numbers": self._rows.find_common(path, others, keys=details["keys"], numbers=details["numbers"])}

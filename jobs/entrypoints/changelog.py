@@ -63,13 +63,13 @@ def _answer(request: ChangelogRequest) -> DiffResult:
 def store_changelog(request: ChangelogRequest) -> dict[str, Any]:
     """Compute and store the changelog; returns the summary."""
     table = StaticTable.from_metadata(request.metadata_location, dict(request.io))
-    found = read_changelog(table, keys=request.keys, start=request.start, end=request.end, images=request.images)
+    rows = read_changelog(table, keys=request.keys, start=request.start, end=request.end, images=request.images)
     folder = Path(request.folder)
-    pq.write_table(found, folder / f".{ROWS}", compression="zstd", row_group_size=_ROW_GROUP)
+    pq.write_table(rows, folder / f".{ROWS}", compression="zstd", row_group_size=_ROW_GROUP)
     (folder / f".{ROWS}").replace(folder / ROWS)
-    counted = pc.value_counts(found[TYPE]).to_pylist()
+    counted = pc.value_counts(rows[TYPE]).to_pylist()
     summary = {
-        "rows": found.num_rows,
+        "rows": rows.num_rows,
         "counts": {entry["values"]: entry["counts"] for entry in counted},
         "columns": [
             {"id": field.field_id, "name": field.name, "type": str(field.field_type), "required": field.required}

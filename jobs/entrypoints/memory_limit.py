@@ -54,13 +54,13 @@ class MemoryLimit:
         return held > self._allowed
 
     def _measure_files(self, processes: list[str]) -> int:
-        found = {
+        sizes = {
             file.st_ino: file.st_blocks * 512
             for process in processes
             for file in list_open_files(process)
             if file.st_dev == self._memory_device
         }
-        return sum(found.values())
+        return sum(sizes.values())
 
 
 def _list_below(process: int | str) -> Iterator[str]:

@@ -41,13 +41,13 @@ class _Reader:
         """Report at the first line that matches the innermost hint after those before it."""
         line = 0
         for hint in hints:
-            found = next((n for n in range(line, len(self._lines)) if re.search(hint, self._lines[n])), None)
-            line = line if found is None else found
+            matched_line = next((n for n in range(line, len(self._lines)) if re.search(hint, self._lines[n])), None)
+            line = line if matched_line is None else matched_line
         self.errors.append(CodeError(FILE, line + 1, message))
 
     def texts(self, table: dict[str, Any], name: str, where: str, *hints: str) -> tuple[str, ...]:
         value = table.get(name, [])
-        if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+        if not isinstance(value, list) or not all(isinstance(text, str) and text for text in value):
             self.complain(f"{where}: {name} must be a list of texts", *hints, name)
             return ()
         return tuple(dict.fromkeys(value))
@@ -72,9 +72,9 @@ class _Reader:
         )
         for name in rules.key:
             if name in rules.ignore or name in rules.tolerance:
-                other = "ignore" if name in rules.ignore else "tolerance"
+                rule = "ignore" if name in rules.ignore else "tolerance"
                 self.complain(
-                    f"{where}: column {name!r} is in key and in {other}; a key is matched as it is", hint, other
+                    f"{where}: column {name!r} is in key and in {rule}; a key is matched as it is", hint, rule
                 )
         return rules
 
@@ -83,7 +83,7 @@ class _Reader:
         if not isinstance(value, dict):
             self.complain(f"{where}: tolerance must give a number or a table for each column", hint, "tolerance")
             return {}
-        found = {}
+        tolerances = {}
         for column, limit in value.items():
             limits = limit if isinstance(limit, dict) else {"absolute": limit}
             problem = _explain_limits(limits)
@@ -92,8 +92,8 @@ class _Reader:
                     f"{where}: tolerance of {column!r} {problem}", hint, "tolerance", rf"{re.escape(column)}[\"']?\s*="
                 )
             else:
-                found[column] = {name: float(number) for name, number in limits.items()}
-        return found
+                tolerances[column] = {name: float(number) for name, number in limits.items()}
+        return tolerances
 
     def _filter(self, value: Any, where: str, hint: str) -> str | None:
         if value is None:

@@ -50,8 +50,8 @@ def publish(root: Path, packages: tuple[str, ...] = ()) -> PublishResult:
     prepare_imports(root)
     if any(b"pyspark" in path.read_bytes() for _, path in list_modules(root, pipeline.packages)):
         allow_functions_before_session()
-    wanted = packages or pipeline.packages
-    for module, path in list_modules(root, wanted):
+    chosen = packages or pipeline.packages
+    for module, path in list_modules(root, chosen):
         if (error := _import(module, path, root)) is not None:
             errors.append(error)
     jobspecs: tuple[JobSpec, ...] = ()
@@ -63,7 +63,7 @@ def publish(root: Path, packages: tuple[str, ...] = ()) -> PublishResult:
     return PublishResult(
         jobspecs=() if errors else tuple(sorted(jobspecs, key=lambda spec: spec.function)),
         errors=tuple(errors),
-        packages=wanted,
+        packages=chosen,
         folders=pipeline.folders,
         datasets=pipeline.datasets,
     )

@@ -94,10 +94,10 @@ def load_transform(manifest: JobManifest, root: Path) -> Transform:
     importlib.import_module(module)
     if manifest.profile == "spark":
         ship_modules(root)
-    found = name_functions(list_declared(module)).get(manifest.function)
-    if found is None:
+    transform = name_functions(list_declared(module)).get(manifest.function)
+    if transform is None:
         raise TransformError(f"there is no transform {manifest.function} in this commit")
-    return found
+    return transform
 
 
 def _call(transform: Transform, manifest: JobManifest, connections: Connections) -> dict[str, IcebergOutput]:

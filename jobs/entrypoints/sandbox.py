@@ -434,7 +434,7 @@ def _enter_user_namespace() -> None:
 
 
 def _apply_limits(limits: Limits) -> None:
-    wanted = {
+    values = {
         resource.RLIMIT_AS: limits.memory_bytes,
         resource.RLIMIT_CPU: limits.cpu_s,
         resource.RLIMIT_NPROC: limits.nproc,
@@ -442,7 +442,7 @@ def _apply_limits(limits: Limits) -> None:
         resource.RLIMIT_FSIZE: limits.fsize,
         resource.RLIMIT_CORE: 0,
     }
-    for name, value in wanted.items():
+    for name, value in values.items():
         if value is not None:
             hard = resource.getrlimit(name)[1]
             bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
@@ -501,7 +501,7 @@ def _visible(confinement: Confinement) -> list[tuple[str, bool]]:
     paths |= {str(path): False for path in _python_folders() | {here}}
     paths |= {os.path.abspath(path): False for path in (*confinement.readonly, *confinement.openable)}
     paths |= {os.path.abspath(path): True for path in (*confinement.writable, *confinement.sealed)}
-    return sorted(paths.items(), key=lambda item: item[0].count("/"))
+    return sorted(paths.items(), key=lambda binding: binding[0].count("/"))
 
 
 def _python_folders() -> set[Path]:

@@ -58,18 +58,18 @@ def seal(folders: Sequence[str], *, record: str, is_shared: bool = False, copies
 
     """
     signal.signal(signal.SIGIO, signal.SIG_IGN)  # somebody opens a file while it is looked at
-    found = _Seal()
+    report = _Seal()
     for folder in folders:
         try:
             parent = os.path.dirname(folder)
-            found.is_watched = is_shared and not copies and _grants_leases(parent)
-            if copies or (is_shared and not found.is_watched):
+            report.is_watched = is_shared and not copies and _grants_leases(parent)
+            if copies or (is_shared and not report.is_watched):
                 _replace_by_copy(folder)
             with opened(folder, FOLDER) as descriptor:
-                _seal_folder(descriptor, folder, os.stat(parent), found, depth=0)
+                _seal_folder(descriptor, folder, os.stat(parent), report, depth=0)
         except OSError as error:
-            found.problems.append(f"{folder} could not be sealed: {error.strerror}")
-    _write(record, {"files": found.files, "problems": found.problems[:MOST_PROBLEMS]})
+            report.problems.append(f"{folder} could not be sealed: {error.strerror}")
+    _write(record, {"files": report.files, "problems": report.problems[:MOST_PROBLEMS]})
 
 
 def _replace_by_copy(folder: str) -> None:
@@ -121,9 +121,9 @@ def _copy_file(source: int, name: str, folder: int) -> None:
         os.fsync(copy.fileno())
 
 
-def _seal_folder(descriptor: int, path: str, owner: os.stat_result, found: _Seal, *, depth: int) -> None:
+def _seal_folder(descriptor: int, path: str, owner: os.stat_result, report: _Seal, *, depth: int) -> None:
     if depth > DEEPEST:
-        found.problems.append(f"{path} lies deeper than {DEEPEST} folders")
+        report.problems.append(f"{path} lies deeper than {DEEPEST} folders")
         return
     _freeze(descriptor, owner, 0o755)
     for name in sorted(os.listdir(descriptor)):
@@ -131,28 +131,28 @@ def _seal_folder(descriptor: int, path: str, owner: os.stat_result, found: _Seal
         kind = stat.S_IFMT(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode)
         if kind == stat.S_IFDIR:
             with opened(name, FOLDER, dir_fd=descriptor) as inner:
-                _seal_folder(inner, below, owner, found, depth=depth + 1)
+                _seal_folder(inner, below, owner, report, depth=depth + 1)
         elif kind == stat.S_IFREG:
             with opened(name, FILE, dir_fd=descriptor) as inner:
-                _seal_file(inner, below, owner, found)
+                _seal_file(inner, below, owner, report)
         else:
-            found.problems.append(f"{below} is {_KINDS.get(kind, 'no file')}: only plain files can be committed")
+            report.problems.append(f"{below} is {_KINDS.get(kind, 'no file')}: only plain files can be committed")
 
 
-def _seal_file(descriptor: int, path: str, owner: os.stat_result, found: _Seal) -> None:
+def _seal_file(descriptor: int, path: str, owner: os.stat_result, report: _Seal) -> None:
     _freeze(descriptor, owner, 0o644)
     about = os.fstat(descriptor)
     if not stat.S_ISREG(about.st_mode):
-        found.problems.append(f"{path} was exchanged while it was sealed")
+        report.problems.append(f"{path} was exchanged while it was sealed")
     elif about.st_nlink > 1:
-        found.problems.append(f"{path} has {about.st_nlink} names (hard links): only plain files can be committed")
-    elif found.is_watched and _is_written(descriptor, until=found.deadline):
-        found.problems.append(f"{path} is still held open for writing by another process")
+        report.problems.append(f"{path} has {about.st_nlink} names (hard links): only plain files can be committed")
+    elif report.is_watched and _is_written(descriptor, until=report.deadline):
+        report.problems.append(f"{path} is still held open for writing by another process")
     else:
         with os.fdopen(os.dup(descriptor), "rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         changed_at = os.fstat(descriptor).st_ctime_ns
-        found.files[path] = {"size": about.st_size, "ctime_ns": changed_at, "sha256": digest}
+        report.files[path] = {"size": about.st_size, "ctime_ns": changed_at, "sha256": digest}
 
 
 def _freeze(descriptor: int, owner: os.stat_result, mode: int) -> None:

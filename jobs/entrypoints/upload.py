@@ -84,13 +84,13 @@ def upload(manifest: UploadManifest) -> JobResult:
 
 
 def _watch(batches: Iterator[pa.RecordBatch], manifest: UploadManifest, total: int) -> Iterator[pa.RecordBatch]:
-    done = told = 0
+    done = reported = 0
     path = Path(manifest.result_path).with_name(Progress.FILE)
     for batch in batches:
         yield batch
         done += batch.num_rows
-        if done - told > total // 50:
-            told = done
+        if done - reported > total // 50:
+            reported = done
             write_message(path, Progress(done, total, "rows"))
 
 

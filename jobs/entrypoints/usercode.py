@@ -136,7 +136,7 @@ def _relative(filename: str, root: Path) -> str:
         return str(path.relative_to(root))
     # a library's place on this machine says nothing to the reader
     for marker in ("site-packages", "lib/python3"):
-        _, found, rest = filename.rpartition(f"/{marker}")
-        if found:
+        _, separator, rest = filename.rpartition(f"/{marker}")
+        if separator:
             return rest.lstrip("/") if marker == "site-packages" else rest.partition("/")[2]
     return path.name
