@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jobs.protocol import InputSpec, JobSpec, OutputSpec
 from tests.factories import datasets, repositories
@@ -49,9 +49,10 @@ class World:
             repository=self.repository, branch=name, sha=sha, status=PublicationState.PUBLISHED
         )
 
-    def start(self, *targets: str, branch: str = "master", resolve: bool = True, **more: object) -> Build:
+    def start(self, *targets: str, branch: str = "master", resolve: bool = True, **more: Any) -> Build:
         """Start a build and resolve it at once."""
-        build = services.start_build(branch=branch, targets=targets, by=self.maker, **more)  # type: ignore[arg-type]
+        order = services.BuildOrder(branch=branch, targets=targets, **more)
+        build = services.start_build(order=order, by=self.maker)
         if resolve:
             services.resolve_build(build=build)
             build.refresh_from_db()

@@ -83,7 +83,8 @@ class BuildQueue(RuleBasedStateMachine):
         for _ in range(times):
             with committing():
                 services.start_build(
-                    branch=branch, targets=sorted(wanted), by=self.people[user], upstream=upstream, force=force
+                    order=services.BuildOrder(branch=branch, targets=sorted(wanted), upstream=upstream, force=force),
+                    by=self.people[user],
                 )
 
     @precondition(lambda self: self.messages.waiting)

@@ -63,13 +63,14 @@ class BuildList(ApiView):
     )
     def post(self, _request: Request) -> Response:
         """Start a build, or with `dry_run` only plan it."""
-        order = read_input(serializers.NewBuildSerializer, self.body)
-        is_dry_run, name = order.pop("dry_run"), order.pop("repository")
-        order["repository"] = repositories.get_repository(self.principal, name) if name else None
+        fields = read_input(serializers.NewBuildSerializer, self.body)
+        is_dry_run, name = fields.pop("dry_run"), fields.pop("repository")
+        repository = repositories.get_repository(self.principal, name) if name else None
+        order = services.BuildOrder(**fields, repository=repository)
         if is_dry_run:
-            planned = services.plan_build(**order, by=self.principal)
+            planned = services.plan_build(order=order, by=self.principal)
             return Response(serializers.PlannedBuildSerializer(planned).data)
-        return answer_build(services.start_build(**order, by=self.principal).pk, self)
+        return answer_build(services.start_build(order=order, by=self.principal).pk, self)
 
 
 class BuildDetail(ApiView):

@@ -102,7 +102,9 @@ def both(act: Callable[[], object], holds: threading.Event) -> None:
 
 
 def test_a_build_begins_beside_a_commit_of_its_datasets(world: World, pausing: threading.Event) -> None:
-    build = services.start_build(branch="master", targets=["/shop/a", "/shop/z"], by=world.maker)
+    build = services.start_build(
+        order=services.BuildOrder(branch="master", targets=["/shop/a", "/shop/z"]), by=world.maker
+    )
     both(lambda: services.resolve_build(build=build), pausing)
     build.refresh_from_db()
     assert build.state == "RUNNING", build.reason

@@ -143,7 +143,7 @@ def test_what_moves_between_planning_and_the_block_is_planned_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.start("/shop/one")
-    build = services.start_build(branch="master", targets=["/shop/two"], by=world.maker)
+    build = services.start_build(order=services.BuildOrder(branch="master", targets=["/shop/two"]), by=world.maker)
     Transaction.objects.filter(state="OPEN").update(state="ABORTED", closed_at=clock.now())
     original = planning.make_versioned_plan
     plans: list[int] = []
@@ -172,7 +172,10 @@ def test_users_take_turns_however_many_builds_each_asks_for(world: World) -> Non
     other = repositories.a_member(world.repository, "maintainer")
     mine = [world.start(f"/shop/other{n}") for n in range(6)]
     assert [claim() for _ in range(2)] == [mine[0].pk, mine[1].pk]
-    theirs = [services.start_build(branch="master", targets=[f"/shop/other{n}"], by=other) for n in (10, 11)]
+    theirs = [
+        services.start_build(order=services.BuildOrder(branch="master", targets=[f"/shop/other{n}"]), by=other)
+        for n in (10, 11)
+    ]
     for build in theirs:
         resolve(build)
     assert [claim() for _ in range(6)] == [theirs[0].pk, mine[2].pk, theirs[1].pk, mine[3].pk, mine[4].pk, mine[5].pk]
@@ -188,9 +191,13 @@ def claim() -> int:
 def test_whoever_asks_again_and_again_does_not_pass_who_waits(world: World) -> None:
     """Two people who each ask for one output again as soon as they have it; a third one waits for it."""
     busy = [repositories.a_member(world.repository, "maintainer") for _ in range(2)]
-    patient = services.start_build(branch="master", targets=["/shop/one"], by=world.maker, force=True)
+    patient = services.start_build(
+        order=services.BuildOrder(branch="master", targets=["/shop/one"], force=True), by=world.maker
+    )
     for turn in range(6):
-        build = services.start_build(branch="master", targets=["/shop/one"], by=busy[turn % 2], force=True)
+        build = services.start_build(
+            order=services.BuildOrder(branch="master", targets=["/shop/one"], force=True), by=busy[turn % 2]
+        )
         resolve(build)
         resolve(patient)
         patient.refresh_from_db()
@@ -283,7 +290,10 @@ def test_a_deleted_branch_rings_the_builds_that_wait_for_its_jobspecs(
     world.branch("feature")
     set_status(world, "pending", branch="feature")
     waiting = services.start_build(
-        branch="master", targets=["/shop/one"], by=world.maker, fallbacks=["feature"], repository=world.repository
+        order=services.BuildOrder(
+            branch="master", targets=["/shop/one"], fallbacks=["feature"], repository=world.repository
+        ),
+        by=world.maker,
     )
     resolve(waiting)
     _, rings = count(

@@ -270,16 +270,18 @@ def test_who_may_not_write_may_not_build(world: World) -> None:
     stranger = repositories.a_person()
     world.branch("feature")
     with pytest.raises(PermissionDenied):
-        services.start_build(branch="feature", targets=["/shop/one"], by=reader)
+        services.start_build(order=services.BuildOrder(branch="feature", targets=["/shop/one"]), by=reader)
     with pytest.raises(PermissionDenied):
-        services.start_build(branch="master", targets=["/shop/one"], by=writer)
+        services.start_build(order=services.BuildOrder(branch="master", targets=["/shop/one"]), by=writer)
     with pytest.raises(NotFound):
-        services.start_build(branch="feature", targets=["/shop/one"], by=stranger)
-    build = services.start_build(branch="feature", targets=["/shop/one"], by=writer)
+        services.start_build(order=services.BuildOrder(branch="feature", targets=["/shop/one"]), by=stranger)
+    build = services.start_build(order=services.BuildOrder(branch="feature", targets=["/shop/one"]), by=writer)
     services.resolve_build(build=build)
     with pytest.raises(PermissionDenied):
         services.cancel_build(build=build, by=reader)
-    trusted = services.start_build(branch="master", targets=["/shop/apart"], by=writer, is_trusted=True)
+    trusted = services.start_build(
+        order=services.BuildOrder(branch="master", targets=["/shop/apart"]), by=writer, is_trusted=True
+    )
     services.resolve_build(build=trusted)
     trusted.refresh_from_db()
     assert trusted.state == "RUNNING"
@@ -321,7 +323,7 @@ def test_pinned_input_is_read_instead_of_the_newest(world: World) -> None:
 )
 def test_unreadable_orders_are_refused(world: World, targets: list[str], branch: str, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
-        services.start_build(branch=branch, targets=targets, by=world.maker)
+        services.start_build(order=services.BuildOrder(branch=branch, targets=targets), by=world.maker)
 
 
 def test_retry_of_a_forced_build_runs_only_what_was_not_done(world: World) -> None:
@@ -335,6 +337,15 @@ def test_retry_of_a_forced_build_runs_only_what_was_not_done(world: World) -> No
     build.refresh_from_db()
     again = services.retry_build(build=build, by=world.maker)
     assert (again.force, again.forced, again.retry_of) == (False, ["/shop/one"], build)
+
+
+def test_retry_orders_the_same_again(world: World) -> None:
+    more = {"fallbacks": ["feature"], "upstream": True, "pins": {"/shop/raw": "t"}, "code_sha": "1" * 40, "title": "T"}
+    build = world.start("/shop/one", repository=world.repository, resolve=False, **more)
+    builds.end_build(build=build, state=BuildState.FAILED, reason="The disk was full.")
+    again = services.retry_build(build=build, by=world.maker)
+    assert services.BuildOrder.of(again) == services.BuildOrder.of(build)
+    assert (again.chain, again.pins, again.title) == (["master", "feature"], {"/shop/raw": "t"}, "T")
 
 
 def test_deleted_branch_takes_its_jobspecs_with_it(world: World) -> None:

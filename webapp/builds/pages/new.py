@@ -12,6 +12,7 @@ from webapp.builds.pages import builds as pages
 from webapp.builds.queries import chains, planning, specs
 from webapp.builds.queries.specs import FreshnessVerdict, SeenSpec
 from webapp.builds.rules.values import MAX_TARGETS, BuildPlan
+from webapp.builds.services import BuildOrder
 from webapp.core import names
 from webapp.core.choices import MOST_CHOICES, Picker
 from webapp.core.errors import AppError, InvalidInput, NotFound
@@ -45,6 +46,8 @@ class NewBuild:
 class PlanPart:
     """The plan of what is chosen, or why there is none."""
 
+    order: BuildOrder
+    """Of all that is built: the page orders what it has shown."""
     targets: tuple[str, ...]
     """What is ticked."""
     more: int
@@ -202,16 +205,17 @@ def _plan(
     below = (
         planning.list_below(ticked, ground.chain, repository=ground.repository) if order.downstream and ticked else ()
     )
-    build = Build(
+    whole = BuildOrder(
         branch=ground.branch,
-        chain=list(ground.chain),
         targets=[*ticked, *sorted(below)],
         repository=ground.repository,
         upstream=order.upstream,
         force=order.force,
     )
+    build = whole.make_build(chain=ground.chain)
     plan, problem = _make_plan(principal, build) if build.targets else (None, "")
     return PlanPart(
+        order=whole,
         targets=tuple(ticked),
         more=len(below),
         is_fresh=is_fresh,

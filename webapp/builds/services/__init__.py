@@ -9,12 +9,14 @@ from webapp.builds.services.builds import (
     retry_build,
     start_build,
 )
+from webapp.builds.services.orders import BuildOrder
 from webapp.builds.services.publication import publish, request_publication, unpublish
 from webapp.builds.services.running import run_job
 from webapp.builds.services.sweeping import sweep_builds
 from webapp.builds.services.uploads import check_upload, keep_draft, load_draft, start_upload, wait_for_build
 
 __all__ = [
+    "BuildOrder",
     "advance_build",
     "cancel_build",
     "check_upload",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from django.db import transaction
@@ -21,6 +22,7 @@ from webapp.builds.rules.plan import join_words
 from webapp.builds.rules.states import BUILD_UNFINISHED, BuildState, JobState
 from webapp.builds.rules.values import MAX_TARGETS, BuildPlan, PlannedJob
 from webapp.builds.services import publication, queue
+from webapp.builds.services.orders import BuildOrder
 from webapp.core import clock, names
 from webapp.core.errors import AppError, Conflict, InvalidInput, Unavailable
 from webapp.datasets import services as dataset_services
@@ -30,52 +32,26 @@ from webapp.datasets.rules.transactions import TransactionState
 
 if TYPE_CHECKING:
     from webapp.core.principals import Principal
-    from webapp.repositories.models import Repository
 
 PLANS_OUTSIDE = 3
 """So often a plan is made before the atomic block that carries it out; if what it was read from moved each time, it is made inside."""
 
 
 def start_build(
-    *,
-    branch: str,
-    targets: Sequence[str],
-    by: Principal,
-    fallbacks: Sequence[str] | None = None,
-    repository: Repository | None = None,
-    upstream: bool = False,
-    force: bool = False,
-    pins: Mapping[str, str] | None = None,
-    code_sha: str = "",
-    title: str = "",
-    trigger: str = "user",
-    is_trusted: bool = False,
-    is_consequence: bool = False,
+    *, order: BuildOrder, by: Principal, trigger: str = "user", is_trusted: bool = False, is_consequence: bool = False
 ) -> Build:
     """Ask for a build; it resolves in the background once the head of its branch is published.
 
     Args:
-        branch: the only branch on which anything is written.
-        targets: paths of the datasets to build.
+        order: what is built, and how.
         by: who asks; must be able to write the targets on the branch, unless the build is trusted.
-        fallbacks: branches to read from where the build branch has nothing; from Git's ancestry when None.
-        repository: whose head and ancestry count; the one that owns the first target when None.
-        upstream: build everything above the targets as well.
-        force: run jobs that are fresh, too.
-        pins: input path → id of the transaction to read instead of the newest.
-        code_sha: commit whose JobSpecs count before those of the chain; for a branch that Git does not have.
-        title: what people call it; the head's subject by default.
         trigger: what started it, of `rules.triggers`.
         is_trusted: the caller checked the rights itself, as a merge does.
         is_consequence: it follows from an act that the audit log has already, so that it is not one of `by`.
 
     """
-    build = _describe_build(
-        branch=branch, targets=targets, by=by, fallbacks=fallbacks, repository=repository, is_trusted=is_trusted
-    )
-    build.upstream, build.force, build.pins = upstream, force, dict(pins or {})
-    build.code_sha = code_sha
-    build.title, build.trigger = title or build.title, trigger
+    build = _describe_build(order, by=by, is_trusted=is_trusted)
+    build.trigger = trigger
     _save_new(build, "start_build", by=None if is_consequence else by)
     return build
 
@@ -108,65 +84,42 @@ class PlannedBuild(NamedTuple):
     jobs: tuple[()] = ()
 
 
-def plan_build(
-    *,
-    branch: str,
-    targets: Sequence[str],
-    by: Principal,
-    fallbacks: Sequence[str] | None = None,
-    repository: Repository | None = None,
-    upstream: bool = False,
-    force: bool = False,
-) -> PlannedBuild:
+def plan_build(*, order: BuildOrder, by: Principal) -> PlannedBuild:
     """Plan what `start_build` would do, with the same refusals, and keep nothing."""
-    build = _describe_build(
-        branch=branch, targets=targets, by=by, fallbacks=fallbacks, repository=repository, is_trusted=False
-    )
-    build.upstream, build.force = upstream, force
+    build = _describe_build(order, by=by, is_trusted=False)
     plan = planning.make_plan(build=build)
     rights.check_plan(by, plan)
     build.notes = chains.list_notes(build=build)
     return PlannedBuild(build, plan)
 
 
-def _describe_build(
-    *,
-    branch: str,
-    targets: Sequence[str],
-    by: Principal,
-    fallbacks: Sequence[str] | None,
-    repository: Repository | None,
-    is_trusted: bool,
-) -> Build:
-    if not is_trusted:
-        names.check_branch_name(branch)
-    for name in fallbacks or ():
-        names.check_branch_name(name)
-    if not targets:
-        raise InvalidInput("Name at least one dataset to build.", code="no_targets", errors={"targets": ["Required."]})
-    if len(targets) > MAX_TARGETS:
-        raise InvalidInput(f"A build has at most {MAX_TARGETS} targets.", errors={"targets": ["Too many."]})
-    paths = tuple(dict.fromkeys(targets))
-    for path in paths:
-        names.split_dataset_path(path)
-        if not is_trusted:
-            permissions.check_dataset(by, path, "write", branch)
-    owner = repository or chains.find_repository(paths=paths, branch=branch)
-    if fallbacks is None:
+def _describe_build(order: BuildOrder, *, by: Principal, is_trusted: bool) -> Build:
+    _check_order(order, by=by, is_trusted=is_trusted)
+    branch, paths = order.branch, list(dict.fromkeys(order.targets))
+    owner = order.repository or chains.find_repository(paths=paths, branch=branch)
+    if order.fallbacks is None:
         chain = chains.default_chain(repository=owner, branch=branch)
     else:
-        chain = fallback.make_chain(branch, fallbacks)
+        chain = fallback.make_chain(branch, order.fallbacks)
     head = chains.find_head(repository=owner, branch=branch)
-    return Build(
-        branch=branch,
-        chain=list(chain),
-        targets=list(paths),
-        repository=owner,
-        sha=head.sha if head else "",
-        title=head.subject[:250] if head else "",
-        by_id=by.user_id,
-        is_trusted=is_trusted,
-    )
+    title = order.title or (head.subject[:250] if head else "")
+    settled = replace(order, targets=paths, repository=owner, title=title)
+    return settled.make_build(chain=chain, sha=head.sha if head else "", by_id=by.user_id, is_trusted=is_trusted)
+
+
+def _check_order(order: BuildOrder, *, by: Principal, is_trusted: bool) -> None:
+    if not is_trusted:
+        names.check_branch_name(order.branch)
+    for name in order.fallbacks or ():
+        names.check_branch_name(name)
+    if not order.targets:
+        raise InvalidInput("Name at least one dataset to build.", code="no_targets", errors={"targets": ["Required."]})
+    if len(order.targets) > MAX_TARGETS:
+        raise InvalidInput(f"A build has at most {MAX_TARGETS} targets.", errors={"targets": ["Too many."]})
+    for path in dict.fromkeys(order.targets):
+        names.split_dataset_path(path)
+        if not is_trusted:
+            permissions.check_dataset(by, path, "write", order.branch)
 
 
 # --- resolution -----------------------------------------------------------------------------------
@@ -441,29 +394,20 @@ def retry_build(*, build: Build, by: Principal, is_trusted: bool = False) -> Bui
         raise Conflict(f"Build {build.pk} is still {build.state}: cancel it or wait for its end.", code="build_running")
     if build.kind != "run":
         raise Conflict("An upload cannot be repeated: its file is gone. Upload it again.", code="upload")
-    forced: list[str] = list(build.forced)
+    order = BuildOrder.of(build)
     if build.force:
         done = {output.path for output in JobOutput.objects.filter(job__build=build, job__state=JobState.COMPLETED)}
         forced = [output.path for output in JobOutput.objects.filter(job__build=build) if output.path not in done]
-    again = Build(
-        branch=build.branch,
+        order = replace(order, force=not build.jobs.exists(), forced=forced)
+    head = chains.find_head_sha(repository=build.repository, branch=build.branch) if build.repository else ""
+    again = order.make_build(
         chain=build.chain,
-        targets=build.targets,
-        upstream=build.upstream,
-        force=build.force and not build.jobs.exists(),
-        forced=forced,
-        pins=build.pins,
-        code_sha=build.code_sha,
-        repository=build.repository,
-        sha=build.sha,
-        title=build.title,
+        sha=head or build.sha,
         by_id=by.user_id,
         is_trusted=is_trusted,
         trigger="retry",
         retry_of=build,
     )
-    if build.repository is not None:
-        again.sha = chains.find_head_sha(repository=build.repository, branch=build.branch) or build.sha
     with transaction.atomic():
         _save_new(again, "retry_build", by=by)
         signals.build_retried.send(sender=Build, build=build, again=again)

@@ -84,14 +84,7 @@ def new_build(request: HttpRequest) -> HttpResponse:
     if not is_sent or planned.plan is None or planned.refusal:
         status = HTTPStatus.UNPROCESSABLE_ENTITY if is_sent else HTTPStatus.OK
         return pages.render(request, "builds/build-new.html", page, status=status)
-    build = services.start_build(
-        branch=page.branch,
-        targets=planned.plan.targets,
-        repository=page.repository,
-        upstream=order.upstream,
-        force=order.force,
-        by=signed_in(request),
-    )
+    build = services.start_build(order=planned.order, by=signed_in(request))
     return redirect("build", build.pk)
 
 

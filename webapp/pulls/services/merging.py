@@ -206,15 +206,14 @@ def _start_build(merge: Merge) -> Merge:
             merge.refresh_from_db()
             return merge
         if merge.targets:
-            merge.build = builds.start_build(
+            order = builds.BuildOrder(
                 branch=merge.landing_branch,
                 targets=merge.targets,
-                by=principal,
                 repository=merge.pull.repository,
                 title=f"Rebuild for #{merge.pull.number}: {merge.pull.title}"[:250],
-                trigger="merge",
-                is_trusted=True,
-                is_consequence=True,
+            )
+            merge.build = builds.start_build(
+                order=order, by=principal, trigger="merge", is_trusted=True, is_consequence=True
             )
             Merge.objects.filter(pk=merge.pk).update(build=merge.build)
     merge.refresh_from_db()

@@ -99,16 +99,15 @@ def _list_base_targets(rows: Collection[PullDataset], specs: PullSpecs, changed:
 
 
 def _build_head(pull: PullRequest, targets: list[str], by: Principal, pins: Mapping[str, str], *, force: bool) -> Build:
-    return build_services.start_build(
+    order = build_services.BuildOrder(
         branch=pull.source,
         targets=targets,
-        by=by,
         repository=pull.repository,
         force=force,
         pins=pins,
         title=f"{pull.title} (#{pull.number})"[:250],
-        trigger="pull",
     )
+    return build_services.start_build(order=order, by=by, trigger="pull")
 
 
 def _build_base(
@@ -121,19 +120,18 @@ def _build_base(
     force: bool,
     is_consequence: bool,
 ) -> Build:
-    return build_services.start_build(
+    order = build_services.BuildOrder(
         branch=review_branch(pull.repository.name, pull.number),
         targets=targets,
-        by=by,
         fallbacks=[pull.target],
         repository=pull.repository,
         force=force,
         pins=pins,
         code_sha=specs.base_sha,
         title=f"{pull.target} on the inputs of #{pull.number}"[:250],
-        trigger="review",
-        is_trusted=True,
-        is_consequence=is_consequence,
+    )
+    return build_services.start_build(
+        order=order, by=by, trigger="review", is_trusted=True, is_consequence=is_consequence
     )
 
 

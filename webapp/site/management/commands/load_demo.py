@@ -130,18 +130,8 @@ class Command(BaseCommand):
         running = Build.objects.filter(
             repository=repository, branch=branch, kind="run", state__in=BUILD_UNFINISHED
         ).first()
-        self._wait_build(
-            running
-            or builds.start_build(
-                branch=branch,
-                targets=targets,
-                by=by,
-                repository=repository,
-                title=title,
-                trigger="demo",
-                is_consequence=True,
-            )
-        )
+        order = builds.BuildOrder(branch=branch, targets=targets, repository=repository, title=title)
+        self._wait_build(running or builds.start_build(order=order, by=by, trigger="demo", is_consequence=True))
 
     def _wait_build(self, build: Build) -> None:
         deadline = time.monotonic() + PATIENCE_S
