@@ -180,6 +180,11 @@ def test_lists_filter_and_hide_what_is_not_yours(
     assert "No build yet" in page
 
 
+def test_states_to_filter_by_are_called_as_rows_call_them(world: World, browser_of: Callable[[int], Client]) -> None:
+    page = read_page(browser_of(world.maker.user_id).get("/r/shop/builds?state=RUNNING"))
+    assert '<option value="RUNNING" selected>Running</option>' in page
+
+
 def test_build_without_a_title_is_called_by_what_it_makes(
     world: World, build: Build, browser_of: Callable[[int], Client]
 ) -> None:
