@@ -15,6 +15,7 @@ from tests.factories.build_rows import World, a_jobspec, a_world
 from tests.factories.pages import read_page
 from webapp.accounts.models import User
 from webapp.builds.models import Build, Job
+from webapp.builds.pages import builds as build_pages
 from webapp.builds.rules.states import JobState
 from webapp.builds.runner import paths
 from webapp.builds.services import builds
@@ -180,9 +181,33 @@ def test_lists_filter_and_hide_what_is_not_yours(
     assert "No build yet" in page
 
 
+def test_list_shows_what_it_is_filtered_by(world: World, browser_of: Callable[[int], Client]) -> None:
+    browser = browser_of(world.maker.user_id)
+    page = read_page(browser.get("/builds?branch=elsewhere&by=x&repository=y&page=2"))
+    assert "<option selected>elsewhere</option>" in page
+    for name, value, rest in (
+        ("by", "x", "branch=elsewhere&amp;repository=y"),
+        ("repository", "y", "branch=elsewhere&amp;by=x"),
+    ):
+        assert f'<input type="hidden" name="{name}" value="{value}">' in page
+        assert f'<a class="chip" aria-current="true" href="?{rest}">' in page
+    assert "remove this filter" not in read_page(browser.get("/r/shop/builds?repository=y"))
+
+
 def test_states_to_filter_by_are_called_as_rows_call_them(world: World, browser_of: Callable[[int], Client]) -> None:
     page = read_page(browser_of(world.maker.user_id).get("/r/shop/builds?state=RUNNING"))
     assert '<option value="RUNNING" selected>Running</option>' in page
+
+
+@pytest.mark.usefixtures("build")
+def test_next_page_keeps_the_filters(
+    world: World, browser_of: Callable[[int], Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build_pages, "PAGE_SIZE", 1)
+    world.start("/shop/one", resolve=False)
+    filters = "by=maker-of-shop&amp;repository=shop"
+    page = read_page(browser_of(world.maker.user_id).get("/builds?by=maker-of-shop&repository=shop"))
+    assert f'<a class="btn" rel="next" href="?{filters}&amp;page=2">' in page
 
 
 def test_build_without_a_title_is_called_by_what_it_makes(

@@ -253,12 +253,14 @@ def test_list_searches_and_groups(signed: Client, dataset: Dataset, user: User) 
     found = text(signed.get("/datasets?q=fish"))
     nothing = text(signed.get("/datasets?q=whale"))
     folder = text(signed.get("/datasets?folder=shop"))
+    elsewhere = text(signed.get("/datasets?folder=elsewhere"))
 
     assert "<span>fish</span>" in everything
     assert "<span>orders</span>" in everything
     assert "<span>orders</span>" not in found
     assert "No dataset matches" in nothing
     assert "<span>fish</span>" not in folder
+    assert '<option value="elsewhere" selected>/elsewhere</option>' in elsewhere
     fragment = text(signed.get("/datasets?q=fish", headers={"HX-Request": "true"}))
     assert fragment.startswith('<div id="dataset-list">')
 
