@@ -210,6 +210,25 @@ def test_next_page_keeps_the_filters(
     assert f'<a class="btn" rel="next" href="?{filters}&amp;page=2">' in page
 
 
+@pytest.mark.parametrize(
+    ("filters", "is_counted", "moves"),
+    [
+        ("", True, True),
+        ("branch=feature", True, True),
+        ("branch=elsewhere", False, False),
+        ("state=COMPLETED", False, True),
+        ("by=x", False, False),
+    ],
+)
+@pytest.mark.usefixtures("build")
+def test_list_counts_what_runs_among_what_it_shows(
+    world: World, browser_of: Callable[[int], Client], filters: str, is_counted: bool, moves: bool
+) -> None:
+    page = read_page(browser_of(world.maker.user_id).get(f"/builds?{filters}"))
+    assert ("1 running" in page) is is_counted
+    assert ('hx-trigger="every 4s"' in page) is moves
+
+
 def test_build_without_a_title_is_called_by_what_it_makes(
     world: World, build: Build, browser_of: Callable[[int], Client]
 ) -> None:

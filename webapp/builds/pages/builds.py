@@ -486,6 +486,9 @@ class BuildsPage:
     has_next: bool
     text: str
     running: int
+    """Of those that the list can show."""
+    is_moving: bool
+    """Whether the list may change: one that runs can come into the state that is filtered by."""
 
     @property
     def previous_number(self) -> int:
@@ -503,14 +506,10 @@ def read_builds_page(
 ) -> BuildsPage:
     """Return a page of builds, newest first."""
     name = repository.name if repository else filters.get("repository", "")
-    rows = queries.list_builds(
-        principal,
-        repository=name,
-        branch=filters.get("branch", ""),
-        state=filters.get("state", ""),
-        by=filters.get("by", ""),
-        q=filters.get("q", ""),
-    )
+    chosen = {**filters, "repository": name}
+    rows = queries.list_builds(principal, **chosen)
+    unfinished = queries.list_builds(principal, **{**chosen, "state": ""}).filter(state__in=BUILD_UNFINISHED)
+    running = rows.filter(state__in=BUILD_UNFINISHED).count()
     start = (page - 1) * PAGE_SIZE
     builds = list(rows[start : start + PAGE_SIZE + 1])
     has_next = len(builds) > PAGE_SIZE
@@ -540,7 +539,8 @@ def read_builds_page(
         number=page,
         has_next=has_next,
         text=f"{start + 1}–{start + len(builds)}, newest first" if builds else "",
-        running=visible.filter(state__in=BUILD_UNFINISHED).count(),
+        running=running,
+        is_moving=running > 0 or unfinished.exists(),
     )
 
 
