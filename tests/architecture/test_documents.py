@@ -103,7 +103,7 @@ def test_every_setting_is_described() -> None:
     assert read - described - NOT_FOR_PEOPLE == set()
 
 
-@pytest.mark.parametrize("walk", ["Commit code", "Commit a table", "Merge"])
+@pytest.mark.parametrize("walk", ["Commit code", "Commit a table", "Merge", "Add a field"])
 def test_walks_are_as_the_code_goes(walk: str) -> None:
     text = read_chapter("walks", walk)
     steps = STEP.findall(text)

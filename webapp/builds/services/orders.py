@@ -47,4 +47,4 @@ class BuildOrder:
         return Build(chain=list(chain), **{name: getattr(self, name) for name in COLUMNS}, **more)
 
 
-COLUMNS = [each.name for each in fields(BuildOrder) if each.name != "fallbacks"]
+COLUMNS = [column.name for column in fields(BuildOrder) if column.name != "fallbacks"]
