@@ -1,7 +1,6 @@
 """Everything that reads builds. Functions that take a principal decide what it may see."""
 
 from webapp.builds.queries.builds import (
-    count_running,
     dump_plan,
     find_build,
     find_repository_by_name,
@@ -31,7 +30,6 @@ from webapp.builds.queries.specs import Lineage, list_jobspecs, read_lineage
 __all__ = [
     "Cost",
     "Lineage",
-    "count_running",
     "default_chain",
     "describe_published",
     "describe_transactions",

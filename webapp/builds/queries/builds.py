@@ -13,7 +13,7 @@ from django.db.models import Prefetch, QuerySet, prefetch_related_objects
 from webapp.builds import permissions
 from webapp.builds.models import Build, Job, JobInput, JobOutput
 from webapp.builds.queries import queue
-from webapp.builds.rules.states import BUILD_UNFINISHED, BuildState
+from webapp.builds.rules.states import BuildState
 from webapp.builds.runner import paths
 from webapp.core.errors import InvalidInput, NotFound
 from webapp.dispatch import logs
@@ -95,12 +95,6 @@ def list_builds(
     if q:
         builds = builds.filter(title__icontains=q)
     return builds.order_by("-pk")
-
-
-def count_running(*, repository: Repository | None = None) -> int:
-    """Return how many builds are not over."""
-    builds = Build.objects.filter(state__in=BUILD_UNFINISHED)
-    return (builds if repository is None else builds.filter(repository=repository)).count()
 
 
 def list_jobs(build: Build, *, after: int = 0, limit: int | None = None) -> list[Job]:
