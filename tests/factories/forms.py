@@ -10,13 +10,13 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import resolve
 
-from tests.factories import repositories
 from tests.factories.everything import World, list_pages
 from webapp.accounts.models import Token, User
 from webapp.accounts.queries import principal_for_user
 from webapp.builds.queries.drafts import sign_draft
 from webapp.builds.runner.paths import uploads_folder
 from webapp.datasets.queries import get_dataset, list_deleted_branches, list_transactions
+from webapp.git.values import Change, Person
 from webapp.pulls.models import Comment
 from webapp.repositories.models import Repository
 from webapp.repositories.queries import get_head
@@ -165,10 +165,19 @@ def list_pull_forms(world: World) -> Iterator[Form]:
     yield Form(f"{here}/build", {"sides": ["head"], "scope": "modified"}, "start_build", "build ")
     opened = {"title": "Another"}
     yield Form("/r/shop/pulls/new", opened, "open_pull", f"shop#{number + 1}", query="?source=other&target=master")
-    repositories.a_commit(Repository.objects.get(name="shop"), {"moved.md": "on\n"})
-    yield Form(f"{here}/update", {}, "commit_files", "shop")
+    yield Form(f"{here}/update", {}, "commit_files", "shop", prepare=move_master)
     merge = {"method": "merge", "rebuild": "modified"}
     yield Form(f"/r/shop/pulls/{number + 1}/merge", merge, "merge_pull", f"shop#{number + 1}", prepare=publish_other)
+
+
+def move_master() -> dict[str, Any]:
+    """Give master a commit behind the server's back: no entry tells of it."""
+    git = Repository.objects.get(name="shop").git
+    change = Change(path="moved.md", content=b"on\n")
+    git.commit_changes(
+        branch="master", message="Go on\n", changes=[change], author=Person(name="m", email="m@example.org")
+    )
+    return {}
 
 
 def publish_other() -> dict[str, Any]:
