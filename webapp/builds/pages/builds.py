@@ -540,7 +540,7 @@ def read_builds_page(
         has_next=has_next,
         text=f"{start + 1}–{start + len(builds)}, newest first" if builds else "",
         running=running,
-        is_moving=running > 0 or unfinished.exists(),
+        is_moving=unfinished.exists() if filters.get("state") else running > 0,
     )
 
 
