@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from secrets import token_hex
 from typing import Any
 
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -173,7 +174,7 @@ def list_pull_forms(world: World) -> Iterator[Form]:
 def move_master() -> dict[str, Any]:
     """Give master a commit behind the server's back: no entry tells of it."""
     git = Repository.objects.get(name="shop").git
-    change = Change(path="moved.md", content=b"on\n")
+    change = Change(path="moved.md", content=token_hex().encode())
     git.commit_changes(
         branch="master", message="Go on\n", changes=[change], author=Person(name="m", email="m@example.org")
     )
