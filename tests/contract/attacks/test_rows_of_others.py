@@ -67,7 +67,9 @@ def test_no_way_leads_from_a_pull_request_to_rows_of_others(world: World, hidden
         page = f"/r/shop/pulls/{world.values['number']}/data?dataset=/vault/hidden"
         pages = (page, f"{page}&show=statistics", "/d/vault/hidden")
         # An admin sees them: a few pages say that they are there to be found.
-        answers = [ask(client, one) for one in pages] if role == "admin" else [*crawl(client, world, more=pages)]
+        answers = (
+            [ask(client, address) for address in pages] if role == "admin" else [*crawl(client, world, more=pages)]
+        )
         for number in {world.values["dataset_id"], hidden.pk}:
             answers += ask_everything(world, role, queries=queries, dataset_id=number)
         counts[role] = sum(CANARY in answer.text or COLUMN in answer.text for answer in answers)

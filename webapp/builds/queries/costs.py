@@ -37,10 +37,10 @@ def read_cost(*, paths: Collection[str], branches: Collection[str]) -> Cost:
         branches: of the builds.
 
     """
-    made = JobOutput.objects.filter(
+    written = JobOutput.objects.filter(
         path__in=paths, job__state=JobState.COMPLETED, job__skipped=False, job__build__branch__in=branches
     )
-    newest = made.order_by().values("path").annotate(newest=Max("pk")).values_list("newest", flat=True)
+    newest = written.order_by().values("path").annotate(newest=Max("pk")).values_list("newest", flat=True)
     outputs = list(JobOutput.objects.filter(pk__in=list(newest)).select_related("job", "transaction"))
     jobs = {output.job_id: output.job for output in outputs}
     return Cost(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth import get_user_model
 
@@ -47,17 +47,8 @@ def commit_files(
     committer = person_of(by)
 
     def intend(head: str, sha: str) -> None:
-        intend_move(
-            repository=repository,
-            ref=f"{HEADS}{branch}",
-            before=head,
-            after=sha,
-            by=by,
-            verb=verb,
-            object=repository.name,
-            branch=branch,
-            detail={"sha": sha, "files": len(changes)},
-        )
+        detail = {"sha": sha, "files": len(changes)}
+        _intend(repository, branch, before=head, after=sha, by=by, verb=verb, detail=detail)
 
     with git_refusals():
         commit = repository.git.commit_changes(
@@ -144,20 +135,8 @@ def merge_into_branch(
     merged = prepare_merge(
         repository=repository, source_sha=sha, target_sha=expected_head, method="merge", message=message, by=by
     )
-    intend_move(
-        repository=repository,
-        ref=f"{HEADS}{branch}",
-        before=expected_head,
-        after=merged,
-        by=by,
-        verb=verb,
-        object=repository.name,
-        branch=branch,
-        detail={"sha": merged, "merged": sha},
-    )
-    with git_refusals():
-        repository.git.move_branch(branch, expected=expected_head, sha=merged)
-    announce(repository=repository, branch=branch, before=expected_head, after=merged, by=by)
+    detail = {"sha": merged, "merged": sha}
+    _land(repository, branch, before=expected_head, after=merged, by=by, verb=verb, detail=detail)
     return merged
 
 
@@ -165,7 +144,25 @@ def land_merge(*, repository: Repository, branch: str, expected_head: str, sha: 
     """Move a branch to a prepared merge commit, if the branch still points where the merge was made for."""
     check_copy(repository=repository)
     # Who merges has an entry for the whole of it.
-    intend_move(repository=repository, ref=f"{HEADS}{branch}", before=expected_head, after=sha, by=by)
+    _land(repository, branch, before=expected_head, after=sha, by=by)
+
+
+def _land(repository: Repository, branch: str, *, before: str, after: str, by: Principal, **entry: Any) -> None:
+    """Write down who moves a branch, move it if it still points where it did, and announce it."""
+    _intend(repository, branch, before=before, after=after, by=by, **entry)
     with git_refusals():
-        repository.git.move_branch(branch, expected=expected_head, sha=sha)
-    announce(repository=repository, branch=branch, before=expected_head, after=sha, by=by)
+        repository.git.move_branch(branch, expected=before, sha=after)
+    announce(repository=repository, branch=branch, before=before, after=after, by=by)
+
+
+def _intend(repository: Repository, branch: str, *, before: str, after: str, by: Principal, **entry: Any) -> None:
+    intend_move(
+        repository=repository,
+        ref=f"{HEADS}{branch}",
+        before=before,
+        after=after,
+        by=by,
+        object=repository.name,
+        branch=branch,
+        **entry,
+    )
