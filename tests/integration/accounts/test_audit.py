@@ -49,6 +49,13 @@ def _empty(home: Path) -> Iterator[None]:
     readings._refused.clear()
 
 
+@pytest.fixture
+def _one_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop the clock: what is counted by the minute would be two entries across the end of one."""
+    minute = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: minute)
+
+
 def find_codes() -> set[str]:
     codes = {finding.code for finding in check_audit_chain() if isinstance(finding, Finding)}
     fsck.named.update(codes)
@@ -135,6 +142,7 @@ def test_what_the_sweep_forgets_is_seen() -> None:
     assert find_codes() == {"audit_unsealed"}
 
 
+@pytest.mark.usefixtures("_one_minute")
 def test_reads_are_one_entry_per_person_object_and_minute() -> None:
     job = Principal(user_id=1, username="mira", job=JobScope("j1", "_job/j1", "b", ("b",)))
     for by in (MIRA, MIRA, job):
@@ -149,6 +157,7 @@ def test_reads_are_one_entry_per_person_object_and_minute() -> None:
     ]
 
 
+@pytest.mark.usefixtures("_one_minute")
 def test_counts_of_several_processes_are_added_and_sealed_when_their_minute_is_over() -> None:
     note_reading(by=MIRA, verb="read_preview", object="/shop/orders")
     [reading] = readings._pending
@@ -174,6 +183,7 @@ def test_counts_of_several_processes_are_added_and_sealed_when_their_minute_is_o
     assert find_codes() == set()
 
 
+@pytest.mark.usefixtures("_one_minute")
 def test_a_flood_of_different_refusals_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     flush = readings.flush_readings
     monkeypatch.setattr(readings, "flush_readings", int)  # the thread that another test may have started
@@ -358,10 +368,9 @@ def test_the_last_entry_stays_however_old(settings: Any) -> None:
     assert find_codes() == set()
 
 
+@pytest.mark.usefixtures("_one_minute")
 def test_different_refusals_of_a_minute_are_bounded(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readings, "MOST_REFUSED", 5)
-    minute = clock.now()
-    monkeypatch.setattr(clock, "now", lambda: minute)
     for number in range(20):
         client.generic("GET" if number % 2 else f"M{number}" * 40, f"/api/v1/datasets/{number}")
         readings.flush_readings()
@@ -370,6 +379,7 @@ def test_different_refusals_of_a_minute_are_bounded(client: Client, monkeypatch:
     assert (many.verb, many.count) == ("request", 15)
 
 
+@pytest.mark.usefixtures("_one_minute")
 @pytest.mark.parametrize(
     ("path", "method", "headers", "status"),
     [
