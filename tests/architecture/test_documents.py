@@ -27,7 +27,7 @@ RUN = {
     "transforms": {"python", "toml"},
 }
 """Chapters with blocks in these languages, each of which a test runs; one without a language is a drawing."""
-STEP = re.compile(r"^\d+\. `([\w/]+\.py)`: (.*?)(?=^\d+\. |\n\n|\Z)", re.MULTILINE | re.DOTALL)
+STEP = re.compile(r"^\d+\. `([\w/]+\.(?:py|html))`: (.*?)(?=^\d+\. |\n\n|\Z)", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"`(\w+)\(\)`")
 MOST_STEPS = 16
 NOT_FOR_PEOPLE = {"TRIBUTARY_SPARK_FOLDER", "TRIBUTARY_SPARK_OPENER", "TRIBUTARY_S3_KEYS"}
@@ -108,7 +108,7 @@ def test_walks_are_as_the_code_goes(walk: str) -> None:
     text = read_chapter("walks", walk)
     steps = STEP.findall(text)
     assert 10 < len(steps) <= MOST_STEPS
-    assert [path for path in re.findall(r"`([\w/]+\.py)`", text) if not (ROOT / path).is_file()] == []
+    assert [path for path in re.findall(r"`([\w/]+\.(?:py|html))`", text) if not (ROOT / path).is_file()] == []
     for path, said in steps:
         code = (ROOT / path).read_text()
         missing = [name for name in NAMED.findall(said) if not _defines(code, name)]

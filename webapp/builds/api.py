@@ -13,13 +13,12 @@ from rest_framework.response import Response
 from webapp.builds import queries, serializers, services
 from webapp.builds.forms import read_file_form
 from webapp.builds.rules.files import DELIMITERS, TYPES
-from webapp.builds.rules.states import BuildState
 from webapp.core import names
 from webapp.core.api import ApiView
 from webapp.core.errors import BadRequest, InvalidInput
 from webapp.core.inputs import read_input
 from webapp.core.numbers import read_count
-from webapp.core.openapi import refusals
+from webapp.core.openapi import describe_filters, refusals
 from webapp.core.pagination import paginate, read_limit
 from webapp.core.uploads import take_content
 from webapp.datasets import queries as datasets
@@ -40,20 +39,12 @@ class BuildList(ApiView):
 
     @extend_schema(
         operation_id="listBuilds",
-        parameters=[
-            OpenApiParameter("repository", str, description="of this repository"),
-            OpenApiParameter("branch", str, description="on this branch"),
-            OpenApiParameter("state", str, enum=list(BuildState)),
-            OpenApiParameter("by", str, description="started by this user"),
-            OpenApiParameter("target", str, description="with a job that makes this dataset"),
-            OpenApiParameter("q", str, description="a text in the title"),
-        ],
+        parameters=describe_filters(queries.BuildFilter),
         responses={200: serializers.BuildSerializer(many=True), **refusals(422)},
     )
     def get(self, request: Request) -> Response:
         """List builds, newest first."""
-        filters = {name: request.GET.get(name, "") for name in ("repository", "branch", "state", "by", "target", "q")}
-        builds = queries.list_builds(self.principal, **filters)
+        builds = queries.list_builds(self.principal, queries.BuildFilter.read_api(request.GET))
         return Response(paginate(request._request, builds, serializers.BuildSerializer, look_up=_look_up))
 
     @extend_schema(

@@ -6,7 +6,7 @@ A view names its request, its answers, its parameters and the refusals that are 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import build_basic_type, build_parameter_type, force_instance
@@ -14,6 +14,9 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 from rest_framework.fields import empty
+
+if TYPE_CHECKING:
+    from webapp.core.filters import ListFilter
 
 PROBLEM_JSON = "application/problem+json"
 SENTENCES = {
@@ -47,6 +50,15 @@ class ProblemSerializer(serializers.Serializer[Any]):
 def refusals(*statuses: int) -> dict[Any, Any]:
     """Return the refusals that are an endpoint's own, to be put among its responses."""
     return dict.fromkeys(statuses, ProblemSerializer)
+
+
+def describe_filters(filters: type[ListFilter]) -> list[OpenApiParameter]:
+    """Return the parameters by which a list is filtered."""
+    return [
+        OpenApiParameter(name, str, description=known.words, enum=known.choices or None, default=known.default or None)
+        for name, known in filters.list_offers().items()
+        if known.in_api
+    ]
 
 
 class ApiSchema(AutoSchema):  # type: ignore[misc]  # drf-spectacular says nothing of its types

@@ -15,7 +15,7 @@ from webapp.core.api import ApiView
 from webapp.core.errors import BadRequest
 from webapp.core.inputs import read_input
 from webapp.core.numbers import read_count
-from webapp.core.openapi import refusals
+from webapp.core.openapi import describe_filters, refusals
 from webapp.core.pagination import paginate, read_limit
 from webapp.datasets import queries, services
 from webapp.datasets import serializers as shapes
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 BRANCH = OpenApiParameter("branch", str, description="default: master")
 TRANSACTION = OpenApiParameter("transaction", str, description="a committed one, instead of a branch")
-PATH = OpenApiParameter("path", str, description="exactly this one")
-QUERY = OpenApiParameter("q", str, description="words in path or description")
 
 
 class DatasetEndpoint(ApiView):
@@ -52,12 +50,10 @@ class DatasetEndpoint(ApiView):
 class DatasetsView(ApiView):
     """All datasets that the caller may see."""
 
-    @extend_schema(parameters=[PATH, QUERY], responses=shapes.DatasetSerializer(many=True))
+    @extend_schema(parameters=describe_filters(queries.DatasetFilter), responses=shapes.DatasetSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List datasets by path."""
-        datasets = queries.list_datasets(
-            self.principal, path=request.query_params.get("path", ""), q=request.query_params.get("q", "")
-        )
+        datasets = queries.list_datasets(self.principal, queries.DatasetFilter.read_api(request.query_params))
         return Response(paginate(request._request, datasets, shapes.DatasetSerializer, look_up=_look_up))
 
     @extend_schema(request=shapes.NewDatasetSerializer, responses={201: shapes.DatasetSerializer})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -28,23 +29,17 @@ if TYPE_CHECKING:
 @require_GET
 def list_datasets(request: HttpRequest) -> HttpResponse:
     """All datasets that the reader may see, by folder."""
-    page = dataset_pages.read_datasets_page(
-        signed_in(request),
-        q=request.GET.get("q", "").strip(),
-        folder=request.GET.get("folder", ""),
-        page=_number(request, "page", 1),
-    )
+    filters = queries.DatasetFilter.read_page(request.GET)
+    page = dataset_pages.read_datasets_page(signed_in(request), filters=filters, page=_number(request, "page", 1))
     return pages.render(request, "datasets/datasets.html", page, fragment="list")
 
 
 @require_GET
 def list_repository_datasets(request: HttpRequest, name: str) -> HttpResponse:
     """The datasets of a repository's folders."""
+    filters = replace(queries.DatasetFilter.read_page(request.GET), folder="")
     page = dataset_pages.read_datasets_page(
-        signed_in(request),
-        q=request.GET.get("q", "").strip(),
-        page=_number(request, "page", 1),
-        repository=name,
+        signed_in(request), filters=filters, page=_number(request, "page", 1), repository=name
     )
     return pages.render(request, "datasets/datasets.html", page, fragment="list")
 

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from jobs.formulas import escape_formula
 from webapp.accounts.models import AuditEntry, AuditGap, AuditHead
 from webapp.accounts.rules.audit import FIELDS, OUTCOMES, ChainHead, link
 from webapp.core import clock
+from webapp.core.filters import ListFilter, offer
 from webapp.core.fsck import Finding, Note
 from webapp.core.words import counted
 
@@ -30,38 +31,22 @@ PAGE = 100
 RECENT = 5000
 
 
-@dataclass(frozen=True, slots=True)
-class AuditFilter:
-    """Which entries are wanted; empty means any."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFilter(ListFilter):
+    """Which entries are wanted."""
 
-    actor: str = ""
-    verb: str = ""
-    object: str = ""
-    """What the object begins with."""
-    branch: str = ""
-    outcome: str = ""
-    since: datetime | None = None
-    until: datetime | None = None
-
-    @property
-    def is_any(self) -> bool:
-        """Whether nothing is asked for."""
-        return not any(getattr(self, field.name) for field in fields(self))
+    actor: str = offer("actor")
+    verb: str = offer("verb")
+    object: str = offer("object__startswith")
+    branch: str = offer("branch")
+    outcome: str = offer("outcome")
+    since: datetime | None = offer("at__gte", default=None)
+    until: datetime | None = offer("at__lt", default=None)
 
 
-def list_audit(criteria: AuditFilter | None = None) -> QuerySet[AuditEntry]:
+def list_audit(filters: AuditFilter) -> QuerySet[AuditEntry]:
     """The audit log, newest first."""
-    criteria = criteria or AuditFilter()
-    lookups = {
-        "actor": criteria.actor,
-        "verb": criteria.verb,
-        "object__startswith": criteria.object,
-        "branch": criteria.branch,
-        "outcome": criteria.outcome,
-        "at__gte": criteria.since,
-        "at__lt": criteria.until,
-    }
-    return AuditEntry.objects.filter(**{name: value for name, value in lookups.items() if value})
+    return AuditEntry.objects.filter(**filters.lookups)
 
 
 def export_csv(entries: QuerySet[AuditEntry]) -> Iterator[str]:
@@ -238,15 +223,15 @@ class AuditPage:
     """What is wrong with the filters; nothing is listed then."""
 
 
-def read_audit_page(criteria: AuditFilter, *, before: int | None = None) -> AuditPage:
+def read_audit_page(filters: AuditFilter, *, before: int | None = None) -> AuditPage:
     """Return the entries before one, or the newest."""
-    entries = list_audit(criteria)
+    entries = list_audit(filters)
     if before is not None:
         entries = entries.filter(pk__lt=before)
     page = list(entries[: PAGE + 1])
     older = page[PAGE - 1].pk if len(page) > PAGE else None
     verbs = sorted(set(AuditEntry.objects.values_list("verb", flat=True)[:RECENT]))
-    return AuditPage(page[:PAGE], criteria, not criteria.is_any, before, older, verbs, _describe_retention())
+    return AuditPage(page[:PAGE], filters, not filters.is_any, before, older, verbs, _describe_retention())
 
 
 def _describe_retention() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -478,7 +478,7 @@ class BuildsPage:
     repo_bar: Mapping[str, str] | None
     repository: str
     rows: tuple[BuildRow, ...]
-    filters: Mapping[str, str]
+    filters: queries.BuildFilter
     branches: tuple[str, ...]
     states: tuple[str, ...]
     is_filtered: bool
@@ -502,13 +502,13 @@ class BuildsPage:
 
 
 def read_builds_page(
-    principal: Principal, *, repository: Repository | None = None, filters: Mapping[str, str], page: int = 1
+    principal: Principal, *, repository: Repository | None = None, filters: queries.BuildFilter, page: int = 1
 ) -> BuildsPage:
     """Return a page of builds, newest first."""
-    name = repository.name if repository else filters.get("repository", "")
-    chosen = {**filters, "repository": name}
-    rows = queries.list_builds(principal, **chosen)
-    unfinished = queries.list_builds(principal, **{**chosen, "state": ""}).filter(state__in=BUILD_UNFINISHED)
+    name = repository.name if repository else filters.repository
+    chosen = replace(filters, repository=name)
+    rows = queries.list_builds(principal, chosen)
+    unfinished = queries.list_builds(principal, replace(chosen, state="")).filter(state__in=BUILD_UNFINISHED)
     running = rows.filter(state__in=BUILD_UNFINISHED).count()
     start = (page - 1) * PAGE_SIZE
     builds = list(rows[start : start + PAGE_SIZE + 1])
@@ -535,12 +535,12 @@ def read_builds_page(
         filters=filters,
         branches=tuple(branches),
         states=tuple(BuildState),
-        is_filtered=any(filters.values()),
+        is_filtered=not filters.is_any,
         number=page,
         has_next=has_next,
         text=f"{start + 1}–{start + len(builds)}, newest first" if builds else "",
         running=running,
-        is_moving=unfinished.exists() if filters.get("state") else running > 0,
+        is_moving=unfinished.exists() if filters.state else running > 0,
     )
 
 
@@ -663,7 +663,7 @@ class BuildsSidebar:
 
 def read_builds_sidebar(principal: Principal, *, repository: Repository, branch: str) -> BuildsSidebar:
     """Return the short list for the repository's page."""
-    builds = queries.list_builds(principal, repository=repository.name)
+    builds = queries.list_builds(principal, queries.BuildFilter(repository=repository.name))
     newest = builds.filter(branch=branch).first()
     latest = None
     if newest:

@@ -1,6 +1,7 @@
 """Everything that reads builds. Functions that take a principal decide what it may see."""
 
 from webapp.builds.queries.builds import (
+    BuildFilter,
     dump_plan,
     find_build,
     find_repository_by_name,
@@ -28,6 +29,7 @@ from webapp.builds.queries.queue import read_reasons
 from webapp.builds.queries.specs import Lineage, list_jobspecs, read_lineage
 
 __all__ = [
+    "BuildFilter",
     "Cost",
     "Lineage",
     "default_chain",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from webapp.builds.queries import queue
 from webapp.builds.rules.states import BuildState
 from webapp.builds.runner import paths
 from webapp.core.errors import InvalidInput, NotFound
+from webapp.core.filters import ListFilter, offer
 from webapp.dispatch import logs
 from webapp.dispatch.log_lines import LogPart
 from webapp.repositories import queries as repositories
@@ -67,34 +69,30 @@ def get_job(principal: Principal, job_id: str) -> Job:
     return job
 
 
-def list_builds(
-    principal: Principal,
-    *,
-    repository: str = "",
-    branch: str = "",
-    state: str = "",
-    by: str = "",
-    target: str = "",
-    q: str = "",
-) -> QuerySet[Build]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildFilter(ListFilter):
+    """Which builds are wanted."""
+
+    repository: str = offer("repository__name", words="of this repository")
+    branch: str = offer("branch", words="on this branch")
+    state: str = offer("state", choices=tuple(BuildState))
+    by: str = offer("by__username", words="started by this user")
+    target: str = offer("jobs__outputs__path", words="with a job that makes this dataset", on_page=False)
+    q: str = offer("title__icontains", words="a text in the title")
+
+
+ALL = BuildFilter()
+
+
+def list_builds(principal: Principal, filters: BuildFilter = ALL) -> QuerySet[Build]:
     """Return the builds that somebody may see, newest first."""
-    builds = Build.objects.filter(permissions.visible_builds(principal)).select_related("repository", "by")
-    if repository:
-        builds = builds.filter(repository__name=repository)
-    if branch:
-        builds = builds.filter(branch=branch)
-    if state:
-        if state not in set(BuildState):
-            message = f"A build's state is one of {', '.join(BuildState)}, not {state!r}."
-            raise InvalidInput(message, errors={"state": ["Unknown state."]})
-        builds = builds.filter(state=state)
-    if by:
-        builds = builds.filter(by__username=by)
-    if target:
-        builds = builds.filter(jobs__outputs__path=target).distinct()
-    if q:
-        builds = builds.filter(title__icontains=q)
-    return builds.order_by("-pk")
+    if filters.state and filters.state not in set(BuildState):
+        message = f"A build's state is one of {', '.join(BuildState)}, not {filters.state!r}."
+        raise InvalidInput(message, errors={"state": ["Unknown state."]})
+    builds = Build.objects.filter(permissions.visible_builds(principal), **filters.lookups)
+    builds = builds.select_related("repository", "by").order_by("-pk")
+    # A build may make one dataset by several of its jobs.
+    return builds.distinct() if filters.target else builds
 
 
 def list_jobs(build: Build, *, after: int = 0, limit: int | None = None) -> list[Job]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from http import HTTPStatus
 
 from django.contrib import messages
@@ -19,14 +20,14 @@ from webapp.core.errors import NotFound
 from webapp.datasets import queries as datasets
 from webapp.repositories import queries as repositories
 
-FILTERS = ("repository", "branch", "state", "by", "q")
 FRAGMENTS = {"live", "log"}
 
 
 @require_GET
 def list_builds(request: HttpRequest) -> HttpResponse:
     """All builds that somebody may see."""
-    page = build_pages.read_builds_page(signed_in(request), filters=_read_filters(request), page=_read_page(request))
+    filters = queries.BuildFilter.read_page(request.GET)
+    page = build_pages.read_builds_page(signed_in(request), filters=filters, page=_read_page(request))
     return pages.render(request, "builds/builds.html", page, fragment="list")
 
 
@@ -38,15 +39,11 @@ def list_repository_builds(request: HttpRequest, name: str) -> HttpResponse:
         branch = names.check_branch_name(request.GET.get("branch") or repository.default_branch)
         sidebar = build_pages.read_builds_sidebar(signed_in(request), repository=repository, branch=branch)
         return pages.render(request, "builds/_sidebar_builds.html", sidebar)
-    filters = {**_read_filters(request), "repository": ""}
+    filters = replace(queries.BuildFilter.read_page(request.GET), repository="")
     page = build_pages.read_builds_page(
         signed_in(request), repository=repository, filters=filters, page=_read_page(request)
     )
     return pages.render(request, "builds/repository-builds.html", page, fragment="list")
-
-
-def _read_filters(request: HttpRequest) -> dict[str, str]:
-    return {name: request.GET.get(name, "").strip() for name in FILTERS}
 
 
 def _read_page(request: HttpRequest) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -85,8 +85,7 @@ class DatasetsPage:
     nav: str
     repo_bar: Mapping[str, str] | None
     groups: Sequence[FolderGroup]
-    q: str
-    folder: str
+    filters: queries.DatasetFilter
     folders: Sequence[str]
     total: int
     first: int
@@ -174,10 +173,10 @@ class DatasetPage:
 
 
 def read_datasets_page(
-    principal: Principal, *, q: str = "", folder: str = "", page: int = 1, repository: str = ""
+    principal: Principal, *, filters: queries.DatasetFilter, page: int = 1, repository: str = ""
 ) -> DatasetsPage:
     """Return a page of the list, of all datasets or of a repository's."""
-    datasets = queries.list_datasets(principal, q=q, folder=folder)
+    datasets = queries.list_datasets(principal, filters)
     folders = _list_folders(principal)
     if repository:
         permissions.check_repository(principal, repository, "read")
@@ -194,19 +193,18 @@ def read_datasets_page(
             FolderGroup(top, folders.get(top, ""), [row for row in rows if row.dataset.path.split("/")[1] == top])
             for top in tops
         ],
-        q=q,
-        folder=folder,
+        filters=filters,
         folders=sorted(folders),
         total=part.total,
         first=part.start + 1 if rows else 0,
         last=part.end,
-        previous_url=part.link_previous(partial(_list_url, q, folder)),
-        next_url=part.link_next(partial(_list_url, q, folder)),
+        previous_url=part.link_previous(partial(_list_url, filters)),
+        next_url=part.link_next(partial(_list_url, filters)),
     )
 
 
-def _list_url(q: str, folder: str, page: int) -> str:
-    return "?" + urlencode({name: value for name, value in {"q": q, "folder": folder, "page": page}.items() if value})
+def _list_url(filters: queries.DatasetFilter, page: int) -> str:
+    return "?" + urlencode({name: value for name, value in {**asdict(filters), "page": page}.items() if value})
 
 
 def _list_folders(principal: Principal) -> dict[str, str]:

@@ -13,6 +13,7 @@ from webapp.catalog import queries as catalog_queries
 from webapp.catalog.rules.pointers import Pointer
 from webapp.core import names
 from webapp.core.errors import Conflict, InvalidInput, NotFound, PermissionDenied
+from webapp.core.filters import ListFilter, offer
 from webapp.core.numbers import read_count
 from webapp.core.prepared import Prepared
 from webapp.datasets import ports
@@ -57,14 +58,24 @@ def find_dataset(path: str | int) -> Dataset | None:
     return Dataset.objects.filter(path=path).first()
 
 
-def list_datasets(principal: Principal, *, path: str = "", q: str = "", folder: str = "") -> QuerySet[Dataset]:
-    """Return the datasets that the reader sees: of one exact path, with a text in the path, or under a folder."""
-    datasets = Dataset.objects.filter(path_is_visible(principal))
-    if path:
-        datasets = datasets.filter(path=path)
-    if folder:
-        datasets = datasets.filter(path__startswith=f"/{folder.strip('/')}/")
-    for word in q.split():
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetFilter(ListFilter):
+    """Which datasets are wanted."""
+
+    path: str = offer("path", words="exactly this one", on_page=False)
+    q: str = offer(words="words in path or description")
+    folder: str = offer(in_api=False)
+
+
+ALL = DatasetFilter()
+
+
+def list_datasets(principal: Principal, filters: DatasetFilter = ALL) -> QuerySet[Dataset]:
+    """Return the datasets that the reader sees, by path."""
+    datasets = Dataset.objects.filter(path_is_visible(principal), **filters.lookups)
+    if filters.folder:
+        datasets = datasets.filter(path__startswith=f"/{filters.folder.strip('/')}/")
+    for word in filters.q.split():
         datasets = datasets.filter(Q(path__icontains=word) | Q(description__icontains=word))
     return datasets.order_by("path")
 

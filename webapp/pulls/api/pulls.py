@@ -22,14 +22,14 @@ from webapp.comparisons.api.rows import (
 )
 from webapp.comparisons.diffs.schema import diff_artifact
 from webapp.core.api import ApiView
-from webapp.core.errors import InvalidInput, NotFound
+from webapp.core.errors import NotFound
 from webapp.core.inputs import read_input
-from webapp.core.openapi import refusals
+from webapp.core.openapi import describe_filters, refusals
 from webapp.core.pagination import paginate
 from webapp.pulls import serializers, services
 from webapp.pulls.queries import named, timeline
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.rules.states import PullState
+from webapp.pulls.queries.lists import PullFilter, list_pulls
 from webapp.repositories import queries as repositories
 from webapp.repositories.serializers import CommitSerializer, FileDiffSerializer
 
@@ -61,17 +61,13 @@ class PullList(PullEndpoint):
 
     @extend_schema(
         operation_id="listPulls",
-        parameters=[OpenApiParameter("state", str, enum=[*PullState, "all"], default="all")],
+        parameters=describe_filters(PullFilter),
         responses=serializers.PullSerializer(many=True),
     )
     def get(self, request: Request, repo: str) -> Response:
         """List pull requests, newest first; `state` is open, merged, closed or all."""
         repository = repositories.get_repository(self.principal, repo)
-        state = request.GET.get("state") or "all"
-        if state not in (*PullState, "all"):
-            message = f"state is {', '.join(PullState)} or all, not {state!r}."
-            raise InvalidInput(message, errors={"state": [message]})
-        pulls = queries.list_pulls(self.principal, repository=repository, state=state)
+        pulls = list_pulls(self.principal, PullFilter.read_api(request.GET), repository=repository)
         return Response(paginate(request._request, pulls, serializers.PullSerializer))
 
     @extend_schema(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import Count, Q
+from django.db.models import Count
 from django.urls import reverse
 
 from webapp.accounts.permissions import can_repository
@@ -20,7 +20,7 @@ from webapp.pulls.pages import lines
 from webapp.pulls.pages.code import FILES, ChangedFolder, FileView, group_files, view_file
 from webapp.pulls.pages.conversation import frame
 from webapp.pulls.queries import pulls as queries
-from webapp.pulls.queries import waiting
+from webapp.pulls.queries.lists import ALL, PullFilter, list_pulls
 from webapp.pulls.rules.datasets import classify_datasets
 from webapp.pulls.rules.states import PullState
 from webapp.repositories import queries as repositories
@@ -55,11 +55,7 @@ class ListPage:
     repository: str
     pulls: list[lines.PullLine]
     states: list[StateTab]
-    state: str
-    q: str
-    author: str
-    review: str
-    """me, where only those are listed that wait for the reader's review; else empty."""
+    filters: PullFilter
     page_number: int
     total: int
     may_open: bool
@@ -88,28 +84,15 @@ class ListPage:
 
 def read_list(principal: Principal, *, repository: str, parameters: Mapping[str, Any]) -> ListPage:
     """Return one page of pull requests, filtered as the address says."""
-    pulls = waiting.list_visible(principal)
-    if repository:
-        pulls = pulls.filter(repository=repositories.get_repository(principal, repository))
-    q, author = str(parameters.get("q", "")).strip(), str(parameters.get("author", "")).strip()
-    if q:
-        lookup = Q(title__icontains=q) | Q(source__icontains=q)
-        if (pull_number := read_count(q.removeprefix("#"))) is not None:
-            lookup |= Q(number=pull_number)
-        pulls = pulls.filter(lookup)
-    if author:
-        pulls = pulls.filter(author__username=author)
-    review = "me" if parameters.get("review") == "me" else ""
-    if review:
-        pulls = pulls.filter(pk__in=waiting.list_reviews(principal).order_by().values("pk"))
-    state = str(parameters.get("state", PullState.OPEN))
-    state = state if state in (PullState.OPEN, PullState.MERGED, PullState.CLOSED) else PullState.OPEN
+    filters = PullFilter.read_page(parameters)
+    row = repositories.get_repository(principal, repository) if repository else None
+    pulls = list_pulls(principal, replace(filters, state=ALL), repository=row)
     numbers = dict(pulls.order_by().values_list("state").annotate(number=Count("pk")))
     tabs = [
         StateTab(word, value, numbers.get(value, 0))
         for word, value in (("Open", PullState.OPEN), ("Merged", PullState.MERGED), ("Closed", PullState.CLOSED))
     ]
-    chosen = pulls.filter(state=state).order_by("-updated_at", "-pk")
+    chosen = pulls.filter(state=filters.state).order_by("-updated_at", "-pk")
     number = read_count(str(parameters.get("page", ""))) or 1
     context: dict[str, Any] = frame(repository) if repository else {"nav": "pulls"}
     return ListPage(
@@ -117,12 +100,9 @@ def read_list(principal: Principal, *, repository: str, parameters: Mapping[str,
         repository=repository,
         pulls=lines.describe_pulls(list(chosen[(number - 1) * SIZE : number * SIZE])),
         states=tabs,
-        state=state,
-        q=q,
-        author=author,
-        review=review,
+        filters=filters,
         page_number=number,
-        total=next(tab.count for tab in tabs if tab.value == state),
+        total=next(tab.count for tab in tabs if tab.value == filters.state),
         may_open=bool(repository) and can_repository(principal, repository, "write"),
     )
 

@@ -103,18 +103,6 @@ def get_comment(principal: Principal, repository_name: str, number: int, comment
     return row
 
 
-def list_pulls(principal: Principal, *, repository: Repository | None = None, state: str = "") -> QuerySet[PullRequest]:
-    """The pull requests that a reader may see, newest first."""
-    pulls = PullRequest.objects.select_related("repository", "author")
-    if repository is not None:
-        pulls = pulls.filter(repository=repository)
-    else:
-        names = permissions.visible_repositories(principal)
-        if names is not None:
-            pulls = pulls.filter(repository__name__in=names)
-    return pulls.filter(state=state) if state in (PullState.OPEN, PullState.MERGED, PullState.CLOSED) else pulls
-
-
 def find_head(repository: Repository, branch: str) -> str | None:
     """The commit of a branch, None when there is no such branch."""
     return repository.git.find_head(branch)

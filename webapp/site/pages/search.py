@@ -6,14 +6,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from django.db.models import Q
 from django.urls import reverse
 
 from webapp.builds import queries as builds
-from webapp.core.numbers import read_count
 from webapp.datasets import queries as datasets
 from webapp.pulls.pages import lines
-from webapp.pulls.queries import waiting
+from webapp.pulls.queries import lists as pulls
 from webapp.repositories import queries as repositories
 
 if TYPE_CHECKING:
@@ -49,7 +47,7 @@ def search(principal: Principal, q: str) -> SearchPage:
     words = q.strip()
     if not words:
         return SearchPage("", "", [], [], [], [])
-    found_datasets = list(datasets.list_datasets(principal, q=words)[:SHOWN])
+    found_datasets = list(datasets.list_datasets(principal, datasets.DatasetFilter(q=words))[:SHOWN])
     found_repositories = list(repositories.list_repositories(principal).filter(name__icontains=words)[:SHOWN])
     return SearchPage(
         nav="",
@@ -63,16 +61,14 @@ def search(principal: Principal, q: str) -> SearchPage:
 
 
 def _find_pulls(principal: Principal, words: str) -> list[lines.PullLine]:
-    lookup = Q(title__icontains=words) | Q(source__icontains=words)
-    if (number := read_count(words.removeprefix("#"))) is not None:
-        lookup |= Q(number=number)
-    return lines.describe_pulls(list(waiting.list_visible(principal).filter(lookup)[:SHOWN]))
+    return lines.describe_pulls(list(pulls.list_pulls(principal, pulls.PullFilter(q=words))[:SHOWN]))
 
 
 def _find_builds(principal: Principal, words: str) -> list[Build]:
     number = BUILD.match(words)
-    rows = builds.list_builds(principal)
-    return list(rows.filter(pk=int(number[1])) if number else rows.filter(title__icontains=words)[:5])
+    if number:
+        return list(builds.list_builds(principal).filter(pk=int(number[1])))
+    return list(builds.list_builds(principal, builds.BuildFilter(q=words))[:5])
 
 
 def _find_exact(words: str, candidates: list[Dataset], repos: list[Repository]) -> str:

@@ -1,0 +1,71 @@
+"""Lists of pull requests, and what they are filtered by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
+
+from django.db.models import Q
+
+from webapp.core.errors import InvalidInput
+from webapp.core.filters import ListFilter, offer
+from webapp.core.numbers import read_count
+from webapp.pulls.models import PullRequest
+from webapp.pulls.queries import waiting
+from webapp.pulls.rules.states import PullState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from django.db.models import QuerySet
+
+    from webapp.core.principals import Principal
+    from webapp.repositories.models import Repository
+
+ALL = "all"
+ME = "me"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullFilter(ListFilter):
+    """Which pull requests are wanted."""
+
+    state: str = offer(default=ALL, choices=(*PullState, ALL))
+    q: str = offer(in_api=False)
+    author: str = offer("author__username", in_api=False)
+    review: str = offer(in_api=False)
+    """me, where only those are wanted that wait for the reader's review; else empty."""
+
+    @classmethod
+    def read_page(cls, parameters: Mapping[str, str]) -> Self:
+        """Return what the address of a page asks for: of one state, at first of those that are open."""
+        filters = super(PullFilter, cls).read_page(parameters)
+        return replace(
+            filters,
+            state=filters.state if filters.state in set(PullState) else PullState.OPEN,
+            review=filters.review if filters.review == ME else "",
+        )
+
+
+def list_pulls(
+    principal: Principal, filters: PullFilter, *, repository: Repository | None = None
+) -> QuerySet[PullRequest]:
+    """Return the pull requests of a repository, or of all that the reader may see, newest first."""
+    if filters.state not in (*PullState, ALL):
+        message = f"state is {', '.join(PullState)} or {ALL}, not {filters.state!r}."
+        raise InvalidInput(message, errors={"state": [message]})
+    pulls = waiting.list_visible(principal).filter(**filters.lookups)
+    if repository is not None:
+        pulls = pulls.filter(repository=repository)
+    if filters.state != ALL:
+        pulls = pulls.filter(state=filters.state)
+    if filters.review == ME:
+        pulls = pulls.filter(pk__in=waiting.list_reviews(principal).order_by().values("pk"))
+    return pulls.filter(_has_words(filters.q)) if filters.q else pulls
+
+
+def _has_words(q: str) -> Q:
+    """Return the condition that a title or a source has these words, or that they are the number."""
+    condition = Q(title__icontains=q) | Q(source__icontains=q)
+    number = read_count(q.removeprefix("#"))
+    return condition if number is None else condition | Q(number=number)
