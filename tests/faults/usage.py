@@ -31,6 +31,7 @@ class Sample:
     """What one part used at one moment, over all its processes."""
 
     mib: float
+    """Memory but for the pages of the database, which grows with what is done and lends them to every connection."""
     descriptors: int
     connections: int
     """Of the descriptors those that are sockets."""
@@ -41,11 +42,22 @@ def measure(pids: Iterable[int]) -> Sample:
     mib, targets = 0.0, list[str]()
     for pid in pids:
         with suppress(OSError):
-            pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-            mib += pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+            mib += _read_kib(pid) / 1024
             for descriptor in os.listdir(f"/proc/{pid}/fd"):
                 targets += _read_target(f"/proc/{pid}/fd/{descriptor}")
     return Sample(mib, len(targets), sum(target.startswith("socket:") for target in targets))
+
+
+def _read_kib(pid: int) -> int:
+    """What a process has in memory of its own and of every file but the database."""
+    kib, is_counted = 0, True
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        name, *values = line.split()
+        if not name.endswith(":"):
+            is_counted = not line.endswith("/db.sqlite3")
+        elif name == "Rss:" and is_counted:
+            kib += int(values[0])
+    return kib
 
 
 def _read_target(link: str) -> list[str]:
