@@ -299,12 +299,13 @@ class JobOutput(models.Model):
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="outputs")
     name = models.CharField(max_length=200)
-    path = models.CharField(max_length=500, db_index=True)
+    path = models.CharField(max_length=500)
     dataset = models.ForeignKey("datasets.Dataset", null=True, on_delete=models.SET_NULL, related_name="+")
     transaction = models.ForeignKey("datasets.Transaction", null=True, on_delete=models.SET_NULL, related_name="+")
     summary = models.JSONField(default=dict)
 
     class Meta(TypedModelMeta):
+        indexes: ClassVar = [models.Index(fields=["path", "-id"], name="output_newest")]
         ordering: ClassVar = ["id"]
 
     def __str__(self) -> str:

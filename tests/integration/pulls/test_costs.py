@@ -6,15 +6,18 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from pytest_django import DjangoAssertNumQueries
 
 from tests.factories import repositories as make
 from tests.integration.pulls.test_merging import publish
 from webapp.accounts.models import User
 from webapp.builds.models import Build, Job, JobOutput
-from webapp.builds.queries import read_cost
+from webapp.builds.queries import read_costs
 from webapp.builds.rules.states import BuildState, JobState
 from webapp.core import clock
+from webapp.datasets.models import Dataset
 from webapp.pulls.models import PullRequest
 from webapp.pulls.services import pulls
 
@@ -43,6 +46,7 @@ def a_run(*paths: str, branch: str, seconds: float, rows: int, state: str = JobS
     times = {"started_at": end - timedelta(seconds=seconds), "finished_at": end}
     job = Job.objects.create(build=build, number=1, state=state, **times, **more)
     for path in paths:
+        Dataset.objects.get_or_create(path=path, defaults={"table": path})
         JobOutput.objects.create(job=job, name="out", path=path, summary={"rows": rows})
     return job
 
@@ -61,11 +65,28 @@ def test_the_newest_jobs_of_either_branch_are_added_up(pull: PullRequest) -> Non
     a_run("/shop/b", branch="elsewhere", seconds=5000, rows=5)
     a_run("/shop/b", branch="master", seconds=5000, rows=5, state=JobState.FAILED)
     a_run("/shop/b", branch="master", seconds=5000, rows=5, skipped=True)
-    cost = read_cost(paths=paths, branches=branches)
+    cost, of_one = read_costs([paths, paths[:1]], branches=branches)
     assert (cost.jobs, round(cost.seconds), cost.rows, cost.unknown) == (2, 69, 1234, 1)
+    assert (of_one.jobs, round(of_one.seconds), of_one.rows, of_one.unknown) == (1, 60, 1200, 0)
     a_run("/shop/a", "/shop/b", branch="feature", seconds=10, rows=7)
-    cost = read_cost(paths=paths, branches=branches)
+    (cost,) = read_costs([paths], branches=branches)
     assert (cost.jobs, round(cost.seconds), cost.rows, cost.unknown) == (1, 10, 14, 1), "one job made both"
+
+
+def test_costs_are_found_without_the_history_of_a_dataset(
+    pull: PullRequest, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    for _ in range(3):
+        a_run("/shop/a", branch="master", seconds=1, rows=1)
+    with django_assert_num_queries(1) as asked:
+        (cost,) = read_costs([["/shop/a"]], branches=["master"])
+    assert cost.jobs == 1
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute("EXPLAIN QUERY PLAN " + asked.captured_queries[0]["sql"])
+            steps = [step for *_, step in cursor.fetchall()]
+        assert "SEARCH U0 USING INDEX output_newest (path=?)" in steps
+        assert not [step for step in steps if "TEMP B-TREE" in step]
 
 
 def test_the_box_says_what_it_took_and_what_nobody_knows(pull: PullRequest) -> None:

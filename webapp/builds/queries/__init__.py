@@ -17,7 +17,7 @@ from webapp.builds.queries.builds import (
     read_progress,
 )
 from webapp.builds.queries.chains import default_chain, find_repository
-from webapp.builds.queries.costs import Cost, read_cost
+from webapp.builds.queries.costs import Cost, read_costs
 from webapp.builds.queries.planning import (
     describe_published,
     describe_transactions,
@@ -51,7 +51,7 @@ __all__ = [
     "list_tries",
     "load_jobs",
     "log_file",
-    "read_cost",
+    "read_costs",
     "read_lineage",
     "read_log",
     "read_progress",

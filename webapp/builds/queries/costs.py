@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from django.db.models import Max
+from django.db.models import OuterRef, Subquery
 
 from webapp.builds.models import Job, JobOutput
 from webapp.builds.rules.states import JobState
+from webapp.datasets.models import Dataset
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
 
 @dataclass(frozen=True)
@@ -29,26 +30,36 @@ class Cost:
     """Datasets that no job has made yet."""
 
 
-def read_cost(*, paths: Collection[str], branches: Collection[str]) -> Cost:
-    """Add up what the newest jobs took that made these datasets on one of these branches.
+def read_costs(rebuilds: Sequence[Collection[str]], *, branches: Collection[str]) -> list[Cost]:
+    """Add up for each rebuild what the newest jobs took that made its datasets on one of these branches.
 
     Args:
-        paths: of the datasets.
+        rebuilds: the paths of the datasets of each; all of them are asked for at once.
         branches: of the builds.
 
     """
+    newest = _read_newest(paths=set().union(*rebuilds), branches=branches)
+    return [_add_up([newest[path] for path in paths if path in newest], total=len(paths)) for paths in rebuilds]
+
+
+def _read_newest(*, paths: Collection[str], branches: Collection[str]) -> dict[str, JobOutput]:
+    """Return path → what its newest job wrote, found without its history: the index leads to the newest of each first."""
     written = JobOutput.objects.filter(
-        path__in=paths, job__state=JobState.COMPLETED, job__skipped=False, job__build__branch__in=branches
+        path=OuterRef("path"), job__state=JobState.COMPLETED, job__skipped=False, job__build__branch__in=branches
     )
-    newest = written.order_by().values("path").annotate(newest=Max("pk")).values_list("newest", flat=True)
-    outputs = list(JobOutput.objects.filter(pk__in=list(newest)).select_related("job", "transaction"))
+    newest = Dataset.objects.filter(path__in=paths).values(newest=Subquery(written.order_by("-pk").values("pk")[:1]))
+    outputs = JobOutput.objects.filter(pk__in=newest).select_related("job", "transaction")
+    return {output.path: output for output in outputs}
+
+
+def _add_up(outputs: Collection[JobOutput], *, total: int) -> Cost:
     jobs = {output.job_id: output.job for output in outputs}
     return Cost(
         jobs=len(jobs),
         seconds=sum(_read_seconds(job) for job in jobs.values()),
         rows=sum(int(output.summary.get("rows") or 0) for output in outputs),
         bytes=sum(int(output.transaction.summary.get("bytes") or 0) for output in outputs if output.transaction),
-        unknown=len(set(paths)) - len(outputs),
+        unknown=total - len(outputs),
     )
 
 

@@ -637,13 +637,13 @@ def _describe_effect(loaded: Loaded) -> Effect:
         queries.list_targets(rows=loaded.rows, specs=specs, rebuild=rebuild)
         for rebuild in (states.MODIFIED, states.AFFECTED)
     )
-    branches = (loaded.pull.source, loaded.pull.target)
+    cost, cost_of_all = builds.read_costs([modified, everything], branches=(loaded.pull.source, loaded.pull.target))
     return Effect(
         datasets=len(modified),
         affected=len(everything) - len(modified),
         target=loaded.pull.target,
-        cost=builds.read_cost(paths=modified, branches=branches) if modified else None,
-        cost_of_all=builds.read_cost(paths=everything, branches=branches) if everything != modified else None,
+        cost=cost if modified else None,
+        cost_of_all=cost_of_all if everything != modified else None,
     )
 
 
