@@ -23,7 +23,7 @@ from webapp.pulls.models import Merge, PullDataset, PullRequest, Review
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.named import show_dataset
 from webapp.pulls.queries.timeline import TimelineEntry
-from webapp.pulls.rules import states
+from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.states import MergeState, PullState
 
 
@@ -209,8 +209,9 @@ class PullDetailSerializer(PullSerializer):
     merge = serializers.SerializerMethodField()
 
     def to_representation(self, instance: PullRequest) -> dict[str, Any]:
-        """Ask once what blocks it: two members say so."""
-        self._blockers = queries.list_blockers(instance)
+        """Gather once what speaks for and against a merge: three members say so."""
+        self._facts = queries.collect_facts(instance)
+        self._blockers = approvals.list_blockers(self._facts)
         return super().to_representation(instance)
 
     def get_mergeable(self, _pull: PullRequest) -> bool:
@@ -224,7 +225,7 @@ class PullDetailSerializer(PullSerializer):
 
     def get_stale(self, pull: PullRequest) -> bool:
         """Whether the target has moved."""
-        return queries.is_stale(pull)
+        return queries.is_stale(pull, self._facts)
 
     @extend_schema_field(ReviewSerializer(many=True))
     def get_reviews(self, pull: PullRequest) -> Any:

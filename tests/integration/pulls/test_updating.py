@@ -15,7 +15,7 @@ from webapp.accounts.services import grant_role
 from webapp.pulls import services
 from webapp.pulls.models import PullRequest
 from webapp.repositories.models import Repository
-from webapp.repositories.services import set_protection
+from webapp.repositories.services import delete_branch, set_protection
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 HERE = "/r/shop/pulls/1"
@@ -93,6 +93,21 @@ def test_who_updates_does_not_approve_and_approvals_are_void(repository: Reposit
     assert "The approval of rita became void" in page
     services.add_review(pull=pull, verdict="approve", by=principal_for_user(writer))
     assert "The approval by wim does not count: wim pushed" in read(a_client(reviewer))
+
+
+@pytest.mark.parametrize("gone", ["fix", "release"])
+def test_no_branch_is_stale_where_one_is_gone(repository: Repository, gone: str) -> None:
+    maker = repositories.maker_of(repository)
+    repositories.a_branch(repository, "release")
+    services.open_pull(repository=repository, source="fix", target="release", title="Fix", by=maker)
+    client = a_rest_client(User.objects.get(pk=maker.user_id))
+    assert client.get(REST).json()["stale"]
+    assert "release has commits that the branch lacks" in read(client)
+    delete_branch(repository=repository, name=gone, by=maker)
+    assert not client.get(REST).json()["stale"]
+    page = read(client)
+    assert "release has commits that the branch lacks" not in page
+    assert f"there is no {gone}" in page
 
 
 def test_rest_updates_once_and_says_when_there_is_nothing_to_take(repository: Repository, pull: PullRequest) -> None:

@@ -258,7 +258,11 @@ def _list_verdict(loaded: Loaded, diff: counts.DiffSum) -> list[VerdictItem]:
     elif is_open and queries.has_newer_data(loaded.pull):
         note = f"{loaded.pull.target} has newer data; shown apart"
         items.append(VerdictItem("warn", "history", "Stale", note, f"{loaded.url}/data"))
-    elif is_open and queries.has_newer_commits(loaded.pull):
+    elif is_open and (gone := _find_gone(loaded)):
+        items.append(
+            VerdictItem("bad", "git-branch", "Branch gone", f"there is no {gone}", f"{loaded.url}#merge-title")
+        )
+    elif is_open and loaded.facts.behind:
         note = f"{loaded.pull.target} has commits that the branch lacks"
         items.append(VerdictItem("warn", "history", "Stale", note, f"{loaded.url}/commits"))
     elif loaded.facts.conflicts:
@@ -276,6 +280,14 @@ def _list_verdict(loaded: Loaded, diff: counts.DiffSum) -> list[VerdictItem]:
             VerdictItem("ok", "check-circle-fill", "No conflict", f"with {loaded.pull.target}", f"{loaded.url}/code")
         )
     return items
+
+
+def _find_gone(loaded: Loaded) -> str:
+    """Return which of its branches there is no more; empty where both are there."""
+    pull, facts = loaded.pull, loaded.facts
+    if not facts.source_exists:
+        return pull.source
+    return "" if facts.target_exists else pull.target
 
 
 def _judge_build(loaded: Loaded) -> VerdictItem:

@@ -460,19 +460,14 @@ def list_failed_checks(pull: PullRequest) -> dict[str, str]:
     }
 
 
-def is_stale(pull: PullRequest) -> bool:
+def is_stale(pull: PullRequest, facts: approvals.MergeFacts) -> bool:
     """Whether the target has moved: it has commits, or data of these datasets, that the branch did not start from."""
-    return pull.state == PullState.OPEN and (has_newer_data(pull) or has_newer_commits(pull))
+    return pull.state == PullState.OPEN and (facts.behind > 0 or has_newer_data(pull))
 
 
 def has_newer_data(pull: PullRequest) -> bool:
     """Whether the target has data of these datasets that the branch did not start from; the Data tab shows it apart."""
     return NamedComparison.objects.filter(row__pull=pull, name=states.TARGET_SINCE).exists()
-
-
-def has_newer_commits(pull: PullRequest) -> bool:
-    """Whether the target has commits that the branch lacks."""
-    return repositories.find_merge_base(pull.repository, pull.base_sha, pull.head_sha) != pull.base_sha
 
 
 def find_merge(pull: PullRequest) -> Merge | None:
