@@ -111,15 +111,21 @@ def prepare_merge(
     permissions.check_write(by, repository)
     check_copy(repository=repository)
     committer = person_of(by)
+    return _merge(
+        repository,
+        source_sha,
+        target_sha,
+        method=method,
+        message=message,
+        author=author or committer,
+        committer=committer,
+    )
+
+
+def _merge(repository: Repository, source_sha: str, target_sha: str, **commit: Any) -> str:
+    """Make the merge commit of two commits."""
     with git_refusals():
-        return repository.git.prepare_merge(
-            source=source_sha,
-            target=target_sha,
-            method=method,
-            message=message,
-            author=author or committer,
-            committer=committer,
-        )
+        return repository.git.prepare_merge(source=source_sha, target=target_sha, **commit)
 
 
 def merge_into_branch(
@@ -132,9 +138,7 @@ def merge_into_branch(
 
     """
     verb = _check_commit(repository, branch, by=by)
-    merged = prepare_merge(
-        repository=repository, source_sha=sha, target_sha=expected_head, method="merge", message=message, by=by
-    )
+    merged = _merge(repository, sha, expected_head, method="merge", message=message, author=person_of(by))
     detail = {"sha": merged, "merged": sha}
     _land(repository, branch, before=expected_head, after=merged, by=by, verb=verb, detail=detail)
     return merged
