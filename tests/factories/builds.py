@@ -105,10 +105,13 @@ class Stack:
         """Start a Spark Connect server in its sandbox, as the supervisor does; every later part is told its address."""
         from tests.factories.spark_server import QuickSparkServer
         from webapp.runtime import java
+        from webapp.runtime.spark_classes import archive_path
         from webapp.runtime.supervisor import RENEWED
 
         found, _ = java.find_java()
         assert found is not None
+        with_s3 = self.more.get("TRIBUTARY_WAREHOUSE", "").startswith("s3:")
+        archive = archive_path(found, with_s3=with_s3)
         server = QuickSparkServer(
             java=found.program,
             folder=self.home / "spark",
@@ -116,8 +119,9 @@ class Stack:
             token="a-token-of-tests",
             secrets=self.home,
             tables=(self.home / "warehouse", *([self.lake] if "TRIBUTARY_LOCATIONS" in self.more else [])),
-            with_s3=self.more.get("TRIBUTARY_WAREHOUSE", "").startswith("s3:"),
+            with_s3=with_s3,
             hosts=self._hosts_of_spark,
+            archive=archive if archive.exists() else None,
         )
         server.prepare()
         log = (self.home / "spark.log").open("ab")
@@ -286,7 +290,8 @@ class Stack:
     def wait(self, is_true: Callable[[], bool], *, seconds: float) -> None:
         """Wait until something holds; a failure says which parts have ended, with the last lines of their logs."""
         try:
-            wait_until(is_true, seconds=seconds, every=0.05)
+            # Asked twenty times a second, the answers would cost more than the build that is waited for.
+            wait_until(is_true, seconds=seconds, every=0.05, most=0.25)
         except AssertionError as error:
             ended = [name for name, part in self.parts.items() if part.poll() is not None]
             logs = [f"{name} has ended:\n{(self.home / f'{name}.log').read_text()[-2000:]}" for name in ended]
@@ -342,13 +347,15 @@ def _list_children(pid: int) -> list[int]:
 PREPARE = "from webapp.accounts.services import prepare_admin; prepare_admin()"
 
 
-def wait_until(is_true: Callable[[], bool], *, seconds: float, every: float = 0.1) -> None:
-    """Wait until something holds; fail when it does not come."""
+def wait_until(is_true: Callable[[], bool], *, seconds: float, every: float = 0.1, most: float = 0) -> None:
+    """Wait until something holds; fail when it does not come. Pauses grow from `every` to `most`, where that is longer."""
     deadline = time.monotonic() + seconds
+    pause = every
     while not is_true():
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {seconds} s in vain")
-        time.sleep(every)
+        time.sleep(pause)
+        pause = max(every, min(pause * 1.2, most))
 
 
 @contextlib.contextmanager
