@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from functools import lru_cache
 from itertools import pairwise, zip_longest
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
 from pygit2.enums import DeltaStatus, FileMode
 from pygments import lex
-from pygments.lexers import get_lexer_for_filename
+from pygments.lexers import find_lexer_class_for_filename
 from pygments.lexers.special import TextLexer
 from pygments.token import Comment, Keyword, Literal, Name, Operator
-from pygments.util import ClassNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -309,10 +310,13 @@ def _token_class(token: _TokenType) -> str:
 
 
 def _lexer(path: str) -> Lexer:
-    try:
-        return get_lexer_for_filename(path, stripnl=False, ensurenl=False)
-    except ClassNotFound:
-        return TextLexer(stripnl=False, ensurenl=False)
+    return _find_lexer(PurePosixPath(path).name)(stripnl=False, ensurenl=False)
+
+
+@lru_cache(maxsize=1024)
+def _find_lexer(name: str) -> type[Lexer]:
+    """Keep what was found: Pygments compares a file's name with the patterns of some five hundred languages."""
+    return find_lexer_class_for_filename(name) or TextLexer
 
 
 def _coloured(path: str, content: bytes) -> list[tuple[Span, ...]]:
