@@ -5,6 +5,7 @@ The rows are written at once and not through services; what Git must have for a 
 
 from __future__ import annotations
 
+import math
 import shutil
 import subprocess
 import time
@@ -550,10 +551,10 @@ class Cost:
     queries: tuple[Query, ...]
     bytes: int
     milliseconds: float
-    """Of the processor, the least of some tries."""
+    """Of the processor, the least of some tries; not a number where there was none."""
 
 
-def measure_all(seeded: Large, *, repeat: int = 1) -> dict[str, Cost]:
+def measure_all(seeded: Large, *, repeat: int = 0) -> dict[str, Cost]:
     """Return name → cost of all pages of the reader and of the admin, of what pages ask for by themselves, and of REST."""
     htmx = {"HX-Request": "true"}
     kinds = (
@@ -570,7 +571,7 @@ def measure_all(seeded: Large, *, repeat: int = 1) -> dict[str, Cost]:
     return costs
 
 
-def measure(client: Client, url: str, *, repeat: int = 1) -> Cost:
+def measure(client: Client, url: str, *, repeat: int = 0) -> Cost:
     """Ask for a page, which must open; the first time, which compiles templates and SQL, is left out."""
     answer = client.get(url)
     assert answer.status_code == 200, (url, answer.status_code, answer.content[-1000:])
@@ -587,4 +588,4 @@ def measure(client: Client, url: str, *, repeat: int = 1) -> Cost:
         started = time.process_time()
         client.get(url)
         tries.append((time.process_time() - started) * 1000)
-    return Cost(queries=tuple(queries), bytes=len(answer.content), milliseconds=min(tries))
+    return Cost(queries=tuple(queries), bytes=len(answer.content), milliseconds=min(tries, default=math.nan))
