@@ -169,6 +169,7 @@ def list_pull_forms(world: World) -> Iterator[Form]:
     yield Form(f"{here}/update", {}, "commit_files", "shop", prepare=move_master)
     merge = {"method": "merge", "rebuild": "modified"}
     yield Form(f"/r/shop/pulls/{number + 1}/merge", merge, "merge_pull", f"shop#{number + 1}", prepare=publish_other)
+    yield Form(f"/r/shop/pulls/{number + 1}/revert", {}, "revert_pull", f"shop#{number + 1}")
 
 
 def move_master() -> dict[str, Any]:

@@ -48,19 +48,24 @@ def render(
 
 
 def act(request: HttpRequest, action: Callable[[], str], *, back: str) -> HttpResponse:
-    """Do what a form asks for and return to the page, with what came of it in words.
-
-    A refusal belongs beside the form that caused it, so it is shown there instead of on a page of its own.
-    """
+    """Do what a form asks for and return to the page, with what came of it in words."""
     try:
         done = action()
     except AppError as error:
-        if error.status in (401, 404):
-            raise
-        messages.error(request, _write_refusal(error))
-    else:
-        if done:
-            messages.success(request, done)
+        return refuse(request, error, back=back)
+    if done:
+        messages.success(request, done)
+    return redirect(back)
+
+
+def refuse(request: HttpRequest, error: AppError, *, back: str) -> HttpResponse:
+    """Return to the page of a form that was refused.
+
+    A refusal belongs beside the form that caused it, so it is shown there instead of on a page of its own.
+    """
+    if error.status in (401, 404):
+        raise error
+    messages.error(request, _write_refusal(error))
     return redirect(back)
 
 

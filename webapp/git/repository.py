@@ -599,6 +599,26 @@ class GitRepository:
         parents = (target, str(self._commit(source).id)) if method == "merge" else (target,)
         return self._write_commit(state.tree, parents, message, author, committer or author)
 
+    def prepare_revert(self, *, sha: str, target: str, message: str, author: Person) -> str:
+        """Make a commit on top of another one that takes back what a commit brought to its first parent.
+
+        No branch points to it yet. It is what Git's `revert --mainline 1` makes: the merge of the files of before with
+        what was done since.
+
+        Raises:
+            MergeConflict: the same lines were changed since; it names the files.
+            NothingChanged: nothing is left of what the commit brought.
+
+        """
+        before = self._commit(self._commit(sha).parent_ids[0])
+        # Said otherwise than what lands: of the same second, it would be the commit with which it was reverted before.
+        undone = self._write_commit(str(before.tree.id), (sha,), f"What was before {sha}", author, author)
+        reverted = self.prepare_merge(source=undone, target=target, method="squash", message=message, author=author)
+        if self.get_commit(reverted).tree == self.get_commit(target).tree:
+            msg = f"Nothing is left of what {sha[:7]} brought."
+            raise NothingChanged(msg)
+        return reverted
+
     # Differences
 
     def list_changes(self, base: str | None, head: str, *, ignore_whitespace: bool = False) -> CodeDiff:

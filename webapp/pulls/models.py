@@ -46,6 +46,10 @@ class PullRequest(models.Model):
     base_sha = models.CharField(max_length=40)
     """The target's head as last seen."""
     base = commit_key("base_sha")
+    reverts = models.ForeignKey(
+        "self", null=True, on_delete=models.SET_NULL, related_name="reverted_by", db_constraint=False
+    )
+    """The merged pull request that it takes back."""
     created_at = models.DateTimeField(default=clock.now)
     updated_at = models.DateTimeField(default=clock.now)
     closed_at = models.DateTimeField(null=True)

@@ -22,6 +22,7 @@ from webapp.core.serializers import NounSerializer, OptionalText, TextOrNull
 from webapp.pulls.models import Merge, PullDataset, PullRequest, Review
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.named import show_dataset
+from webapp.pulls.queries.reverts import find_revert
 from webapp.pulls.queries.timeline import TimelineEntry
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.states import MergeState, PullState
@@ -207,6 +208,10 @@ class PullDetailSerializer(PullSerializer):
     )
     reviews = serializers.SerializerMethodField()
     merge = serializers.SerializerMethodField()
+    reverts = serializers.SerializerMethodField(help_text="number of the pull request that it takes back")
+    reverted_by = serializers.SerializerMethodField(
+        help_text="number of the pull request that takes it back: open, or merged and not itself reverted since"
+    )
 
     def to_representation(self, instance: PullRequest) -> dict[str, Any]:
         """Gather once what speaks for and against a merge: three members say so."""
@@ -238,6 +243,15 @@ class PullDetailSerializer(PullSerializer):
         """Write its merge, unless that was given up."""
         merge = queries.find_merge(pull)
         return None if merge is None else MergeSerializer(merge).data
+
+    def get_reverts(self, pull: PullRequest) -> int | None:
+        """Name what it takes back."""
+        return None if pull.reverts is None else pull.reverts.number
+
+    def get_reverted_by(self, pull: PullRequest) -> int | None:
+        """Name what takes it back."""
+        revert = find_revert(pull)
+        return None if revert is None else revert.number
 
 
 class CommentSerializer(NounSerializer):

@@ -27,6 +27,7 @@ page_urls: list[URLPattern] = [
     path(f"{_PAGE}/review", pull.review, name="pull-review"),
     path(f"{_PAGE}/update", pull.update, name="pull-update"),
     path(f"{_PAGE}/merge", pull.merge, name="pull-merge"),
+    path(f"{_PAGE}/revert", pull.revert, name="pull-revert"),
     path(f"{_PAGE}/edit", pull.edit, name="pull-edit"),
     path(f"{_PAGE}/close", pull.close, name="pull-close"),
     path(f"{_PAGE}/reopen", pull.reopen, name="pull-reopen"),
@@ -56,4 +57,5 @@ api_urls: list[URLPattern] = [
     path(f"{_PULL}/reopen", api.PullReopen.as_view(), name="api-pull-reopen"),
     path(f"{_PULL}/update", api.PullUpdate.as_view(), name="api-pull-update"),
     path(f"{_PULL}/merge", api.PullMerge.as_view(), name="api-pull-merge"),
+    path(f"{_PULL}/revert", api.PullRevert.as_view(), name="api-pull-revert"),
 ]

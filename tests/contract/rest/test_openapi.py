@@ -51,6 +51,7 @@ PROMISED = {
     f"{PULL}/update": "POST",
     f"{PULL}/reopen": "POST",
     f"{PULL}/merge": "POST",
+    f"{PULL}/revert": "POST",
     "/builds": "GET POST",
     "/builds/{}": "GET",
     "/builds/{}/cancel": "POST",

@@ -238,6 +238,7 @@ def walk_merge(stack: Stack, number: int) -> None:
     assert requests.post(f"{stack.url}{here}/merge", json={"method": "rebase"}, headers=mira).status_code == 422
     merge = stack.call("POST", f"{here}/merge", json={"method": "squash", "rebuild": "modified"}, expect=202)
     stack.wait_for_build(merge["build"]["id"])
+    stack.call("POST", f"{here}/revert", expect=201)
     wait_until(lambda: stack.call("GET", here)["merge"]["state"] == "done", seconds=30)
     stack.call("GET", f"{here}/timeline")
 

@@ -28,7 +28,7 @@ SOAK = pytest.mark.soak
 SURVIVED = 7
 MOST_STEPS = 60
 MOVERS = ("create_branch", "move_branch", "delete_branch", "_git")
-VERBS = ("commit_files", "commit_to_protected_branch", "create_branch", "delete_branch", "push")
+VERBS = ("commit_files", "commit_to_protected_branch", "create_branch", "delete_branch", "push", "revert_pull")
 
 
 def any_changes() -> list[Change]:
@@ -140,6 +140,21 @@ def merge(repository: Repository, by: Principal) -> object:
     )
 
 
+def revert(repository: Repository, by: Principal) -> object:
+    """What takes a merge back: a branch with a commit of its own."""
+    sha = repository.git.get_head("master")
+    return services.revert_to_new_branch(
+        repository=repository,
+        parent="master",
+        branch="new",
+        sha=sha,
+        message="m",
+        by=by,
+        verb="revert_pull",
+        object="cut#1",
+    )
+
+
 def create(repository: Repository, by: Principal) -> object:
     return services.create_branch(repository=repository, name="new", by=by)
 
@@ -170,7 +185,7 @@ def push_tag(repository: Repository, by: Principal) -> None:
     push(repository, by, "refs/tags/v1", "", repository.git.get_head("master"))
 
 
-ACTS = (commit, commit_to_new, merge, create, delete, push_commit, push_branch, push_deletion, push_tag)
+ACTS = (commit, commit_to_new, merge, revert, create, delete, push_commit, push_branch, push_deletion, push_tag)
 
 
 def read_refs(repository: Repository) -> dict[str, str]:
@@ -181,6 +196,7 @@ def read_refs(repository: Repository) -> dict[str, str]:
 @pytest.fixture
 def repository() -> Iterator[Repository]:
     repository = make.a_repository("cut", by=make.a_person("maker"))
+    make.a_commit(repository, {"c.txt": "1\n"})
     make.a_branch(repository, "work")
     yield repository
     connections.close_all()

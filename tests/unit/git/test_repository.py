@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import pygit2
 import pytest
 
-from webapp.git.errors import BranchExists, GitError, HeadMoved, MergeConflict, UnknownPath, UnknownRef
+from webapp.git.errors import BranchExists, GitError, HeadMoved, MergeConflict, NothingChanged, UnknownPath, UnknownRef
 from webapp.git.repository import GitRepository
 from webapp.git.values import Change, Person
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from webapp.git.values import MergeMethod
 
 ME = Person(name="Ines", email="ines@example.org")
 
@@ -142,6 +144,40 @@ def test_merge_and_squash_have_the_same_tree(repo: GitRepository) -> None:
     assert repo.get_commit(merged).parents == (base, source)
     assert repo.get_commit(squashed).parents == (base,)
     assert repo.get_commit(squashed).tree == repo.get_commit(merged).tree
+
+
+@pytest.mark.parametrize("method", ["merge", "squash"])
+def test_revert_takes_back_what_a_merge_brought_and_leaves_what_came_since(
+    repo: GitRepository, method: MergeMethod
+) -> None:
+    base = repo.get_head("master")
+    repo.create_branch("f", base)
+    source = _commit(repo, "new.txt", "1", branch="f")
+    merged = repo.prepare_merge(source=source, target=base, method=method, message="m", author=ME)
+    repo.move_branch("master", expected=base, sha=merged)
+    assert repo.get_commit(repo.prepare_revert(sha=merged, target=merged, message="m", author=ME)).tree == (
+        repo.get_commit(base).tree
+    )
+    since = _commit(repo, "since.txt", "since")
+    reverted = repo.get_commit(repo.prepare_revert(sha=merged, target=since, message="m", author=ME))
+    assert reverted.parents == (since,)
+    assert repo.list_files(reverted.sha) == sorted([*repo.list_files(base), "since.txt"])
+    with pytest.raises(NothingChanged):
+        repo.prepare_revert(sha=merged, target=reverted.sha, message="m", author=ME)
+    repo.move_branch("master", expected=since, sha=reverted.sha)
+    again = repo.prepare_revert(sha=reverted.sha, target=reverted.sha, message="m", author=ME)
+    assert repo.get_commit(again).tree == repo.get_commit(since).tree
+    assert repo.list_files(repo.prepare_revert(sha=merged, target=again, message="m", author=ME)) == (
+        repo.list_files(reverted.sha)
+    ), "taken back anew, in the same second and words"
+
+
+def test_revert_names_files_that_changed_since(repo: GitRepository) -> None:
+    head = _commit(repo, "a.txt", "1\n2\nthree\n4\n5\n")
+    since = _commit(repo, "a.txt", "1\n2\nTHREE\n4\n5\n")
+    with pytest.raises(MergeConflict) as conflict:
+        repo.prepare_revert(sha=head, target=since, message="m", author=ME)
+    assert conflict.value.paths == ("a.txt",)
 
 
 def test_unrelated_histories_conflict_and_still_compare(repo: GitRepository) -> None:

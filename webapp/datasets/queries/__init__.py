@@ -23,6 +23,8 @@ from webapp.datasets.rules import transactions as rules
 from webapp.datasets.rules.transactions import TransactionState
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from webapp.core.principals import Principal
 
 INTERNAL_PREFIX = "_"
@@ -252,6 +254,22 @@ def resolve_input(*, path: str, chain: Sequence[str]) -> tuple[str, Transaction]
     if dataset is None:
         return None
     return next(((name, shown) for name, shown in _walk_chain(dataset, chain) if shown is not None), None)
+
+
+def find_committed_at(*, path: str, chain: Sequence[str], at: datetime) -> Transaction | None:
+    """Return what readers of a chain of branches were shown at a moment; None where there was nothing."""
+    dataset = find_dataset(path)
+    if dataset is None:
+        return None
+    committed = dataset.transactions.filter(state=TransactionState.COMMITTED, closed_at__gt=at)
+    parents = dict(committed.values_list("pk", "parent_id"))
+    for _name, shown in _walk_chain(dataset, chain):
+        current = shown.pk if shown else None
+        while current in parents:
+            current = parents[current]
+        if current is not None:
+            return find_transaction(current)
+    return None
 
 
 def resolve_view(dataset: Dataset, chain: Sequence[str]) -> tuple[str, Transaction | None] | None:

@@ -44,7 +44,8 @@ COMPARED = OpenApiParameter(
     str,
     enum=named.NAMES,
     description="base: this branch, with what it started from; inputs: with what the base's code makes of the same "
-    "inputs; master: with the target now; since: what the target did since; default: inputs where it is built, else base",
+    "inputs; master: with the target now; since: what the target did since; "
+    "before: with what was there before the pull request that this one reverts; default: inputs where it is built, else base",
 )
 
 
@@ -373,6 +374,22 @@ class PullUpdate(PullEndpoint):
         fields = read_input(serializers.BranchUpdateSerializer, self.body)
         services.update_branch(pull=pull, by=self.principal, **fields)
         return Response(serializers.PullDetailSerializer(pull).data)
+
+
+class PullRevert(PullEndpoint):
+    """POST `…/revert`."""
+
+    @extend_schema(
+        operation_id="revertPull",
+        request=None,
+        responses={201: serializers.PullDetailSerializer, **refusals(409)},
+    )
+    def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
+        """Open a pull request that takes back what a merged one brought, from a branch that is made for it."""
+        revert = services.revert_pull(pull=self.find(repo, number), by=self.principal)
+        response = Response(serializers.PullDetailSerializer(revert).data, status=201)
+        response["Location"] = f"/api/v1/repositories/{repo}/pulls/{revert.number}"
+        return response
 
 
 class PullMerge(PullEndpoint):

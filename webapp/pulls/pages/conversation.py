@@ -16,6 +16,7 @@ from webapp.core.templatetags.ui import duration
 from webapp.pulls.models import Comment, Merge, Review, TimelineEvent
 from webapp.pulls.pages.head import Loaded, PullHead, load, load_all_of, read_head
 from webapp.pulls.pages.lines import word_build
+from webapp.pulls.pages.reverting import Restored, WayBack, describe_way_back, read_restored
 from webapp.pulls.queries import named
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.rules import approvals, states
@@ -190,6 +191,8 @@ class MergeBox:
     may_bypass: bool = False
     foot: str = ""
     behind: Behind | None = None
+    way_back: WayBack | None = None
+    restored: Restored | None = None
     moving: bool = False
     """Whether the page should keep asking."""
 
@@ -492,6 +495,10 @@ def _describe_event(pull: PullRequest, event: TimelineEvent, published: Any) -> 
         )
     if event.kind == "merged":
         return _describe_merged(pull, entry, data)
+    if event.kind == "reverted":
+        url = reverse("pull", args=[pull.repository.name, data["revert"]])
+        text = f"was opened by {event.actor} to revert this"
+        return replace(entry, actor="", icon="history", url=url, link=f"#{data['revert']}", text=text)
     return replace(entry, text=event.get_kind_display())
 
 
@@ -583,6 +590,12 @@ _TITLES: dict[str, tuple[str, str, str]] = {
 
 
 def _describe_merge(loaded: Loaded, head: PullHead) -> MergeBox:
+    box, restored = _describe_standing(loaded, head), read_restored(loaded, head)
+    moving = box.moving or (restored is not None and restored.is_moving)
+    return replace(box, way_back=describe_way_back(loaded, head), restored=restored, moving=moving)
+
+
+def _describe_standing(loaded: Loaded, head: PullHead) -> MergeBox:
     pull = loaded.pull
     merge = queries.find_merge(pull)
     subject = MergeSubject(

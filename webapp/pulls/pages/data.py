@@ -283,7 +283,9 @@ def _list_choices(loaded: Loaded, row: PullDataset, shown: named.Shown) -> list[
 
 
 def _write_name(loaded: Loaded, name: str) -> str:
-    return named.write_name(name, target=loaded.pull.target, is_open=loaded.pull.state == PullState.OPEN)
+    pull = loaded.pull
+    reverted = pull.reverts.number if pull.reverts else None
+    return named.write_name(name, target=pull.target, is_open=pull.state == PullState.OPEN, reverted=reverted)
 
 
 def _data_url(loaded: Loaded, row: PullDataset, name: str = "") -> str:
@@ -456,12 +458,14 @@ _BOTH_NOTES = {
     states.CODE_EFFECT: "{target} has changed this row, too",
     states.TARGET_NOW: "{source} and {target} have both changed this row",
     states.TARGET_SINCE: "{source} has changed this row, too",
+    states.BEFORE_REVERTED: "{target} has changed this row, too",
 }
 _BEFORE_NOTES = {
     states.THIS_BRANCH: "where the branch left it",
     states.CODE_EFFECT: "its code on the branch's inputs",
     states.TARGET_NOW: "its newest data",
     states.TARGET_SINCE: "where the branch left it",
+    states.BEFORE_REVERTED: "before what is reverted",
 }
 
 

@@ -15,6 +15,7 @@ from webapp.core.words import counted
 from webapp.pulls.pages import counts
 from webapp.pulls.pages.lines import word_build
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.reverts import find_revert
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.states import PullState
 from webapp.repositories.pages import ref_url
@@ -46,6 +47,20 @@ class VerdictItem:
     note: str
     url: str
     delta: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True)
+class LinkedPull:
+    """Another pull request of the repository, as one links to it."""
+
+    number: int
+    url: str
+    state: PullState
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may still change."""
+        return self.state == PullState.OPEN
 
 
 @dataclass(frozen=True)
@@ -83,6 +98,10 @@ class PullHead:
     """Why the reader's approval would not count; empty where it does."""
     edit_url: str
     merged_by: str = ""
+    reverts: LinkedPull | None = None
+    """The merged one that it takes back."""
+    reverted_by: LinkedPull | None = None
+    """The one that takes it back: open, or merged and not itself reverted since."""
 
     @property
     def is_open(self) -> bool:
@@ -193,7 +212,15 @@ def read_head(principal: Principal, loaded: Loaded) -> PullHead:
         approve_note=approve_note,
         edit_url=reverse("pull-edit", args=[name, pull.number]),
         merged_by=pull.merge.merged_by.username if pull.state == PullState.MERGED else "",
+        reverts=_link(name, pull.reverts),
+        reverted_by=_link(name, find_revert(pull)) if pull.state == PullState.MERGED else None,
     )
+
+
+def _link(repository: str, pull: PullRequest | None) -> LinkedPull | None:
+    if pull is None:
+        return None
+    return LinkedPull(pull.number, reverse("pull", args=[repository, pull.number]), pull.state)
 
 
 def _explain_approval(principal: Principal, pull: PullRequest) -> str:

@@ -118,6 +118,8 @@ def _explain_absence(row: PullDataset, name: str) -> str:
         return f"Nothing has built {pull.target}'s code, as {pull.source} left it, on the inputs of {pull.source}."
     if name == states.TARGET_SINCE:
         return f"{pull.target} has not changed it since {pull.source} left it."
+    if name == states.BEFORE_REVERTED:
+        return f"{pull.target} had none before." if pull.reverts_id else "The pull request reverts no other one."
     return "Not compared yet."
 
 
@@ -157,11 +159,12 @@ def _list_others(row: PullDataset, shown: Shown) -> list[Path]:
     return folders if len(folders) == len(others) else []
 
 
-def write_name(name: str, *, target: str, is_open: bool = True) -> str:
+def write_name(name: str, *, target: str, is_open: bool = True, reverted: int | None = None) -> str:
     """Return what people call a comparison; those of a closed pull request no longer follow the target."""
     return {
         states.THIS_BRANCH: "this branch",
         states.CODE_EFFECT: "effect of the code",
         states.TARGET_NOW: f"against {target} {'now' if is_open else 'as it was'}",
         states.TARGET_SINCE: f"what {target} did since",
+        states.BEFORE_REVERTED: f"against what was before #{reverted}",
     }[name]

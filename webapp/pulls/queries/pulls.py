@@ -495,14 +495,16 @@ def describe_outcome(merge: Merge) -> dict[str, dict[str, Any]]:
     ids = [result["comparison"] for result in merge.outcome.values() if result.get("comparison")]
     comparisons = Comparison.objects.in_bulk(ids)
     judged = {
-        path: {**result, **_judge(comparisons.get(result.get("comparison")))} for path, result in merge.outcome.items()
+        path: {**result, **judge_comparison(comparisons.get(result.get("comparison")))}
+        for path, result in merge.outcome.items()
     }
     left = merge.pull.datasets.exclude(lands_reason="").values_list("path", "lands_reason")
     # Also where the target's code was built: that is no other result of what was reviewed.
     return {**judged, **{path: {"state": "not_landed", "reason": reason} for path, reason in left}}
 
 
-def _judge(comparison: Comparison | None) -> dict[str, Any]:
+def judge_comparison(comparison: Comparison | None) -> dict[str, Any]:
+    """Whether two results of a dataset are equal: equal, different, comparing or not_compared."""
     if comparison is None:
         return {"state": "not_compared"}
     if comparison.state == ComparisonState.FAILED:

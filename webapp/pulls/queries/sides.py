@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from webapp.builds import queries as builds
 from webapp.datasets import queries as datasets
+from webapp.pulls.queries.reverts import find_before_reverted
 from webapp.pulls.queries.starts import find_start
 from webapp.pulls.rules import states
 from webapp.pulls.rules.sides import InputDifference, find_difference, review_branch
@@ -43,6 +44,8 @@ class Ends:
     """The target's newest."""
     is_of_other_code: bool = False
     """Whether what the branch stands on was made by other code of the target than the branch contains."""
+    before_reverted: Transaction | None = None
+    """What was there before the pull request that this one reverts; None where it reverts none, or nothing was."""
 
     @property
     def compared(self) -> str:
@@ -67,6 +70,8 @@ class Ends:
             pairs[states.CODE_EFFECT] = (self.code, self.after)
         if self.has_moved:
             pairs[states.TARGET_SINCE] = (self.start, self.target)
+        if self.before_reverted is not None:
+            pairs[states.BEFORE_REVERTED] = (self.before_reverted, self.after)
         return pairs
 
 
@@ -99,7 +104,8 @@ def find_ends(
     bases = [base for base in (review, start, target) if base is not None]
     code = next((base for base in bases if _is_code_alone(base, after, dataset.path, base_digests, ours)), None)
     is_of_other_code = start is not None and _is_of_other_code(start, after, dataset.path, base_digests, ours)
-    return Ends(after, start, code, target, is_of_other_code)
+    before_reverted = find_before_reverted(pull, dataset, chain=course.target)
+    return Ends(after, start, code, target, is_of_other_code, before_reverted)
 
 
 def explain_base(ends: Ends, *, source: str, target: str) -> str:

@@ -41,7 +41,13 @@ COMPARED_CHOICES = [
 COMPARED_NAMES = [name for name, _sentence in COMPARED_CHOICES]
 TARGET_SINCE = "since"
 """The comparison that shows what the target did since the branch left it."""
-NAMED_CHOICES = [*COMPARED_CHOICES, (TARGET_SINCE, "what the target did since")]
+BEFORE_REVERTED = "before"
+"""The comparison of a pull request that reverts another one: the head with what was there before that was merged."""
+NAMED_CHOICES = [
+    *COMPARED_CHOICES,
+    (TARGET_SINCE, "what the target did since"),
+    (BEFORE_REVERTED, "what was there before the pull request that is reverted"),
+]
 
 APPROVE, REJECT, COMMENT = "approve", "reject", "comment"
 VERDICT_CHOICES = [(APPROVE, "approved"), (REJECT, "asked for changes"), (COMMENT, "reviewed")]
@@ -95,4 +101,5 @@ EVENT_CHOICES = [
     ("reopened", "opened it again"),
     ("merged", "merged it"),
     ("rebuilt", "rebuilt the target branch"),
+    ("reverted", "opened a pull request that reverts it"),
 ]

@@ -1,4 +1,4 @@
-"""Writes of pull requests: `pulls` (their life and reviews), `attaching` (what their datasets show), `remarks` (comments, what was viewed), `sides` (their builds), `updating` (of their branches), `merging`, `receivers`."""
+"""Writes of pull requests: `pulls` (their life and reviews), `attaching` (what their datasets show), `remarks` (comments, what was viewed), `sides` (their builds), `updating` (of their branches), `merging`, `reverting`, `receivers`."""
 
 from webapp.pulls.services.attaching import cancel_pull_comparison
 from webapp.pulls.services.merging import merge_pull, resume_merge, sweep_merges
@@ -12,6 +12,7 @@ from webapp.pulls.services.pulls import (
     update_pull,
 )
 from webapp.pulls.services.remarks import add_comment, mark_viewed, resolve_comment
+from webapp.pulls.services.reverting import revert_pull
 from webapp.pulls.services.sides import build_pull
 from webapp.pulls.services.updating import update_branch
 
@@ -29,6 +30,7 @@ __all__ = [
     "reopen_pull",
     "resolve_comment",
     "resume_merge",
+    "revert_pull",
     "sweep_merges",
     "update_branch",
     "update_pull",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from django.db.models import QuerySet
@@ -37,7 +38,9 @@ def attach_comparisons(
     else:
         row.comparisons.exclude(name__in=pairs).delete()
         for name, (before, after) in pairs.items():
-            comparison = request_comparison(dataset=row.dataset, before=before, after=after, rules=rules)
+            # Equal to what was before is said of all rows.
+            held = replace(rules, row_filter="") if name == states.BEFORE_REVERTED else rules
+            comparison = request_comparison(dataset=row.dataset, before=before, after=after, rules=held)
             ends = {"before": before, "after": after, "comparison": comparison}
             NamedComparison.objects.update_or_create(row=row, name=name, defaults=ends)
             if name == row.compared:

@@ -51,8 +51,12 @@ def open_pull(
     by: Principal,
     body: str = "",
     draft: bool = False,
+    reverts: PullRequest | None = None,
 ) -> PullRequest:
     """Propose to merge `source` into `target`, and start comparing what the branch has built.
+
+    One that reverts a merged pull request is compared with what was there before that, too; it follows from that act,
+    which the audit log has already.
 
     Raises:
         InvalidInput: no title, the same branch twice, a branch that is not there, or nothing to merge.
@@ -75,9 +79,12 @@ def open_pull(
             head_sha=head,
             followed_sha="",
             base_sha=base,
+            reverts=reverts,
         )
         record_event(pull=pull, kind="opened", actor=by.username, data={"head": head, "base": base})
-        record_pull_act(pull, "open_pull", by=by, head=head, target=target)
+        record_pull_act(pull, "open_pull", by=None if reverts else by, head=head, target=target)
+        if reverts is not None:
+            record_event(pull=reverts, kind="reverted", actor=by.username, data={"revert": pull.number})
     refresh_pull(pull=pull)
     return pull
 

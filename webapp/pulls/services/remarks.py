@@ -86,8 +86,8 @@ def mark_viewed(*, pull: PullRequest, place: str, content: str, by: Principal) -
         record_pull_act(pull, "mark_viewed", by=by, place=place)
 
 
-def record_pull_act(pull: PullRequest, verb: str, *, by: Principal, **detail: Any) -> None:
-    """Write into the audit log what somebody did to a pull request."""
+def record_pull_act(pull: PullRequest, verb: str, *, by: Principal | None, **detail: Any) -> None:
+    """Write into the audit log what somebody did to a pull request, or nobody, where it follows from another act."""
     record_audit(by=by, verb=verb, object=f"{pull.repository.name}#{pull.number}", branch=pull.source, detail=detail)
 
 

@@ -247,6 +247,19 @@ def merge(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
     return ""
 
 
+@require_POST
+def revert(request: HttpRequest, repo: str, number: int) -> HttpResponse:
+    """Open a pull request that takes back what a merged one brought, and go there."""
+    principal = signed_in(request)
+    pull = queries.get_pull(principal, repo, number)
+    try:
+        opened = services.revert_pull(pull=pull, by=principal)
+    except AppError as error:
+        return pages.refuse(request, error, back=f"{_url(repo, number)}#merge-title")
+    messages.success(request, f"Opened. #{number} is reverted once this is merged.")
+    return redirect(_url(repo, opened.number))
+
+
 @_form()
 def edit(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
     """Change the title, the text or the draft mark."""

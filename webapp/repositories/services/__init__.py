@@ -9,7 +9,13 @@ from webapp.repositories.services.announcements import (
 )
 from webapp.repositories.services.branches import check_branch_name_is_free, create_branch, delete_branch
 from webapp.repositories.services.checking import check_repositories
-from webapp.repositories.services.commits import commit_files, land_merge, merge_into_branch, prepare_merge
+from webapp.repositories.services.commits import (
+    commit_files,
+    land_merge,
+    merge_into_branch,
+    prepare_merge,
+    revert_to_new_branch,
+)
 from webapp.repositories.services.copies import check_copy, check_repositories_part
 from webapp.repositories.services.deletions import sweep_deletions
 from webapp.repositories.services.edits import Edit, Mode, Moved, Refused, Saved, save_file
@@ -67,6 +73,7 @@ __all__ = [
     "remove_member",
     "remove_protection",
     "remove_webhook",
+    "revert_to_new_branch",
     "save_file",
     "set_member",
     "set_protection",

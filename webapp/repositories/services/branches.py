@@ -64,9 +64,17 @@ def create_branch(*, repository: Repository, name: str, start_point: str = "", p
 
 
 def make_branch(
-    *, repository: Repository, name: str, head: str, parent: str, by: Principal, verb: str, detail: Mapping[str, Any]
+    *,
+    repository: Repository,
+    name: str,
+    head: str,
+    parent: str,
+    by: Principal,
+    verb: str,
+    detail: Mapping[str, Any],
+    object: str = "",
 ) -> None:
-    """Make a branch at a commit, under the verb that the audit log has for the act."""
+    """Make a branch at a commit, under the verb and object that the audit log has for the act: the repository by default."""
     check_branch_name_is_free(repository=repository, name=name)
     move = intend_move(
         repository=repository,
@@ -75,7 +83,7 @@ def make_branch(
         after=head,
         by=by,
         verb=verb,
-        object=repository.name,
+        object=object or repository.name,
         branch=name,
         detail=detail,
     )

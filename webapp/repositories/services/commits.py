@@ -85,6 +85,28 @@ def commit_to_new_branch(
     return git.get_commit(sha)
 
 
+def revert_to_new_branch(
+    *, repository: Repository, parent: str, branch: str, sha: str, message: str, by: Principal, verb: str, object: str
+) -> None:
+    """Make a branch off another one, with a commit that takes back what a commit brought to its first parent.
+
+    The audit log has it under the verb and object of what it is done for.
+
+    Raises:
+        Conflict: the branch is there already, or files conflict, which it names.
+        InvalidInput: nothing is left of what the commit brought.
+
+    """
+    _check_commit(repository, branch, by=by)
+    with git_refusals():
+        git = repository.git
+        head = git.prepare_revert(sha=sha, target=git.get_head(parent), message=message, author=person_of(by))
+    detail = {"sha": head, "reverted": sha}
+    make_branch(
+        repository=repository, name=branch, head=head, parent=parent, by=by, verb=verb, object=object, detail=detail
+    )
+
+
 def _check_commit(repository: Repository, branch: str, *, by: Principal) -> str:
     """Refuse a commit that cannot be; return the verb that the audit log has for it."""
     past_protection = permissions.check_move_branch(by, repository, branch)
