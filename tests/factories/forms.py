@@ -14,11 +14,14 @@ from django.urls import resolve
 from tests.factories.everything import World, list_pages
 from webapp.accounts.models import Token, User
 from webapp.accounts.queries import principal_for_user
+from webapp.builds.models import Build
 from webapp.builds.queries.drafts import sign_draft
+from webapp.builds.rules.states import BuildState
 from webapp.builds.runner.paths import uploads_folder
+from webapp.core import clock
 from webapp.datasets.queries import get_dataset, list_deleted_branches, list_transactions
 from webapp.git.values import Change, Person
-from webapp.pulls.models import Comment
+from webapp.pulls.models import Comment, Merge
 from webapp.repositories.models import Repository
 from webapp.repositories.queries import get_head
 from webapp.repositories.rules.states import PublicationState
@@ -169,6 +172,7 @@ def list_pull_forms(world: World) -> Iterator[Form]:
     yield Form(f"{here}/update", {}, "commit_files", "shop", prepare=move_master)
     merge = {"method": "merge", "rebuild": "modified"}
     yield Form(f"/r/shop/pulls/{number + 1}/merge", merge, "merge_pull", f"shop#{number + 1}", prepare=publish_other)
+    yield Form(f"/r/shop/pulls/{number + 1}/retry", {}, "retry_build", "build ", prepare=fail_rebuild)
     yield Form(f"/r/shop/pulls/{number + 1}/revert", {}, "revert_pull", f"shop#{number + 1}")
 
 
@@ -187,6 +191,16 @@ def publish_other() -> dict[str, Any]:
     set_publication(
         repository=repository, branch="other", sha=get_head(repository, "other"), status=PublicationState.PUBLISHED
     )
+    return {}
+
+
+def fail_rebuild() -> dict[str, Any]:
+    """Give the newest merge a rebuild that failed."""
+    merge = Merge.objects.latest("pk")
+    repository, by = merge.pull.repository, merge.merged_by
+    order = {"repository": repository, "branch": "master", "chain": ["master"], "targets": ["/shop/clean"]}
+    merge.build = Build.objects.create(**order, by=by, state=BuildState.FAILED, finished_at=clock.now())
+    merge.save(update_fields=["build"])
     return {}
 
 

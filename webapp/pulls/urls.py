@@ -27,6 +27,7 @@ page_urls: list[URLPattern] = [
     path(f"{_PAGE}/review", pull.review, name="pull-review"),
     path(f"{_PAGE}/update", pull.update, name="pull-update"),
     path(f"{_PAGE}/merge", pull.merge, name="pull-merge"),
+    path(f"{_PAGE}/retry", pull.retry, name="pull-retry"),
     path(f"{_PAGE}/revert", pull.revert, name="pull-revert"),
     path(f"{_PAGE}/edit", pull.edit, name="pull-edit"),
     path(f"{_PAGE}/close", pull.close, name="pull-close"),

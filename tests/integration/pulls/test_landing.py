@@ -104,7 +104,7 @@ def test_what_did_not_land_is_said_after_the_merge(pull: PullRequest, monkeypatc
     different = Comparison.objects.latest("pk")
     Comparison.objects.filter(pk=different.pk).update(state=ComparisonState.READY, summary={"inserted": 1})
     Merge.objects.update(state=MergeState.DONE, outcome={"/shop/a": {"comparison": different.pk}})
-    rebuilt = read_conversation(ines, "shop", pull.number).merge.outcomes[1]
+    rebuilt = read_conversation(ines, "shop", pull.number).merge.outcomes[0]
     assert (rebuilt.word, rebuilt.text) == (
         "Different",
         "Not what was reviewed: +1 −0 ~0 rows. Newer inputs on the target or what did not land are the usual reasons.",

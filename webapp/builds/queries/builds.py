@@ -14,7 +14,7 @@ from django.db.models import Prefetch, QuerySet, prefetch_related_objects
 from webapp.builds import permissions
 from webapp.builds.models import Build, Job, JobInput, JobOutput
 from webapp.builds.queries import queue
-from webapp.builds.rules.states import BuildState
+from webapp.builds.rules.states import BuildState, JobState
 from webapp.builds.runner import paths
 from webapp.core.errors import InvalidInput, NotFound
 from webapp.core.filters import ListFilter, offer
@@ -98,6 +98,11 @@ def list_builds(principal: Principal, filters: BuildFilter = ALL) -> QuerySet[Bu
 def list_jobs(build: Build, *, after: int = 0, limit: int | None = None) -> list[Job]:
     """Return the jobs of a build behind a number, in the order of the plan, inputs and outputs with them."""
     return list(_with_ends(build.jobs.filter(number__gt=after).order_by("number"))[:limit])
+
+
+def list_failed_jobs(build: Build) -> list[Job]:
+    """Return the jobs of a build that failed, in the order of the plan, outputs with them."""
+    return list(build.jobs.filter(state=JobState.FAILED).order_by("number").prefetch_related("outputs"))
 
 
 def load_jobs(builds: Sequence[Build]) -> None:

@@ -13,9 +13,11 @@ from webapp.builds.models import Build
 from webapp.builds.rules.states import JOB_ENDS, BuildState
 from webapp.comparisons.rules.states import BREAKING, ComparisonState
 from webapp.core.templatetags.ui import duration
+from webapp.core.words import counted
 from webapp.pulls.models import Comment, Merge, Review, TimelineEvent
 from webapp.pulls.pages.head import Loaded, PullHead, load, load_all_of, read_head
 from webapp.pulls.pages.lines import word_build
+from webapp.pulls.pages.rebuilding import FailedRebuild, read_failed_rebuild
 from webapp.pulls.pages.reverting import Restored, WayBack, describe_way_back, read_restored
 from webapp.pulls.queries import named
 from webapp.pulls.queries import pulls as queries
@@ -191,6 +193,7 @@ class MergeBox:
     may_bypass: bool = False
     foot: str = ""
     behind: Behind | None = None
+    failed: FailedRebuild | None = None
     way_back: WayBack | None = None
     restored: Restored | None = None
     moving: bool = False
@@ -590,14 +593,19 @@ _TITLES: dict[str, tuple[str, str, str]] = {
 
 
 def _describe_merge(loaded: Loaded, head: PullHead) -> MergeBox:
-    box, restored = _describe_standing(loaded, head), read_restored(loaded, head)
-    moving = box.moving or (restored is not None and restored.is_moving)
-    return replace(box, way_back=describe_way_back(loaded, head), restored=restored, moving=moving)
+    merge, restored = queries.find_merge(loaded.pull), read_restored(loaded, head)
+    box = _describe_standing(loaded, head, merge)
+    return replace(
+        box,
+        failed=read_failed_rebuild(merge, head),
+        way_back=describe_way_back(loaded, head),
+        restored=restored,
+        moving=box.moving or (restored is not None and restored.is_moving),
+    )
 
 
-def _describe_standing(loaded: Loaded, head: PullHead) -> MergeBox:
+def _describe_standing(loaded: Loaded, head: PullHead, merge: Merge | None) -> MergeBox:
     pull = loaded.pull
-    merge = queries.find_merge(pull)
     subject = MergeSubject(
         post_url=reverse("pull-merge", args=[pull.repository.name, pull.number]),
         head=pull.head_sha,
@@ -779,8 +787,7 @@ def _describe_rebuild(loaded: Loaded, merge: Merge, build: Build, subject: Merge
 
 
 def _describe_ended(loaded: Loaded, merge: Merge, subject: MergeSubject, who: str) -> MergeBox:
-    build = merge.build
-    failed = build is not None and build.state != "COMPLETED"
+    build, failed = merge.build, queries.is_rebuild_failed(merge)
     results = queries.describe_outcome(merge)
     is_all_landed = all(result["state"] != "not_landed" for result in results.values())
     outcomes = [
@@ -789,19 +796,10 @@ def _describe_ended(loaded: Loaded, merge: Merge, subject: MergeSubject, who: st
     title = "Merged, but the rebuild failed" if failed else "Merged"
     commit = merge.merge_commit[:SHORT]
     text = f"{who} merged it into {loaded.pull.target} as {commit}"
-    if build is not None:
-        outcomes.insert(
-            0,
-            Outcome(
-                f"Build {build.pk}",
-                reverse("build", args=[build.pk]),
-                "bad" if failed else "ok",
-                "x-circle-fill" if failed else "workflow",
-                build.state.label,
-                build.reason
-                or f"rebuilt {len(merge.targets)} dataset{'s' if len(merge.targets) != 1 else ''} on {loaded.pull.target}",
-            ),
-        )
+    if build is not None and not failed:
+        rebuilt_words = f"rebuilt {counted(len(merge.targets), 'dataset')} on {loaded.pull.target}"
+        url = reverse("build", args=[build.pk])
+        outcomes.insert(0, Outcome(f"Build {build.pk}", url, "ok", "workflow", build.state.label, rebuilt_words))
     rebuilt = [result for result in results.values() if result["state"] != "not_landed"]
     equal = sum(result["state"] == "equal" for result in rebuilt)
     if rebuilt and equal == len(rebuilt):

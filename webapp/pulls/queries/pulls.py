@@ -14,6 +14,7 @@ from webapp.accounts import permissions
 from webapp.accounts.queries import get_signed_in_user, list_folders
 from webapp.builds import queries as builds
 from webapp.builds.models import Build
+from webapp.builds.rules.states import BuildState
 from webapp.comparisons.models import Comparison
 from webapp.comparisons.rules.dataset_rules import (
     PIPELINE_FILE,
@@ -474,6 +475,11 @@ def find_merge(pull: PullRequest) -> Merge | None:
     """Return its merge, unless that was given up."""
     merges = Merge.objects.filter(pull=pull).exclude(state=MergeState.ABANDONED)
     return merges.select_related("build", "merged_by", "pull__repository").first()
+
+
+def is_rebuild_failed(merge: Merge) -> bool:
+    """Whether its rebuild, or the last try of it, has ended without making all that it was to make."""
+    return merge.state == MergeState.DONE and merge.build is not None and merge.build.state != BuildState.COMPLETED
 
 
 def is_landed(merge: Merge) -> bool:

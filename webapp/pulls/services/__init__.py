@@ -1,7 +1,7 @@
 """Writes of pull requests: `pulls` (their life and reviews), `attaching` (what their datasets show), `remarks` (comments, what was viewed), `sides` (their builds), `updating` (of their branches), `merging`, `reverting`, `receivers`."""
 
 from webapp.pulls.services.attaching import cancel_pull_comparison
-from webapp.pulls.services.merging import merge_pull, resume_merge, sweep_merges
+from webapp.pulls.services.merging import merge_pull, resume_merge, retry_rebuild, sweep_merges
 from webapp.pulls.services.pulls import (
     add_review,
     close_pull,
@@ -30,6 +30,7 @@ __all__ = [
     "reopen_pull",
     "resolve_comment",
     "resume_merge",
+    "retry_rebuild",
     "revert_pull",
     "sweep_merges",
     "update_branch",

@@ -282,6 +282,22 @@ def note_build_finished(*, build: Build) -> None:
     )
 
 
+def retry_rebuild(*, pull: PullRequest, by: Principal) -> Build:
+    """Try the failed rebuild of a merge again; what it has completed is fresh and is not run again.
+
+    It carries the merge on, so that it takes the right to merge, as the rebuild did.
+
+    Raises:
+        Conflict: there is no rebuild that failed, or it is being tried again.
+
+    """
+    check_repository(by, pull.repository.name, "write")
+    merge = queries.find_merge(pull)
+    if merge is None or merge.build is None or not queries.is_rebuild_failed(merge):
+        raise Conflict("There is no rebuild that failed.", code="not_failed")
+    return builds.retry_build(build=merge.build, by=by, is_trusted=True)
+
+
 def follow_retry(*, build: Build, again: Build) -> None:
     """Let a merge whose rebuild, or an earlier try of it, is tried again wait for the new build: the last one decides."""
     Merge.objects.filter(build__in=list_tries(build=build)).move(

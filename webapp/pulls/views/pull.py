@@ -247,6 +247,12 @@ def merge(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
     return ""
 
 
+@_form("#merge-title")
+def retry(_request: HttpRequest, pull: PullRequest, by: Principal) -> str:
+    """Try the failed rebuild again."""
+    return f"Build {services.retry_rebuild(pull=pull, by=by).pk} tries it again."
+
+
 @require_POST
 def revert(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     """Open a pull request that takes back what a merged one brought, and go there."""
