@@ -14,9 +14,12 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.factories.databases import SHARED
+
 _HOME = tempfile.mkdtemp(prefix="tributary-test-")
 os.environ["TRIBUTARY_HOME"] = _HOME
 os.environ["TRIBUTARY_DEMO"] = "0"
+os.environ.setdefault(SHARED, _HOME)  # workers get the environment of the process that starts them
 os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # Playwright's event loop runs beside the ORM in one thread
 
 _TOGETHER = {

@@ -1,8 +1,9 @@
-"""The tables of an installation's database: the first home of a run is migrated, the others get a copy of its database."""
+"""The tables of an installation's database: the first of a run is migrated, the others are copies of it."""
 
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
 import shutil
 import sqlite3
@@ -13,28 +14,51 @@ from collections.abc import Mapping
 from contextlib import closing
 from functools import cache
 from pathlib import Path
+from uuid import uuid4
+
+from tests.factories.postgres import beside, fill_database, is_empty, make_database
 
 ROOT = Path(__file__).parents[2]
+SHARED = "TEST_DATABASES"
+"""What the environment calls the folder that the workers of one run share."""
 _NAME = "db.sqlite3"
 
 
 def migrate(home: Path, environment: Mapping[str, str]) -> None:
-    """Make the tables of an installation that has none; a server's database is migrated, a file copied."""
-    if environment.get("DATABASE_URL"):
+    """Make the tables of an installation that has none; what a server's database has already is migrated."""
+    url = environment.get("DATABASE_URL")
+    if not url:
+        home.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(_migrated())) as source, closing(sqlite3.connect(home / _NAME)) as target:
+            source.backup(target)
+    elif is_empty(url):
+        fill_database(url, _migrated_on(beside(url, "postgres")))
+    else:
         _migrate(environment)
-        return
-    home.mkdir(parents=True, exist_ok=True)
-    with closing(sqlite3.connect(_migrated() / _NAME)) as source, closing(sqlite3.connect(home / _NAME)) as target:
-        source.backup(target)
 
 
 @cache
 def _migrated() -> Path:
-    """The home whose database the others copy; it goes with this process."""
-    folder = Path(tempfile.mkdtemp(prefix="tributary-template-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    _migrate({**os.environ, "TRIBUTARY_HOME": str(folder)})
-    return folder
+    """The database that the others copy; it goes with the run."""
+    folder = Path(os.environ.get(SHARED) or tempfile.mkdtemp(prefix="tributary-template-"))
+    if SHARED not in os.environ:
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with (folder / "template.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        made = folder / "template"
+        if not made.exists():
+            with tempfile.TemporaryDirectory(dir=folder) as home:
+                _migrate({**os.environ, "TRIBUTARY_HOME": home})
+                Path(home, _NAME).rename(made)
+    return made
+
+
+@cache
+def _migrated_on(url: str) -> str:
+    """The name of the database of a server that the others copy."""
+    name = f"template_{uuid4().hex[:12]}"
+    _migrate({**os.environ, "DATABASE_URL": make_database(url, name)})
+    return name
 
 
 def _migrate(environment: Mapping[str, str]) -> None:

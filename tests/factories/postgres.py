@@ -54,8 +54,28 @@ def make_database(url: str, name: str) -> str:
     """Make one more database on a server; its URL."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    return beside(url, name)
+
+
+def beside(url: str, name: str) -> str:
+    """The URL of another database of the same server."""
     head, _, query = url.partition("?")
     return f"{head.rpartition('/')[0]}/{name}?{query}"
+
+
+def is_empty(url: str) -> bool:
+    """Whether a database has no tables."""
+    with psycopg.connect(url) as connection:
+        return not connection.execute("SELECT FROM pg_tables WHERE schemaname = 'public' LIMIT 1").fetchall()
+
+
+def fill_database(url: str, template: str) -> None:
+    """Make an empty database anew, as a copy of another one of its server that nobody uses."""
+    name = url.partition("?")[0].rpartition("/")[2]
+    names = sql.Identifier(name), sql.Identifier(template)
+    with psycopg.connect(beside(url, "postgres"), autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP DATABASE {}").format(names[0]))
+        connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*names))
 
 
 def ask_database(home: Path, question: str) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise, zip_longest
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -301,6 +301,7 @@ def colour_lines(path: str, content: str) -> list[tuple[Span, ...]]:
     return lines
 
 
+@cache
 def _token_class(token: _TokenType) -> str:
     """Return the one class of a token's family: what shows no colour of its own needs no element of its own."""
     for family, name in _FAMILIES:
