@@ -35,6 +35,13 @@ def test_template_keeps_to_the_security_policy(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
+def test_formats_begin_with_a_conversion(name: str) -> None:
+    """`stringformat` puts the sign before its argument and answers nothing where that makes no format."""
+    formats = re.findall(r'stringformat:"([^"]*)"', (ROOT / name).read_text())
+    assert [one for one in formats if not re.match(r"[0-9.]*[dsf]", one)] == []
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
 def test_lines_can_be_read_and_compared(name: str) -> None:
     """A line has at most 120 characters, but for one that is a single tag: Django takes no tag on two lines."""
     lines = (ROOT / name).read_text().splitlines()

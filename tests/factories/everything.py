@@ -22,7 +22,7 @@ from webapp.comparisons.services import request_comparison
 from webapp.datasets.queries import list_deleted_branches
 from webapp.datasets.services import create_branch, delete_branch, open_transaction
 from webapp.pulls.models import PullDataset
-from webapp.pulls.services import open_pull
+from webapp.pulls.services import add_comment, open_pull
 from webapp.repositories.services import add_webhook
 
 ROLES = ("nobody", "reader", "writer", "maintainer", "admin")
@@ -52,6 +52,7 @@ BODIES: dict[str, Any] = {
     f"POST {REPOSITORY}/pulls": {"title": "t", "source": "fix", "target": "master"},
     f"POST {REPOSITORY}/webhooks": {"url": "https://example.org/h", "events": ["push"]},
     f"POST {PULL}/comments": {"body": "b"},
+    f"PATCH {PULL}/comments/{{comment_id}}": {"resolved": True},
     f"POST {PULL}/reviews": {"verdict": "comment", "body": "b"},
     f"POST {DATASET}/upload": Upload(file=SimpleUploadedFile("rows.csv", b"id\n1\n")),
 }
@@ -93,6 +94,7 @@ def make_world() -> World:
     commit = repositories.a_commit(repository, {"notes.md": "a\n"}, branch="fix")
     shop.publish(build_rows.a_jobspec("clean", inputs=["/shop/raw"], outputs=["/shop/clean"]), branch="fix")
     pull = open_pull(repository=repository, title="Fix", source="fix", target="master", by=maker)
+    comment = add_comment(pull=pull, body="Why?", by=maker)
     build = shop.start("/shop/clean", branch="fix", force=True)
     *_, before, after = dataset.transactions.filter(branch_name="master", state="COMMITTED").order_by("number")
     rows = {"before": before, "after": after}
@@ -113,7 +115,7 @@ def make_world() -> World:
             "repo": "shop", "branch": "master", "sha": commit.sha, "path": "pipeline.toml", "username": "a-reader",
             "number": pull.number, "webhook": webhook.pk, "dataset_id": dataset.pk, "build_id": build.pk,
             "job_id": Job.objects.filter(build=build).values_list("pk", flat=True).get(),
-            "transaction": opened.pk, "token_id": 0, "name": "shop", "comment_id": 0,
+            "transaction": opened.pk, "token_id": 0, "name": "shop", "comment_id": comment.pk,
             "deleted_id": list_deleted_branches(dataset)[0].pk,
             "rest": "master/pipeline.toml", "own_branch": "fix", "draft": "none",
         },

@@ -159,6 +159,9 @@ def list_pull_forms(world: World) -> Iterator[Form]:
     yield Form(f"{here}/remark", line, "comment", pull)
     yield Form(f"{here}/comments/{{comment}}/resolve", {"resolved": "1"}, "resolve_comment", pull)
     yield Form(f"{here}/comments/{{comment}}/resolve", {"resolved": "0"}, "unresolve_comment", pull)
+    yield Form(f"{here}/comments/{{comment}}/edit", {"body": "Why that?"}, "edit_comment", pull)
+    yield Form(f"{here}/comments/{{comment}}/delete", {}, "delete_comment", pull)
+    yield Form(f"{here}/comments/{{comment}}/reply", {"body": "Because."}, "comment", pull)
     seen = {"place": "notes.md", "content": "1"}
     yield Form(f"{here}/viewed", {**seen, "viewed": "1"}, "mark_viewed", pull)
     yield Form(f"{here}/viewed", seen, "unmark_viewed", pull)

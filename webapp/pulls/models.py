@@ -161,18 +161,26 @@ class Review(models.Model):
 
 
 class Comment(models.Model):
-    """A remark on the pull request, or on a line of code or a cell of data."""
+    """A remark on the pull request, or on a line of code or a cell of data; or a reply to one, in its thread."""
 
     pull = models.ForeignKey(PullRequest, on_delete=models.CASCADE, related_name="comments")
     author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     body = models.TextField()
     anchor = models.JSONField(null=True)
-    """{path, line, side} or {dataset, key, column}; None for the whole pull request."""
+    """{path, line, side} or {dataset, key, column}; None for the whole pull request, and of a reply."""
     quoted = models.TextField(blank=True)
     """What stood there when it was written; where something else stands now, it is outdated."""
+    thread = models.ForeignKey("self", null=True, on_delete=models.CASCADE, related_name="replies", db_constraint=False)
+    """The remark that this one replies to, which begins the thread; None where it begins one."""
     resolved_at = models.DateTimeField(null=True)
     resolved_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     created_at = models.DateTimeField(default=clock.now)
+    edited_at = models.DateTimeField(null=True)
+    deleted_at = models.DateTimeField(null=True)
+    """When its text was taken away, and that of its earlier versions; that there was one stays."""
+    deleted_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", db_constraint=False
+    )
 
     class Meta(TypedModelMeta):
         indexes: ClassVar = [models.Index(fields=["-created_at"], name="comment_newest")]
@@ -180,6 +188,20 @@ class Comment(models.Model):
 
     def __str__(self) -> str:
         return f"{self.pull_id}: comment {self.pk}"
+
+
+class CommentVersion(models.Model):
+    """What a comment said before its author changed it."""
+
+    comment = models.ForeignKey(Comment, on_delete=models.CASCADE, related_name="versions", db_constraint=False)
+    body = models.TextField()
+    written_at = models.DateTimeField()
+
+    class Meta(TypedModelMeta):
+        ordering: ClassVar = ["id"]
+
+    def __str__(self) -> str:
+        return f"comment {self.comment_id} until it was changed"
 
 
 class Viewed(models.Model):

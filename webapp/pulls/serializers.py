@@ -19,7 +19,7 @@ from webapp.comparisons.serializers.described import (
 )
 from webapp.core.inputs import ExactBody, Flag, NullIsAbsent, Text
 from webapp.core.serializers import NounSerializer, OptionalText, TextOrNull
-from webapp.pulls.models import Merge, PullDataset, PullRequest, Review
+from webapp.pulls.models import Comment, Merge, PullDataset, PullRequest, Review
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.named import show_dataset
 from webapp.pulls.queries.reverts import find_revert
@@ -63,6 +63,16 @@ class NewCommentSerializer(NullIsAbsent):
     anchor = serializers.DictField(
         required=False, allow_null=True, help_text="{path, line, side} or {dataset, key, column}"
     )
+    reply_to = serializers.IntegerField(
+        required=False, min_value=1, help_text="a comment of the thread; a reply has no anchor"
+    )
+
+
+class EditCommentSerializer(ExactBody):
+    """Body of PATCH …/comments/{id}."""
+
+    body = Text(required=False, trim_whitespace=False)
+    resolved = Flag(required=False, help_text="whether its thread is dealt with; of a comment that begins one")
 
 
 class NewReviewSerializer(NullIsAbsent):
@@ -262,6 +272,29 @@ class CommentSerializer(NounSerializer):
     body = serializers.CharField()
     anchor = serializers.DictField(allow_null=True, help_text="{path, line, side} or {dataset, key, column}")
     created_at = serializers.DateTimeField()
+    reply_to = serializers.IntegerField(
+        source="thread_id", allow_null=True, help_text="the comment that begins its thread; null where this one does"
+    )
+    resolved = serializers.SerializerMethodField()
+    edited_at = serializers.DateTimeField(allow_null=True)
+    deleted_at = serializers.DateTimeField(allow_null=True, help_text="when its text was taken away")
+
+    def get_resolved(self, comment: Comment) -> bool:
+        """Whether its thread is said to be dealt with."""
+        return comment.resolved_at is not None
+
+
+class CommentVersionSerializer(NounSerializer):
+    """What a comment said once."""
+
+    body = serializers.CharField()
+    written_at = serializers.DateTimeField()
+
+
+class CommentDetailSerializer(CommentSerializer):
+    """A comment with what it said before."""
+
+    versions = CommentVersionSerializer(source="versions.all", many=True)
 
 
 class TimelineEntrySerializer(NounSerializer):

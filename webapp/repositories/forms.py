@@ -129,6 +129,9 @@ class ProtectionForm(forms.Form):
         label="Required checks",
         help_text=f"Of {', '.join(CHECKS)}; separated by commas.",
     )
+    resolved_threads = forms.BooleanField(
+        required=False, label="Every thread on code or data is resolved before the merge"
+    )
     allow_bypass = forms.BooleanField(
         required=False, initial=True, label="Maintainers may commit directly and merge past a requirement"
     )

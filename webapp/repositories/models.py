@@ -298,6 +298,8 @@ class Protection(models.Model):
     """[{pattern, group, approvals}]: who must approve a change of matching files or datasets."""
     checks = models.JSONField(default=list, blank=True)
     """Names of the checks that must be green."""
+    resolved_threads = models.BooleanField(default=False, db_default=False)
+    """Every thread on a line of code or on data must be resolved."""
     allow_bypass = models.BooleanField(default=True)
     """Maintainers may commit directly and merge past a requirement."""
 

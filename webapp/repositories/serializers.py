@@ -287,4 +287,7 @@ class ProtectionSerializer(NounSerializer):
     checks = serializers.ListField(
         child=Text(max_length=200), required=False, default=list, help_text=f"of {', '.join(CHECKS)}"
     )
+    resolved_threads = Flag(
+        required=False, default=False, help_text="whether every thread on code or data must be resolved"
+    )
     allow_bypass = Flag(required=False, default=True)

@@ -67,6 +67,8 @@ NEEDED_ROLE = {
     f"POST {DATASET}/blame": "reader",
     f"POST {DATASET}/changelog": "reader",
     f"POST {DATASET}/compare": "reader",
+    # What somebody else wrote is deleted by maintainers, and edited by nobody.
+    f"DELETE {PULL}/comments/{{comment_id}}": "maintainer",
     # A pull request of somebody else is edited, closed and opened again by maintainers.
     f"PATCH {PULL}": "maintainer",
     f"POST {PULL}/close": "maintainer",
@@ -96,6 +98,7 @@ PUBLIC = {"/login", "/healthz", "/readyz"}
 PULL_PAGE = "/r/{repo}/pulls/{number}"
 WRITTEN_BY_READERS = {
     f"{PULL_PAGE}/viewed",
+    f"{PULL_PAGE}/comments/{{comment_id}}/reply",
     f"{PULL_PAGE}/compare-again",
     "/datasets/{dataset_id}/compare/again",
     "/datasets/{dataset_id}/blame/again",

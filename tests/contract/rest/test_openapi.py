@@ -86,6 +86,7 @@ MORE = {
     "/repositories/{}/webhooks/{}": "GET DELETE",
     "/repositories/{}/webhooks/{}/deliveries": "GET",
     f"{PULL}/comments": "GET",
+    f"{PULL}/comments/{{}}": "GET PATCH DELETE",
     f"{PULL}/reviews": "GET",
     f"{DATASET}/branches/{{}}": "GET",
     f"{DATASET}/deleted-branches": "GET",

@@ -210,7 +210,13 @@ def walk_pull(stack: Stack) -> int:
         assert stack.request("GET", f"{dataset}/{part}").status_code == 200
     anchor = {"dataset": "/shop/totals", "key": {"id": 1}, "column": "amount"}
     stack.call("POST", f"{here}/comments", json={"body": "Why?", "anchor": anchor}, expect=201)
-    stack.call("GET", f"{here}/comments")
+    [comment] = stack.call("GET", f"{here}/comments")["results"]
+    at = f"{here}/comments/{comment['id']}"
+    reply = stack.call("POST", f"{here}/comments", json={"body": "Hm.", "reply_to": comment["id"]}, expect=201)
+    stack.call("PATCH", at, json={"body": "Why is it so?"})
+    stack.call("PATCH", at, json={"resolved": True})
+    stack.call("GET", at)
+    stack.call("DELETE", f"{here}/comments/{reply['id']}", expect=204)
     number: int = made["number"]
     return number
 

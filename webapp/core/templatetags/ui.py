@@ -396,6 +396,12 @@ def at(items: Sequence[Any], place: int) -> Any:
 
 
 @register.filter
+def as_id(number: int, name: str) -> str:
+    """Name one of several alike elements of a page: delete-3."""
+    return f"{name}-{number}"
+
+
+@register.filter
 def is_number(kind: object) -> bool:
     """Whether a column of this Iceberg type is set flush right."""
     return str(kind).split("(")[0] in {"int", "long", "float", "double", "decimal"}

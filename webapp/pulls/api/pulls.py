@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from django.db import transaction
 from django.http import StreamingHttpResponse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
@@ -27,7 +28,7 @@ from webapp.core.inputs import read_input
 from webapp.core.openapi import describe_filters, refusals
 from webapp.core.pagination import paginate
 from webapp.pulls import serializers, services
-from webapp.pulls.queries import named, timeline
+from webapp.pulls.queries import named, threads, timeline
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.lists import PullFilter, list_pulls
 from webapp.repositories import queries as repositories
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from jobs.protocol import ExportFormat
-    from webapp.pulls.models import PullRequest
+    from webapp.pulls.models import Comment, PullRequest
 
 COMPARED = OpenApiParameter(
     "compared",
@@ -288,6 +289,42 @@ class PullComments(PullEndpoint):
             pull=self.find(repo, number), by=self.principal, **read_input(serializers.NewCommentSerializer, self.body)
         )
         return Response(serializers.CommentSerializer(comment).data, status=201)
+
+
+class PullComment(PullEndpoint):
+    """GET, PATCH and DELETE `…/comments/{comment_id}`."""
+
+    @extend_schema(operation_id="getPullComment", responses=serializers.CommentDetailSerializer)
+    def get(self, request: Request, repo: str, number: int, comment_id: int) -> Response:  # noqa: ARG002
+        """Return a comment with what it said before."""
+        return self._show(threads.get_comment(self.find(repo, number), comment_id))
+
+    @extend_schema(
+        operation_id="editPullComment",
+        request=serializers.EditCommentSerializer,
+        responses={200: serializers.CommentDetailSerializer, **refusals(409)},
+    )
+    def patch(self, request: Request, repo: str, number: int, comment_id: int) -> Response:  # noqa: ARG002
+        """Change what it says, or say whether its thread is dealt with."""
+        comment = threads.get_comment(self.find(repo, number), comment_id)
+        changes = read_input(serializers.EditCommentSerializer, self.body)
+        with transaction.atomic():
+            if "body" in changes:
+                comment = services.edit_comment(comment=comment, body=changes["body"], by=self.principal)
+            if "resolved" in changes:
+                services.resolve_comment(comment=comment, by=self.principal, resolved=changes["resolved"])
+        return self._show(comment)
+
+    @extend_schema(operation_id="deletePullComment", responses={204: None, **refusals(409)})
+    def delete(self, request: Request, repo: str, number: int, comment_id: int) -> Response:  # noqa: ARG002
+        """Take away what it says and said; its replies stay."""
+        comment = threads.get_comment(self.find(repo, number), comment_id)
+        services.delete_comment(comment=comment, by=self.principal)
+        return Response(status=204)
+
+    @staticmethod
+    def _show(comment: Comment) -> Response:
+        return Response(serializers.CommentDetailSerializer(comment).data)
 
 
 class PullReviews(PullEndpoint):

@@ -6,12 +6,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, assert_never
 from urllib.parse import urlencode
 
+from django.db.models import Count, Max
 from django.urls import reverse
 
 from webapp.builds import queries as builds
 from webapp.builds.models import Build
 from webapp.builds.rules.states import JOB_ENDS, BuildState
 from webapp.comparisons.rules.states import BREAKING, ComparisonState
+from webapp.core.numbers import read_count
 from webapp.core.templatetags.ui import duration
 from webapp.core.words import counted
 from webapp.pulls.models import Comment, Merge, Review, TimelineEvent
@@ -21,6 +23,8 @@ from webapp.pulls.pages.rebuilding import FailedRebuild, read_failed_rebuild
 from webapp.pulls.pages.reverting import Restored, WayBack, describe_way_back, read_restored
 from webapp.pulls.queries import named
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.remarks import Remark, RemarkReader, make_remark
+from webapp.pulls.queries.threads import list_open_threads, list_threads
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.states import MergeState, PullState
 from webapp.repositories.queries import publications_of_commits
@@ -87,6 +91,8 @@ class ConversationEntry:
     labels: tuple[Mark, ...] = ()
     commits: tuple[CommitLine, ...] = ()
     anchor: Anchor | None = None
+    remark: Remark | None = None
+    """What a thread says, with its replies."""
 
 
 @dataclass(frozen=True)
@@ -259,6 +265,8 @@ class News:
     """What a timeline has got since a page was drawn."""
 
     entries: list[ConversationEntry]
+    replies: list[Remark]
+    """In threads that the page shows."""
     news_url: str
 
 
@@ -273,7 +281,7 @@ def read_conversation(
     """Return what the Conversation tab shows; `before` counts entries from the beginning, so that its addresses last."""
     loaded = load(principal, repository, number)
     head = read_head(principal, loaded)
-    timeline = _read_timeline(loaded)
+    timeline = _read_timeline(loaded, RemarkReader.of(principal, loaded.pull))
     opened, *entries = timeline.entries
     end = min(len(entries) if before is None else before, len(entries))
     start = max(0, end - ENTRIES)
@@ -307,12 +315,21 @@ def read_news(principal: Principal, repository: str, number: int, *, after: int,
 
     """
     pull = queries.get_pull(principal, repository, number)
-    if seen == _count_parts(pull.events.count(), pull.comments.count(), pull.reviews.count()):
+    if seen == _sum_up(pull):
         return None
-    timeline = _read_timeline(load_all_of(principal, pull))
+    timeline = _read_timeline(load_all_of(principal, pull), RemarkReader.of(principal, pull))
     end = min(after + ENTRIES, len(timeline.entries))
+    known = timeline.entries[:1] + timeline.entries[1:after][-ENTRIES:]
+    newest = read_count(seen.rpartition("-")[2]) if seen else None
+    replies = _list_replies(known, after=newest) if newest is not None else []
     seen = timeline.seen if end == len(timeline.entries) else ""  # there are more, whatever comes meanwhile
-    return News(timeline.entries[after:end], _find_news_url(pull, after=end, seen=seen))
+    return News(timeline.entries[after:end], replies, _find_news_url(pull, after=end, seen=seen))
+
+
+def _list_replies(entries: list[ConversationEntry], *, after: int) -> list[Remark]:
+    """Return what was replied in these threads after the comment of that number."""
+    remarks = [entry.remark for entry in entries if entry.remark is not None]
+    return [reply for remark in remarks for reply in remark.replies if reply.id > after]
 
 
 def _find_news_url(pull: PullRequest, *, after: int, seen: str) -> str:
@@ -329,16 +346,22 @@ class Timeline:
 
     entries: list[ConversationEntry]
     seen: str
-    """Of how many parts they were made, so that a page can ask for others."""
+    """Of how many parts they were made, and which comment is the newest, so that a page can ask for others."""
 
 
-def _count_parts(*parts: int) -> str:
-    return "-".join(map(str, parts))
+def _sum_up(pull: PullRequest) -> str:
+    """Return what `Timeline.seen` would be."""
+    comments = pull.comments.aggregate(count=Count("pk"), newest=Max("pk"))
+    return _write_seen(pull.events.count(), pull.reviews.count(), comments["count"], comments["newest"] or 0)
 
 
-def _read_timeline(loaded: Loaded) -> Timeline:
+def _write_seen(events: int, reviews: int, comments: int, newest: int) -> str:
+    return f"{events}-{reviews}-{comments}-{newest}"
+
+
+def _read_timeline(loaded: Loaded, reader: RemarkReader) -> Timeline:
     pull = loaded.pull
-    events, comments = list(pull.events.all()), list(pull.comments.select_related("author"))
+    events, threads = list(pull.events.all()), list(list_threads(pull))
     reviews = list(pull.reviews.select_related("reviewer"))
     shas = [commit["sha"] for event in events for commit in event.data.get("commits", ())]
     published = publications_of_commits(pull.repository, shas, branch=pull.source)
@@ -360,10 +383,12 @@ def _read_timeline(loaded: Loaded) -> Timeline:
         if event.kind != "opened" and not (event.kind == "target_moved" and event.data.get("after") in own_merge)
     ]
     entries += _describe_beginning(loaded, shas)
-    entries += [_describe_comment(loaded, comment) for comment in comments]
+    entries += [_describe_thread(loaded, thread, reader) for thread in threads]
     entries += [_describe_review(loaded, review) for review in reviews]
     ordered = sorted(entries, key=lambda entry: (entry.id != "opened", entry.at, _FIRST.get(entry.id, len(_FIRST))))
-    return Timeline(ordered, _count_parts(len(events), len(comments), len(reviews)))
+    numbers = [comment.pk for thread in threads for comment in (thread, *thread.replies.all())]
+    seen = _write_seen(len(events), len(reviews), len(numbers), max(numbers, default=0))
+    return Timeline(ordered, seen)
 
 
 def _describe_beginning(loaded: Loaded, known: list[str]) -> list[ConversationEntry]:
@@ -399,17 +424,23 @@ def _describe_beginning(loaded: Loaded, known: list[str]) -> list[ConversationEn
     return entries
 
 
-def _describe_comment(loaded: Loaded, comment: Comment) -> ConversationEntry:
+def _describe_thread(loaded: Loaded, comment: Comment, reader: RemarkReader) -> ConversationEntry:
+    remark = make_remark(comment, reader)
+    if remark.deleted_by and not remark.replies:
+        whose = "a comment" if remark.deleted_by == remark.author else f"a comment of {remark.author}"
+        return ConversationEntry(
+            f"comment-{comment.pk}", comment.created_at, remark.deleted_by, f"deleted {whose}", icon="trash"
+        )
     anchor = _describe_anchor(loaded, comment.anchor or {})
     return ConversationEntry(
         id=f"comment-{comment.pk}",
         at=comment.created_at,
-        actor=comment.author.username,
+        actor=remark.author,
         text="commented on" if anchor else "commented",
         card="comment",
-        body=comment.body,
-        labels=(Mark("Resolved", "ok"),) if comment.resolved_at else (),
+        labels=(Mark(f"Resolved by {remark.resolved_by}", "ok"),) if remark.resolved_by else (),
         anchor=anchor,
+        remark=remark,
     )
 
 
@@ -589,6 +620,7 @@ _TITLES: dict[str, tuple[str, str, str]] = {
     "group_approval_missing": ("A group has to approve", "bad", "people"),
     "path_approval_missing": ("Those responsible have to approve", "bad", "people"),
     "rejected": ("A reviewer asked for changes", "bad", "x-circle-fill"),
+    "threads_unresolved": ("A thread is not resolved", "warn", "comment"),
 }
 
 
@@ -719,9 +751,18 @@ def _find_fix(loaded: Loaded, head: PullHead, code: str) -> dict[str, Any]:
         return {"fix": "See the code", "fix_url": f"{loaded.url}/code"}
     if code == "source_missing" and head.may_edit:
         return {"fix": "Close it", "fix_post": reverse("pull-close", args=arguments)}
+    if code == "threads_unresolved":
+        return {"fix": "See the first", "fix_url": _find_thread_url(loaded)}
     if code == "check_failed":
         return {"fix": "See the checks", "fix_url": "#checks"}
     return {}
+
+
+def _find_thread_url(loaded: Loaded) -> str:
+    """Return where the first thread is that nobody has resolved: on the page of what it is about."""
+    thread = list_open_threads(loaded.pull).first()
+    anchor = _describe_anchor(loaded, thread.anchor or {}) if thread else None
+    return f"{anchor.url.partition('#')[0]}#comment-{thread.pk}" if thread and anchor else loaded.url
 
 
 def _list_met(loaded: Loaded) -> list[str]:

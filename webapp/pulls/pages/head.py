@@ -234,7 +234,7 @@ def _explain_approval(principal: Principal, pull: PullRequest) -> str:
 
 def _list_tabs(loaded: Loaded, diff: counts.DiffSum, commits: int) -> list[Tab]:
     pull, url = loaded.pull, loaded.url
-    talk = pull.comments.count() + pull.reviews.count()
+    talk = pull.comments.filter(deleted_at=None).count() + pull.reviews.count()
     builds = Build.objects.filter(repository=pull.repository, branch=pull.source, kind="run").count()
     files = len(queries.list_changes(pull).files)
     return [

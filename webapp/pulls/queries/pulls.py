@@ -27,8 +27,9 @@ from webapp.comparisons.rules.row_values import ROW_CHANGES
 from webapp.comparisons.rules.states import UNCHANGED, ComparisonState
 from webapp.core.errors import Conflict, NotFound
 from webapp.datasets import queries as datasets
-from webapp.pulls.models import Comment, Merge, NamedComparison, PullDataset, PullRequest, Review, SpecRecord
+from webapp.pulls.models import Merge, NamedComparison, PullDataset, PullRequest, Review, SpecRecord
 from webapp.pulls.queries.approvers import list_ineligible
+from webapp.pulls.queries.threads import list_open_threads
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.datasets import find_downstream
 from webapp.pulls.rules.states import MergeState, PullState
@@ -87,21 +88,6 @@ def get_pull(principal: Principal, repository_name: str, number: int) -> PullReq
     if pull is None:
         raise NotFound(f"{repository_name} has no pull request #{number}.")
     return pull
-
-
-def get_comment(principal: Principal, repository_name: str, number: int, comment: int) -> Comment:
-    """One comment of a pull request that the reader may see.
-
-    Raises:
-        NotFound: no such comment for this reader.
-
-    """
-    pull = get_pull(principal, repository_name, number)
-    row = pull.comments.filter(pk=comment).first()
-    if row is None:
-        raise NotFound(f"Pull request #{number} has no comment {comment}.")
-    row.pull = pull
-    return row
 
 
 def find_head(repository: Repository, branch: str) -> str | None:
@@ -265,6 +251,7 @@ def collect_facts(pull: PullRequest) -> approvals.MergeFacts:
     publication = repositories.get_publication(repository, pull.source, pull.head_sha)
     build = find_latest_build(pull)
     rows = list(pull.datasets.all())
+    protection = _describe_protection(pull, rows)
     reviews = list(pull.reviews.select_related("reviewer"))
     void = _list_void(reviews, now=describe_seen(pull=pull))
     approvers = {review.reviewer for review in reviews if review.verdict == states.APPROVE and review.pk not in void}
@@ -277,6 +264,7 @@ def collect_facts(pull: PullRequest) -> approvals.MergeFacts:
         source_exists=source is not None,
         target_exists=target is not None,
         has_commits=bool(apart.ahead),
+        open_threads=list_open_threads(pull).count() if protection.resolved_threads else 0,
         behind=apart.behind,
         conflicts=merge.conflicts if merge else (),
         publication=_judge_publication(pull, publication),
@@ -288,7 +276,7 @@ def collect_facts(pull: PullRequest) -> approvals.MergeFacts:
             approvals.ReviewFact(review.reviewer.username, review.verdict, review.pk in void) for review in reviews
         ],
         ineligible=list_ineligible(pull, reviewers=approvers, base=find_base(pull)),
-        protection=_describe_protection(pull, rows),
+        protection=protection,
         failed_checks=list_failed_checks(pull),
     )
 
@@ -341,6 +329,7 @@ def _describe_protection(pull: PullRequest, rows: list[PullDataset]) -> approval
         groups=members,
         paths=paths,
         checks=protection.checks,
+        resolved_threads=protection.resolved_threads,
         allow_bypass=protection.allow_bypass,
     )
 

@@ -1,4 +1,4 @@
-"""Comments beside what they are about, and which files and datasets a reader has viewed."""
+"""Threads of comments beside what they are about, and which files and datasets a reader has viewed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from webapp.accounts.permissions import can_repository
 from webapp.core.errors import AppError
-from webapp.pulls.models import Comment, Viewed
+from webapp.pulls.models import Viewed
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries.threads import list_threads_on_places
 from webapp.repositories import queries as repositories
 
 if TYPE_CHECKING:
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
 
     from webapp.core.principals import Principal
     from webapp.git.diff import ChangedFile, FileDiff
-    from webapp.pulls.models import PullDataset, PullRequest
+    from webapp.pulls.models import Comment, PullDataset, PullRequest
 
 HEAD, BASE = "head", "base"
 NULL = "null"
+GONE = "somebody"
+"""Who deleted a comment and has no account any more."""
 MAX_QUOTED = 2_000
 """Characters of a line that are kept to know it again."""
 LineKey = tuple[str, int | None]
@@ -33,6 +36,8 @@ class Remark:
     """One comment, ready to draw."""
 
     id: int
+    thread: int
+    """The number of the comment that begins its thread."""
     author: str
     at: datetime
     body: str
@@ -45,6 +50,29 @@ class Remark:
     repository: str
     pull: int
     """The number of the pull request."""
+    edited_at: datetime | None
+    deleted_by: str
+    """Empty where it still says something."""
+    may_edit: bool
+    may_delete: bool
+    replies: Sequence[Remark] = ()
+    """In the order in which they were written; of a reply none."""
+
+
+@dataclass(frozen=True)
+class RemarkReader:
+    """Who looks at remarks, and what they may do with those of others."""
+
+    user: int
+    may_write: bool
+    may_maintain: bool
+
+    @classmethod
+    def of(cls, principal: Principal, pull: PullRequest) -> RemarkReader:
+        """Look up the rights of whoever asks."""
+        name = pull.repository.name
+        may_write, may_maintain = (can_repository(principal, name, right) for right in ("write", "maintain"))
+        return cls(principal.user_id, may_write, may_maintain)
 
 
 @dataclass(frozen=True)
@@ -90,25 +118,21 @@ def find_line(pull: PullRequest, anchor: Mapping[str, Any]) -> str | None:
 def list_file_talk(pull: PullRequest, files: Sequence[FileDiff], principal: Principal) -> dict[str, FileTalk]:
     """Return what was said of each file that anything was said of, by path."""
     said: dict[str, list[Comment]] = defaultdict(list)
-    for comment in _list_comments(pull):
-        if comment.anchor is not None and comment.anchor.get("path"):
+    for comment in list_threads_on_places(pull):
+        if comment.anchor and comment.anchor.get("path"):
             said[comment.anchor["path"]].append(comment)
     known = {file.path: file for file in files}
-    may_write = can_repository(principal, pull.repository.name, "write")
-    return {
-        path: _make_talk(pull, known[path], comments, principal, may_write=may_write)
-        for path, comments in said.items()
-        if path in known
-    }
+    reader = RemarkReader.of(principal, pull)
+    return {path: _make_talk(pull, known[path], comments, reader) for path, comments in said.items() if path in known}
 
 
 def place_row_talk(row: PullDataset, shown: Mapping[int, Mapping[str, Any]], principal: Principal) -> RowTalk:
     """Return what was said of a dataset beside its shown rows, given as their keys by number."""
     places = {write_key(key): number for number, key in shown.items() if key}
-    may_write = can_repository(principal, row.pull.repository.name, "write")
+    reader = RemarkReader.of(principal, row.pull)
     by_row: dict[int, list[Remark]] = defaultdict(list)
     others: list[Remark] = []
-    for comment in _list_comments(row.pull):
+    for comment in list_threads_on_places(row.pull):
         anchor = comment.anchor or {}
         if anchor.get("dataset") != row.path:
             continue
@@ -117,7 +141,7 @@ def place_row_talk(row: PullDataset, shown: Mapping[int, Mapping[str, Any]], pri
         words = [] if number is not None else [f"{name} = {value}" for name, value in key.items()]
         where = " · ".join([*words, *([f"column {anchor['column']}"] if anchor.get("column") else [])])
         outdated = comment.quoted != (row.after_id or "")
-        remark = _make_remark(comment, principal, where=where, is_outdated=outdated, may_write=may_write)
+        remark = make_remark(comment, reader, where=where, is_outdated=outdated)
         (others if number is None else by_row[number]).append(remark)
     return RowTalk(by_row, others)
 
@@ -151,14 +175,7 @@ def _find_at_base(pull: PullRequest, path: str) -> tuple[str, str]:
     return repositories.find_merge_base(pull.repository, base, pull.head_sha) or base, old_path
 
 
-def _list_comments(pull: PullRequest) -> list[Comment]:
-    comments = pull.comments.exclude(anchor=None).select_related("author", "resolved_by", "pull__repository")
-    return list(comments)
-
-
-def _make_talk(
-    pull: PullRequest, file: FileDiff, comments: Sequence[Comment], principal: Principal, *, may_write: bool
-) -> FileTalk:
+def _make_talk(pull: PullRequest, file: FileDiff, comments: Sequence[Comment], reader: RemarkReader) -> FileTalk:
     shown: dict[LineKey, str] = {}
     for hunk in file.hunks:
         for line in hunk.lines:
@@ -172,7 +189,7 @@ def _make_talk(
         now = shown[place] if place in shown else find_line(pull, anchor)
         where = f"line {anchor['line']}" + (" before" if anchor["side"] == BASE else "")
         outdated = now != comment.quoted
-        remark = _make_remark(comment, principal, where=where, is_outdated=outdated, may_write=may_write)
+        remark = make_remark(comment, reader, where=where, is_outdated=outdated)
         if place in shown and not outdated:
             by_line[place].append(remark)
         else:
@@ -180,9 +197,12 @@ def _make_talk(
     return FileTalk(by_line, others)
 
 
-def _make_remark(comment: Comment, principal: Principal, *, where: str, is_outdated: bool, may_write: bool) -> Remark:
+def make_remark(comment: Comment, reader: RemarkReader, *, where: str = "", is_outdated: bool = False) -> Remark:
+    """Return a comment as its reader sees it, with its replies where it begins a thread."""
+    is_own, is_deleted = comment.author_id == reader.user, comment.deleted_at is not None
     return Remark(
         id=comment.pk,
+        thread=comment.thread_id or comment.pk,
         author=comment.author.username,
         at=comment.created_at,
         body=comment.body,
@@ -190,7 +210,12 @@ def _make_remark(comment: Comment, principal: Principal, *, where: str, is_outda
         quoted=comment.quoted,
         is_outdated=is_outdated,
         resolved_by=comment.resolved_by.username if comment.resolved_by is not None else "",
-        may_resolve=may_write or comment.author_id == principal.user_id,
+        may_resolve=reader.may_write or is_own,
         repository=comment.pull.repository.name,
         pull=comment.pull.number,
+        edited_at=comment.edited_at if not is_deleted else None,
+        deleted_by=comment.deleted_by.username if comment.deleted_by is not None else GONE if is_deleted else "",
+        may_edit=is_own and not is_deleted,
+        may_delete=(is_own or reader.may_maintain) and not is_deleted,
+        replies=[make_remark(reply, reader) for reply in comment.replies.all()] if comment.thread_id is None else [],
     )

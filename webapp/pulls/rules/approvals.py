@@ -76,6 +76,8 @@ class ProtectionFact:
     """Path pattern that the pull request touches → the users of whom one must approve."""
     checks: Sequence[str] = ()
     """Those that must be green."""
+    resolved_threads: bool = False
+    """Whether every thread on code or data must be resolved."""
     allow_bypass: bool = True
 
 
@@ -101,6 +103,8 @@ class MergeFacts:
     protection: ProtectionFact
     failed_checks: Mapping[str, str] = field(default_factory=dict)
     """Required check that is not green → what it says; empty where there is no check of that name."""
+    open_threads: int = 0
+    """How many threads on code or data nobody has resolved."""
     behind: int = 0
     """How many commits of the target the source has not."""
     ineligible: Mapping[str, str] = field(default_factory=dict)
@@ -120,7 +124,7 @@ class Blocker:
 
 BYPASSABLE = frozenset(
     {"approval_missing", "group_approval_missing", "path_approval_missing", "rejected", "check_failed"}
-    | {"build_missing", "build_failed", "build_running"}
+    | {"threads_unresolved", "build_missing", "build_failed", "build_running"}
 )
 """What a maintainer may pass over. Conflicts, drafts and missing branches are facts, not requirements."""
 
@@ -262,6 +266,15 @@ def _list_review_blockers(facts: MergeFacts) -> list[Blocker]:
         for who, verdict in sorted(standing.items())
         if verdict == states.REJECT
     )
+    if facts.protection.resolved_threads and facts.open_threads:
+        threads = counted(facts.open_threads, "thread")
+        is_or_are = "is" if facts.open_threads == 1 else "are"
+        blockers.append(
+            Blocker(
+                "threads_unresolved",
+                f"{threads} on code or data {is_or_are} not resolved, which the rules of {facts.target} ask for.",
+            )
+        )
     return blockers
 
 

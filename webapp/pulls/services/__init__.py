@@ -11,7 +11,7 @@ from webapp.pulls.services.pulls import (
     reopen_pull,
     update_pull,
 )
-from webapp.pulls.services.remarks import add_comment, mark_viewed, resolve_comment
+from webapp.pulls.services.remarks import add_comment, delete_comment, edit_comment, mark_viewed, resolve_comment
 from webapp.pulls.services.reverting import revert_pull
 from webapp.pulls.services.sides import build_pull
 from webapp.pulls.services.updating import update_branch
@@ -22,6 +22,8 @@ __all__ = [
     "build_pull",
     "cancel_pull_comparison",
     "close_pull",
+    "delete_comment",
+    "edit_comment",
     "mark_viewed",
     "merge_pull",
     "open_pull",

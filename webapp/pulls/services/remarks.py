@@ -1,4 +1,4 @@
-"""What readers leave on a pull request: comments, on all of it or on one place, and marks of what they have viewed."""
+"""What readers leave on a pull request: threads of comments, on all of it or on one place, and marks of what they viewed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from django.db import transaction
 from webapp.accounts.permissions import can_repository, check_repository
 from webapp.accounts.services import record_audit
 from webapp.core import clock
-from webapp.core.errors import InvalidInput, PermissionDenied
+from webapp.core.errors import Conflict, InvalidInput, PermissionDenied
 from webapp.core.numbers import read_count
-from webapp.pulls.models import Comment, PullRequest, Viewed
+from webapp.pulls.models import Comment, CommentVersion, PullRequest, Viewed
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.remarks import find_line
+from webapp.pulls.queries.threads import get_comment
 from webapp.repositories.rules import webhooks
 from webapp.repositories.services import announce_event
 
@@ -25,37 +26,100 @@ MAX_BODY = 65_536
 MAX_CONTENT = 100
 
 
-def add_comment(*, pull: PullRequest, body: str, by: Principal, anchor: Mapping[str, Any] | None = None) -> Comment:
-    """Remark on the pull request, a line of code or a cell of data.
+def add_comment(
+    *,
+    pull: PullRequest,
+    body: str,
+    by: Principal,
+    anchor: Mapping[str, Any] | None = None,
+    reply_to: int | None = None,
+) -> Comment:
+    """Remark on the pull request, a line of code or a cell of data, or reply to the comment of that number.
 
     Raises:
-        InvalidInput: no text, too much of it, or an anchor that is none.
+        InvalidInput: no text, too much of it, an anchor that is none, or a reply that has one.
+        NotFound: the pull request has no comment to reply to.
 
     """
     check_repository(by, pull.repository.name, "read")
-    if not body.strip():
-        raise InvalidInput("The comment is empty.", errors={"body": ["Write something."]})
-    check_body(body)
+    check_comment(body)
+    if reply_to is not None and anchor:
+        message = "A reply is where its thread is."
+        raise InvalidInput(message, errors={"anchor": [message]})
+    thread = _find_thread(pull, reply_to) if reply_to is not None else None
     place, quoted = _check_anchor(pull, anchor) if anchor else (None, "")
     with transaction.atomic():
-        comment = Comment.objects.create(pull=pull, author_id=by.user_id, body=body, anchor=place, quoted=quoted)
-        announce_pull(pull, webhooks.COMMENT, action="created", by=by.username, body=body, anchor=place)
-        PullRequest.objects.filter(pk=pull.pk).update(updated_at=clock.now())
+        comment = Comment.objects.create(
+            pull=pull, author_id=by.user_id, body=body, anchor=place, quoted=quoted, thread=thread
+        )
+        _announce(comment, "created", by=by)
         record_pull_act(pull, "comment", by=by, comment=comment.pk)
     return comment
 
 
-def resolve_comment(*, comment: Comment, by: Principal, resolved: bool = True) -> None:
-    """Say that a comment is dealt with, or that it is not.
+def edit_comment(*, comment: Comment, body: str, by: Principal) -> Comment:
+    """Change what a comment says; what it said before stays with it.
 
     Raises:
-        PermissionDenied: neither its author nor a writer of the repository.
+        PermissionDenied: somebody else wrote it.
+        InvalidInput: no text, or too much of it.
+        Conflict: it was deleted.
+
+    """
+    check_repository(by, comment.pull.repository.name, "read")
+    if comment.author_id != by.user_id:
+        raise PermissionDenied("Only who wrote a comment changes it.")
+    check_comment(body)
+    with transaction.atomic():
+        comment = _lock_comment(comment)
+        if comment.body == body:
+            return comment
+        CommentVersion.objects.create(
+            comment=comment, body=comment.body, written_at=comment.edited_at or comment.created_at
+        )
+        comment.body, comment.edited_at = body, clock.now()
+        comment.save(update_fields=["body", "edited_at"])
+        _announce(comment, "edited", by=by)
+        record_pull_act(comment.pull, "edit_comment", by=by, comment=comment.pk)
+    return comment
+
+
+def delete_comment(*, comment: Comment, by: Principal) -> None:
+    """Take away what a comment says, and all that it said before; that there was one, and its replies, stay.
+
+    Raises:
+        PermissionDenied: neither its author nor a maintainer of the repository.
+        Conflict: it was deleted already.
+
+    """
+    name = comment.pull.repository.name
+    check_repository(by, name, "read")
+    if comment.author_id != by.user_id and not can_repository(by, name, "maintain"):
+        raise PermissionDenied("Only who wrote a comment and maintainers of the repository delete it.")
+    with transaction.atomic():
+        comment = _lock_comment(comment)
+        comment.versions.all().delete()
+        comment.body, comment.deleted_at, comment.deleted_by_id = "", clock.now(), by.user_id
+        comment.save(update_fields=["body", "deleted_at", "deleted_by"])
+        _announce(comment, "deleted", by=by)
+        record_pull_act(comment.pull, "delete_comment", by=by, comment=comment.pk)
+
+
+def resolve_comment(*, comment: Comment, by: Principal, resolved: bool = True) -> None:
+    """Say that a thread is dealt with, or that it is not.
+
+    Raises:
+        PermissionDenied: neither who began it nor a writer of the repository.
+        InvalidInput: a reply: its thread is resolved as a whole.
 
     """
     name = comment.pull.repository.name
     check_repository(by, name, "read")
     if comment.author_id != by.user_id and not can_repository(by, name, "write"):
         raise PermissionDenied("Only who wrote a comment and writers of the repository resolve it.")
+    if comment.thread_id is not None:
+        message = f"Comment {comment.pk} is a reply. Resolve its thread, which comment {comment.thread_id} begins."
+        raise InvalidInput(message, errors={"resolved": [message]})
     comment.resolved_at = clock.now() if resolved else None
     comment.resolved_by_id = by.user_id if resolved else None
     with transaction.atomic():
@@ -98,10 +162,39 @@ def announce_pull(pull: PullRequest, event: str, **details: Any) -> None:
     announce_event(repository=pull.repository, event=event, payload={"pull_request": facts, **details})
 
 
+def check_comment(body: str) -> None:
+    """Refuse a comment that says nothing, or too much."""
+    if not body.strip():
+        raise InvalidInput("The comment is empty.", errors={"body": ["Write something."]})
+    check_body(body)
+
+
 def check_body(body: str) -> None:
     """Refuse a text that is too long."""
     if len(body) > MAX_BODY:
         raise InvalidInput("The text is too long.", errors={"body": [f"At most {MAX_BODY} characters."]})
+
+
+def _find_thread(pull: PullRequest, number: int) -> Comment:
+    """Return the comment that begins the thread of another."""
+    comment = get_comment(pull, number)
+    return comment.thread or comment
+
+
+def _lock_comment(comment: Comment) -> Comment:
+    """Return it as it is now, so that nobody else changes it until the transaction ends."""
+    locked = Comment.objects.select_for_update(of=("self",)).select_related("pull__repository", "pull__author")
+    now = locked.get(pk=comment.pk)
+    if now.deleted_at is not None:
+        raise Conflict(f"Comment {now.pk} was deleted.", code="comment_deleted")
+    return now
+
+
+def _announce(comment: Comment, action: str, *, by: Principal) -> None:
+    """Tell the repository's webhooks what happened to a comment, and note that something did."""
+    details = {"body": comment.body, "anchor": comment.anchor, "comment": comment.pk, "reply_to": comment.thread_id}
+    announce_pull(comment.pull, webhooks.COMMENT, action=action, by=by.username, **details)
+    PullRequest.objects.filter(pk=comment.pull_id).update(updated_at=clock.now())
 
 
 def _list_files(pull: PullRequest) -> set[str]:

@@ -24,6 +24,7 @@ from webapp.pulls import services
 from webapp.pulls.forms import CommentForm, EditPullForm, MergeForm, NewPullForm, RemarkForm, ReviewForm, UpdateForm
 from webapp.pulls.pages import code, conversation, listing
 from webapp.pulls.queries import pulls as queries
+from webapp.pulls.queries import threads
 from webapp.pulls.queries.named import find_pull_comparison
 
 if TYPE_CHECKING:
@@ -32,10 +33,12 @@ if TYPE_CHECKING:
     from django.http import HttpRequest
 
     from webapp.core.principals import Principal
-    from webapp.pulls.models import PullRequest
+    from webapp.pulls.models import Comment, PullRequest
 
     Action = Callable[[HttpRequest, PullRequest, Principal], str]
     Form = Callable[[HttpRequest, str, int], HttpResponse]
+    CommentAction = Callable[[HttpRequest, Comment, Principal], str]
+    FormOfComment = Callable[[HttpRequest, str, int, int], HttpResponse]
 
 
 @require_safe
@@ -171,17 +174,57 @@ def remark(request: HttpRequest, repo: str, number: int) -> HttpResponse:
     )
 
 
-@require_POST
-def resolve(request: HttpRequest, repo: str, number: int, comment_id: int) -> HttpResponse:
-    """Say that a comment is dealt with, or that it is not, and return there."""
-    principal = signed_in(request)
-    comment = queries.get_comment(principal, repo, number, comment_id)
+def _of_comment(action: CommentAction) -> FormOfComment:
+    """Make a form's address of what it does to a comment; it returns to the comment's thread, on the page it was on."""
 
-    def action() -> str:
-        services.resolve_comment(comment=comment, by=principal, resolved=request.POST.get("resolved") == "1")
-        return ""
+    @require_POST
+    @functools.wraps(action)
+    def view(request: HttpRequest, repo: str, number: int, comment_id: int) -> HttpResponse:
+        principal = signed_in(request)
+        comment = threads.get_comment(queries.get_pull(principal, repo, number), comment_id)
+        thread = comment.thread or comment
+        is_beside = request.POST.get("page") == "beside"
+        place = _place_url(repo, number, (thread.anchor or {}) if is_beside else {})
+        back = f"{place.partition('#')[0]}#comment-{thread.pk}"
+        return act(request, lambda: action(request, comment, principal), back=back)
 
-    return act(request, action, back=_place_url(repo, number, comment.anchor or {}))
+    return view
+
+
+@_of_comment
+def reply(request: HttpRequest, comment: Comment, by: Principal) -> str:
+    """Add to a comment's thread."""
+    body = _read(CommentForm(request.POST))["body"]
+    services.add_comment(pull=comment.pull, body=body, reply_to=comment.pk, by=by)
+    return ""
+
+
+@_of_comment
+def edit_comment(request: HttpRequest, comment: Comment, by: Principal) -> str:
+    """Change what a comment says."""
+    services.edit_comment(comment=comment, body=_read(CommentForm(request.POST))["body"], by=by)
+    return ""
+
+
+@_of_comment
+def delete_comment(_request: HttpRequest, comment: Comment, by: Principal) -> str:
+    """Take away what a comment says."""
+    services.delete_comment(comment=comment, by=by)
+    return "The comment is deleted."
+
+
+@_of_comment
+def resolve(request: HttpRequest, comment: Comment, by: Principal) -> str:
+    """Say that a thread is dealt with, or that it is not."""
+    services.resolve_comment(comment=comment, by=by, resolved=request.POST.get("resolved") == "1")
+    return ""
+
+
+@require_safe
+def show_versions(request: HttpRequest, repo: str, number: int, comment_id: int) -> HttpResponse:
+    """Show what a comment said before, for the dialog that asks."""
+    comment = threads.get_comment(queries.get_pull(signed_in(request), repo, number), comment_id)
+    return pages.render(request, "pulls/_versions.html", {"versions": comment.versions.all()})
 
 
 @require_POST

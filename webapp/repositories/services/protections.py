@@ -31,6 +31,7 @@ def set_protection(
     groups: Sequence[str] = (),
     paths: Sequence[Mapping[str, Any]] = (),
     checks: Sequence[str] = (),
+    resolved_threads: bool = False,
     allow_bypass: bool = True,
     by: Principal,
 ) -> Protection:
@@ -49,6 +50,7 @@ def set_protection(
         protection.approvals = approvals
         protection.paths = rules
         protection.checks = required
+        protection.resolved_threads = resolved_threads
         protection.allow_bypass = allow_bypass
         protection.save()
         protection.groups.set([chosen[name] for name in dict.fromkeys(groups)])
@@ -61,6 +63,7 @@ def set_protection(
                 "groups": list(groups),
                 "paths": rules,
                 "checks": protection.checks,
+                "resolved_threads": resolved_threads,
                 "allow_bypass": allow_bypass,
             },
         )

@@ -173,7 +173,15 @@ def _say_what_for(line: lines.PullLine, codes: list[str]) -> tuple[str, str]:
         return "You", "ready to merge"
     if "build_running" in codes and line.build:
         return f"Build {line.build.pk}", reasons
-    if {"draft", "conflict", "publication_failed", "build_failed", "build_missing", "rejected"} & set(codes):
+    if {
+        "draft",
+        "conflict",
+        "publication_failed",
+        "build_failed",
+        "build_missing",
+        "rejected",
+        "threads_unresolved",
+    } & set(codes):
         return "You", reasons
     if "publication_pending" in codes:
         return "JobSpecs", "being published"
