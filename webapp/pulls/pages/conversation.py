@@ -959,6 +959,8 @@ def _list_rules(loaded: Loaded) -> list[str]:
     rules += [f"approval of {name}" for name in sorted(protection.groups)]
     rules += [f"approval for {path}" for path in sorted(protection.paths)]
     rules += [f"a green check {name}" for name in protection.checks]
+    if protection.resolved_threads:
+        rules.append("every thread on code or data resolved")
     if protection.allow_bypass and rules:
         rules.append("maintainers may merge past them")
     return rules
