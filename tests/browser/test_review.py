@@ -46,6 +46,36 @@ def test_a_click_on_a_line_takes_a_remark_there(open_page: Callable[..., Page]) 
     expect(page.locator("tr.talk .remark", has_text="Why this line?").last).to_contain_text("Resolved by olek")
 
 
+def test_a_thread_is_answered_changed_and_deleted(open_page: Callable[..., Page]) -> None:
+    writer = open_page(PULL, who="ines")
+    writer.get_by_role("textbox", name="Add a comment").fill("Who owns this number?")
+    writer.keyboard.press("Control+Enter")
+    thread = "article.card:has-text('Who owns this number?')"
+    expect(writer.locator(thread)).to_be_visible()
+
+    reader = open_page(PULL, who="olek")
+    reader.locator(thread).locator("summary", has_text="Reply").click()
+    reader.locator(thread).get_by_role("textbox", name="Comment").fill("We do, in finanse.")
+    reader.keyboard.press("Control+Enter")
+    reply = reader.locator(thread).locator("li.reply")
+    expect(reply).to_contain_text("We do, in finanse.")
+    expect(writer.locator(thread).locator("li.reply")).to_contain_text("We do", timeout=20_000)  # it came by itself
+
+    reply.get_by_role("button", name="Change the comment by olek").click()
+    reader.get_by_role("textbox", name="Text").fill("We do, in finance.")
+    reader.get_by_role("button", name="Save").click()
+    expect(reply).to_contain_text("We do, in finance.")
+    reply.get_by_role("button", name="edited").click()
+    expect(reader.get_by_role("dialog", name="What it said before")).to_contain_text("finanse")
+    reader.keyboard.press("Escape")
+
+    writer.reload()
+    writer.locator(thread).get_by_role("button", name="Change the comment by ines").click()
+    writer.get_by_role("button", name="Delete the comment").click()
+    kept = writer.locator("article.card", has=writer.locator("li.reply", has_text="We do, in finance."))
+    expect(kept).to_contain_text("ines deleted this comment.")
+
+
 def test_a_click_on_a_cell_takes_a_remark_there(open_page: Callable[..., Page]) -> None:
     page = open_page(f"{PULL}/data?dataset=/nyc/delays/daily", who="olek")
     page.get_by_text("Comment on a row or cell").click()
@@ -103,7 +133,7 @@ def test_asking_for_changes_stands_against_the_merge_until_it_is_taken_back(open
 def test_title_and_draft_are_edited(open_page: Callable[..., Page]) -> None:
     page = open_page(PULL, who="ines")
     for title, draft in ((f"{TITLE}, again", "1"), (TITLE, "0")):
-        page.get_by_role("button", name="Edit").click()
+        page.get_by_role("button", name="Edit", exact=True).click()
         page.get_by_label("Title").fill(title)
         page.get_by_label("State").select_option(draft)
         page.get_by_role("button", name="Save").click()
