@@ -239,9 +239,10 @@ def _is_numeric(name: str) -> bool:
 
 def write_hosts(doors: Iterable[Door]) -> str:
     """Return the hosts file of a sandbox: it is all that answers for names there."""
-    lines = [f"{_LOOPBACK} localhost", "::1 localhost", f"{_LOOPBACK} {socket.gethostname()}"]
-    lines += [f"{door.address} {door.host}" for door in doors if not _is_numeric(door.host)]
-    return "".join(f"{line}\n" for line in dict.fromkeys(lines))
+    # One address for each name, since many look at the first only: this machine's own name may be that of a door.
+    names = {"localhost": _LOOPBACK, socket.gethostname().lower(): _LOOPBACK}
+    names |= {door.host: door.address for door in doors if not _is_numeric(door.host)}
+    return "".join(f"{address} {name}\n" for name, address in [*names.items(), ("localhost", "::1")])
 
 
 def open_doors(channel: socket.socket, doors: Sequence[Door]) -> None:

@@ -492,29 +492,35 @@ print(connect("127.0.0.1", {broker.port}), connect("127.0.0.2", {port}), connect
 print(connect("169.254.169.254", 80), send("{own}", 53), send("169.254.169.254", 53), send("2001:db8::1", 53))
 print(connect("database", 5432), connect("example.org", 443))
 print(sorted(line.split(":")[0].strip() for line in open("/proc/net/dev") if ":" in line))
+print(socket.gethostbyname(socket.gethostname()))
 """
     sandbox: dict[str, object] = {**home.request()["sandbox"], "hosts": [f"localhost:{allowed.port}"]}  # type: ignore[dict-item]
     ended, _ = home.run(source, sandbox=sandbox)
     refused, away, unknown = "ConnectionRefusedError", "OSError", "gaierror"
-    assert ended.log.splitlines()[:5] == [
+    assert ended.log.splitlines()[:6] == [
         "b'HELLO' b'HELLO'",
         f"{refused} {refused} {away}",
         " ".join([away] * 4),
         f"{unknown} {unknown}",
         "['lo']",
+        "127.0.0.1",
     ]
     for listener in (allowed.listener, broker.listener, elsewhere):
         listener.close()
 
 
+REPLACE = 'mount --bind "$0" /etc/hosts && mount --bind "$1" /etc/host.conf && shift && exec "$@"'
+
+
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="another hosts file takes root")
 def test_a_named_host_is_resolved_outside_and_reached_by_its_name(tmp_path: Path) -> None:
-    """A name, and an address that is not this machine's, each with one port and no other."""
-    named, other = Echo(), Echo()
-    hosts = tmp_path / "hosts"
-    hosts.write_text("127.0.0.1 store.example bucket.store.example\n")
+    """A name, this machine's own too, and an address that is not this machine's, each with one port and no other."""
+    named, other, own = Echo(), Echo(), socket.gethostname()
+    hosts, first_only = tmp_path / "hosts", tmp_path / "host.conf"
+    hosts.write_text(f"127.0.0.1 store.example bucket.store.example {own}\n")
+    first_only.touch()  # of the addresses of a name
     source = f"""{CANARIES}
-print(connect("store.example", {named.port}), connect("Bucket.Store.Example", {named.port}))
+print(connect("store.example", {named.port}), connect("Bucket.Store.Example", {named.port}), connect("{own}", {named.port}))
 print(connect("store.example", {other.port}), connect("127.0.0.1", {named.port}), connect("198.51.100.7", 80))
 print(open("/etc/hosts").read().split())
 """
@@ -522,13 +528,14 @@ print(open("/etc/hosts").read().split())
     for host in (
         f"store.example:{named.port}",
         f"bucket.store.example:{named.port}",
+        f"{own}:{named.port}",
         "198.51.100.7:81",
         "[2001:db8::7]:81",
     ):
         inside += ["--host", host]
     inside += ["--", sys.executable, "-c", source]
     ended = subprocess.run(
-        ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', str(hosts), *inside],
+        ["unshare", "-m", "sh", "-c", REPLACE, str(hosts), str(first_only), *inside],
         cwd=ROOT,
         env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
         capture_output=True,
@@ -536,10 +543,10 @@ print(open("/etc/hosts").read().split())
         check=False,
     )
     assert ended.stdout.splitlines() == [
-        "b'HELLO' b'HELLO'",
+        "b'HELLO' b'HELLO' b'HELLO'",
         "ConnectionRefusedError ConnectionRefusedError ConnectionRefusedError",
-        f"['127.0.0.1', 'localhost', '::1', 'localhost', '127.0.0.1', '{socket.gethostname()}', "
-        "'127.66.0.1', 'store.example', '127.66.0.2', 'bucket.store.example']",
+        f"['127.0.0.1', 'localhost', '127.66.0.3', '{own.lower()}', "
+        "'127.66.0.1', 'store.example', '127.66.0.2', 'bucket.store.example', '::1', 'localhost']",
     ], ended.stderr
     named.listener.close()
     other.listener.close()
