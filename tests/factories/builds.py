@@ -18,6 +18,7 @@ import requests
 
 from tests.factories.databases import migrate
 from tests.factories.postgres import ask_database, database_of
+from webapp.runtime.hosts import name_host
 from webapp.runtime.probes import find_free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -139,8 +140,9 @@ class Stack:
 
     @property
     def _hosts_of_spark(self) -> tuple[str, ...]:
-        store = self.more.get("TRIBUTARY_S3_ENDPOINT", "").removeprefix("http://")
-        return (f"127.0.0.1:{self.port}", *([store] if store else []))
+        catalog = self.more.get("TRIBUTARY_CATALOG_URI", f"http://127.0.0.1:{self.port}/iceberg")
+        store = self.more.get("TRIBUTARY_S3_ENDPOINT")
+        return tuple(name_host(address) for address in (catalog, store) if address)
 
     def kill(self, name: str) -> None:
         """kill -9 of one part."""

@@ -26,6 +26,8 @@ class Gate:
         self.held, self.released, self.answered = Event(), Event(), Event()
         self.status = 0
         """What the catalog answered to the commit that was held."""
+        self.callers: set[str] = set()
+        """The programs that came through, by the names that they give themselves."""
         self._moment: Moment | None = None
 
     def hold(self, moment: Moment) -> None:
@@ -73,6 +75,7 @@ class _Passage(BaseHTTPRequestHandler):
     def _pass(self) -> None:
         gate: Gate = self.server.gate  # type: ignore[attr-defined]
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        gate.callers.add(self.headers["User-Agent"].partition("/")[0])
         moment = gate.take(self.command, body)
         if moment == "before":
             gate.wait(None)
