@@ -1,4 +1,7 @@
-"""What the parts of an installation have of rights and of secrets: as little as they can work with."""
+"""What the parts of an installation have of rights and of secrets: as little as they can work with.
+
+Jobs and Spark find the catalog behind a proxy, and reach nothing else, the web part's own port included.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,25 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.factories.builds import HEAD, PASSWORD, ROOT, make_transform
+from tests.factories.gate import Gate
 from tests.factories.supervised import SupervisedStack, supervised_stack
 from webapp.runtime.privileges import NOTHING, keep_only
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(500)]
 CANARIES = {
     "TRIBUTARY_SECRET_KEY": "canary-key-8f31-of-at-least-fifty-characters-0123456789",
     "TRIBUTARY_S3_ACCESS_KEY_ID": "canary-id-8f31",
     "TRIBUTARY_S3_SECRET_ACCESS_KEY": "canary-secret-8f31",
 }
+FOLLOW = """from transforms.api import incremental, transform
+from transforms.tables import TableInput, TableOutput
+
+
+@incremental()
+@transform.spark.using(source=TableInput("/shop/t"), output=TableOutput("/shop/followed"))
+def follow(ctx, source, output):
+    output.apply_changelog(source.changelog(["id"]), ["id"])
+"""
 SPY = """
 import ctypes, sys
 libc = ctypes.CDLL(None)
@@ -44,8 +57,21 @@ CHOWN, DAC_OVERRIDE, FOWNER = 1 << 0, 1 << 1, 1 << 3
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SupervisedStack]:
-    with supervised_stack(tmp_path_factory.mktemp("rights") / "home", **CANARIES, SPARK_REMOTE="") as stack:
+def gate() -> Iterator[Gate]:
+    with Gate().open() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory, gate: Gate) -> Iterator[SupervisedStack]:
+    more = {
+        **CANARIES,
+        "SPARK_REMOTE": "",
+        "TRIBUTARY_EXECUTOR": "spark",
+        "TRIBUTARY_CATALOG_URI": f"http://localhost:{gate.port}/iceberg",
+    }
+    with supervised_stack(tmp_path_factory.mktemp("rights") / "home", **more) as stack:
+        gate.target = stack.port
         stack.wait(lambda: stack.status()["spark"]["state"] == "ready", seconds=120)
         yield stack
         supervisor = stack.parts["supervisor"]
@@ -142,20 +168,27 @@ def test_parts_have_no_rights_of_root_but_those_of_files(running: SupervisedStac
         assert fields["NoNewPrivs"] == "1", part
 
 
-def test_an_installation_works_with_them(running: SupervisedStack) -> None:
+def test_an_installation_works_with_them(running: SupervisedStack, gate: Gate) -> None:
     running.make_repository()
     assert running.upload("/shop/raw", "id,amount\n1,10\n2,20\n").status_code == 201
     source = HEAD + make_transform("t", inputs=["/shop/raw"], output="/shop/t", body="out.write_table(i0.arrow())")
-    running.commit({"pipelines/t.py": source})
-    assert running.build("/shop/t")["state"] == "COMPLETED"
-    [dataset] = running.call("GET", "/datasets?path=/shop/t")["results"]
-    assert len(running.call("GET", f"/datasets/{dataset['id']}/preview")["rows"]) == 2
+    running.commit({"pipelines/t.py": source, "pipelines/follow.py": FOLLOW})
+    build = running.build("/shop/followed", upstream=True, seconds=300)
+    logs = [running.log(job["id"]) for job in build["jobs"]]
+    assert build["state"] == "COMPLETED", logs
+    assert "applied 2 changes to /shop/followed on the staging branch by Spark" in logs[-1]
+    assert gate.callers == {"PyIceberg", "Apache-HttpClient"}
+    for name in ("t", "followed"):
+        [dataset] = running.call("GET", f"/datasets?path=/shop/{name}")["results"]
+        assert len(running.call("GET", f"/datasets/{dataset['id']}/preview")["rows"]) == 2
     running.call("DELETE", "/repositories/shop", expect=204)
 
 
 def test_spark_starts_anew_for_other_people_and_that_is_no_fault(running: SupervisedStack) -> None:
+    # it may be the job's that another test has run
+    running.wait(lambda: "opened" in _ask_for_spark(running, "these"), seconds=60)
+    running.wait(lambda: running.status()["spark"]["state"] == "ready", seconds=180)
     before = running.status()["spark"]
-    assert "opened" in _ask_for_spark(running, "these")
     running.wait(lambda: "busy" in _ask_for_spark(running, "those"), seconds=30)
     running.wait(lambda: running.status()["spark"]["pid"] not in (None, before["pid"]), seconds=60)
     assert running.works("spark")
