@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -204,17 +205,22 @@ class Stack:
 
     def fragment(self, path: str) -> str:
         """Return a part of a page as htmx asks for it, signed in as admin."""
+        answer = self._browser.get(
+            f"http://127.0.0.1:{self.port}{path}", headers={"HX-Request": "true", "Connection": "close"}, timeout=30
+        )
+        answer.raise_for_status()
+        return answer.text
+
+    @cached_property
+    def _browser(self) -> requests.Session:
+        """One that signed in once: a password costs the web part more than most pages."""
         host = f"http://127.0.0.1:{self.port}"
-        with requests.Session() as browser:
-            browser.get(f"{host}/login", timeout=10).raise_for_status()
-            token = browser.cookies[f"tributary_csrf_{self.port}"]
-            form = {"username": "admin", "password": PASSWORD, "csrfmiddlewaretoken": token}
-            browser.post(
-                f"{host}/login", data=form, headers={"Referer": f"{host}/login"}, timeout=10
-            ).raise_for_status()
-            answer = browser.get(f"{host}{path}", headers={"HX-Request": "true"}, timeout=30)
-            answer.raise_for_status()
-            return answer.text
+        browser = requests.Session()
+        browser.get(f"{host}/login", timeout=10).raise_for_status()
+        token = browser.cookies[f"tributary_csrf_{self.port}"]
+        form = {"username": "admin", "password": PASSWORD, "csrfmiddlewaretoken": token}
+        browser.post(f"{host}/login", data=form, headers={"Referer": f"{host}/login"}, timeout=10).raise_for_status()
+        return browser
 
     def make_repository(self, name: str = "shop") -> None:
         """Make a repository that owns the folder of its name."""
