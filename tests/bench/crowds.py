@@ -42,7 +42,7 @@ def main() -> None:
             show_slow(server, clients=options.slow)
             show_users(server, users=options.users, seconds=options.seconds)
         finally:
-            server.stop()
+            server.close()
 
 
 def show_slow(server: LiveServer, *, clients: int) -> None:

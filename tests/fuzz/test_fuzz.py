@@ -76,7 +76,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     try:
         yield running
     finally:
-        running.stop()
+        running.close()
 
 
 HEAD = b"Host: 127.0.0.1\r\nConnection: close\r\n"

@@ -111,7 +111,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     clerk = Clerk(server)
     yield World(server, admin, clerk, find_doors(server))
     clerk.stop()
-    server.stop()
+    server.close()
 
 
 class NeverStale(RuleBasedStateMachine):

@@ -48,7 +48,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     """Serve one home to all tests of this module."""
     server = LiveServer.start(tmp_path_factory.mktemp("home"))
     yield server
-    server.stop()
+    server.close()
 
 
 @pytest.fixture(scope="module")
@@ -284,7 +284,7 @@ def test_a_server_killed_in_a_push_leaves_no_process(tmp_path_factory: pytest.Te
             server.stop(signal.SIGKILL)
         wait_until(lambda: not _serving(server.home), seconds=60)
     finally:
-        server.stop()
+        server.close()
 
 
 def _begin_push(server: LiveServer, token: str) -> socket.socket:
@@ -369,7 +369,7 @@ def test_server_killed_in_a_push_is_healed_by_the_sweep(
         clone.git("push", "origin", "lost")
         assert _state(server)["branches"]["lost"][0] == clone.head()
     finally:
-        server.stop()
+        server.close()
 
 
 def _push_whatever_happens(clone: Clone) -> None:

@@ -112,7 +112,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     """Serve one home to all tests of this module."""
     server = LiveServer.start(tmp_path_factory.mktemp("home"))
     yield server
-    server.stop()
+    server.close()
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from tests.factories.builds import wait_until
 from tests.factories.crowds import count_threads, measure_processor, silent_connections, slow_clients
 from tests.integration.repositories.live import LiveServer
 
@@ -61,7 +62,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     """One web process with a home of its own."""
     server = LiveServer.start(tmp_path_factory.mktemp("home"))
     yield server
-    server.stop()
+    server.close()
 
 
 @pytest.fixture(scope="module")
@@ -320,6 +321,8 @@ def test_a_body_that_is_cut_off_is_not_taken_for_a_whole_one(server: LiveServer,
         ):
             status = send_in_chunks(server, to=to, body=body, is_whole=kind == "whole", lines=lines)
             assert status in expected, (kind, to)
+    # The answer to a push begins before what was pushed is announced.
+    wait_until(lambda: "whole" in server.run(LANDED)["branches"], seconds=30)
     assert server.run(LANDED) == {"branches": ["master", "whole"], "repositories": ["whole"], "builds": 0}
 
 

@@ -32,7 +32,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveServe
     server = LiveServer.start(tmp_path_factory.mktemp("home"), TRIBUTARY_URL=f"https://localhost:{port}")
     with running_tls_proxy(tmp_path_factory.mktemp("tls"), port=port, to=server.port) as proxy:
         yield server, proxy
-    server.stop()
+    server.close()
 
 
 def test_people_sign_in_and_programs_are_answered(server: tuple[LiveServer, TlsProxy]) -> None:

@@ -37,7 +37,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     """An installation with two web processes."""
     server = LiveServer.start(tmp_path_factory.mktemp("home"), workers=2)
     yield server
-    server.stop()
+    server.close()
 
 
 @pytest.fixture(scope="module")
