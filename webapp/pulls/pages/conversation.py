@@ -620,7 +620,7 @@ _TITLES: dict[str, tuple[str, str, str]] = {
     "group_approval_missing": ("A group has to approve", "bad", "people"),
     "path_approval_missing": ("Those responsible have to approve", "bad", "people"),
     "rejected": ("A reviewer asked for changes", "bad", "x-circle-fill"),
-    "threads_unresolved": ("A thread is not resolved", "warn", "comment"),
+    "threads_unresolved": ("Not every thread is resolved", "warn", "comment"),
 }
 
 
