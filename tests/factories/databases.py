@@ -48,7 +48,7 @@ def _migrated() -> Path:
         made = folder / "template"
         if not made.exists():
             with tempfile.TemporaryDirectory(dir=folder) as home:
-                _migrate({**os.environ, "TRIBUTARY_HOME": home})
+                _migrate({**os.environ, "TRIBUTARY_HOME": home, "DATABASE_URL": ""})
                 Path(home, _NAME).rename(made)
     return made
 
