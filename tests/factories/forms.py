@@ -177,6 +177,8 @@ def list_pull_forms(world: World) -> Iterator[Form]:
     yield Form(f"/r/shop/pulls/{number + 1}/merge", merge, "merge_pull", f"shop#{number + 1}", prepare=publish_other)
     yield Form(f"/r/shop/pulls/{number + 1}/retry", {}, "retry_build", "build ", prepare=fail_rebuild)
     yield Form(f"/r/shop/pulls/{number + 1}/revert", {}, "revert_pull", f"shop#{number + 1}")
+    yield Form(f"/r/shop/pulls/{number + 1}/delete-branch", {}, "delete_branch", "shop")
+    yield Form(f"/r/shop/pulls/{number + 1}/restore-branch", {}, "restore_branch", "shop")
 
 
 def move_master() -> dict[str, Any]:

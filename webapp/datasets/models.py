@@ -97,6 +97,8 @@ class DeletedBranch(models.Model):
     order_id = models.IntegerField(null=True)
     definitions = models.JSONField(default=dict, db_default={})
     """What these ids meant, as the table's metadata wrote it: maintenance may remove it meanwhile."""
+    git_head = models.CharField(max_length=40, blank=True, db_default="")
+    """The commit of the branch of Git with which it went; empty where it was deleted by itself."""
     deleted_by = models.CharField(max_length=150, blank=True)
     deleted_at = models.DateTimeField(default=clock.now)
 

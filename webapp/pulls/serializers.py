@@ -264,6 +264,25 @@ class PullDetailSerializer(PullSerializer):
         return None if revert is None else revert.number
 
 
+class RestoredBranchSerializer(NounSerializer):
+    """A branch that was deleted and is back."""
+
+    branch = serializers.SerializerMethodField()
+    head = serializers.SerializerMethodField()
+    datasets = serializers.ListField(
+        source="paths", child=serializers.CharField(), help_text="whose data is back on it"
+    )
+    lost = serializers.DictField(child=serializers.CharField(), help_text="by dataset path, why its data is not back")
+
+    def get_branch(self, _data: Any) -> str:
+        """Its name."""
+        return str(self.context["pull"].source)
+
+    def get_head(self, _data: Any) -> str:
+        """The commit that it has again."""
+        return str(self.context["pull"].head_sha)
+
+
 class CommentSerializer(NounSerializer):
     """A comment."""
 

@@ -33,6 +33,8 @@ page_urls: list[URLPattern] = [
     path(f"{_PAGE}/merge", pull.merge, name="pull-merge"),
     path(f"{_PAGE}/retry", pull.retry, name="pull-retry"),
     path(f"{_PAGE}/revert", pull.revert, name="pull-revert"),
+    path(f"{_PAGE}/delete-branch", pull.delete_branch, name="pull-delete-branch"),
+    path(f"{_PAGE}/restore-branch", pull.restore_branch, name="pull-restore-branch"),
     path(f"{_PAGE}/edit", pull.edit, name="pull-edit"),
     path(f"{_PAGE}/close", pull.close, name="pull-close"),
     path(f"{_PAGE}/reopen", pull.reopen, name="pull-reopen"),
@@ -64,4 +66,5 @@ api_urls: list[URLPattern] = [
     path(f"{_PULL}/update", api.PullUpdate.as_view(), name="api-pull-update"),
     path(f"{_PULL}/merge", api.PullMerge.as_view(), name="api-pull-merge"),
     path(f"{_PULL}/revert", api.PullRevert.as_view(), name="api-pull-revert"),
+    path(f"{_PULL}/restore-branch", api.PullRestoreBranch.as_view(), name="api-pull-restore-branch"),
 ]

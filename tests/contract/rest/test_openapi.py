@@ -52,6 +52,7 @@ PROMISED = {
     f"{PULL}/reopen": "POST",
     f"{PULL}/merge": "POST",
     f"{PULL}/revert": "POST",
+    f"{PULL}/restore-branch": "POST",
     "/builds": "GET POST",
     "/builds/{}": "GET",
     "/builds/{}/cancel": "POST",

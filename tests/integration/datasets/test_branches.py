@@ -153,7 +153,7 @@ def test_deleting_a_branch_of_git_aborts_what_is_open_on_it(dataset: Dataset, us
     opened = make.a_transaction(dataset, user, branch="feature", chain=("feature", "master"))
     make.a_transaction(other, user, branch="feature", chain=("feature", "master"))
 
-    keys = services.intend_deletions(folders=["shop"], branch="feature", by=make.who(user))
+    keys = services.intend_deletions(folders=["shop"], branch="feature", git_head="1" * 40, by=make.who(user))
 
     assert services.carry_out_deletions(keys=keys, by=make.who(user)) == 1
     assert Transaction.objects.get(pk=opened.pk).state == "ABORTED"

@@ -148,7 +148,7 @@ def test_expiring_snapshots_spares_what_can_be_restored(written: Dataset, user: 
 
 
 def test_a_deletion_that_a_crash_cut_is_finished(written: Dataset, user: User) -> None:
-    services.intend_deletions(folders=["/shop"], branch="dev", by=make.who(user))
+    services.intend_deletions(folders=["/shop"], branch="dev", git_head="1" * 40, by=make.who(user))
     assert queries.find_branch(written, "dev") is not None
     assert services.sweep_deleted_branches()["deletions of branches resumed"] == 0
     DeletedBranch.objects.update(deleted_at=clock.now() - timedelta(minutes=1))
@@ -330,7 +330,7 @@ def test_a_branch_of_a_damaged_table_is_deleted_when_the_table_is_whole_again(
     damaged: tuple[Transaction, str], written: Dataset, user: User
 ) -> None:
     _, earlier = damaged
-    keys = services.intend_deletions(folders=["shop"], branch="dev", by=make.who(user))
+    keys = services.intend_deletions(folders=["shop"], branch="dev", git_head="1" * 40, by=make.who(user))
     assert services.carry_out_deletions(keys=keys, by=make.who(user)) == 0
     with pytest.raises(AppError):
         services.delete_branch(dataset=written, name="child", by=make.who(user))

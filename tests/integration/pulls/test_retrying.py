@@ -73,7 +73,7 @@ def test_failed_jobs_are_named_and_a_click_tries_them_again(pull: PullRequest) -
     assert "1 of 2 jobs failed." in page
     assert f'<a href="/builds/{build.pk}?job=1#log-title">Job 1: /shop/a</a>' in page
     assert "ValueError: no such rate" in page
-    assert "The code is on master, its data is not" in page
+    assert "The code is on master, not all of its data" in page
 
     answer = client.post(f"{HERE}/retry")
 

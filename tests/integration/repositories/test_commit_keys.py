@@ -38,6 +38,7 @@ NO_KEY = {
     "repositories.PendingMove.after": "guards an act in Git, which may name what Git never had",
     "repositories.HeadMove.before": "is asked of Git, which may lack it after a forced push",
     "builds.Job.sha": "its code's repository is a name, as its manifest says, and may be another than its build's",
+    "datasets.DeletedBranch.git_head": "datasets know no repositories; a mark that is compared with a deleted branch's",
     "pulls.PullRequest.followed_sha": "a mark that is compared with the head",
     "pulls.Merge.source_sha": "its repository is its pull request's",
     "pulls.Merge.target_sha": "its repository is its pull request's",

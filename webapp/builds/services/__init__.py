@@ -9,6 +9,7 @@ from webapp.builds.services.builds import (
     retry_build,
     start_build,
 )
+from webapp.builds.services.deletions import RestoredData, restore_data
 from webapp.builds.services.orders import BuildOrder
 from webapp.builds.services.publication import publish, request_publication, unpublish
 from webapp.builds.services.running import run_job
@@ -17,6 +18,7 @@ from webapp.builds.services.uploads import check_upload, keep_draft, load_draft,
 
 __all__ = [
     "BuildOrder",
+    "RestoredData",
     "advance_build",
     "cancel_build",
     "check_upload",
@@ -27,6 +29,7 @@ __all__ = [
     "publish",
     "request_publication",
     "resolve_build",
+    "restore_data",
     "retry_build",
     "run_job",
     "start_build",

@@ -1,7 +1,8 @@
-"""What goes with a deleted branch: its JobSpecs, and its data unless that is kept."""
+"""What goes with a deleted branch, its JobSpecs, and its data unless that is kept; and the data that comes back with it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,8 @@ from django.db import transaction
 
 from webapp.accounts import queries as accounts
 from webapp.builds.services import publication, queue
+from webapp.core.errors import AppError, Conflict
+from webapp.datasets import queries as dataset_queries
 from webapp.datasets import services as datasets
 
 if TYPE_CHECKING:
@@ -16,17 +19,53 @@ if TYPE_CHECKING:
     from webapp.repositories.models import Repository
 
 
-def follow_deleted_branch(*, repository: Repository, branch: str, data: str, by: Principal | None, **_: Any) -> None:
+def follow_deleted_branch(
+    *, repository: Repository, branch: str, head: str, data: str, by: Principal | None, **_: Any
+) -> None:
     """Take the JobSpecs of a deleted branch away, for which nobody waits any more, and its data unless that is kept."""
     publication.unpublish(repository=repository, branch=branch)
     queue.wake_unpublished(repository=repository, branch=branch)
     if data == "delete":
-        _delete_data(repository, branch, by=by)
+        _delete_data(repository, branch, head=head, by=by)
 
 
-def _delete_data(repository: Repository, branch: str, *, by: Principal | None) -> None:
+def _delete_data(repository: Repository, branch: str, *, head: str, by: Principal | None) -> None:
     """Delete the dataset branches. Transactions stay in the history."""
     folders = accounts.list_folders(repository=repository.name)
-    keys = datasets.intend_deletions(folders=folders, branch=branch, by=by)
+    keys = datasets.intend_deletions(folders=folders, branch=branch, git_head=head, by=by)
     # Tables are rewritten one by one: not inside the block that holds the database's write lock.
     transaction.on_commit(partial(datasets.carry_out_deletions, keys=keys, by=by))
+
+
+@dataclass(frozen=True)
+class RestoredData:
+    """What came back of a branch's data."""
+
+    paths: list[str] = field(default_factory=list)
+    lost: dict[str, str] = field(default_factory=dict)
+    """Dataset path → why the branch cannot be restored there."""
+
+
+def restore_data(*, repository: Repository, branch: str, head: str, by: Principal) -> RestoredData:
+    """Bring back the dataset branches that went with a branch of Git when it had this head.
+
+    Safe to repeat: what is back is no longer among them.
+
+    Raises:
+        Conflict: they are still being deleted.
+
+    """
+    folders = accounts.list_folders(repository=repository.name)
+    deletions = dataset_queries.list_deleted_in(folders=folders, branch=branch)
+    if deletions.filter(branch__isnull=False).exists():
+        message = f"The data of {branch} is still being deleted. Try again in a moment."
+        raise Conflict(message, code="being_deleted")
+    restored = RestoredData()
+    for deletion in deletions.filter(git_head=head):
+        try:
+            datasets.restore_branch(deletion=deletion, by=by)
+        except AppError as error:
+            restored.lost[deletion.dataset.path] = error.detail
+        else:
+            restored.paths.append(deletion.dataset.path)
+    return restored

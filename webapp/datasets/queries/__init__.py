@@ -350,6 +350,12 @@ def list_deleted_branches(dataset: Dataset) -> QuerySet[DeletedBranch]:
     return dataset.deleted_branches.filter(branch=None).select_related("transaction")
 
 
+def list_deleted_in(*, folders: Iterable[str], branch: str) -> QuerySet[DeletedBranch]:
+    """Return the deletions of a branch on all datasets of these top folders, also those under way."""
+    rows = DeletedBranch.objects.filter(name=branch, dataset__in=list_datasets_in(folders))
+    return rows.select_related("dataset", "transaction").order_by("dataset__path", "-deleted_at")
+
+
 def get_deleted_branch(dataset: Dataset, number: int) -> DeletedBranch:
     """Return one of the branches that can be brought back."""
     branch = list_deleted_branches(dataset).filter(pk=number).first()

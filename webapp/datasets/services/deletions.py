@@ -55,7 +55,7 @@ def delete_branch(*, dataset: Dataset, name: str, by: Principal | None, abort_op
         carry_out(deletion=_intend(branch, by=by), by=by)
 
 
-def intend_deletions(*, folders: Iterable[str], branch: str, by: Principal | None) -> list[int]:
+def intend_deletions(*, folders: Iterable[str], branch: str, git_head: str, by: Principal | None) -> list[int]:
     """Write down that the branch goes on every dataset under these top folders, as it does in Git; return the keys."""
     rows = (
         row
@@ -64,7 +64,7 @@ def intend_deletions(*, folders: Iterable[str], branch: str, by: Principal | Non
         .select_related("dataset")
         .order_by("dataset_id")
     )
-    return [_intend(row, by=by).pk for row in rows]
+    return [_intend(row, git_head=git_head, by=by).pk for row in rows]
 
 
 def carry_out_deletions(*, keys: Iterable[int], by: Principal | None = None) -> int:
@@ -182,13 +182,14 @@ def sweep_deleted_branches() -> dict[str, int]:
     return {"deletions of branches resumed": resumed, "deleted branches ended": ended}
 
 
-def _intend(branch: DatasetBranch, *, by: Principal | None) -> DeletedBranch:
+def _intend(branch: DatasetBranch, *, git_head: str = "", by: Principal | None) -> DeletedBranch:
     deletion, _ = DeletedBranch.objects.get_or_create(
         branch=branch,
         defaults={
             "dataset": branch.dataset,
             "name": branch.name,
             "parent": "" if branch.parent is None else branch.parent.name,
+            "git_head": git_head,
             "deleted_by": "" if by is None else by.username,
         },
     )

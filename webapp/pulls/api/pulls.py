@@ -429,6 +429,21 @@ class PullRevert(PullEndpoint):
         return response
 
 
+class PullRestoreBranch(PullEndpoint):
+    """POST `…/restore-branch`."""
+
+    @extend_schema(
+        operation_id="restorePullBranch",
+        request=None,
+        responses={201: serializers.RestoredBranchSerializer, **refusals(409)},
+    )
+    def post(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002
+        """Make the deleted source again at the pull request's head, with the data that went with it."""
+        pull = self.find(repo, number)
+        data = services.restore_source(pull=pull, by=self.principal)
+        return Response(serializers.RestoredBranchSerializer(data, context={"pull": pull}).data, status=201)
+
+
 class PullMerge(PullEndpoint):
     """POST `…/merge`."""
 

@@ -21,6 +21,7 @@ from webapp.pulls.pages.head import Loaded, PullHead, load, load_all_of, read_he
 from webapp.pulls.pages.lines import word_build
 from webapp.pulls.pages.rebuilding import FailedRebuild, read_failed_rebuild
 from webapp.pulls.pages.reverting import Restored, WayBack, describe_way_back, read_restored
+from webapp.pulls.pages.source import SourceBranch, read_source
 from webapp.pulls.queries import named
 from webapp.pulls.queries import pulls as queries
 from webapp.pulls.queries.remarks import Remark, RemarkReader, make_remark
@@ -201,6 +202,7 @@ class MergeBox:
     behind: Behind | None = None
     failed: FailedRebuild | None = None
     way_back: WayBack | None = None
+    source: SourceBranch | None = None
     restored: Restored | None = None
     moving: bool = False
     """Whether the page should keep asking."""
@@ -496,6 +498,7 @@ _PLAIN: dict[str, tuple[str, str, str]] = {
     "ready": ("eye", "", "marked it ready for review"),
     "drafted": ("git-pull-request-draft", "", "made it a draft"),
     "source_deleted": ("trash", "warn", "deleted the source branch"),
+    "source_restored": ("git-branch", "", "restored the source branch"),
     "closed": ("git-pull-request-closed", "bad", "closed this pull request"),
     "reopened": ("git-pull-request", "ok", "opened it again"),
 }
@@ -631,6 +634,7 @@ def _describe_merge(loaded: Loaded, head: PullHead) -> MergeBox:
         box,
         failed=read_failed_rebuild(merge, head),
         way_back=describe_way_back(loaded, head),
+        source=read_source(loaded, head),
         restored=restored,
         moving=box.moving or (restored is not None and restored.is_moving),
     )
@@ -648,7 +652,11 @@ def _describe_standing(loaded: Loaded, head: PullHead, merge: Merge | None) -> M
     if merge is not None:
         return _describe_begun(loaded, merge, subject)
     if pull.state == PullState.CLOSED:
-        text = "The branch and its data are untouched. It may be opened again."
+        text = (
+            "The branch and its data are untouched. It may be opened again."
+            if loaded.facts.source_exists
+            else f"{pull.source} is deleted. With its branch it may be opened again."
+        )
         return MergeBox("closed", "Closed without a merge", text, subject)
     if loaded.blockers:
         return _describe_blocked(loaded, head, subject)

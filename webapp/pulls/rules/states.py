@@ -97,6 +97,7 @@ EVENT_CHOICES = [
     ("ready", "marked it ready for review"),
     ("drafted", "made it a draft"),
     ("source_deleted", "deleted the source branch"),
+    ("source_restored", "restored the source branch"),
     ("closed", "closed this pull request"),
     ("reopened", "opened it again"),
     ("merged", "merged it"),

@@ -1,4 +1,4 @@
-"""Writes of pull requests: `pulls` (their life and reviews), `attaching` (what their datasets show), `remarks` (comments, what was viewed), `sides` (their builds), `updating` (of their branches), `merging`, `reverting`, `receivers`."""
+"""Writes of pull requests: `pulls` (their life and reviews), `attaching` (what their datasets show), `remarks` (comments, what was viewed), `sides` (their builds), `updating` (of their branches), `sources` (deleting and restoring these), `merging`, `reverting`, `receivers`."""
 
 from webapp.pulls.services.attaching import cancel_pull_comparison
 from webapp.pulls.services.merging import merge_pull, resume_merge, retry_rebuild, sweep_merges
@@ -14,6 +14,7 @@ from webapp.pulls.services.pulls import (
 from webapp.pulls.services.remarks import add_comment, delete_comment, edit_comment, mark_viewed, resolve_comment
 from webapp.pulls.services.reverting import revert_pull
 from webapp.pulls.services.sides import build_pull
+from webapp.pulls.services.sources import delete_source, restore_source
 from webapp.pulls.services.updating import update_branch
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "cancel_pull_comparison",
     "close_pull",
     "delete_comment",
+    "delete_source",
     "edit_comment",
     "mark_viewed",
     "merge_pull",
@@ -31,6 +33,7 @@ __all__ = [
     "refresh_pull",
     "reopen_pull",
     "resolve_comment",
+    "restore_source",
     "resume_merge",
     "retry_rebuild",
     "revert_pull",

@@ -40,10 +40,14 @@ def follow_commit(*, repository: Repository, branch: str, **_: Any) -> None:
     pulls.announce_branch_moved(repository=repository, branch=branch)
 
 
-def follow_deleted_branch(*, repository: Repository, branch: str, by: Any, **_: Any) -> None:
-    """Note on open pull requests that their source is gone; they stay open, and say so."""
+def follow_deleted_branch(*, repository: Repository, branch: str, head: str, by: Any, **_: Any) -> None:
+    """Note on pull requests that their source is gone: open ones stay open, and say so.
+
+    On one that is over where the branch still was what it had been then; another one may have had the name since.
+    """
     pulls.announce_branch_moved(repository=repository, branch=branch)
-    for pull in PullRequest.objects.filter(repository=repository, source=branch, state=PullState.OPEN):
+    sources = PullRequest.objects.filter(repository=repository, source=branch)
+    for pull in sources.filter(Q(state=PullState.OPEN) | Q(head_sha=head)):
         pulls.record_event(pull=pull, kind="source_deleted", actor=by.username if by else "", data={"branch": branch})
 
 

@@ -20,6 +20,7 @@ from webapp.core import pages
 from webapp.core.errors import AppError
 from webapp.core.numbers import read_count
 from webapp.core.pages import act
+from webapp.core.words import counted
 from webapp.pulls import services
 from webapp.pulls.forms import CommentForm, EditPullForm, MergeForm, NewPullForm, RemarkForm, ReviewForm, UpdateForm
 from webapp.pulls.pages import code, conversation, listing
@@ -307,6 +308,23 @@ def revert(request: HttpRequest, repo: str, number: int) -> HttpResponse:
         return pages.refuse(request, error, back=f"{_url(repo, number)}#merge-title")
     messages.success(request, f"Opened. #{number} is reverted once this is merged.")
     return redirect(_url(repo, opened.number))
+
+
+@_form("#merge-title")
+def delete_branch(_request: HttpRequest, pull: PullRequest, by: Principal) -> str:
+    """Delete the source of one that is over."""
+    services.delete_source(pull=pull, by=by)
+    return f"{pull.source} is deleted."
+
+
+@_form("#merge-title")
+def restore_branch(request: HttpRequest, pull: PullRequest, by: Principal) -> str:
+    """Bring the deleted source back."""
+    data = services.restore_source(pull=pull, by=by)
+    for path, reason in data.lost.items():
+        messages.warning(request, f"{path} is not back on {pull.source}: {reason}")
+    with_data = f", with its data of {counted(len(data.paths), 'dataset')}" if data.paths else ""
+    return f"{pull.source} is back{with_data}."
 
 
 @_form()

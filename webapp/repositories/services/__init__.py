@@ -7,7 +7,12 @@ from webapp.repositories.services.announcements import (
     set_publication,
     sweep_settled_heads,
 )
-from webapp.repositories.services.branches import check_branch_name_is_free, create_branch, delete_branch
+from webapp.repositories.services.branches import (
+    check_branch_name_is_free,
+    create_branch,
+    delete_branch,
+    restore_branch,
+)
 from webapp.repositories.services.checking import check_repositories
 from webapp.repositories.services.commits import (
     commit_files,
@@ -73,6 +78,7 @@ __all__ = [
     "remove_member",
     "remove_protection",
     "remove_webhook",
+    "restore_branch",
     "revert_to_new_branch",
     "save_file",
     "set_member",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from django.db import transaction
 
 from webapp.core.errors import AppError, Conflict
-from webapp.git.errors import RefLocked
+from webapp.git.errors import HeadMoved, RefLocked
 from webapp.repositories import permissions
 from webapp.repositories.errors import git_refusals
 from webapp.repositories.rules.names import check_new_branch_name
@@ -63,6 +63,22 @@ def create_branch(*, repository: Repository, name: str, start_point: str = "", p
     return head
 
 
+def restore_branch(*, repository: Repository, name: str, head: str, parent: str, by: Principal) -> None:
+    """Make a deleted branch again at the commit that it had, which Git never removes.
+
+    Raises:
+        Conflict: there is a branch of this name again.
+        NotFound: this copy of the repository has no such commit.
+
+    """
+    permissions.check_write(by, repository)
+    check_copy(repository=repository)
+    with git_refusals():
+        repository.git.get_commit(head)
+    verb, detail = "restore_branch", {"head": head}
+    make_branch(repository=repository, name=name, head=head, parent=parent, by=by, verb=verb, detail=detail)
+
+
 def make_branch(
     *,
     repository: Repository,
@@ -98,9 +114,14 @@ def make_branch(
 
 
 def delete_branch(
-    *, repository: Repository, name: str, data: Literal["delete", "keep"] = "delete", by: Principal
+    *,
+    repository: Repository,
+    name: str,
+    data: Literal["delete", "keep"] = "delete",
+    expected_head: str | None = None,
+    by: Principal,
 ) -> None:
-    """Delete a branch; its dataset branches go too unless the data is kept."""
+    """Delete a branch, if it still points where the caller believed; its dataset branches go too unless the data is kept."""
     permissions.check_write(by, repository)
     if name == repository.default_branch:
         message = f"Branch {name} is the default branch and cannot be deleted."
@@ -111,6 +132,8 @@ def delete_branch(
     check_copy(repository=repository)
     with git_refusals():
         head = repository.git.get_head(name)
+        if expected_head and head != expected_head:
+            raise HeadMoved(branch=name, head=head)
         deletion = intend_deletion(repository=repository, branch=name, head=head, data=data, by=by)
         try:
             carry_out(deletion=deletion, by=by)
