@@ -343,6 +343,7 @@ class PullCheckSerializer(NounSerializer):
     state = serializers.ChoiceField(choices=["green", "red", "pending"])
     detail = serializers.CharField()
     url = serializers.CharField()
+    dataset = serializers.CharField(help_text="path of the dataset that it speaks of; empty where it speaks of all")
 
 
 class StartedBuildsSerializer(BuildSerializer):

@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from webapp.core.api import ApiView
 from webapp.core.errors import BadRequest, InvalidInput, PreconditionFailed
 from webapp.core.inputs import read_input
+from webapp.core.openapi import refusals
 from webapp.core.pagination import paginate
 from webapp.repositories import queries, services
 from webapp.repositories import serializers as shapes
@@ -289,6 +290,29 @@ class CommitView(RepositoryEndpoint):
                 "files": shapes.FileDiffSerializer(files, many=True).data,
             }
         )
+
+
+class StatusesView(RepositoryEndpoint):
+    """What programs say of a commit."""
+
+    @extend_schema(operation_id="listStatuses", responses=shapes.StatusSerializer(many=True))
+    def get(self, request: Request, repo: str, sha: str) -> Response:
+        """List the newest of each name and dataset."""
+        repository = self.find(repo)
+        statuses = queries.list_statuses(repository, queries.get_commit(repository, sha).sha)
+        return Response(paginate(request._request, statuses, shapes.StatusSerializer))
+
+    @extend_schema(
+        operation_id="reportStatus",
+        request=shapes.StatusSerializer,
+        responses={201: shapes.StatusSerializer, **refusals(409)},
+    )
+    def post(self, request: Request, repo: str, sha: str) -> Response:  # noqa: ARG002 - DRF's signature
+        """Say what a check found; it replaces what the same check said of the commit, or of the dataset, before."""
+        status = services.report_status(
+            repository=self.find(repo), sha=sha, by=self.principal, **read_input(shapes.StatusSerializer, self.body)
+        )
+        return Response(shapes.StatusSerializer(status).data, status=201)
 
 
 class ContentsView(RepositoryEndpoint):

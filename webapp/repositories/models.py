@@ -20,6 +20,7 @@ from webapp.core.words import counted
 from webapp.dispatch.leases import Leases
 from webapp.git.repository import GitRepository
 from webapp.git.values import CommitInfo, Person
+from webapp.repositories.rules.checks import COLOURS, RESULT_CHOICES, TONES
 from webapp.repositories.rules.states import PublicationState
 
 if TYPE_CHECKING:
@@ -141,6 +142,38 @@ class Commit(models.Model):
 
 def _put_into_zone(moment: datetime, minutes: int) -> datetime:
     return moment.astimezone(timezone(timedelta(minutes=minutes)))
+
+
+class CommitStatus(models.Model):
+    """What a program of others says of a commit, or of what it makes of one dataset: the newest of each name."""
+
+    repository = models.ForeignKey(Repository, on_delete=models.CASCADE, related_name="statuses", db_constraint=False)
+    sha = models.CharField(max_length=40)
+    name = models.CharField(max_length=100)
+    dataset = models.CharField(max_length=400, blank=True)
+    """Path of the dataset that it speaks of; empty where it speaks of the whole commit."""
+    result = models.CharField(max_length=10, choices=RESULT_CHOICES)
+    description = models.CharField(max_length=400, blank=True)
+    url = models.CharField(max_length=1000, blank=True)
+    reported_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", db_constraint=False
+    )
+    reported_at = models.DateTimeField(default=clock.now)
+
+    class Meta(TypedModelMeta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["repository", "sha", "name", "dataset"], name="status_once")
+        ]
+        indexes: ClassVar = [models.Index(fields=["repository", "name"], name="status_by_name")]
+        ordering: ClassVar = ["name", "dataset"]
+
+    def __str__(self) -> str:
+        return f"{self.repository_id}:{self.sha[:7]}: {self.name} {self.result}"
+
+    @property
+    def tone(self) -> str:
+        """The sign and colour that show it."""
+        return TONES[COLOURS[self.result]]
 
 
 class BranchDeletion(models.Model):

@@ -26,6 +26,7 @@ from webapp.repositories.queries import branches as branch_queries
 from webapp.repositories.queries import code
 from webapp.repositories.queries.branches import BranchInfo, publications_of_commits
 from webapp.repositories.queries.repositories import get_role, list_members, list_repositories
+from webapp.repositories.queries.statuses import list_statuses
 from webapp.repositories.queries.webhooks import WebhookRow, list_rows
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from webapp.git.diff import CodeDiff, Span
     from webapp.git.repository import GitRepository
     from webapp.git.values import Blob, CommitInfo, TreeEntry
-    from webapp.repositories.models import Protection, Publication, Repository
+    from webapp.repositories.models import CommitStatus, Protection, Publication, Repository
 
 MAX_SHOWN_BYTES = 2_000_000
 MAX_COLOURED_BYTES = 400_000
@@ -235,6 +236,7 @@ class CommitPage:
     commit: CommitInfo
     publications: tuple[Publication, ...]
     pending: bool
+    statuses: tuple[CommitStatus, ...]
     diff: DiffView
 
 
@@ -596,6 +598,7 @@ def commit_page(principal: Principal, repository: Repository, sha: str, choice: 
         commit=code.name_authors([commit])[0],
         publications=tuple(publications),
         pending=any(item.status == "pending" for item in publications),
+        statuses=tuple(list_statuses(repository, commit.sha)),
         diff=diff_view(changes, choice, partial(code.diff_commit, repository, commit.sha)),
     )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, ClassVar
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
@@ -11,10 +12,23 @@ from webapp.core.inputs import Flag, Number, Text
 from webapp.core.serializers import NounSerializer
 from webapp.git.values import CommitInfo
 from webapp.repositories.models import Repository
-from webapp.repositories.rules.checks import CHECKS
+from webapp.repositories.rules.checks import CHECKS, RESULT_CHOICES
 from webapp.repositories.rules.states import PublicationState
 
 ROLES = ("reader", "writer", "maintainer")
+
+
+class WebAddress(Text):
+    """An address that pages link to: of the web, since a link may run code by other schemes."""
+
+    default_error_messages: ClassVar = {"scheme": "Write an address that begins with https:// or http://."}
+
+    def to_internal_value(self, data: Any) -> str:
+        """Refuse an address that is not one of the web."""
+        address = str(super().to_internal_value(data))
+        if address and not re.match(r"https?://[^\s/]", address, re.IGNORECASE):
+            self.fail("scheme")
+        return address
 
 
 class NewRepositorySerializer(NounSerializer):
@@ -119,6 +133,18 @@ class MadeCommitSerializer(ListedCommitSerializer):
     """A commit that was just made."""
 
     branch = serializers.CharField()
+
+
+class StatusSerializer(NounSerializer):
+    """What a program says of a commit, or of one dataset that it makes."""
+
+    name = Text(max_length=100, help_text="of the check, as a protection may require it")
+    state = serializers.ChoiceField(source="result", choices=[result for result, _sentence in RESULT_CHOICES])
+    description = Text(max_length=400, required=False, allow_blank=True, default="")
+    target_url = WebAddress(source="url", max_length=1000, required=False, allow_blank=True, default="")
+    dataset = Text(max_length=400, required=False, allow_blank=True, default="", help_text="path of the dataset")
+    reported_by = serializers.CharField(source="reported_by.username", read_only=True, default=None, allow_null=True)
+    reported_at = serializers.DateTimeField(read_only=True)
 
 
 class ChangeSerializer(NounSerializer):
@@ -285,7 +311,10 @@ class ProtectionSerializer(NounSerializer):
     groups = GroupNames(child=Text(max_length=150), required=False, default=list)
     paths = PathRuleSerializer(many=True, required=False, default=list)
     checks = serializers.ListField(
-        child=Text(max_length=200), required=False, default=list, help_text=f"of {', '.join(CHECKS)}"
+        child=Text(max_length=200),
+        required=False,
+        default=list,
+        help_text=f"of {', '.join(CHECKS)}, or reported by programs",
     )
     resolved_threads = Flag(
         required=False, default=False, help_text="whether every thread on code or data must be resolved"

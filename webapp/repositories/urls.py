@@ -45,6 +45,7 @@ api_urls: list[URLPattern | URLResolver] = [
     path("repositories/<str:repo>/branches/<path:branch>", api.BranchView.as_view(), name="api-branch"),
     path("repositories/<str:repo>/commits", api.CommitsView.as_view(), name="api-commits"),
     path("repositories/<str:repo>/commits/<str:sha>", api.CommitView.as_view(), name="api-commit"),
+    path("repositories/<str:repo>/commits/<str:sha>/statuses", api.StatusesView.as_view(), name="api-commit-statuses"),
     re_path(r"^repositories/(?P<repo>[^/]+)/contents/?$", api.RootContentsView.as_view(), name="api-contents-root"),
     path("repositories/<str:repo>/contents/<path:path>", api.ContentsView.as_view(), name="api-contents"),
     path("repositories/<str:repo>/compare", api.CompareView.as_view(), name="api-compare"),

@@ -82,6 +82,7 @@ MORE = {
     "/password": "POST",
     "/users/{}": "PATCH",
     "/users/{}/tokens": "GET",
+    "/repositories/{}/commits/{}/statuses": "GET POST",
     "/repositories/{}/members/{}": "DELETE",
     "/repositories/{}/protections/{}": "GET PATCH DELETE",
     "/repositories/{}/webhooks/{}": "GET DELETE",

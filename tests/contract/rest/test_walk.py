@@ -138,6 +138,9 @@ def walk_repository(stack: Stack) -> None:
     made = stack.commit({"pipeline.toml": KEYED, "pipelines/totals.py": source(2)})
     stack.call("GET", "/repositories/shop/commits?path=pipelines/totals.py")
     stack.call("GET", f"/repositories/shop/commits/{made['sha']}")
+    status = {"name": "lint", "state": "success", "target_url": "https://ci.invalid/1"}
+    stack.call("POST", f"/repositories/shop/commits/{made['sha']}/statuses", json=status, expect=201)
+    stack.call("GET", f"/repositories/shop/commits/{made['sha']}/statuses")
     stack.call("GET", "/repositories/shop/contents/")
     stack.call("GET", "/repositories/shop/contents/pipelines/totals.py?ref=master")
     stack.call("GET", "/repositories/shop/jobspecs")

@@ -51,7 +51,9 @@ def test_a_required_check_that_nothing_gives_is_refused(repository: Repository) 
     ines = make.maker_of(repository)
     with pytest.raises(InvalidInput) as refused:
         repositories.set_protection(repository=repository, branch="master", checks=["ci/lint"], by=ines)
-    assert "There is no check ci/lint. A protection may require JobSpecs, Build, Data current." in refused.value.detail
+    assert (
+        "There is no check ci/lint. A protection may require JobSpecs, Build, Data current, and" in refused.value.detail
+    )
     protection = repositories.set_protection(repository=repository, branch="master", checks=["build", "Build"], by=ines)
     assert protection.checks == ["Build"]
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from webapp.datasets.models import Transaction
     from webapp.git.diff import CodeDiff
     from webapp.git.values import CommitInfo
-    from webapp.repositories.models import Protection, Publication, Repository
+    from webapp.repositories.models import CommitStatus, Protection, Publication, Repository
 
 
 @dataclass(frozen=True)
@@ -358,19 +358,26 @@ def find_base(pull: PullRequest) -> str:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One check of the head: publication, build, or an expectation of a job."""
+    """One check of the head: one of ours, or what a program of others reported."""
 
     name: str
     state: str
     """green, red or pending."""
     detail: str
     url: str = ""
+    dataset: str = ""
+    """Path of the dataset that it speaks of; empty where it speaks of all."""
+
+    @property
+    def tone(self) -> str:
+        """The sign and colour that show it."""
+        return checks.TONES[self.state]
 
 
 def list_checks(pull: PullRequest) -> list[CheckResult]:
-    """What machines say of the head: JobSpecs published, branch built, its data made by the newest code.
+    """What machines say of the head: JobSpecs published, branch built, its data made by the newest code, and reports.
 
-    Each is always there: what there is nothing to do for is green, or a rule that requires it would block for good.
+    Ours are always there: what there is nothing to do for is green, or a rule that requires it would block for good.
     """
     publication = repositories.get_publication(pull.repository, pull.source, pull.head_sha)
     status = _judge_publication(pull, publication)
@@ -385,7 +392,13 @@ def list_checks(pull: PullRequest) -> list[CheckResult]:
         published,
         _check_build(pull, rows, is_published=is_published),
         _check_data(rows, is_published=is_published),
+        *(_read_status(status) for status in repositories.list_statuses(pull.repository, pull.head_sha)),
     ]
+
+
+def _read_status(status: CommitStatus) -> CheckResult:
+    detail = status.description or status.get_result_display()
+    return CheckResult(status.name, checks.COLOURS[status.result], detail, status.url, status.dataset)
 
 
 def _judge_publication(pull: PullRequest, publication: Publication | None) -> str:
@@ -436,18 +449,29 @@ def list_targets(*, rows: Iterable[PullDataset], specs: PullSpecs, rebuild: str)
 def list_failed_checks(pull: PullRequest) -> dict[str, str]:
     """Checks that the target's rules require and that are not green, each with what it says; empty where nothing gives it.
 
-    Rules of before names were looked at may require one that there is not.
+    A check that speaks of datasets is green where it is for each of them. Rules of before names were looked at may
+    require one that there is not.
     """
     protection = find_protection(pull)
     if protection is None or not protection.checks:
         return {}
-    results = {check.name: check for check in list_checks(pull)}
-    required = {name: results.get(checks.find_check(name) or "") for name in protection.checks}
-    return {
-        name: check.detail if check else ""
-        for name, check in required.items()
-        if check is None or check.state != "green"
-    }
+    results = list_checks(pull)
+    failed = {}
+    for name in protection.checks:
+        given = [check for check in results if check.name == (checks.find_check(name) or name)]
+        bad = [check for check in given if check.state != checks.GREEN]
+        if bad:
+            failed[name] = "; ".join(
+                f"{check.dataset}: {check.detail}" if check.dataset else check.detail for check in bad
+            )
+        elif not given:
+            failed[name] = _explain_missing(pull, name)
+    return failed
+
+
+def _explain_missing(pull: PullRequest, name: str) -> str:
+    is_known = repositories.is_ever_reported(pull.repository, name)
+    return f"nothing was reported of {pull.head_sha[:7]} yet" if is_known else ""
 
 
 def is_stale(pull: PullRequest, facts: approvals.MergeFacts) -> bool:

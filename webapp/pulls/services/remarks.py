@@ -99,8 +99,8 @@ def delete_comment(*, comment: Comment, by: Principal) -> None:
     with transaction.atomic():
         comment = _lock_comment(comment)
         comment.versions.all().delete()
-        comment.body, comment.deleted_at, comment.deleted_by_id = "", clock.now(), by.user_id
-        comment.save(update_fields=["body", "deleted_at", "deleted_by"])
+        Comment.objects.filter(pk=comment.pk).update(body="", deleted_at=clock.now(), deleted_by=by.user_id)
+        comment.refresh_from_db(fields=["body"])
         _announce(comment, "deleted", by=by)
         record_pull_act(comment.pull, "delete_comment", by=by, comment=comment.pk)
 

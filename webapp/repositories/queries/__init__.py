@@ -44,6 +44,7 @@ from webapp.repositories.queries.repositories import (
     list_repositories,
     repository_by_name,
 )
+from webapp.repositories.queries.statuses import is_ever_reported, list_statuses
 from webapp.repositories.queries.webhooks import get_webhook, list_webhooks
 
 __all__ = [
@@ -70,6 +71,7 @@ __all__ = [
     "get_repository",
     "get_role",
     "get_webhook",
+    "is_ever_reported",
     "list_branch_names",
     "list_branches",
     "list_changes",
@@ -81,6 +83,7 @@ __all__ = [
     "list_publications",
     "list_pushers",
     "list_repositories",
+    "list_statuses",
     "list_webhooks",
     "merge_state",
     "name_authors",

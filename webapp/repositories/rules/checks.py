@@ -1,11 +1,24 @@
-"""The checks of a pull request that a protection may require: the names that pages and REST show them under."""
+"""The checks that a protection may require: ours, and those that programs of others report of commits."""
 
 from __future__ import annotations
 
 JOBSPECS, BUILD, DATA_CURRENT = "JobSpecs", "Build", "Data current"
 CHECKS = (JOBSPECS, BUILD, DATA_CURRENT)
 
+PENDING, SUCCESS, FAILURE, ERROR = "pending", "success", "failure", "error"
+RESULT_CHOICES = [
+    (PENDING, "It has not come to an end yet"),
+    (SUCCESS, "What it looks for is as it should be"),
+    (FAILURE, "It found something wrong"),
+    (ERROR, "It could not look"),
+]
+GREEN, RED, WAITING = "green", "red", "pending"
+COLOURS = {PENDING: WAITING, SUCCESS: GREEN, FAILURE: RED, ERROR: RED}
+"""What a reported result is among the checks of a pull request."""
+TONES = {GREEN: "ok", RED: "bad", WAITING: "wait"}
+"""The sign and colour that show it."""
+
 
 def find_check(name: str) -> str | None:
-    """Return the check of this name, however its letters are written; None where nothing gives one."""
+    """Return the check of ours of this name, however its letters are written; None where there is none."""
     return next((check for check in CHECKS if check.casefold() == name.strip().casefold()), None)

@@ -37,6 +37,7 @@ from webapp.repositories.services.repositories import (
     set_member,
     update_repository,
 )
+from webapp.repositories.services.statuses import report_status
 from webapp.repositories.services.webhooks import (
     add_webhook,
     announce_event,
@@ -78,6 +79,7 @@ __all__ = [
     "remove_member",
     "remove_protection",
     "remove_webhook",
+    "report_status",
     "restore_branch",
     "revert_to_new_branch",
     "save_file",

@@ -12,6 +12,7 @@ from webapp.core.errors import InvalidInput, NotFound
 from webapp.core.names import check_branch_name
 from webapp.repositories import permissions
 from webapp.repositories.models import Protection
+from webapp.repositories.queries.statuses import is_ever_reported
 from webapp.repositories.rules.checks import CHECKS, find_check
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def set_protection(
         message = f"The number of approvals is between 0 and {MAX_APPROVALS}."
         raise InvalidInput(message, code="approvals", errors={"approvals": [message]})
     rules = [_path_rule(rule) for rule in paths]
-    required = _read_checks(checks)
+    required = _read_checks(repository, checks)
     chosen = _find_groups([*groups, *(rule["group"] for rule in rules)])
     with transaction.atomic():
         existing = permissions.find_protection(repository, branch)
@@ -94,13 +95,17 @@ def _path_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
     return {"pattern": pattern, "group": group, "approvals": approvals}
 
 
-def _read_checks(names: Sequence[str]) -> list[str]:
+def _read_checks(repository: Repository, names: Sequence[str]) -> list[str]:
     """Return the checks as they are called; one that nothing ever gives would block every merge for good."""
-    unknown = [name for name in names if find_check(name) is None]
+    called = {name: find_check(name) or name.strip() for name in names}
+    unknown = [name for name in called.values() if name not in CHECKS and not is_ever_reported(repository, name)]
     if unknown:
-        message = f"There is no check {', '.join(unknown)}. A protection may require {', '.join(CHECKS)}."
+        message = (
+            f"There is no check {', '.join(unknown)}. A protection may require {', '.join(CHECKS)}, and what a program"
+            " has reported of a commit of the repository."
+        )
         raise InvalidInput(message, code="unknown_check", errors={"checks": [message]})
-    return list(dict.fromkeys(check for name in names if (check := find_check(name)) is not None))
+    return list(dict.fromkeys(called.values()))
 
 
 def _find_groups(names: Sequence[str]) -> dict[str, Group]:
