@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from django.db.models import Value
@@ -13,6 +13,7 @@ from webapp.accounts.rules.roles import Role, allows
 from webapp.accounts.rules.scopes import covers, needed_scope
 from webapp.core.errors import NotFound, PermissionDenied, Unauthenticated, hidden
 from webapp.core.names import MASTER, folder_of
+from webapp.core.once import asked_once, is_asking_once
 from webapp.core.prepared import Prepared
 from webapp.core.principals import Principal
 
@@ -49,23 +50,32 @@ def role_on_repository(principal: Principal, repository: str) -> Role | None:
     """The role of a person on a repository; admins are maintainers everywhere."""
     if principal.is_admin:
         return Role.MAINTAINER
+    if is_asking_once():
+        return _list_roles(principal.user_id).get(repository)
     row = _ROLES.first(principal.user_id, repository)
     return Role(row[0]) if row is not None else None
+
+
+@asked_once
+def _list_roles(user_id: int) -> Mapping[str, Role]:
+    """Repository → role, of all on which a person has one."""
+    roles = RepositoryRole.objects.filter(user_id=user_id).values_list("repository", "role")
+    return {repository: Role(role) for repository, role in roles}
 
 
 def roles_on_repositories(principal: Principal, repositories: Collection[str]) -> dict[str, Role]:
     """The role of a person on each of these repositories, asked for at once; those without one are left out."""
     if principal.is_admin:
         return dict.fromkeys(repositories, Role.MAINTAINER)
-    roles = RepositoryRole.objects.filter(user_id=principal.user_id, repository__in=repositories)
-    return {repository: Role(role) for repository, role in roles.values_list("repository", "role")}
+    roles = _list_roles(principal.user_id)
+    return {repository: roles[repository] for repository in repositories if repository in roles}
 
 
 def role_on_folder(principal: Principal, folder: str) -> Role | None:
     """The role on the datasets of a top folder: its repository's, else its creator is maintainer."""
     if principal.is_admin:
         return Role.MAINTAINER
-    row = _FOLDERS.first(folder)
+    row = _find_owner(folder)
     if row is None:
         return None
     repository, creator_id = row
@@ -74,21 +84,33 @@ def role_on_folder(principal: Principal, folder: str) -> Role | None:
     return Role.MAINTAINER if creator_id == principal.user_id else None
 
 
-def visible_repositories(principal: Principal) -> set[str] | None:
+def find_folder_owner(path: str) -> str:
+    """The name of the repository that owns a dataset's top folder; empty where none does."""
+    row = _find_owner(folder_of(path))
+    return row[0] if row is not None else ""
+
+
+@asked_once
+def _find_owner(folder: str) -> tuple[str, int | None] | None:
+    """The repository and the creator of a top folder."""
+    return _FOLDERS.first(folder)
+
+
+def visible_repositories(principal: Principal) -> frozenset[str] | None:
     """Names of the repositories that a person may see; None means all of them."""
-    if principal.is_admin:
-        return None
-    return set(RepositoryRole.objects.filter(user_id=principal.user_id).values_list("repository", flat=True))
+    return None if principal.is_admin else frozenset(_list_roles(principal.user_id))
 
 
-def visible_folders(principal: Principal) -> set[str] | None:
+def visible_folders(principal: Principal) -> frozenset[str] | None:
     """Names of the top folders whose datasets a person may see; None means all of them."""
-    repositories = visible_repositories(principal)
-    if repositories is None:
-        return None
-    owned = Folder.objects.filter(repository="", creator_id=principal.user_id)
-    through = Folder.objects.filter(repository__in=repositories)
-    return set((owned | through).values_list("name", flat=True))
+    return None if principal.is_admin else _list_folders(principal.user_id)
+
+
+@asked_once
+def _list_folders(user_id: int) -> frozenset[str]:
+    owned = Folder.objects.filter(repository="", creator_id=user_id)
+    through = Folder.objects.filter(repository__in=list(_list_roles(user_id)))
+    return frozenset((owned | through).values_list("name", flat=True))
 
 
 def list_hidden(principal: Principal, paths: Collection[str]) -> list[str]:

@@ -136,6 +136,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "webapp.core.http.ErrorMiddleware",
     "webapp.accounts.middleware.PrincipalMiddleware",
+    "webapp.core.once.AskOnceMiddleware",
     "webapp.datasets.middleware.DatasetColours",
 ]
 ROOT_URLCONF = "webapp.config.urls"

@@ -14,7 +14,7 @@ from django.db.models import Q
 from django.utils.html import format_html_join
 
 from webapp.accounts import permissions as accounts
-from webapp.accounts.models import Folder
+from webapp.accounts.queries import list_folders
 from webapp.core.choices import Choices, choose
 from webapp.core.errors import NotFound
 from webapp.core.numbered import NumberedPage
@@ -353,7 +353,7 @@ def frame(
         heads = git.list_heads()
         head = heads.get(ref) or git.resolve(ref)
     can_write = permissions.can_write(principal, repository)
-    protected = {item.lower() for item in repository.protections.values_list("branch", flat=True)}
+    protected = permissions.list_protected(repository)
     choices = choose(branch_queries.order_names(repository, heads), current=ref)
     options = _describe_options(repository, choices, view=view, protected=protected)
     starts = [ref, *(option.name for option in options if option.name != ref)]
@@ -391,7 +391,7 @@ class OptionsPart:
 def options_part(repository: Repository, *, view: str, q: str) -> OptionsPart:
     """Collect the branches of a repository that have a text in their name, for the picker of a view."""
     choices = choose(branch_queries.list_branch_names(repository), q=q)
-    protected = {item.lower() for item in repository.protections.values_list("branch", flat=True)}
+    protected = permissions.list_protected(repository)
     options = _describe_options(repository, choices, view=view, protected=protected)
     return OptionsPart(branches=options, others=choices.others, q=q)
 
@@ -429,7 +429,6 @@ def tree_page(principal: Principal, repository: Repository, ref: str = "", path:
         )
         for entry in entries
     )
-    folders = Folder.objects.filter(repository=repository.name).order_by("name").values_list("name", flat=True)
     return TreePage(
         frame=common,
         path=path,
@@ -443,7 +442,7 @@ def tree_page(principal: Principal, repository: Repository, ref: str = "", path:
         tag_count=tags,
         readme=readme,
         new_file_url=ref_url(repository, "new", common.ref, path),
-        folders=tuple(folders),
+        folders=list_folders(repository=repository.name),
         sidebar=not path,
         parent_url=ref_url(repository, "tree", common.ref, path.rpartition("/")[0]) if path else "",
     )

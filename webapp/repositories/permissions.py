@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from webapp.accounts import permissions as accounts
 from webapp.core.errors import PermissionDenied, find_refusal
+from webapp.core.once import asked_once
 from webapp.repositories.models import Protection
 
 if TYPE_CHECKING:
@@ -38,9 +39,21 @@ def can_write(principal: Principal, repository: Repository) -> bool:
     return accounts.can_repository(principal, repository.name, "write")
 
 
+@asked_once
+def list_protections(repository: Repository) -> tuple[Protection, ...]:
+    """Return the protections of a repository, by branch."""
+    return tuple(repository.protections.all())
+
+
+def list_protected(repository: Repository) -> set[str]:
+    """Return the names of the protected branches in small letters: names of branches compare without case."""
+    return {protection.branch.lower() for protection in list_protections(repository)}
+
+
 def find_protection(repository: Repository, branch: str) -> Protection | None:
-    """Return the protection of a branch; its name compares without case."""
-    return Protection.objects.filter(repository=repository, branch__iexact=branch).first()
+    """Return the protection of a branch."""
+    protections = list_protections(repository)
+    return next((protection for protection in protections if protection.branch.lower() == branch.lower()), None)
 
 
 def check_move_branch(principal: Principal, repository: Repository, branch: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import urljoin
@@ -70,6 +71,13 @@ def _list_lookups(queries: Iterable[large.Query]) -> list[str]:
     return [sql for sql, _ in queries if re.search(one, sql)]
 
 
+def _list_repeats(queries: Iterable[large.Query]) -> list[str]:
+    """Return the statements about roles, owners of folders and protections that are asked more than once."""
+    rights = r'SELECT [^()]* FROM "(accounts_repositoryrole|accounts_folder|repositories_protection)"'
+    asked = Counter((sql, str(params)) for sql, params in queries if re.match(rights, sql))
+    return [sql for (sql, _params), number in asked.items() if number > 1]
+
+
 def _walk(client: Client, url: str, what: str) -> list[str]:
     """Return what a pattern finds on a page and on all that its links call the next, in their order."""
     names: list[str] = []
@@ -93,6 +101,8 @@ def test_pages_ask_no_more_where_there_is_more_and_lose_nothing(home: Path) -> N
     assert {name: numbers for name, numbers in counted.items() if len(set(numbers)) > 1} == {}
     assert {name: cost.bytes for name, cost in among.items() if cost.bytes > MOST_BYTES} == {}
     assert {name for name, cost in among.items() if len(_list_lookups(cost.queries)) > 1} == set()
+    repeats = {name: repeated for name, cost in among.items() if (repeated := _list_repeats(cost.queries))}
+    assert repeats == {}, repeats
     if connection.vendor == "sqlite":
         assert [scan for cost in among.values() for scan in _list_scans(cost.queries)] == []
     client = Client()

@@ -95,6 +95,16 @@ def test_who_updates_does_not_approve_and_approvals_are_void(repository: Reposit
     assert "The approval by wim does not count: wim pushed" in read(a_client(reviewer))
 
 
+def test_rules_of_the_target_hold_in_whatever_case_they_name_it(repository: Repository) -> None:
+    maker = repositories.maker_of(repository)
+    repositories.a_branch(repository, "release")
+    services.open_pull(repository=repository, source="fix", target="release", title="Fix", by=maker)
+    client = a_rest_client(User.objects.get(pk=maker.user_id))
+    set_protection(repository=repository, branch="Release", approvals=2, by=maker)
+    assert "approval_missing" in {blocker["code"] for blocker in client.get(REST).json()["blocked_by"]}
+    assert "0 of 2" in read(client, "/r/shop/pulls")
+
+
 @pytest.mark.parametrize("gone", ["fix", "release"])
 def test_no_branch_is_stale_where_one_is_gone(repository: Repository, gone: str) -> None:
     maker = repositories.maker_of(repository)

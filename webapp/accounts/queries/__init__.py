@@ -26,6 +26,7 @@ from webapp.accounts.queries.audit import read_audit_page as read_audit_page
 from webapp.core import clock
 from webapp.core.errors import NotFound, PermissionDenied, Unauthenticated
 from webapp.core.later import Later
+from webapp.core.once import asked_once
 from webapp.core.prepared import Prepared
 from webapp.core.principals import JobScope, Principal
 
@@ -229,6 +230,7 @@ def list_groups() -> QuerySet[Group]:
     return Group.objects.prefetch_related("user_set").order_by("name")
 
 
-def list_folders(*, repository: str) -> list[str]:
-    """The top folders of datasets that a repository owns."""
-    return list(Folder.objects.filter(repository=repository).values_list("name", flat=True))
+@asked_once
+def list_folders(*, repository: str) -> tuple[str, ...]:
+    """The top folders of datasets that a repository owns, by name."""
+    return tuple(Folder.objects.filter(repository=repository).order_by("name").values_list("name", flat=True))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from webapp.accounts.models import Folder
+from webapp.accounts.permissions import find_folder_owner
 from webapp.builds.models import Build, PublishedOutput
 from webapp.builds.rules import fallback
 from webapp.core import names
@@ -30,7 +30,7 @@ def find_repository(*, paths: Iterable[str], branch: str) -> Repository | None:
         if output is not None:
             return output.spec.repository
     for path in paths:
-        owner = find_folder_owner(path=path)
+        owner = find_folder_owner(path)
         if owner and (repository := repositories.find_repository(owner)) is not None:
             return repository
     return None
@@ -40,12 +40,6 @@ def list_with_jobspec(*, paths: Iterable[str]) -> set[str]:
     """Return those of these datasets that a JobSpec published on master makes."""
     outputs = PublishedOutput.objects.filter(branch=names.MASTER, path__in=list(paths))
     return set(outputs.values_list("path", flat=True))
-
-
-def find_folder_owner(*, path: str) -> str:
-    """Return the name of the repository that owns a dataset's folder; empty where none does."""
-    row = Folder.objects.filter(name__iexact=names.folder_of(path)).first()
-    return row.repository if row else ""
 
 
 def default_chain(*, repository: Repository | None, branch: str) -> tuple[str, ...]:

@@ -19,8 +19,9 @@ from jobs.protocol import (
     read_message,
     write_message,
 )
+from webapp.accounts.permissions import find_folder_owner
 from webapp.builds.models import Build, PublishedInput, PublishedOutput, PublishedSpec
-from webapp.builds.queries.chains import find_folder_owner, find_head_sha
+from webapp.builds.queries.chains import find_head_sha
 from webapp.builds.rules import profiles
 from webapp.builds.runner import paths
 from webapp.builds.services import trees
@@ -235,7 +236,7 @@ def _check_owner(repository: Repository, path: str) -> Iterable[str]:
     """A dataset has one repository: the one that owns its folder, and the first that published it."""
     if list(_check_path(path)):
         return
-    owner = find_folder_owner(path=path)
+    owner = find_folder_owner(path)
     if owner and owner != repository.name:
         yield f"{path} lies in a folder of the repository {owner}."
     other = (

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from webapp.builds.queries import chains
+from webapp.accounts.permissions import find_folder_owner
 from webapp.comparisons.queries import blames, ends
 from webapp.comparisons.rules.states import ComparisonState
 from webapp.core.errors import AppError
@@ -100,7 +100,7 @@ def read_blame(
             state, problem = "refused", error.detail
     fields = [("branch", branch), *write_key(key), *([("cursor", cursor)] if cursor else [])]
     address = reverse("dataset-blame", args=[dataset.pk])
-    owner = chains.find_folder_owner(path=dataset.path)
+    owner = find_folder_owner(dataset.path)
     following = [("branch", branch), *write_key(key), ("cursor", walk.next if walk and walk.next else "")]
     return BlamePage(
         nav="datasets",

@@ -268,8 +268,7 @@ def read_dataset_page(principal: Principal, *, path: str, request: DatasetReques
     pointer = queries.find_branch(dataset, branch)
     # A branch that has nothing of its own reads another one, and what led to that is its history too.
     line = branch if pointer and pointer.transaction else schema.branch
-    folder = Folder.objects.filter(name__iexact=dataset.path.split("/")[1]).first()
-    repository = folder.repository if folder else ""
+    repository = permissions.find_folder_owner(dataset.path)
     can_write = _can_write(principal, dataset, branch)
     folder_path, name = dataset.path.rsplit("/", 1)
     names = history.list_names(dataset)

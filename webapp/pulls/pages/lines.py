@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from django.db.models import Max
+from django.db.models import Max, prefetch_related_objects
 from django.urls import reverse
 
 from webapp.builds.models import Build
@@ -14,15 +14,15 @@ from webapp.builds.rules.states import BuildState
 from webapp.pulls.models import Review
 from webapp.pulls.pages import counts
 from webapp.pulls.queries.approvers import list_ineligible
-from webapp.pulls.queries.pulls import find_base
+from webapp.pulls.queries.pulls import find_base, find_protection
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.states import PullState
-from webapp.repositories.models import Protection
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from webapp.pulls.models import PullRequest
+    from webapp.repositories.models import Protection
 
 
 @dataclass(frozen=True)
@@ -99,17 +99,14 @@ def describe_pulls(pulls: Sequence[PullRequest]) -> list[PullLine]:
     reviews: dict[int, list[Review]] = {}
     for review in Review.objects.filter(pull__in=pulls).select_related("reviewer"):
         reviews.setdefault(review.pull_id, []).append(review)
-    protections = {
-        (protection.repository_id, protection.branch): protection.approvals
-        for protection in Protection.objects.filter(repository__in={pull.repository_id for pull in pulls})
-    }
+    prefetch_related_objects(pulls, "repository__protections")
     return [
         _describe(
             pull,
             diffs.get(pull.pk, counts.DiffSum()),
             builds.get((pull.repository_id, pull.source)),
             reviews.get(pull.pk, []),
-            protections.get((pull.repository_id, pull.target), 0),
+            find_protection(pull),
         )
         for pull in pulls
     ]
@@ -124,7 +121,11 @@ def _newest_builds(pulls: Sequence[PullRequest]) -> dict[tuple[int | None, str],
 
 
 def _describe(
-    pull: PullRequest, diff: counts.DiffSum, build: Build | None, reviews: Sequence[Review], required: int
+    pull: PullRequest,
+    diff: counts.DiffSum,
+    build: Build | None,
+    reviews: Sequence[Review],
+    protection: Protection | None,
 ) -> PullLine:
     facts = [
         approvals.ReviewFact(review.reviewer.username, review.verdict, review.voided_at is not None)
@@ -149,7 +150,7 @@ def _describe(
         build_kind=build.state.tone if build else "open",
         build_text=f"{build.pk} {word_build(build.state)}" if build else "not built",
         approved=_count_approvals(pull, reviews, standing),
-        wanted=required,
+        wanted=protection.approvals if protection else 0,
         void=sum(fact.void and fact.verdict == states.APPROVE for fact in facts),
         rejected=sum(verdict == states.REJECT for verdict in standing.values()),
     )

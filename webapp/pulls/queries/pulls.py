@@ -33,6 +33,7 @@ from webapp.pulls.queries.threads import list_open_threads
 from webapp.pulls.rules import approvals, states
 from webapp.pulls.rules.datasets import find_downstream
 from webapp.pulls.rules.states import MergeState, PullState
+from webapp.repositories import permissions as repository_permissions
 from webapp.repositories import queries as repositories
 from webapp.repositories.rules import checks
 from webapp.repositories.rules.states import PublicationState
@@ -200,7 +201,7 @@ def read_rules_at(repository: Repository, sha: str) -> dict[str, ComparisonRules
 
 def find_protection(pull: PullRequest) -> Protection | None:
     """The rules of the target branch."""
-    return next((rule for rule in repositories.list_protections(pull.repository) if rule.branch == pull.target), None)
+    return repository_permissions.find_protection(pull.repository, pull.target)
 
 
 def describe_rules(protection: Protection | None) -> dict[str, Any]:

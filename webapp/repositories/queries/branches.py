@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, overload
 
+from django.db.models import prefetch_related_objects
+
 from webapp.core.errors import NotFound
 from webapp.core.names import check_spelling
+from webapp.repositories import permissions
 from webapp.repositories.errors import git_refusals
 from webapp.repositories.models import Protection, Publication, Repository
 from webapp.repositories.queries.history import count_ahead_behind, find_commits, read_times
@@ -134,13 +137,15 @@ def list_publications(repository: Repository, sha: str) -> list[Publication]:
 
 
 def list_protections(repository: Repository) -> list[Protection]:
-    """Return the protections of a repository, by branch."""
-    return list(repository.protections.prefetch_related("groups"))
+    """Return the protections of a repository, by branch, with the groups that they name."""
+    protections = list(permissions.list_protections(repository))
+    prefetch_related_objects(protections, "groups")
+    return protections
 
 
 def get_protection(repository: Repository, branch: str) -> Protection:
     """Return the protection of one branch."""
-    protection = repository.protections.filter(branch__iexact=branch).first()
+    protection = permissions.find_protection(repository, branch)
     if protection is None:
         message = f"Branch {branch} is not protected."
         raise NotFound(message, code="unknown_protection")
@@ -154,7 +159,7 @@ def _describe(repository: Repository, heads: dict[str, str]) -> list[BranchInfo]
     announced = {row.head.sha: row.head.info for row in rows if row.head is not None}
     commits = announced | find_commits(repository, set(heads.values()) - announced.keys())
     apart = count_ahead_behind(repository, heads.values(), default)
-    protected = {name.lower() for name in repository.protections.values_list("branch", flat=True)}
+    protected = permissions.list_protected(repository)
     published = {(row.branch, row.sha): row for row in repository.publications.filter(sha__in=set(heads.values()))}
     infos = []
     for name, head in heads.items():

@@ -42,7 +42,7 @@ def get_repository(principal: Principal, name: str) -> Repository:
 
 def list_repositories(principal: Principal) -> QuerySet[Repository]:
     """Return the repositories that somebody may see, by name."""
-    visible = set() if principal.job is not None else accounts.visible_repositories(principal)
+    visible = frozenset[str]() if principal.job is not None else accounts.visible_repositories(principal)
     if visible is None:
         return Repository.objects.all()
     return Repository.objects.filter(name__in=visible)

@@ -128,14 +128,16 @@ def read_home(principal: Principal) -> HomePage:
     """Return what the home page shows: the newest of everything, each with the number of all."""
     reviews, failed = waiting.list_reviews(principal), waiting.list_failed_builds(principal)
     own = waiting.list_own(principal)
+    newest_reviews, newest_own = list(reviews[:REVIEWS]), list(own[:OWN])
+    described = lines.describe_pulls([*newest_reviews, *newest_own])
     running = builds.list_builds(principal).filter(state__in=BUILD_UNFINISHED)
     return HomePage(
         nav="home",
-        reviews=lines.describe_pulls(list(reviews[:REVIEWS])),
+        reviews=described[: len(newest_reviews)],
         review_count=waiting.count_at_most(reviews),
         failed=_describe_failed(list(failed[:FAILED])),
         failed_count=waiting.count_at_most(failed),
-        own=_describe_own(list(own[:OWN])),
+        own=_describe_own(newest_own, described[len(newest_reviews) :]),
         own_count=waiting.count_at_most(own),
         feed=_list_feed(principal),
         running=_describe_running(list(running[:RUNNING])),
@@ -159,11 +161,10 @@ def _describe_failure(build: Build, job: Job | None) -> FailedBuild:
     return FailedBuild(build=build, job=job, path=outputs[0].path if outputs else "", error=error)
 
 
-def _describe_own(pulls: list[PullRequest]) -> list[OwnPull]:
-    described = zip(pulls, lines.describe_pulls(pulls), strict=True)
+def _describe_own(pulls: list[PullRequest], described: list[lines.PullLine]) -> list[OwnPull]:
     return [
         OwnPull(line, *_say_what_for(line, [blocker.code for blocker in queries.list_blockers(pull)]))
-        for pull, line in described
+        for pull, line in zip(pulls, described, strict=True)
     ]
 
 
