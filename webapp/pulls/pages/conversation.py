@@ -186,9 +186,9 @@ class Behind:
 
 @dataclass(frozen=True)
 class MergeBox:
-    """The state of the merge."""
+    """How the merge stands."""
 
-    state: str
+    tone: str
     title: str
     text: str
     subject: MergeSubject
@@ -662,7 +662,7 @@ def _describe_standing(loaded: Loaded, head: PullHead, merge: Merge | None) -> M
         return _describe_blocked(loaded, head, subject)
     text = f"Code, data and reviews are as the rules of {pull.target} ask for."
     return MergeBox(
-        "ready", "Ready to merge", text, subject, met=_list_met(loaded), may_write=head.may_write, may_merge=True,
+        "ok", "Ready to merge", text, subject, met=_list_met(loaded), may_write=head.may_write, may_merge=True,
         foot="" if head.may_write else "Merging needs the role writer.", behind=_describe_behind(loaded, head),
     )  # fmt: skip
 
@@ -717,7 +717,7 @@ def _describe_blocked(loaded: Loaded, head: PullHead, subject: MergeSubject) -> 
     passable = all(blocker.code in approvals.BYPASSABLE for blocker in loaded.blockers)
     may_bypass = passable and head.may_maintain and loaded.facts.protection.allow_bypass
     return MergeBox(
-        "blocked",
+        "bad",
         f"Merging is blocked for {count} reason{'s' if count != 1 else ''}",
         "This is all of them. The box updates by itself."
         if count > 1
@@ -800,10 +800,10 @@ def _describe_begun(loaded: Loaded, merge: Merge, subject: MergeSubject) -> Merg
         case MergeState.PREPARED:
             # Whether the target has it already is written down a moment after it has.
             text = f"{who} is merging the code into {target} as {commit}."
-            return MergeBox("merging", "Merging", text, subject, moving=True)
+            return MergeBox("run", "Merging", text, subject, moving=True)
         case MergeState.LANDED:
             text = f"{who} merged the code as {commit}; the rebuild starts at once."
-            return MergeBox("merging", "Merging", text, subject, moving=True)
+            return MergeBox("run", "Merging", text, subject, moving=True)
         case MergeState.BUILDING if merge.build is not None:
             return _describe_rebuild(loaded, merge, merge.build, subject)
         case MergeState.BUILDING | MergeState.DONE:
@@ -832,7 +832,7 @@ def _describe_rebuild(loaded: Loaded, merge: Merge, build: Build, subject: Merge
         for path, result in sorted(queries.describe_outcome(merge).items())
         if result["state"] == "not_landed"
     ]
-    return MergeBox("merging", "Merged, the rebuild is running", text, subject, outcomes=[outcome, *left], moving=True)
+    return MergeBox("run", "Merged, the rebuild is running", text, subject, outcomes=[outcome, *left], moving=True)
 
 
 def _describe_ended(loaded: Loaded, merge: Merge, subject: MergeSubject, who: str) -> MergeBox:
@@ -858,7 +858,7 @@ def _describe_ended(loaded: Loaded, merge: Merge, subject: MergeSubject, who: st
             else "; the rebuilt dataset is equal to what was reviewed"
         )
     moving = any(result["state"] == "comparing" for result in results.values())
-    return MergeBox("failed" if failed else "merged", title, f"{text}.", subject, outcomes=outcomes, moving=moving)
+    return MergeBox("bad" if failed else "merged", title, f"{text}.", subject, outcomes=outcomes, moving=moving)
 
 
 def _describe_outcome(path: str, result: dict[str, Any], *, is_all_landed: bool) -> Outcome:

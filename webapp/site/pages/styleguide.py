@@ -91,7 +91,7 @@ def _events(now: Any) -> list[Made]:
 
 def _merge() -> Made:
     return Made(
-        state="blocked",
+        tone="bad",
         title="Merging is blocked for 2 reasons",
         text="These are all of them. The box updates by itself.",
         blockers=[
