@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.core.management import get_commands
 
 from tests.factories.guide import GUIDE, ROOT, list_blocks, list_documents, read_chapter
 from webapp.comparisons.rules.dataset_rules import read_dataset_rules
@@ -16,6 +17,9 @@ from webapp.repositories.rules.pipeline import read_folders
 from webapp.site.pages.guide import CONTENTS, list_chapters
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)+)/?`")
+COMPONENTS = "templates/components/README.md"
+BENCHMARKS = {f"bench-{path.stem}" for path in (ROOT / "tests" / "bench").iterdir()}
 README_LINES = 70
 RUN = {
     "README.md": {"sh"},
@@ -54,6 +58,23 @@ def test_links_lead_to_files_and_headings(document: str) -> None:
         assert file.is_file(), target
         assert not anchor or f"md-{anchor}" in {heading.anchor for heading in list_headings(file.read_text())}, target
         assert file.parent == GUIDE or document == "README.md", f"{target} is not served at /guide"
+
+
+@pytest.mark.parametrize("document", [*list_documents(), COMPONENTS])
+def test_what_documents_name_is_there(document: str) -> None:
+    """Files and folders, commands of make and of manage.py, whenever they stand between backticks."""
+    text = (ROOT / document).read_text()
+    tops = {path.name for path in ROOT.iterdir()} - {"var"}  # an installation makes that
+    named = {path for path in PATH.findall(text) if path.partition("/")[0] in tops}
+    assert {path for path in named if not (ROOT / path).exists()} == set()
+    targets = set(re.findall(r"^([a-z-]+)(?=[a-z -]*:)", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"`make ([a-z-]+)", text)) <= targets | BENCHMARKS
+    assert set(re.findall(r"`(?:python )?manage\.py (\w+)", text)) <= get_commands().keys()
+
+
+def test_every_component_is_listed() -> None:
+    section = (ROOT / COMPONENTS).read_text().split("\n## Includes")[1].split("\n## ")[0]
+    assert set(re.findall(r"`(\w+)`", section)) == {path.stem for path in (ROOT / COMPONENTS).parent.glob("*.html")}
 
 
 def test_every_block_is_run() -> None:
