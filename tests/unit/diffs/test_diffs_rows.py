@@ -39,6 +39,7 @@ from tests.factories import engine as tables
 from webapp.comparisons.diffs import numbers, reader, rows
 from webapp.comparisons.diffs.exports import export
 from webapp.comparisons.diffs.statistics import load_statistics
+from webapp.comparisons.serializers.described import StatisticsSerializer
 from webapp.core.errors import BadRequest, Conflict, Gone
 
 if TYPE_CHECKING:
@@ -457,10 +458,11 @@ def test_statistics_for_pages_and_the_api(folder: Path) -> None:
     assert moment.buckets[0].label.startswith("2020-01-01")
     assert moment.before is not None
     assert moment.before.quantiles["p50"].startswith("2020-01-")
-    stored = next(one for one in found.as_json()["columns"] if one["name"] == "at")["before"]
+    stored = next(one for one in found.measures if one["name"] == "at")["before"]
     assert "T" in stored["min"]
     assert moment.before.min == stored["min"].replace("T", " ").removesuffix("+00:00").removesuffix(":00")
-    body = found.as_json()
+    body = StatisticsSerializer(found).data
+    assert body["rows"] == {"before": found.rows_before, "after": found.rows_after}
     assert body["columns"][2]["match_rate"] == 0.5
     json.dumps(body, allow_nan=False)
     assert load_statistics(folder, scope="changed").rows_before == 40

@@ -12,7 +12,7 @@ from webapp.comparisons.diffs import exports, rows, statistics
 from webapp.comparisons.queries.artifacts import artifact_folder, first_rows_folder
 from webapp.comparisons.queries.counts import count_rows
 from webapp.comparisons.rules.states import ComparisonState
-from webapp.comparisons.serializers.described import RowCountsSerializer
+from webapp.comparisons.serializers.described import RowCountsSerializer, StatisticsSerializer
 from webapp.core.errors import AppError, BadRequest, NotFound
 from webapp.core.numbers import read_count
 from webapp.core.openapi import refusals
@@ -145,4 +145,4 @@ def read_statistics(request: Request, folder: Path) -> dict[str, Any]:
     if text not in ("", "table", "changed"):
         raise BadRequest(f"scope is table or changed, not {text!r}.", errors={"scope": ["table or changed."]})
     scope: statistics.Scope | None = "table" if text == "table" else "changed" if text else None
-    return statistics.load_statistics(folder, scope=scope).as_json()
+    return dict(StatisticsSerializer(statistics.load_statistics(folder, scope=scope)).data)

@@ -21,8 +21,6 @@ _WEIGHTS: tuple[Kind, ...] = (
     "added", "removed", "renamed", "type", "required", "identity", "default", "doc", "moved",
 )  # fmt: skip
 """What weighs most of several changes of one column comes first."""
-_WORDS: Mapping[str, str] = {"moved": "position"}
-"""Kinds that the REST API calls by another name."""
 _DECIMAL = re.compile(r"^decimal\((\d+),(\d+)\)$")
 _WIDENINGS = {
     ("int", "long"),
@@ -43,6 +41,11 @@ class ColumnChange:
     """Who notices, in words. It says nothing of the column's other changes, beside which it stands."""
     destructive: bool = False
     widening: bool = False
+
+    @property
+    def what(self) -> str:
+        """What differs, as programs call it."""
+        return "position" if self.kind == "moved" else self.kind
 
 
 @dataclass(frozen=True)
@@ -82,18 +85,20 @@ class ColumnDiff:
     def renaming(self) -> ColumnChange | None:
         return next((change for change in self.changes if change.kind == "renamed"), None)
 
-    def as_json(self) -> dict[str, Any]:
-        """The one entry of the REST API for this column: what weighs most as `from` and `to`, everything in `changes`."""
-        weighty = min(self.changes, key=lambda change: _WEIGHTS.index(change.kind))
-        return {
-            "name": self.path,
-            "field_id": self.field_id,
-            "from": weighty.before,
-            "to": weighty.after,
-            "destructive": self.is_breaking,
-            "widening": self.is_widening,
-            "sentence": " ".join(change.sentence for change in self.changes),
-        }
+    @property
+    def weightiest(self) -> ColumnChange:
+        """What weighs most of its changes."""
+        return min(self.changes, key=lambda change: _WEIGHTS.index(change.kind))
+
+    @property
+    def what(self) -> list[str]:
+        """What differs, as programs call it; a new name goes without saying where the column was renamed."""
+        return [change.what for change in self.changes if change.kind != "renamed"]
+
+    @property
+    def sentence(self) -> str:
+        """Who notices any of its changes."""
+        return " ".join(change.sentence for change in self.changes)
 
 
 @dataclass(frozen=True)
@@ -106,9 +111,6 @@ class LayoutDiff:
     @property
     def is_changed(self) -> bool:
         return None not in (self.before, self.after) and self.before != self.after
-
-    def as_json(self) -> dict[str, str | None]:
-        return {"from": self.before, "to": self.after}
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,16 @@ class SchemaDiff:
         return tuple(column for column in self.columns if column.state == "modified")
 
     @property
+    def renamed(self) -> tuple[ColumnDiff, ...]:
+        """Of the modified ones those that have another name."""
+        return tuple(column for column in self.modified if column.renaming is not None)
+
+    @property
+    def not_renamed(self) -> tuple[ColumnDiff, ...]:
+        """The other modified ones."""
+        return tuple(column for column in self.modified if column.renaming is None)
+
+    @property
     def breaking(self) -> int:
         """How many columns change in a way that breaks somebody."""
         return sum(column.is_breaking for column in self.columns)
@@ -152,37 +164,6 @@ class SchemaDiff:
         if self.breaking:
             return "breaking"
         return "changed" if self.count else "unchanged"
-
-    def as_json(self) -> dict[str, Any]:
-        """The shape of the REST API."""
-        return {
-            "status": self.status,
-            "added": [column.as_json() for column in self.added],
-            "removed": [column.as_json() for column in self.removed],
-            "renamed": [_describe(column) for column in self.modified if column.renaming is not None],
-            "modified": [_describe(column) for column in self.modified if column.renaming is None],
-            "partition_spec": self.partition_spec.as_json(),
-            "sort_order": self.sort_order.as_json(),
-        }
-
-
-def _describe(column: ColumnDiff) -> dict[str, Any]:
-    """The entry of a column that both ends have; its new name goes without saying where it was renamed."""
-    return {
-        **column.as_json(),
-        "what": [_WORDS.get(change.kind, change.kind) for change in column.changes if change.kind != "renamed"],
-        "changes": [
-            {
-                "what": _WORDS.get(change.kind, change.kind),
-                "from": change.before,
-                "to": change.after,
-                "destructive": change.destructive,
-                "widening": change.widening,
-                "sentence": change.sentence,
-            }
-            for change in column.changes
-        ],
-    }
 
 
 def diff_schemas(

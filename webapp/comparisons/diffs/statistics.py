@@ -84,17 +84,13 @@ class Statistics:
         columns = [column for column in self.columns if column.is_changed]
         return tuple(sorted(columns, key=lambda entry: -(entry.column.changed or 0)))
 
-    def as_json(self) -> dict[str, Any]:
-        """The shape of the REST API."""
-        return {
-            "scope": self.scope,
-            "table_is_measured": self.table_is_measured,
-            "rows": {"before": self.rows_before, "after": self.rows_after},
-            "columns": [
-                {**raw, "match_rate": entry.column.match_rate, "changed": entry.column.changed}
-                for raw, entry in zip(self.raw["columns"], self.columns, strict=True)
-            ],
-        }
+    @property
+    def measures(self) -> list[dict[str, Any]]:
+        """What was measured of each column, as it is stored, and how far it is the same at both ends."""
+        return [
+            {**raw, "match_rate": entry.column.match_rate, "changed": entry.column.changed}
+            for raw, entry in zip(self.raw["columns"], self.columns, strict=True)
+        ]
 
 
 def load_statistics(folder: str | Path, *, scope: Scope | None = None) -> Statistics:

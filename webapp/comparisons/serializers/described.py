@@ -53,21 +53,26 @@ COLUMN_CHANGES = ["type", "required", "identity", "default", "doc", "position"]
 class LayoutDiffSerializer(NounSerializer):
     """A partition spec or sort order at both ends, as text."""
 
-    to = serializers.CharField(allow_null=True)
+    to = serializers.CharField(source="after", allow_null=True)
 
     def get_fields(self) -> Fields:
         """Add the field whose name Python keeps for itself."""
-        return {"from": serializers.CharField(allow_null=True), **super().get_fields()}
+        return {"from": serializers.CharField(source="before", allow_null=True), **super().get_fields()}
 
 
-class ColumnDiffSerializer(LayoutDiffSerializer):
+class ColumnDiffSerializer(NounSerializer):
     """A column that differs; each is one entry."""
 
-    name = serializers.CharField()
+    to = serializers.CharField(source="weightiest.after", allow_null=True)
+    name = serializers.CharField(source="path")
     field_id = serializers.IntegerField()
-    destructive = serializers.BooleanField()
-    widening = serializers.BooleanField()
+    destructive = serializers.BooleanField(source="is_breaking")
+    widening = serializers.BooleanField(source="is_widening")
     sentence = serializers.CharField(help_text="who notices")
+
+    def get_fields(self) -> Fields:
+        """Add the field whose name Python keeps for itself."""
+        return {"from": serializers.CharField(source="weightiest.before", allow_null=True), **super().get_fields()}
 
 
 class ColumnChangeSerializer(LayoutDiffSerializer):
@@ -93,7 +98,7 @@ class SchemaDiffSerializer(NounSerializer):
     added = ColumnDiffSerializer(many=True)
     removed = ColumnDiffSerializer(many=True)
     renamed = ModifiedColumnSerializer(many=True)
-    modified = ModifiedColumnSerializer(many=True)
+    modified = ModifiedColumnSerializer(source="not_renamed", many=True)
     partition_spec = LayoutDiffSerializer()
     sort_order = LayoutDiffSerializer()
 
@@ -131,14 +136,15 @@ class StatisticsSerializer(NounSerializer):
     class RowsOfBoth(NounSerializer):
         """How many rows were measured."""
 
-        before = serializers.IntegerField()
-        after = serializers.IntegerField()
+        before = serializers.IntegerField(source="rows_before")
+        after = serializers.IntegerField(source="rows_after")
 
     scope = serializers.ChoiceField(choices=["table", "changed"])
     table_is_measured = serializers.BooleanField()
-    rows = RowsOfBoth()
+    rows = RowsOfBoth(source="*")
     columns = serializers.ListField(
         child=serializers.DictField(),
+        source="measures",
         help_text="index, name, match_rate, changed; before and after with nulls, distinct, min, max, mean, "
         "quantiles and histogram; bins; top values",
     )

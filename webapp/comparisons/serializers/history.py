@@ -112,7 +112,9 @@ class ComparedEndsSerializer(NounSerializer):
     @extend_schema_field(SchemaDiffSerializer(allow_null=True))
     def get_schema(self, compared: ComparedEnds) -> Any:
         """Write what differs between the schemas, as it was stored."""
-        return None if compared.comparison is None else diff_artifact(compared.comparison.schema).as_json()
+        if compared.comparison is None:
+            return None
+        return SchemaDiffSerializer(diff_artifact(compared.comparison.schema)).data
 
 
 class DatasetComparisonSerializer(ComparedEndsSerializer, RowsSerializer):

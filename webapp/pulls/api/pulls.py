@@ -22,6 +22,7 @@ from webapp.comparisons.api.rows import (
     read_statistics,
 )
 from webapp.comparisons.diffs.schema import diff_artifact
+from webapp.comparisons.serializers.described import SchemaDiffSerializer
 from webapp.core.api import ApiView
 from webapp.core.errors import NotFound
 from webapp.core.inputs import read_input
@@ -202,7 +203,8 @@ class PullSchema(PullDatasetEndpoint):
         shown = self.find_shown(row)
         if shown.comparison is None:
             raise NotFound(f"{row.path} is not compared: {shown.reason}", code="not_compared")
-        return Response({"compared": shown.name, **diff_artifact(shown.comparison.schema).as_json()})
+        diff = SchemaDiffSerializer(diff_artifact(shown.comparison.schema))
+        return Response({"compared": shown.name, **diff.data})
 
 
 class PullDatasetRows(PullDatasetEndpoint):
