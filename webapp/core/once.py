@@ -1,4 +1,4 @@
-"""Questions that a request which only reads asks once, however many of its parts want the answer: decision 0072.
+"""Questions that a request which only reads asks once, however many of its parts want the answer: decision 0073.
 
 What takes long, writes, or goes on after its answer has begun asks anew each time.
 """
