@@ -19,6 +19,7 @@ from webapp.datasets.services import delete_branch as delete_dataset_branch
 from webapp.datasets.services import intend_deletions
 from webapp.pulls import services
 from webapp.pulls.models import PullRequest
+from webapp.pulls.queries import pulls as queries
 from webapp.repositories.models import Repository
 from webapp.repositories.services import set_protection
 
@@ -257,3 +258,15 @@ def test_who_may_not_write_is_shown_no_button_and_refused(repository: Repository
     stranger.force_login(User.objects.create_user("nora"))
     assert stranger.post(f"{REST}/restore-branch").status_code == 404
     assert "fix" not in repository.git.list_heads()
+
+
+def test_what_went_with_the_branch_is_not_awaited(repository: Repository, pull: PullRequest) -> None:
+    client = a_client(repository)
+    assert "being published" in read(client)  # nobody has looked at the head here
+
+    services.delete_source(pull=pull, by=make.maker_of(repository))
+    page = read(client)
+    assert "being published" not in page
+    assert "its JobSpecs went with the branch" in page
+    assert "What was known of the head went with the branch." in page
+    assert queries.list_checks(pull) == []

@@ -545,7 +545,7 @@ def _describe_push(
     count = int(data.get("count") or len(data.get("commits", ())))
     commits = []
     for commit in data.get("commits", ()):
-        state, note = _describe_publication(published.get(commit["sha"]), is_head=commit["sha"] == pull.head_sha)
+        state, note = _describe_publication(pull, commit["sha"], published.get(commit["sha"]))
         url = reverse("repository-commit", args=[pull.repository.name, commit["sha"]])
         commits.append(CommitLine(commit["sha"], commit["subject"], url, state, note))
     return replace(
@@ -564,11 +564,15 @@ def _say_pushed(count: int, taken: int, target: str) -> str:
     return f"pushed {own} and took {of_target} of {target}" if count else f"took {of_target} of {target}"
 
 
-def _describe_publication(publication: Publication | None, *, is_head: bool) -> tuple[str, str]:
+def _describe_publication(pull: PullRequest, sha: str, publication: Publication | None) -> tuple[str, str]:
     """Return the kind of state, and in words what came of publishing a commit."""
     if publication is None or publication.status == "pending":
-        # Only heads are published: one that a later commit came over is not missed.
-        return ("wait", "being published") if is_head else ("open", "overtaken by a later commit")
+        if sha != pull.head_sha:
+            # Only heads are published: one that a later commit came over is not missed.
+            return "open", "overtaken by a later commit"
+        if publication is None and queries.is_source_gone(pull):
+            return "open", "its JobSpecs went with the branch"
+        return "wait", "being published"
     if publication.status == "failed":
         count = len(publication.errors)
         return "bad", f"{count} error{'s' if count != 1 else ''}"

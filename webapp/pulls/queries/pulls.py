@@ -378,9 +378,13 @@ class CheckResult:
 def list_checks(pull: PullRequest) -> list[CheckResult]:
     """What machines say of the head: JobSpecs published, branch built, its data made by the newest code, and reports.
 
-    Ours are always there: what there is nothing to do for is green, or a rule that requires it would block for good.
+    Ours are always there while it is open: what there is nothing to do for is green, or a rule that requires it would
+    block for good. Of one that is over they go with its branch.
     """
     publication = repositories.get_publication(pull.repository, pull.source, pull.head_sha)
+    reported = [_read_status(status) for status in repositories.list_statuses(pull.repository, pull.head_sha)]
+    if pull.state != PullState.OPEN and publication is None and is_source_gone(pull):
+        return reported
     status = _judge_publication(pull, publication)
     rows = list(pull.datasets.all())
     published = CheckResult(
@@ -393,8 +397,13 @@ def list_checks(pull: PullRequest) -> list[CheckResult]:
         published,
         _check_build(pull, rows, is_published=is_published),
         _check_data(rows, is_published=is_published),
-        *(_read_status(status) for status in repositories.list_statuses(pull.repository, pull.head_sha)),
+        *reported,
     ]
+
+
+def is_source_gone(pull: PullRequest) -> bool:
+    """Whether its branch was deleted, and with it what was published of its commits."""
+    return find_head(pull.repository, pull.source) is None
 
 
 def _read_status(status: CommitStatus) -> CheckResult:
