@@ -22,8 +22,8 @@ from webapp.comparisons.services import request_comparison
 from webapp.datasets.queries import list_deleted_branches
 from webapp.datasets.services import create_branch, delete_branch, open_transaction
 from webapp.pulls.models import PullDataset
-from webapp.pulls.services import add_comment, open_pull
-from webapp.repositories.services import add_webhook
+from webapp.pulls.services import add_comment, edit_comment, open_pull
+from webapp.repositories.services import add_webhook, report_status
 
 ROLES = ("nobody", "reader", "writer", "maintainer", "admin")
 NO_PAGES = ("api/", "git/", "^iceberg", "events/", "static/")
@@ -95,7 +95,9 @@ def make_world() -> World:
     commit = repositories.a_commit(repository, {"notes.md": "a\n"}, branch="fix")
     shop.publish(build_rows.a_jobspec("clean", inputs=["/shop/raw"], outputs=["/shop/clean"]), branch="fix")
     pull = open_pull(repository=repository, title="Fix", source="fix", target="master", by=maker)
-    comment = add_comment(pull=pull, body="Why?", by=maker)
+    comment = add_comment(pull=pull, body="Why", by=maker)
+    edit_comment(comment=comment, body="Why?", by=maker)
+    report_status(repository=repository, sha=commit.sha, name="lint", result="success", by=maker)
     build = shop.start("/shop/clean", branch="fix", force=True)
     *_, before, after = dataset.transactions.filter(branch_name="master", state="COMMITTED").order_by("number")
     rows = {"before": before, "after": after}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 from typing import TYPE_CHECKING, Any, overload
 
 from drf_spectacular.utils import OpenApiParameter, PolymorphicProxySerializer, extend_schema
@@ -513,4 +514,4 @@ def _protection(protection: Protection) -> dict[str, Any]:
 
 def _protection_tag(protection: Protection) -> str:
     text = repr(sorted(_protection(protection).items()))
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")[-120:]
+    return hashlib.sha256(text.encode()).hexdigest()

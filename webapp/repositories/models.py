@@ -149,6 +149,7 @@ class CommitStatus(models.Model):
 
     repository = models.ForeignKey(Repository, on_delete=models.CASCADE, related_name="statuses", db_constraint=False)
     sha = models.CharField(max_length=40)
+    commit = commit_key("sha", related_name="statuses")
     name = models.CharField(max_length=100)
     dataset = models.CharField(max_length=400, blank=True)
     """Path of the dataset that it speaks of; empty where it speaks of the whole commit."""
