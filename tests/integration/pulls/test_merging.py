@@ -335,7 +335,7 @@ def test_a_merge_follows_the_retries_of_its_rebuild(pull: PullRequest) -> None:
     assert (shown["state"], shown["build"]) == (MergeState.DONE, {"id": second.pk, "state": "COMPLETED"})
     assert list(shown["outcome"]) == ["/shop/a"]
     box = read_conversation(by, "shop", pull.number).merge
-    assert (box.state, box.title) == ("merged", "Merged")
+    assert (box.tone, box.title) == ("merged", "Merged")
     assert [event.data["state"] for event in pull.events.filter(kind="rebuilt")] == ["FAILED", "COMPLETED"]
 
 
