@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from django.test import Client
 
+from tests.factories import build_rows
 from tests.factories import repositories as make
 from tests.integration.pulls.test_merging import publish
 from webapp.accounts.models import User
@@ -155,3 +156,18 @@ def test_a_rule_that_the_branch_weakens_holds_and_is_shown(repository: Repositor
     page = read_data(make.maker_of(repository), "shop", pull.number, parameters={})
     assert page.view is not None
     assert page.view.rule_changes == list(combined.changes)
+
+
+def test_a_new_branch_has_removed_nothing_before_it_is_published(home: Path) -> None:
+    shop = build_rows.a_world("shop", raw=())
+    make.a_commit(shop.repository, {"clean.md": "a\n"})
+    shop.publish(build_rows.a_jobspec("clean", inputs=["/shop/raw"], outputs=["/shop/clean"]))
+    make.a_branch(shop.repository, "fresh")
+    make.a_commit(shop.repository, {"notes.md": "a\n"}, branch="fresh")
+    pull = pulls.open_pull(repository=shop.repository, title="New", source="fresh", target="master", by=shop.maker)
+    pulls.refresh_pull(pull=pull)
+    assert list(pull.datasets.values_list("path", "change")) == []
+
+    shop.publish(build_rows.a_jobspec("other", inputs=["/shop/raw"], outputs=["/shop/other"]), branch="fresh")
+    pulls.refresh_pull(pull=pull)
+    assert set(pull.datasets.values_list("path", "change")) == {("/shop/clean", "removed"), ("/shop/other", "added")}

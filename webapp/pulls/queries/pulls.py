@@ -139,11 +139,16 @@ def get_target_head(pull: PullRequest) -> str:
 
 
 def read_specs(*, pull: PullRequest) -> PullSpecs:
-    """The JobSpecs of the source's head, and those where it left the target."""
+    """The JobSpecs of the source's head, and those where it left the target.
+
+    A new branch that was never published is taken to have those that it began with: it has removed none that is known of.
+    """
     head = _specs_of(pull, pull.head_sha, pull.source)
     merge_base = repositories.find_merge_base(pull.repository, pull.base_sha, pull.head_sha)
     base_sha = merge_base or pull.base_sha
     base = _specs_of(pull, base_sha, pull.target)
+    if not head and not repositories.has_published(pull.repository, pull.source):
+        head = base
     return PullSpecs(
         head_digests={path: spec["digest"] for path, spec in head.items()},
         head_inputs={path: frozenset(spec["inputs"]) for path, spec in head.items()},

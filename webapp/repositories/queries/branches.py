@@ -14,6 +14,7 @@ from webapp.repositories.errors import git_refusals
 from webapp.repositories.models import Protection, Publication, Repository
 from webapp.repositories.queries.history import count_ahead_behind, find_commits, read_times
 from webapp.repositories.rules.ancestry import fallback_chain
+from webapp.repositories.rules.states import PublicationState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -129,6 +130,11 @@ def publications_of_masters(heads: Mapping[Repository, str]) -> dict[int, Public
     published = Publication.objects.filter(repository__in=heads, sha__in=set(heads.values()))
     rows = published.select_related("repository", "commit")
     return {row.repository_id: row for row in rows if (row.repository_id, row.branch, row.sha) in keys}
+
+
+def has_published(repository: Repository, branch: str) -> bool:
+    """Whether any commit of a branch was published there: of a new branch none is, for a moment."""
+    return repository.publications.filter(branch=branch, status=PublicationState.PUBLISHED).exists()
 
 
 def list_publications(repository: Repository, sha: str) -> list[Publication]:
