@@ -11,6 +11,7 @@ MASTER = "master"
 BRANCH_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+@=-]{0,199}", re.ASCII)
 PART_PATTERN = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 GIT_FORBIDDEN = ("..", "//", "@{", "/.", ".lock/")
+REF_FOLDERS = frozenset({"refs", "heads", "tags", "remotes"})
 
 
 def find_branch_problem(name: str) -> str | None:
@@ -39,6 +40,28 @@ def check_branch_name(name: str) -> str:
     if problem:
         raise InvalidInput(problem, code="branch_name", errors={"name": [problem]})
     return name
+
+
+def find_ref_problem(name: str) -> str | None:
+    """Why Git and people would take a branch's name for the path of another ref; None when they would not."""
+    if name.split("/", 1)[0].lower() not in REF_FOLDERS:
+        return None
+    return (
+        f"{name!r} means something else to Git: refs/, heads/, tags/ and remotes/ begin the path of a ref, "
+        "as heads/master is that of master. Choose another name for a branch."
+    )
+
+
+def check_is_no_ref(name: str) -> None:
+    """Refuse the name of a new branch that would be taken for another ref; a branch that is there keeps its name.
+
+    Raises:
+        BadRequest: for REST, pages and catalog alike; clients do not send it again.
+
+    """
+    problem = find_ref_problem(name)
+    if problem:
+        raise BadRequest(problem, code="branch_name", errors={"name": [problem]})
 
 
 def check_spelling(name: str, spellings: Iterable[str]) -> None:

@@ -91,15 +91,15 @@ def send(server: Server, method: str, path: str, line: bytes = b"", body: Any = 
 
 
 def test_what_servers_before_ours_may_read_otherwise_is_not_master(server: Server, namespace: str) -> None:
-    """A bare line feed ends a line here; names that mean something to Git are names like others, and never master's."""
+    """A bare line feed ends a line here, HEAD is a name like others, and no branch is made by the path of a ref."""
     catalog = server.pyiceberg()
     catalog.create_table(f"{namespace}.t", _schema())
     path = f"namespaces/{namespace}/tables/t"
     before = catalog.load_table(f"{namespace}.t").schema()
-    for line in (HEADER + b"b\nX-Other: c", HEADER + b"HEAD", HEADER + b"refs/heads/master"):
+    for name, status in ((b"b\nX-Other: c", 200), (b"HEAD", 200), (b"refs/heads/master", 400)):
         schema = {"type": "struct", "fields": [{"id": 2, "name": "other", "required": False, "type": "long"}]}
         updates = [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
-        assert send(server, "POST", path, line, {"requirements": [], "updates": updates})[0] == 200
+        assert send(server, "POST", path, HEADER + name, {"requirements": [], "updates": updates})[0] == status
         assert catalog.load_table(f"{namespace}.t").schema() == before
 
 

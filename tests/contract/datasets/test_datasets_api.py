@@ -147,6 +147,7 @@ def test_bad_branches(api: APIClient, dataset: Dataset) -> None:
     check_problem(create(name="main"), 422, "branch_name")
     check_problem(create(name="_job/x"), 422, "branch_name")
     check_problem(create(name="a..b"), 422, "branch_name")
+    check_problem(create(name="heads/master"), 400, "branch_name")
     check_problem(create(), 422, "invalid_input")
     check_problem(create(name="x", parent="nowhere"), 404, "not_found")
     check_problem(create(name="x", transaction="0" * 12), 404, "not_found")

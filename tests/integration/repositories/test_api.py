@@ -290,6 +290,8 @@ def test_members_and_protections(call: Caller, repository: Repository) -> None:
     call("patch", "/nyc/protections/release%2F1", {"approvals": 4}, if_match=tag, status=412)
     assert call("post", "/nyc/protections", {"branch": "x", "groups": ["none"]}, status=422)["code"] == "unknown_group"
     call("post", "/nyc/protections", {"branch": "x", "approvals": -1}, status=422)
+    taken_for_release = {"branch": "refs/heads/release/1"}
+    assert call("post", "/nyc/protections", taken_for_release, status=400)["code"] == "branch_name"
     call("delete", "/nyc/protections/release%2F1", status=204)
     call("delete", "/nyc/protections/release%2F1", status=404)
 

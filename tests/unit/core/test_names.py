@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from webapp.core import names
-from webapp.core.errors import InvalidInput
+from webapp.core.errors import BadRequest, InvalidInput
 
 
 @pytest.mark.parametrize("name", ["master", "feature/x", "a", "1.2_3+4@5=6-7", "Main2", "a" * 200, "fix-a.b"])
@@ -26,6 +26,22 @@ def test_branch_name_is_refused_with_its_reason(name: str) -> None:
 
     assert refused.value.code == "branch_name"
     assert refused.value.detail
+
+
+@pytest.mark.parametrize(
+    "name", ["heads/master", "refs/heads/master", "Refs/x", "tags/v1", "remotes/origin/master", "heads"]
+)
+def test_path_of_a_ref_is_refused_for_what_is_new(name: str) -> None:
+    with pytest.raises(BadRequest, match="means something else to Git") as refused:
+        names.check_is_no_ref(name)
+
+    assert refused.value.code == "branch_name"
+    assert names.check_branch_name(name) == name, "a branch that is there is still found by it"
+
+
+@pytest.mark.parametrize("name", ["origin/master", "fix/heads/x", "headstart", "references/x"])
+def test_other_paths_are_names(name: str) -> None:
+    names.check_is_no_ref(name)
 
 
 def test_dataset_path_and_table_name_are_two_forms_of_one() -> None:

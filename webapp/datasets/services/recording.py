@@ -229,7 +229,8 @@ def find_branch_of(dataset: Dataset, transaction: Transaction) -> DatasetBranch 
 def add_branch(
     dataset: Dataset, name: str, *, parent: DatasetBranch | None, transaction: Transaction | None
 ) -> DatasetBranch:
-    """Make the row of a branch whose name is free."""
+    """Make the row of a branch whose name is free: whoever makes one, a person, a job or a client of the catalog, does it here."""
+    names.check_is_no_ref(name)
     return DatasetBranch.objects.create(
         dataset=dataset, name=name, name_lower=name.lower(), parent=parent, transaction=transaction
     )

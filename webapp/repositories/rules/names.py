@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from webapp.core.errors import InvalidInput
-from webapp.core.names import MASTER, check_branch_name
+from webapp.core.names import MASTER, check_branch_name, find_ref_problem
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}\Z")
 _COMMIT_LIKE = re.compile(r"[0-9a-f]{7,64}\Z")
@@ -37,10 +37,9 @@ def check_new_branch_name(name: str) -> str:
 def _problem(name: str) -> str:
     if _COMMIT_LIKE.match(name):
         return f"'{name}' looks like a commit; choose another name for a branch."
-    first = name.split("/", 1)[0].lower()
-    if first in {"refs", "heads", "tags", "remotes"} or name.lower() in _SPECIAL:
+    if name.lower() in _SPECIAL:
         return f"'{name}' means something else to Git; choose another name for a branch."
-    return ""
+    return find_ref_problem(name) or ""
 
 
 __all__ = ["MASTER", "check_new_branch_name", "check_repository_name"]

@@ -9,7 +9,7 @@ from django.db import transaction
 
 from webapp.accounts import services as accounts
 from webapp.core.errors import InvalidInput, NotFound
-from webapp.core.names import check_branch_name
+from webapp.core.names import check_branch_name, check_is_no_ref
 from webapp.repositories import permissions
 from webapp.repositories.models import Protection
 from webapp.repositories.queries.statuses import is_ever_reported
@@ -39,6 +39,7 @@ def set_protection(
     """Protect a branch, or change what its protection asks for."""
     permissions.check_maintain(by, repository)
     check_branch_name(branch)
+    check_is_no_ref(branch)
     if not 0 <= approvals <= MAX_APPROVALS:
         message = f"The number of approvals is between 0 and {MAX_APPROVALS}."
         raise InvalidInput(message, code="approvals", errors={"approvals": [message]})
