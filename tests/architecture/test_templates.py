@@ -38,7 +38,7 @@ def test_template_keeps_to_the_security_policy(name: str) -> None:
 def test_formats_begin_with_a_conversion(name: str) -> None:
     """`stringformat` puts the sign before its argument and answers nothing where that makes no format."""
     formats = re.findall(r'stringformat:"([^"]*)"', (ROOT / name).read_text())
-    assert [one for one in formats if not re.match(r"[0-9.]*[dsf]", one)] == []
+    assert [text for text in formats if not re.match(r"[0-9.]*[dsf]", text)] == []
 
 
 @pytest.mark.parametrize("name", TEMPLATES)

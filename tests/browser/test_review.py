@@ -72,8 +72,8 @@ def test_a_thread_is_answered_changed_and_deleted(open_page: Callable[..., Page]
     writer.reload()
     writer.locator(thread).get_by_role("button", name="Change the comment by ines").click()
     writer.get_by_role("button", name="Delete the comment").click()
-    kept = writer.locator("article.card", has=writer.locator("li.reply", has_text="We do, in finance."))
-    expect(kept).to_contain_text("ines deleted this comment.")
+    card = writer.locator("article.card", has=writer.locator("li.reply", has_text="We do, in finance."))
+    expect(card).to_contain_text("ines deleted this comment.")
 
 
 def test_a_click_on_a_cell_takes_a_remark_there(open_page: Callable[..., Page]) -> None:

@@ -45,12 +45,12 @@ def _migrated() -> Path:
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
     with (folder / "template.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        made = folder / "template"
-        if not made.exists():
+        template = folder / "template"
+        if not template.exists():
             with tempfile.TemporaryDirectory(dir=folder) as home:
                 _migrate({**os.environ, "TRIBUTARY_HOME": home, "DATABASE_URL": ""})
-                Path(home, _NAME).rename(made)
-    return made
+                Path(home, _NAME).rename(template)
+    return template
 
 
 @cache

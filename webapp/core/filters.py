@@ -64,5 +64,5 @@ class ListFilter:
     @property
     def lookups(self) -> dict[str, Any]:
         """What to ask of the rows, by the filters that look something up."""
-        wanted = ((known.lookup, getattr(self, name)) for name, known in self.list_offers().items())
-        return {lookup: value for lookup, value in wanted if lookup and value}
+        values = ((known.lookup, getattr(self, name)) for name, known in self.list_offers().items())
+        return {lookup: value for lookup, value in values if lookup and value}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, ClassVar
+from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from webapp.core.errors import find_refusal
 from webapp.core.inputs import Flag, Number, Text
+from webapp.core.outgoing import check_url
 from webapp.core.serializers import NounSerializer
 from webapp.git.values import CommitInfo
 from webapp.repositories.models import Repository
@@ -21,13 +22,11 @@ ROLES = ("reader", "writer", "maintainer")
 class WebAddress(Text):
     """An address that pages link to: of the web, since a link may run code by other schemes."""
 
-    default_error_messages: ClassVar = {"scheme": "Write an address that begins with https:// or http://."}
-
     def to_internal_value(self, data: Any) -> str:
         """Refuse an address that is not one of the web."""
         address = str(super().to_internal_value(data))
-        if address and not re.match(r"https?://[^\s/]", address, re.IGNORECASE):
-            self.fail("scheme")
+        if address and (refusal := find_refusal(check_url, address)):
+            raise serializers.ValidationError(refusal)
         return address
 
 

@@ -74,8 +74,8 @@ def _list_lookups(queries: Iterable[large.Query]) -> list[str]:
 def _list_repeats(queries: Iterable[large.Query]) -> list[str]:
     """Return the statements about roles, owners of folders and protections that are asked more than once."""
     rights = r'SELECT [^()]* FROM "(accounts_repositoryrole|accounts_folder|repositories_protection)"'
-    asked = Counter((sql, str(params)) for sql, params in queries if re.match(rights, sql))
-    return [sql for (sql, _params), number in asked.items() if number > 1]
+    counts = Counter((sql, str(params)) for sql, params in queries if re.match(rights, sql))
+    return [sql for (sql, _params), number in counts.items() if number > 1]
 
 
 def _walk(client: Client, url: str, what: str) -> list[str]:

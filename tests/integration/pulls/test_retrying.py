@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from django.test import Client
 
 from tests.factories import repositories as make
+from tests.factories.clients import a_client, read_page
 from tests.integration.pulls.test_merging import publish
-from webapp.accounts.models import AuditEntry, User
+from webapp.accounts.models import AuditEntry
 from webapp.builds.models import Build, Job, JobOutput
 from webapp.builds.rules.states import BuildState, JobState
 from webapp.builds.services.builds import end_build
@@ -55,20 +55,10 @@ def fail(pull: PullRequest, *paths: str, reason: str = "ValueError: no such rate
     return build
 
 
-def a_client(pull: PullRequest, role: str) -> Client:
-    client = Client()
-    client.force_login(User.objects.get(pk=make.a_member(pull.repository, role, f"a-{role}").user_id))
-    return client
-
-
-def read(client: Client) -> str:
-    return " ".join(client.get(HERE).content.decode().split())
-
-
 def test_failed_jobs_are_named_and_a_click_tries_them_again(pull: PullRequest) -> None:
     build = fail(pull, "/shop/a")
-    client = a_client(pull, "writer")
-    page = read(client)
+    client = a_client(make.a_member(pull.repository, "writer", "a-writer"))
+    page = read_page(client, HERE)
     assert "Merged, but the rebuild failed" in page
     assert "1 of 2 jobs failed." in page
     assert f'<a href="/builds/{build.pk}?job=1#log-title">Job 1: /shop/a</a>' in page
@@ -79,7 +69,7 @@ def test_failed_jobs_are_named_and_a_click_tries_them_again(pull: PullRequest) -
 
     assert (answer.status_code, answer["Location"]) == (302, f"{HERE}#merge-title")
     again = Build.objects.get(retry_of=build)
-    page = read(client)
+    page = read_page(client, HERE)
     assert f"Build {again.pk} tries it again." in page
     assert "Merged, the rebuild is running" in page
     assert f"Build {again.pk} rebuilds the data" in page
@@ -87,7 +77,7 @@ def test_failed_jobs_are_named_and_a_click_tries_them_again(pull: PullRequest) -
     assert AuditEntry.objects.get(actor="a-writer").verb == "retry_build"
 
     end_build(build=again, state=BuildState.COMPLETED, reason="")
-    page = read(client)
+    page = read_page(client, HERE)
     assert "rebuild failed" not in page
     assert f'<a href="/builds/{again.pk}">Build {again.pk}</a>' in page
 
@@ -115,14 +105,14 @@ def test_a_rebuild_that_was_cancelled_says_why_and_can_be_tried_again(pull: Pull
     build = Merge.objects.get(pull=pull).build
     assert build is not None
     end_build(build=build, state=BuildState.ABORTED, reason="Cancelled by mira.")
-    page = read(a_client(pull, "writer"))
+    page = read_page(a_client(make.a_member(pull.repository, "writer", "a-writer")), HERE)
     assert "Cancelled by mira." in page
     assert f'action="{HERE}/retry"' in page
 
 
 def test_of_many_failed_jobs_the_first_are_named(pull: PullRequest) -> None:
     fail(pull, *(f"/shop/n{number}" for number in range(7)))
-    page = read(a_client(pull, "reader"))
+    page = read_page(a_client(make.a_member(pull.repository, "reader", "a-reader")), HERE)
     assert "7 of 8 jobs failed." in page
     assert "Job 5: /shop/n4" in page
     assert "/shop/n5" not in page
@@ -130,17 +120,17 @@ def test_of_many_failed_jobs_the_first_are_named(pull: PullRequest) -> None:
 
 def test_who_may_not_merge_is_shown_no_button_and_refused(pull: PullRequest) -> None:
     fail(pull, "/shop/a")
-    client = a_client(pull, "reader")
-    page = read(client)
+    client = a_client(make.a_member(pull.repository, "reader", "a-reader"))
+    page = read_page(client, HERE)
     assert "A retry needs the role writer." in page
     assert f'action="{HERE}/retry"' not in page
     client.post(f"{HERE}/retry")
-    assert "needs the role writer" in read(client)
+    assert "needs the role writer" in read_page(client, HERE)
     assert not Build.objects.filter(trigger="retry").exists()
 
 
 def test_a_reason_is_text(pull: PullRequest) -> None:
     fail(pull, "/shop/a", reason="<script>alert(1)</script>")
-    page = read(a_client(pull, "reader"))
+    page = read_page(a_client(make.a_member(pull.repository, "reader", "a-reader")), HERE)
     assert "<script>alert(1)" not in page
     assert "&lt;script&gt;alert(1)" in page

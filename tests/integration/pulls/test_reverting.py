@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.test import Client
-from rest_framework.test import APIClient
 
 from tests.factories import repositories
+from tests.factories.clients import a_client, a_rest_client, read_page
 from webapp.accounts.models import AuditEntry, User
 from webapp.accounts.services import grant_role
 from webapp.core.errors import Conflict
@@ -55,22 +54,6 @@ def a_person(name: str, role: str) -> User:
     return user
 
 
-def a_client(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
-
-
-def a_rest_client(user: User) -> APIClient:
-    client = APIClient()
-    client.force_login(user)
-    return client
-
-
-def read(client: Client, address: str = HERE) -> str:
-    return " ".join(client.get(address).content.decode().split())
-
-
 def read_file(repository: Repository, branch: str, path: str) -> str:
     git = repository.git
     return git.read_blob(git.get_head(branch), path).content.decode()
@@ -89,7 +72,7 @@ def test_a_click_takes_back_what_a_merge_brought(repository: Repository, method:
     pull = merge_a_change(repository, method=method)
     repositories.a_commit(repository, {"other.txt": "since\n"})
     client = a_client(a_person("wim", "writer"))
-    assert "It can be taken back" in read(client)
+    assert "It can be taken back" in read_page(client, HERE)
 
     answer = client.post(f"{HERE}/revert")
 
@@ -115,7 +98,7 @@ def test_both_pages_lead_to_each_other(repository: Repository) -> None:
     merge_a_change(repository)
     client = a_client(a_person("wim", "writer"))
     client.post(f"{HERE}/revert")
-    page, reverted = read(client, "/r/shop/pulls/2"), read(client)
+    page, reverted = read_page(client, "/r/shop/pulls/2"), read_page(client, HERE)
     assert "Opened. #1 is reverted once this is merged." in page
     assert 'reverts <a href="/r/shop/pulls/1">#1</a>' in page
     link = '<a href="/r/shop/pulls/1" rel="noopener noreferrer">#1</a>'
@@ -126,7 +109,7 @@ def test_both_pages_lead_to_each_other(repository: Repository) -> None:
 
     merge(PullRequest.objects.get(number=2))
 
-    reverted = read(client)
+    reverted = read_page(client, HERE)
     assert 'Reverted by <a href="/r/shop/pulls/2">#2</a>' in reverted
     assert "master no longer has what this brought." in reverted
     assert read_file(repository, "master", "rates.txt") == "one\n"
@@ -186,7 +169,7 @@ def test_files_that_changed_since_are_named_with_the_way_out_and_nothing_is_left
     assert command in answer.json()["detail"]
     client = a_client(user)
     assert client.post(f"{HERE}/revert")["Location"] == f"{HERE}#merge-title"
-    assert command in read(client)
+    assert command in read_page(client, HERE)
     assert list_branches(repository) == branches
     assert PullRequest.objects.count() == 1
     assert not AuditEntry.objects.filter(actor="wim").exists()
@@ -240,19 +223,19 @@ def test_what_is_not_merged_has_nothing_to_take_back(repository: Repository, sta
     user = a_person("wim", "writer")
     answer = a_rest_client(user).post(f"{REST}/revert")
     assert (answer.status_code, answer.json()["code"]) == (409, "not_merged")
-    assert "The way back" not in read(a_client(user))
+    assert "The way back" not in read_page(a_client(user), HERE)
 
 
 def test_who_may_not_write_is_shown_no_button_and_refused(repository: Repository) -> None:
     pull = merge_a_change(repository)
     reader = a_person("rolf", "reader")
-    assert "The way back" not in read(a_client(reader))
+    assert "The way back" not in read_page(a_client(reader), HERE)
     assert a_rest_client(reader).post(f"{REST}/revert").status_code == 403
     assert a_client(reader).post(f"{HERE}/revert").status_code == 302
     assert a_rest_client(User.objects.create_user("nora")).post(f"{REST}/revert").status_code == 404
     assert PullRequest.objects.count() == 1
     services.revert_pull(pull=pull, by=repositories.maker_of(repository))
-    assert 'To be reverted by <a href="/r/shop/pulls/2">#2</a>' in read(a_client(reader))
+    assert 'To be reverted by <a href="/r/shop/pulls/2">#2</a>' in read_page(a_client(reader), HERE)
 
 
 def test_a_long_title_and_a_long_name_are_cut(repository: Repository) -> None:

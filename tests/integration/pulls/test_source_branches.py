@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.test import Client
 from rest_framework.test import APIClient
 
 from tests.factories import datasets as make_datasets
 from tests.factories import repositories as make
+from tests.factories.clients import a_client, a_rest_client, read_page
 from webapp.accounts.models import AuditEntry, User
 from webapp.core.errors import Conflict
 from webapp.datasets.models import Dataset, DatasetBranch, DeletedBranch
@@ -61,25 +61,9 @@ def a_dataset(name: str, *, branch: str = "fix") -> Dataset:
     return dataset
 
 
-def a_client(repository: Repository, role: str = "writer") -> Client:
-    client = Client()
-    client.force_login(a_user(repository, role))
-    return client
-
-
-def a_rest_client(repository: Repository, role: str = "writer") -> Any:
-    client = APIClient()
-    client.force_login(a_user(repository, role))
-    return client
-
-
 def a_user(repository: Repository, role: str) -> User:
     user = User.objects.filter(username=f"a-{role}").first()
     return user or User.objects.get(pk=make.a_member(repository, role, f"a-{role}").user_id)
-
-
-def read(client: Client) -> str:
-    return " ".join(client.get(HERE).content.decode().split())
 
 
 def test_two_clicks_delete_the_branch_and_bring_it_back_with_its_data(
@@ -87,12 +71,12 @@ def test_two_clicks_delete_the_branch_and_bring_it_back_with_its_data(
 ) -> None:
     dataset = a_dataset("a")
     before = latest_committed(dataset, "fix")
-    client = a_client(repository)
-    assert "fix is not needed any more" in read(client)
+    client = a_client(a_user(repository, "writer"))
+    assert "fix is not needed any more" in read_page(client, HERE)
 
     assert client.post(f"{HERE}/delete-branch")["Location"] == f"{HERE}#merge-title"
 
-    page = read(client)
+    page = read_page(client, HERE)
     assert "fix is deleted." in page
     assert f"Restoring makes it again at {pull.head_sha[:7]}" in page
     assert "deleted the source branch" in page
@@ -101,7 +85,7 @@ def test_two_clicks_delete_the_branch_and_bring_it_back_with_its_data(
 
     client.post(f"{HERE}/restore-branch")
 
-    page = read(client)
+    page = read_page(client, HERE)
     assert "fix is back, with its data of 1 dataset." in page
     assert "restored the source branch" in page
     assert "fix is not needed any more" in page
@@ -115,10 +99,10 @@ def test_two_clicks_delete_the_branch_and_bring_it_back_with_its_data(
 def test_a_closed_pull_request_is_opened_again_with_its_branch(repository: Repository) -> None:
     pull, by = a_pull(repository), make.maker_of(repository)
     services.close_pull(pull=pull, by=by)
-    client = a_client(repository)
-    assert "The branch and its data are untouched." in read(client)
+    client = a_client(a_user(repository, "writer"))
+    assert "The branch and its data are untouched." in read_page(client, HERE)
     client.post(f"{HERE}/delete-branch")
-    assert "fix is deleted. With its branch it may be opened again." in read(client)
+    assert "fix is deleted. With its branch it may be opened again." in read_page(client, HERE)
     client.post(f"{HERE}/restore-branch")
     services.reopen_pull(pull=pull, by=by)
     assert pull.state == "open"
@@ -126,7 +110,7 @@ def test_a_closed_pull_request_is_opened_again_with_its_branch(repository: Repos
 
 def test_rest_restores_once_and_says_what_came_back(repository: Repository, pull: PullRequest) -> None:
     a_dataset("a")
-    client = a_rest_client(repository)
+    client = a_rest_client(a_user(repository, "writer"))
     assert client.post(f"{REST}/restore-branch").json()["code"] == "branch_exists"
     services.delete_source(pull=pull, by=make.maker_of(repository))
     answer = client.post(f"{REST}/restore-branch")
@@ -141,7 +125,7 @@ def test_only_the_data_that_went_with_it_comes_back(repository: Repository, pull
     by = make.maker_of(repository)
     own, by_hand = a_dataset("own"), a_dataset("by-hand")
     delete_dataset_branch(dataset=by_hand, name="fix", by=by)
-    kept = latest_committed(own, "fix")
+    newest = latest_committed(own, "fix")
     services.delete_source(pull=pull, by=by)
     make.a_branch(repository, "fix", by=by)
     make.a_commit(repository, {"later.txt": "1\n"}, branch="fix", by=by)
@@ -153,7 +137,7 @@ def test_only_the_data_that_went_with_it_comes_back(repository: Repository, pull
     data = services.restore_source(pull=pull, by=by)
 
     assert (data.paths, data.lost) == (["/shop/own"], {})
-    assert latest_committed(own, "fix") == kept
+    assert latest_committed(own, "fix") == newest
     assert latest_committed(by_hand, "fix") is None
     assert latest_committed(later, "fix") is None
     assert not pull.events.filter(kind="source_deleted").count() > 1, "the later branch was not its own"
@@ -166,9 +150,9 @@ def test_what_cannot_come_back_is_named_and_the_rest_does(repository: Repository
     services.delete_source(pull=pull, by=by)
     taken = DeletedBranch.objects.get(dataset__path="/shop/a")
     DatasetBranch.objects.create(dataset=taken.dataset, name="fix", name_lower="fix")
-    client = a_client(repository)
+    client = a_client(a_user(repository, "writer"))
     client.post(f"{HERE}/restore-branch")
-    page = read(client)
+    page = read_page(client, HERE)
     assert "fix is back, with its data of 1 dataset." in page
     assert "/shop/a is not back on fix:" in page
     assert repository.git.get_head("fix") == pull.head_sha
@@ -211,16 +195,16 @@ def test_what_an_open_pull_request_uses_stays(
 ) -> None:
     make.a_branch(repository, "release", start=pull.merge.target_sha)
     other = a_pull(repository, source=source, target=target)
-    client = a_client(repository)
-    assert "Delete branch" not in read(client)
+    client = a_client(a_user(repository, "writer"))
+    assert "Delete branch" not in read_page(client, HERE)
     client.post(f"{HERE}/delete-branch")
-    assert f"#{other.number} is open and needs fix." in read(client)
+    assert f"#{other.number} is open and needs fix." in read_page(client, HERE)
     assert "fix" in repository.git.list_heads()
 
 
 def test_what_has_more_than_the_pull_request_shows_stays(repository: Repository, pull: PullRequest) -> None:
     make.a_commit(repository, {"more.txt": "1\n"}, branch="fix")
-    assert "Delete branch" not in read(a_client(repository))
+    assert "Delete branch" not in read_page(a_client(a_user(repository, "writer")), HERE)
     with pytest.raises(Conflict, match="has moved to") as refused:
         services.delete_source(pull=pull, by=make.maker_of(repository))
     assert refused.value.code == "head_moved"
@@ -228,12 +212,12 @@ def test_what_has_more_than_the_pull_request_shows_stays(repository: Repository,
 
 def test_what_is_protected_or_still_open_or_gone_is_not_deleted(repository: Repository) -> None:
     pull, by = a_pull(repository), make.maker_of(repository)
-    client = a_client(repository)
-    assert "Delete branch" not in read(client)
+    client = a_client(a_user(repository, "writer"))
+    assert "Delete branch" not in read_page(client, HERE)
     assert find_refusal(pull) == "still_open"
     services.close_pull(pull=pull, by=by)
     protection = set_protection(repository=repository, branch="fix", by=by)
-    assert "Delete branch" not in read(client)
+    assert "Delete branch" not in read_page(client, HERE)
     assert find_refusal(pull) == "branch_protected"
     protection.delete()
     services.delete_source(pull=pull, by=by)
@@ -247,13 +231,13 @@ def find_refusal(pull: PullRequest) -> str:
 
 
 def test_who_may_not_write_is_shown_no_button_and_refused(repository: Repository, pull: PullRequest) -> None:
-    reader = a_client(repository, "reader")
-    assert "Delete branch" not in read(reader)
+    reader = a_client(a_user(repository, "reader"))
+    assert "Delete branch" not in read_page(reader, HERE)
     reader.post(f"{HERE}/delete-branch")
     assert "fix" in repository.git.list_heads()
     services.delete_source(pull=pull, by=make.maker_of(repository))
-    assert "Restore branch" not in read(reader)
-    assert a_rest_client(repository, "reader").post(f"{REST}/restore-branch").status_code == 403
+    assert "Restore branch" not in read_page(reader, HERE)
+    assert a_rest_client(a_user(repository, "reader")).post(f"{REST}/restore-branch").status_code == 403
     stranger: Any = APIClient()
     stranger.force_login(User.objects.create_user("nora"))
     assert stranger.post(f"{REST}/restore-branch").status_code == 404
@@ -261,11 +245,11 @@ def test_who_may_not_write_is_shown_no_button_and_refused(repository: Repository
 
 
 def test_what_went_with_the_branch_is_not_awaited(repository: Repository, pull: PullRequest) -> None:
-    client = a_client(repository)
-    assert "being published" in read(client)  # nobody has looked at the head here
+    client = a_client(a_user(repository, "writer"))
+    assert "being published" in read_page(client, HERE)  # nobody has looked at the head here
 
     services.delete_source(pull=pull, by=make.maker_of(repository))
-    page = read(client)
+    page = read_page(client, HERE)
     assert "being published" not in page
     assert "its JobSpecs went with the branch" in page
     assert "What was known of the head went with the branch." in page

@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from tests.factories import repositories as make
+from tests.factories.clients import a_client, read_page
 from webapp.accounts.models import User
 from webapp.accounts.services import create_token
 from webapp.pulls import services
@@ -31,8 +32,7 @@ def ines(home: Path, admin: User) -> Principal:
 
 
 @pytest.fixture
-def pull(ines: Principal, monkeypatch: pytest.MonkeyPatch) -> PullRequest:
-    monkeypatch.setattr("webapp.runtime.doorbell.ring", lambda *_args, **_kwargs: None)
+def pull(ines: Principal, silent_bell: None) -> PullRequest:
     repository = make.a_repository("shop", by=ines)
     make.a_branch(repository, "feature", by=ines)
     make.a_commit(repository, {"notes.txt": "one\n"}, branch="feature", by=ines)
@@ -53,15 +53,7 @@ def report(pull: PullRequest, by: Principal, *, expect: int = 201, **status: Any
 
 
 def read_blocker(pull: PullRequest) -> str:
-    return " ".join(one.message for one in queries.list_blockers(pull) if one.code == "check_failed")
-
-
-def read_page(who: Principal, path: str) -> str:
-    client = Client()
-    client.force_login(User.objects.get(pk=who.user_id))
-    answer = client.get(path)
-    assert answer.status_code == 200
-    return answer.content.decode()
+    return " ".join(blocker.message for blocker in queries.list_blockers(pull) if blocker.code == "check_failed")
 
 
 def test_a_report_stands_among_the_checks_and_on_the_commit(pull: PullRequest, ines: Principal) -> None:
@@ -72,7 +64,7 @@ def test_a_report_stands_among_the_checks_and_on_the_commit(pull: PullRequest, i
     [check] = [check for check in queries.list_checks(pull) if check.name == "ci/lint"]
     assert (check.state, check.detail, check.url) == ("red", "3 errors", "https://ci.example.org/7")
     for page in (PAGE, f"/r/shop/commit/{pull.head_sha}"):
-        text = read_page(ines, page)
+        text = read_page(a_client(ines), page)
         assert 'href="https://ci.example.org/7"' in text
         assert "3 errors" in text
         assert "running" not in text
@@ -99,7 +91,7 @@ def test_a_check_of_datasets_is_green_where_it_is_for_each(pull: PullRequest, in
     set_protection(repository=pull.repository, branch="master", approvals=0, checks=["ci/lint"], by=ines)
     assert "/shop/b: late rows" in read_blocker(pull)
     assert "/shop/a" not in read_blocker(pull)
-    assert "/shop/b" in read_page(ines, PAGE)
+    assert "/shop/b" in read_page(a_client(ines), PAGE)
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from django.test import Client
 
 from tests.factories import repositories as make
+from tests.factories.clients import a_client, read_page
 from tests.integration.pulls.test_news import find_news_url
 from webapp.accounts.models import AuditEntry, User
 from webapp.core.errors import Conflict, InvalidInput, NotFound, PermissionDenied
@@ -34,9 +34,8 @@ def ines(home: Path, admin: User) -> Principal:
 
 
 @pytest.fixture
-def pull(ines: Principal, monkeypatch: pytest.MonkeyPatch) -> PullRequest:
+def pull(ines: Principal, silent_bell: None) -> PullRequest:
     """A pull request that changes line 2 of a file."""
-    monkeypatch.setattr("webapp.runtime.doorbell.ring", lambda *_args, **_kwargs: None)
     repository = make.a_repository("shop", by=ines)
     make.a_commit(repository, {"notes.txt": "one\ntwo\n"}, by=ines)
     make.a_branch(repository, "feature", by=ines)
@@ -56,18 +55,6 @@ def thread(pull: PullRequest, olek: Principal) -> Comment:
     return services.add_comment(pull=pull, body="Why upper case?", by=olek, anchor=LINE)
 
 
-def sign_in(who: Principal) -> Client:
-    client = Client()
-    client.force_login(User.objects.get(pk=who.user_id))
-    return client
-
-
-def read_page(who: Principal, tab: str = "") -> str:
-    answer = sign_in(who).get(f"{PAGE}{tab}")
-    assert answer.status_code == 200
-    return answer.content.decode()
-
-
 def list_codes(pull: PullRequest) -> set[str]:
     return {blocker.code for blocker in queries.list_blockers(pull)}
 
@@ -77,7 +64,7 @@ def test_replies_stand_in_their_thread(pull: PullRequest, thread: Comment, ines:
     reply = services.add_comment(pull=pull, body="So that it is seen.", by=ines, reply_to=thread.pk)
     services.add_comment(pull=pull, body="I see.", by=ines, reply_to=reply.pk)  # it is in the same thread
 
-    page = read_page(ines, tab)
+    page = read_page(a_client(ines), f"{PAGE}{tab}")
     start, end = page.index(f'id="replies-{thread.pk}"'), page.index(f'id="reply-{thread.pk}"')
     assert page.index("Why upper case?") < start
     assert start < page.index("So that it is seen.") < page.index("I see.") < end
@@ -98,10 +85,10 @@ def test_a_comment_keeps_what_it_said(pull: PullRequest, thread: Comment, olek: 
         services.edit_comment(comment=thread, body=body, by=olek)
     assert list(CommentVersion.objects.values_list("body", flat=True)) == ["Why upper case?", "Why so loud?"]
 
-    assert "edited" in read_page(ines)
-    page = read_page(ines, f"/comments/{thread.pk}/versions")
+    assert "edited" in read_page(a_client(ines), PAGE)
+    page = read_page(a_client(ines), f"{PAGE}/comments/{thread.pk}/versions")
     assert page.index("Why upper case?") < page.index("Why so loud?")
-    stranger = sign_in(make.a_person("nobody"))
+    stranger = a_client(make.a_person("nobody"))
     assert stranger.get(f"{PAGE}/comments/{thread.pk}/versions").status_code == 404
 
 
@@ -113,7 +100,7 @@ def test_nobody_changes_what_somebody_else_said(
     theirs = services.add_comment(pull=pull, body="Look.", by=ines)
     with pytest.raises(PermissionDenied, match="and maintainers"):
         services.delete_comment(comment=theirs, by=olek)
-    page = read_page(olek)
+    page = read_page(a_client(olek), PAGE)
     assert f"change-{thread.pk}-body" in page
     assert f"change-{theirs.pk}" not in page
 
@@ -126,7 +113,7 @@ def test_a_deleted_comment_is_gone_with_what_it_said_before(
     services.add_comment(pull=pull, body="Take that away.", by=ines, reply_to=thread.pk)
     services.delete_comment(comment=thread, by=ines)
 
-    page = read_page(olek, tab)
+    page = read_page(a_client(olek), f"{PAGE}{tab}")
     assert "12345" not in page
     assert "upper case" not in page
     assert "ines deleted this comment." in page
@@ -142,14 +129,14 @@ def test_a_deleted_comment_is_gone_with_what_it_said_before(
 
 def test_a_deleted_thread_without_replies_leaves_a_line(pull: PullRequest, thread: Comment, ines: Principal) -> None:
     services.delete_comment(comment=thread, by=ines)
-    assert "deleted a comment of olek" in read_page(ines)
-    assert 'class="talk"' not in read_page(ines, "/code")
+    assert "deleted a comment of olek" in read_page(a_client(ines), PAGE)
+    assert 'class="talk"' not in read_page(a_client(ines), f"{PAGE}/code")
 
 
 def test_a_reply_comes_to_an_open_page_in_its_thread(
     pull: PullRequest, thread: Comment, ines: Principal, olek: Principal
 ) -> None:
-    client = sign_in(olek)
+    client = a_client(olek)
     url = find_news_url(client.get(PAGE).content.decode())
     services.add_comment(pull=pull, body="So that it is seen.", by=ines, reply_to=thread.pk)
 
@@ -167,7 +154,7 @@ def test_threads_that_nobody_resolved_stand_against_the_merge(
     assert "threads_unresolved" not in list_codes(pull)
     set_protection(repository=pull.repository, branch="master", approvals=0, resolved_threads=True, by=ines)
     assert "threads_unresolved" in list_codes(pull)
-    page = read_page(ines)
+    page = read_page(a_client(ines), PAGE)
     assert "1 thread on code or data is not resolved" in page
     assert f'/code?path=notes.txt#comment-{thread.pk}"' in page
 
@@ -180,7 +167,7 @@ def test_threads_that_nobody_resolved_stand_against_the_merge(
 
 @pytest.mark.parametrize("page", ["beside", ""])
 def test_forms_return_to_the_thread_on_their_page(thread: Comment, olek: Principal, page: str) -> None:
-    client, at = sign_in(olek), f"{PAGE}/comments/{thread.pk}"
+    client, at = a_client(olek), f"{PAGE}/comments/{thread.pk}"
     place = f"{PAGE}/code?path=notes.txt" if page else PAGE
     acts: dict[str, dict[str, Any]] = {
         "reply": {"body": "Hm."}, "edit": {"body": "Why?"}, "resolve": {"resolved": "1"}, "delete": {},

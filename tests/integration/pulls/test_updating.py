@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.test import Client
-from rest_framework.test import APIClient
 
 from tests.factories import repositories
+from tests.factories.clients import a_client, a_rest_client, read_page
 from webapp.accounts.models import AuditEntry, User
 from webapp.accounts.queries import principal_for_user
 from webapp.accounts.services import grant_role
@@ -45,26 +44,10 @@ def a_person(name: str, role: str) -> User:
     return user
 
 
-def a_client(user: Any) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
-
-
-def a_rest_client(user: Any) -> APIClient:
-    client = APIClient()
-    client.force_login(user)
-    return client
-
-
-def read(client: Client, address: str = HERE) -> str:
-    return " ".join(client.get(address).content.decode().split())
-
-
 def test_a_click_merges_what_the_target_has_since(repository: Repository, pull: PullRequest) -> None:
     writer = a_person("wim", "writer")
     client = a_client(writer)
-    page = read(client)
+    page = read_page(client, HERE)
     assert "master has 2 commits that fix has not" in page
     assert "Updating merges them into the branch" in page
     head = repository.git.get_head("fix")
@@ -77,7 +60,7 @@ def test_a_click_merges_what_the_target_has_since(repository: Repository, pull: 
     assert merged.message.strip() == "Merge branch master into fix"
     assert merged.author.name == "wim"
     assert {entry.name for entry in repository.git.list_entries(merged.sha)} >= {"fix.txt", "other.txt"}
-    page = read(client)
+    page = read_page(client, HERE)
     assert "fix has every commit of master now." in page
     assert "that fix has not" not in page
     assert "pushed 1 commit and took 2 commits of master" in page
@@ -89,10 +72,10 @@ def test_who_updates_does_not_approve_and_approvals_are_void(repository: Reposit
     reviewer, writer = a_person("rita", "writer"), a_person("wim", "writer")
     services.add_review(pull=pull, verdict="approve", by=principal_for_user(reviewer))
     services.update_branch(pull=pull, by=principal_for_user(writer))
-    page = read(a_client(reviewer))
+    page = read_page(a_client(reviewer), HERE)
     assert "The approval of rita became void" in page
     services.add_review(pull=pull, verdict="approve", by=principal_for_user(writer))
-    assert "The approval by wim does not count: wim pushed" in read(a_client(reviewer))
+    assert "The approval by wim does not count: wim pushed" in read_page(a_client(reviewer), HERE)
 
 
 def test_rules_of_the_target_hold_in_whatever_case_they_name_it(repository: Repository) -> None:
@@ -102,7 +85,7 @@ def test_rules_of_the_target_hold_in_whatever_case_they_name_it(repository: Repo
     client = a_rest_client(User.objects.get(pk=maker.user_id))
     set_protection(repository=repository, branch="Release", approvals=2, by=maker)
     assert "approval_missing" in {blocker["code"] for blocker in client.get(REST).json()["blocked_by"]}
-    assert "0 of 2" in read(client, "/r/shop/pulls")
+    assert "0 of 2" in read_page(client, "/r/shop/pulls")
 
 
 @pytest.mark.parametrize("gone", ["fix", "release"])
@@ -112,10 +95,10 @@ def test_no_branch_is_stale_where_one_is_gone(repository: Repository, gone: str)
     services.open_pull(repository=repository, source="fix", target="release", title="Fix", by=maker)
     client = a_rest_client(User.objects.get(pk=maker.user_id))
     assert client.get(REST).json()["stale"]
-    assert "release has commits that the branch lacks" in read(client)
+    assert "release has commits that the branch lacks" in read_page(client, HERE)
     delete_branch(repository=repository, name=gone, by=maker)
     assert not client.get(REST).json()["stale"]
-    page = read(client)
+    page = read_page(client, HERE)
     assert "release has commits that the branch lacks" not in page
     assert f"there is no {gone}" in page
 
@@ -141,7 +124,7 @@ def test_files_that_conflict_are_named_and_nothing_moves(repository: Repository,
     answer = a_rest_client(user).post(f"{REST}/update", {}, format="json")
     assert (answer.status_code, answer.json()["code"]) == (409, "merge_conflict")
     assert answer.json()["conflicts"] == ["fix.txt"]
-    page = read(a_client(user))
+    page = read_page(a_client(user), HERE)
     assert "master has 3 commits that fix has not" in page
     assert "Update branch" not in page, "the conflict is in the way, and is named above"
     assert repository.git.get_head("fix") == head
@@ -150,11 +133,11 @@ def test_files_that_conflict_are_named_and_nothing_moves(repository: Repository,
 def test_who_may_not_move_the_branch_is_shown_no_button_and_refused(repository: Repository, pull: PullRequest) -> None:
     head = repository.git.get_head("fix")
     reader = a_person("rolf", "reader")
-    assert "Update branch" not in read(a_client(reader))
+    assert "Update branch" not in read_page(a_client(reader), HERE)
     assert a_rest_client(reader).post(f"{REST}/update", {}, format="json").status_code == 403
     set_protection(repository=repository, branch="fix", by=repositories.maker_of(repository))
     writer = a_person("wim", "writer")
-    assert "Update branch" not in read(a_client(writer))
+    assert "Update branch" not in read_page(a_client(writer), HERE)
     refused = a_rest_client(writer).post(f"{REST}/update", {}, format="json")
     assert (refused.status_code, refused.json()["code"]) == (403, "branch_protected")
     assert repository.git.get_head("fix") == head
@@ -164,7 +147,7 @@ def test_a_closed_pull_request_leaves_its_branch_alone(repository: Repository, p
     maker = repositories.maker_of(repository)
     services.close_pull(pull=pull, by=maker)
     user = User.objects.get(pk=maker.user_id)
-    assert "that fix has not" not in read(a_client(user))
+    assert "that fix has not" not in read_page(a_client(user), HERE)
     answer = a_rest_client(user).post(f"{REST}/update", {}, format="json")
     assert (answer.status_code, answer.json()["code"]) == (409, "not_open")
 
@@ -173,4 +156,4 @@ def test_a_push_that_brings_only_commits_of_the_target_says_so(repository: Repos
     repository.git.move_branch("fix", expected=repository.git.get_head("fix"), sha=repository.git.get_head("master"))
     services.refresh_pull(pull=pull)
     maker = User.objects.get(pk=repositories.maker_of(repository).user_id)
-    assert "took 2 commits of master" in read(a_client(maker))
+    assert "took 2 commits of master" in read_page(a_client(maker), HERE)

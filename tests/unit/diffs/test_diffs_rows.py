@@ -458,7 +458,7 @@ def test_statistics_for_pages_and_the_api(folder: Path) -> None:
     assert moment.buckets[0].label.startswith("2020-01-01")
     assert moment.before is not None
     assert moment.before.quantiles["p50"].startswith("2020-01-")
-    stored = next(one for one in found.measures if one["name"] == "at")["before"]
+    stored = next(measure for measure in found.measures if measure["name"] == "at")["before"]
     assert "T" in stored["min"]
     assert moment.before.min == stored["min"].replace("T", " ").removesuffix("+00:00").removesuffix(":00")
     body = StatisticsSerializer(found).data

@@ -321,9 +321,9 @@ def read_news(principal: Principal, repository: str, number: int, *, after: int,
         return None
     timeline = _read_timeline(load_all_of(principal, pull), RemarkReader.of(principal, pull))
     end = min(after + ENTRIES, len(timeline.entries))
-    known = timeline.entries[:1] + timeline.entries[1:after][-ENTRIES:]
+    shown = timeline.entries[:1] + timeline.entries[1:after][-ENTRIES:]
     newest = read_count(seen.rpartition("-")[2]) if seen else None
-    replies = _list_replies(known, after=newest) if newest is not None else []
+    replies = _list_replies(shown, after=newest) if newest is not None else []
     seen = timeline.seen if end == len(timeline.entries) else ""  # there are more, whatever comes meanwhile
     return News(timeline.entries[after:end], replies, _find_news_url(pull, after=end, seen=seen))
 

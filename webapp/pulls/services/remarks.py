@@ -100,7 +100,7 @@ def delete_comment(*, comment: Comment, by: Principal) -> None:
         comment = _lock_comment(comment)
         comment.versions.all().delete()
         Comment.objects.filter(pk=comment.pk).update(body="", deleted_at=clock.now(), deleted_by=by.user_id)
-        comment.refresh_from_db(fields=["body"])
+        comment.body = ""
         _announce(comment, "deleted", by=by)
         record_pull_act(comment.pull, "delete_comment", by=by, comment=comment.pk)
 

@@ -22,8 +22,8 @@ def delete_source(*, pull: PullRequest, by: Principal) -> None:
     """Delete the source branch, with its data, of which both can be restored; the latter for a time.
 
     Raises:
-        Conflict: it is gone already; the pull request, or another one that uses it, is open; it has commits that the pull request does not
-            show; or it is protected or the default branch.
+        Conflict: it is gone already; the pull request, or another one that uses it, is open; it has commits that the
+            pull request does not show; or it is protected or the default branch.
 
     """
     check_repository(by, pull.repository.name, "write")
