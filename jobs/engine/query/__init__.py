@@ -1,0 +1,10 @@
+"""SQL of people, run by DuckDB over pinned tables: it reads them and nothing else.
+
+Face:
+    statement: what a text asks for: one statement that reads, and the tables that it names.
+    run: `run_query`, from a request to a stored result.
+
+Inside:
+    tables: the live rows of pinned tables as views, beside which a database is locked.
+    result: the rows of a result, stored up to a limit.
+"""

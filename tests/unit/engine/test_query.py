@@ -1,0 +1,131 @@
+"""SQL over pinned tables: what it gives, what it may not do, and where it is cut off."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.engine.errors import DiffError, MemoryLimitError, RefusedQueryError, TimeLimitError
+from jobs.engine.query.run import run_query
+from jobs.engine.query.statement import list_tables
+from jobs.protocol import QueryRequest, QueryTable
+from tests.factories import engine
+
+ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "Name": ["a", None, "c"], "price": [1.5, 2.5, -0.0]})
+
+
+@pytest.fixture
+def request_(tmp_path: Path) -> QueryRequest:
+    table = engine.make_table(tmp_path / "w", ROWS.schema)
+    table.append(ROWS)
+    engine.delete_positions(table, {engine.data_files(table)[0].file_path: [1]})
+    table.refresh()
+    folder = tmp_path / "out"
+    folder.mkdir()
+    return QueryRequest(
+        sql='SELECT * FROM "/n/t" ORDER BY id DESC',
+        tables=(QueryTable(("/n/t", "t"), engine.side(table, engine.snapshot_of(table))),),
+        folder=str(folder),
+        result_path=str(folder / "result.json"),
+    )
+
+
+def run(request: QueryRequest, sql: str, **more: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    summary = run_query(replace(request, sql=sql, **more))
+    return summary, pq.read_table(Path(request.folder) / "rows.parquet").to_pylist()
+
+
+def test_a_result_has_live_rows_in_order_with_types_and_counts(request_: QueryRequest) -> None:
+    summary, rows = run(request_, request_.sql)
+    assert rows == [{"c0": 3, "c1": "c", "c2": -0.0}, {"c0": 1, "c1": "a", "c2": 1.5}]
+    assert [(column["name"], column["type"]) for column in summary["columns"]] == [
+        ("id", "BIGINT"), ("Name", "VARCHAR"), ("price", "DOUBLE"),
+    ]  # fmt: skip
+    assert (summary["rows"], summary["is_cut"], summary["rows_read"]) == (2, False, 3)
+
+
+def test_both_names_any_type_and_equal_column_names_are_taken(request_: QueryRequest) -> None:
+    sql = 'WITH t2 AS (SELECT * FROM t) SELECT id, id, INTERVAL 1 DAY, [sum(id) OVER ()] FROM t2 JOIN "/n/t" USING (id); -- end'
+    summary, rows = run(request_, sql)
+    assert rows[0]["c2"] == "1 day"
+    assert [column["name"] for column in summary["columns"]][:2] == ["id", "id"]
+    assert run(request_, "SUMMARIZE t")[0]["rows"] == 3
+
+
+def test_a_long_result_is_cut_by_rows_and_by_bytes(request_: QueryRequest) -> None:
+    summary, rows = run(request_, "SELECT * FROM range(1000000000)", row_limit=5000)
+    assert (len(rows), summary["rows"], summary["is_cut"]) == (5000, 5000, True)
+    summary, _ = run(request_, "SELECT repeat('x', 1000) FROM range(1000000000)", byte_limit=10_000_000)
+    assert summary["is_cut"]
+    assert summary["bytes"] < 20_000_000
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SELECT * FROM read_text('/etc/passwd')",
+        "SELECT * FROM read_blob('/proc/self/environ')",
+        "SELECT * FROM glob('/etc/*')",
+        "SELECT * FROM '/etc/passwd'",
+        "SELECT * FROM read_parquet('http://127.0.0.1/x')",
+        "SELECT * FROM parquet_metadata('/etc/passwd')",
+        "SELECT * FROM sniff_csv('/etc/passwd')",
+        "SELECT getenv('HOME')",
+        "SELECT * FROM request",
+        "SELECT * FROM query_table('nothing')",
+        "SELECT * FROM duckdb_secrets()",
+        "COPY (SELECT 1) TO '/tmp/tributary-was-here'",
+        "COPY t FROM '/etc/passwd'",
+        "ATTACH '/tmp/x.db'",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "PRAGMA database_list",
+        "SET memory_limit = '100GB'",
+        "RESET allowed_paths",
+        "CREATE TABLE x AS SELECT 1",
+        "CREATE SECRET (TYPE s3)",
+        "EXPORT DATABASE '/tmp/x'",
+        "CALL pragma_version()",
+        "EXPLAIN ANALYZE SELECT 1",
+        "SELECT 1; SELECT 2",
+        "SELECT 1) result; COPY (SELECT 1) TO '/tmp/tributary-was-here'; SELECT * FROM (SELECT 1",
+        "WITH i AS (INSERT INTO t VALUES (1) RETURNING *) SELECT * FROM i",
+        "SELECT $1",
+        "",
+        "SELEC",
+        "SELECT " + "(" * 20_000 + "1" + ")" * 20_000,
+        "SELECT 1 -- " + "x" * 1_000_000,
+        "SELECT \x00 1",
+        "SELECT CAST('x' AS INTEGER)",
+    ],
+)
+def test_what_does_not_only_read_the_tables_is_refused(request_: QueryRequest, sql: str) -> None:
+    with pytest.raises(RefusedQueryError):
+        run_query(replace(request_, sql=sql))
+    assert not Path("/tmp/tributary-was-here").exists()
+    assert not (Path(request_.folder) / "rows.parquet").exists()
+
+
+def test_a_query_ends_with_its_time_and_its_memory(request_: QueryRequest) -> None:
+    with pytest.raises(TimeLimitError):
+        run(
+            request_, "SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE hash(a, b) = 1", time_limit_s=0.3
+        )
+    endless = "WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM r) SELECT max(i) FROM r"
+    with pytest.raises(DiffError):
+        run(request_, endless, time_limit_s=0.3)
+    with pytest.raises(MemoryLimitError):
+        run(request_, "SELECT list(i) FROM range(100000000) r(i)", memory_bytes=64 * 2**20)
+
+
+def test_tables_are_found_wherever_a_text_names_them() -> None:
+    sql = """WITH "in" AS (SELECT * FROM "/a/b") SELECT (SELECT max(x) FROM nyc.c) FROM "IN" LEFT JOIN 'd' USING (x)
+    WHERE EXISTS (SELECT * FROM (PIVOT "/a/E" ON x IN (1) USING sum(y)))"""
+    assert list_tables(sql) == ["/a/b", "nyc.c", "d", "/a/E"]
+    assert list_tables('DESCRIBE "/a/b"') == ["/a/b"]
