@@ -1,0 +1,5 @@
+"""Tags of notifications.
+
+Modules:
+    notices: the watch button, and lines of mails.
+"""
