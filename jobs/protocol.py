@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
+import re
 import types
 import typing
 from collections.abc import Mapping
@@ -31,10 +33,17 @@ EMBEDDED_BYTES = 256 * 1024 * 1024
 """Rows that one process compares, decoded; larger differences are for Spark where there is one."""
 OnError = Literal["FAIL", "WARN"]
 Message = TypeVar("Message")
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_MOST_NUMBER = 2**63
 
 
 class ProtocolError(ValueError):
     """A message cannot be read: another version, another kind, or a field of the wrong shape."""
+
+
+def _at_most(most: int) -> Mapping[str, int]:
+    """Limit a field as the column is limited that keeps it: a text to so many signs, a number to 0 up to that."""
+    return {"at_most": most}
 
 
 # --- JobSpecs: what a commit publishes ------------------------------------------------------------
@@ -44,9 +53,9 @@ class ProtocolError(ValueError):
 class InputSpec:
     """One declared input; `branch` only where the code names one."""
 
-    name: str
-    path: str
-    branch: str | None = None
+    name: str = field(metadata=_at_most(200))
+    path: str = field(metadata=_at_most(400))
+    branch: str | None = field(default=None, metadata=_at_most(220))
 
 
 @dataclass(frozen=True)
@@ -62,8 +71,8 @@ class CheckSpec:
 class OutputSpec:
     """One declared output with its checks."""
 
-    name: str
-    path: str
+    name: str = field(metadata=_at_most(200))
+    path: str = field(metadata=_at_most(400))
     checks: tuple[CheckSpec, ...] = ()
 
 
@@ -71,12 +80,12 @@ class OutputSpec:
 class JobSpec:
     """A published transform. `digest` moves only when what it computes may have changed."""
 
-    function: str
-    file: str
-    line: int
+    function: str = field(metadata=_at_most(400))
+    file: str = field(metadata=_at_most(1000))
+    line: int = field(metadata=_at_most(2**31 - 1))
     inputs: tuple[InputSpec, ...]
     outputs: tuple[OutputSpec, ...]
-    digest: str
+    digest: str = field(metadata=_at_most(128))
     profile: Profile = "light"
     size: Size = "small"
     incremental: bool = False
@@ -409,6 +418,34 @@ class BlameRequest:
     io: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class QueryTable:
+    """A table at one transaction, with the names that a query calls it by, and what opens its files."""
+
+    names: tuple[str, ...]
+    side: SideRef
+    io: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class QueryRequest:
+    """Run one reading statement of SQL over these tables and store its result in `folder`; answers a DiffResult.
+
+    Of the result `row_limit` rows are kept, and no more once they have `byte_limit` bytes.
+    """
+
+    sql: str
+    tables: tuple[QueryTable, ...]
+    folder: str
+    result_path: str
+    row_limit: int = 100_000
+    byte_limit: int = 64 * 1024 * 1024
+    memory_bytes: int = 512 * 1024 * 1024
+    spill_bytes: int = 2 * 1024**3
+    threads: int = 2
+    time_limit_s: float = 60.0
+
+
 # --- reading for the web, over a channel ----------------------------------------------------------
 
 
@@ -485,6 +522,10 @@ def load(kind: type[Message], text: str | bytes) -> Message:
         envelope = json.loads(text)
     except ValueError as error:
         raise ProtocolError(f"{kind.__name__}: this is not JSON: {error}") from None
+    return _open(kind, envelope)
+
+
+def _open(kind: type[Message], envelope: Any) -> Message:
     if not isinstance(envelope, dict) or "protocol" not in envelope:
         raise ProtocolError(f"{kind.__name__}: this JSON is not a message: it has no 'protocol'")
     if envelope["protocol"] != VERSION:
@@ -508,13 +549,72 @@ def write_message(path: str | Path, message: object) -> None:
 
 def read_message(kind: type[Message], path: str | Path) -> Message:
     """Read one message from a file. Only a regular file of limited size is one: a job may have made it."""
+    return load(kind, _read(kind, path))
+
+
+def read_answer(kind: type[Message], path: str | Path) -> Message:
+    """Read the message that a job has left, as it can be stored."""
+    text = _read(kind, path)
+    try:
+        envelope = load_storable(text)
+    except ValueError as error:
+        raise ProtocolError(f"{kind.__name__}: this is not JSON: {error}") from None
+    return _open(kind, envelope)
+
+
+def load_storable(text: bytes) -> Any:
+    """Read JSON for those who store it: what no database keeps is an error here, or said otherwise.
+
+    Half a surrogate pair or a NUL in a text, as of an error that a transform raises, is shown as a replacement character.
+
+    Raises:
+        ValueError: it is no JSON, nests too deep, or has numbers that are none or have more than 64 bits.
+
+    """
+    try:
+        return _mend(
+            json.loads(text, parse_constant=_refuse_number, parse_int=_read_number, parse_float=_read_fraction)
+        )
+    except RecursionError as error:
+        raise ValueError(str(error)) from None
+
+
+def _refuse_number(text: str) -> Any:
+    raise ValueError(f"{text} is no number")
+
+
+def _read_number(text: str) -> int:
+    number = int(text)
+    if not -_MOST_NUMBER <= number < _MOST_NUMBER:
+        raise ValueError(f"{text} is too large")
+    return number
+
+
+def _read_fraction(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is too large")
+    return number
+
+
+def _mend(value: Any) -> Any:
+    if isinstance(value, str):
+        return _UNSTORABLE.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_mend(item) for item in value]
+    if isinstance(value, dict):
+        return {_mend(key): _mend(item) for key, item in value.items()}
+    return value
+
+
+def _read(kind: type, path: str | Path) -> bytes:
     try:
         text = read_regular(path, at_most=MAX_MESSAGE_BYTES + 1)
     except OSError as error:
         raise ProtocolError(f"{kind.__name__}: no message to read: {error.strerror}") from None
     if len(text) > MAX_MESSAGE_BYTES:
         raise ProtocolError(f"{kind.__name__}: the message is larger than {MAX_MESSAGE_BYTES} bytes")
-    return load(kind, text)
+    return text
 
 
 @cache
@@ -555,9 +655,19 @@ def _decode_dataclass(kind: type, value: Any, where: str) -> Any:
     for name, entry in fields.items():
         if name in value:
             read[name] = _decode(hints[name], value[name], f"{where}.{name}")
+            _check_limit(read[name], entry.metadata.get("at_most"), f"{where}.{name}")
         elif entry.default is dataclasses.MISSING and entry.default_factory is dataclasses.MISSING:
             raise ProtocolError(f"{where}: field {name!r} is missing")
     return kind(**read)
+
+
+def _check_limit(value: Any, most: int | None, where: str) -> None:
+    if most is None:
+        return
+    if isinstance(value, str) and len(value) > most:
+        raise ProtocolError(f"{where}: {len(value):,} signs are more than the {most} that are stored")
+    if isinstance(value, int) and not 0 <= value <= most:
+        raise ProtocolError(f"{where}: {value} is not between 0 and {most}")
 
 
 def _decode_union(arguments: tuple[Any, ...], value: Any, where: str) -> Any:

@@ -1,4 +1,18 @@
-"""Changelogs: the rows that changed in a range of snapshots, and applying them elsewhere."""
+"""Changelogs: the rows that changed in a range of snapshots, and applying them elsewhere.
+
+Modules:
+    plan: what a changelog has to read: the range of history, and the sides of each step.
+    ranges: which snapshots a changelog is about, and the number of each.
+    rows: rows at a snapshot, and those in which two snapshots may differ.
+    keys: the key of a changelog.
+    net: which rows came and went between two snapshots, and in which of them.
+    identifier: the net changes of each key, as one update, insert or delete.
+    spark: what `identifier` and `net` do, by Spark.
+    marks: with which keys a changelog was made, in the metadata of its columns.
+    apply: a changelog applied to a table by key, as one snapshot or none.
+    merge: what `apply` does, as one MERGE of Spark.
+    errors: the messages of changelogs.
+"""
 
 from __future__ import annotations
 

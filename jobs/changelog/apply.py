@@ -14,7 +14,7 @@ from pyiceberg.types import NestedField, StructType
 from jobs.changelog import errors
 from jobs.changelog.keys import Key, names_of, resolve_keys
 from jobs.changelog.marks import ReadKeys, check_keys, read_marks
-from jobs.changelog.plan import ORDINAL, TYPE
+from jobs.changelog.plan import ORDINAL, OWN_PREFIX, TYPE
 from jobs.changelog.rows import ChangelogSource, as_key_columns, connect, key_columns, key_values, listed, same_key
 from jobs.engine.read.fields import quote
 from jobs.engine.read.live_files import LiveFile
@@ -26,6 +26,8 @@ from jobs.engine.write.writer import BATCH_ROWS, Written, evolve_schema, replace
 TYPES = ("INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE")
 _OWN = (TYPE, ORDINAL, "_commit_snapshot_id")
 _UPSERTS = "FROM log WHERE changelog__change IN ('INSERT', 'UPDATE_AFTER')"
+_OLD = f"{OWN_PREFIX}old"
+"""The rows that were there, under a name that no column has: in a subquery a column of `log` would come before it."""
 
 
 def apply_changelog(
@@ -93,7 +95,7 @@ def check_types(schema: pa.Schema, table: Table, kept: Sequence[str]) -> pa.Sche
 
 
 def list_data(columns: Iterable[str]) -> list[str]:
-    """The columns of a changelog that are not its own."""
+    """List the columns of a changelog that are not its own."""
     return [name for name in columns if name not in _OWN]
 
 
@@ -176,28 +178,30 @@ def _rows_after(
     *,
     given: Sequence[str],
 ) -> tuple[str, pa.Schema]:
-    """The rows that come for those of the affected files: what the log leaves, and what it brings."""
+    """Return the rows that come for those of the affected files: what the log leaves, and what it brings."""
     source = ChangelogSource(connection, table)
     fields, schema = table.schema().fields, storable_schema(table.schema().as_arrow())
-    match = same_key(key_values(keys, "r."), key_columns(keys, "l."))
-    untouched = f"r WHERE NOT EXISTS (SELECT 1 FROM log l WHERE {match})"
+    match = same_key(key_values(keys, f"{_OLD}."), key_columns(keys, "log."))
+    untouched = f"{_OLD} WHERE NOT EXISTS (SELECT 1 FROM log WHERE {match})"
     is_tracked = bool(affected) and has_row_ids(table)
-    old = source.tracked_rows_of(affected) if is_tracked else source.rows_of(affected)
+    old_rows = source.tracked_rows_of(affected) if is_tracked else source.rows_of(affected)
     names = listed(field.name for field in fields)
     if not is_tracked and all(field.name in given for field in fields):
-        return f"SELECT {names} FROM ({old}) {untouched} UNION ALL SELECT {names} {_UPSERTS}", schema
+        return f"SELECT {names} FROM ({old_rows}) {untouched} UNION ALL SELECT {names} {_UPSERTS}", schema
     come = [
-        f"l.{quote(field.name)}" if field.name in given else source.carried(field, "r", is_there="r.changelog__here")
+        f"log.{quote(field.name)}"
+        if field.name in given
+        else source.carried(field, _OLD, is_there=f"{_OLD}.changelog__here")
         for field in fields
     ]
     if is_tracked:
         # a row that changes is the row it was, changed by this commit; a new one has no id yet
-        come += [f"r.{ROW_ID.name}", "CAST(NULL AS BIGINT)"]
+        come += [f"{_OLD}.{ROW_ID.name}", "CAST(NULL AS BIGINT)"]
         names = ", ".join([names, *(column.name for column in COLUMNS)])
         schema = pa.schema([*schema, *ARROW_COLUMNS])
     query = (
-        f"SELECT {names} FROM ({old}) {untouched} UNION ALL SELECT {', '.join(come)} FROM (SELECT * {_UPSERTS}) l "
-        f"LEFT JOIN (SELECT *, true AS changelog__here FROM ({old})) r ON {match}"
+        f"SELECT {names} FROM ({old_rows}) {untouched} UNION ALL SELECT {', '.join(come)} FROM (SELECT * {_UPSERTS}) log "
+        f"LEFT JOIN (SELECT *, true AS changelog__here FROM ({old_rows})) {_OLD} ON {match}"
     )
     return query, schema
 
@@ -234,10 +238,10 @@ def _check_required(connection: duckdb.DuckDBPyConnection, table: Table, kept: S
 
 
 def _check_destination(connection: duckdb.DuckDBPyConnection, rows: str, keys: Sequence[Key]) -> None:
-    match = same_key(key_columns(keys, "p."), key_columns(keys, "l."))
+    match = same_key(key_columns(keys, f"{_OLD}."), key_columns(keys, "log."))
     several = connection.execute(
-        f"SELECT 1 FROM ({rows}) p WHERE EXISTS (SELECT 1 FROM log l WHERE {match}) "
-        f"GROUP BY {', '.join(key_columns(keys, 'p.'))} HAVING count(*) > 1 LIMIT 1"
+        f"SELECT 1 FROM ({rows}) {_OLD} WHERE EXISTS (SELECT 1 FROM log WHERE {match}) "
+        f"GROUP BY {', '.join(key_columns(keys))} HAVING count(*) > 1 LIMIT 1"
     ).fetchall()
     if several:
         raise errors.several_rows(names_of(keys))

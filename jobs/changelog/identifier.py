@@ -18,8 +18,8 @@ def check_unique(
     connection.execute(f"CREATE OR REPLACE TABLE touched AS SELECT DISTINCT {as_key_columns(keys)} FROM events")
     for end in ends:
         duplicates = connection.execute(
-            f"SELECT 1 FROM ({source.all_keys(end, keys)}) e WHERE {_is_touched(keys)} "
-            f"GROUP BY {', '.join(key_columns(keys, 'e.'))} HAVING count(*) > 1 LIMIT 1"
+            f"SELECT 1 FROM ({source.all_keys(end, keys)}) present WHERE {_is_touched(keys)} "
+            f"GROUP BY {', '.join(key_columns(keys, 'present.'))} HAVING count(*) > 1 LIMIT 1"
         ).fetchall()
         if duplicates:
             raise errors.duplicate_rows(names_of(keys))
@@ -45,7 +45,7 @@ def check_before_last(
     duplicates = connection.execute(
         f"SELECT 1 FROM (SELECT {as_key_columns(keys)}, -changelog__copies AS changelog__rows FROM events "
         f"QUALIFY {_is_last(keys)} "
-        f"UNION ALL SELECT {', '.join(key_columns(keys, 'e.'))}, 1 FROM ({source.all_keys(end, keys)}) e "
+        f"UNION ALL SELECT {', '.join(key_columns(keys, 'present.'))}, 1 FROM ({source.all_keys(end, keys)}) present "
         f"WHERE {_is_touched(keys)}) "
         f"GROUP BY {', '.join(key_columns(keys))} HAVING sum(changelog__rows) > 1 LIMIT 1"
     ).fetchall()
@@ -78,11 +78,11 @@ def _tell(connection: duckdb.DuckDBPyConnection, source: str, keys: Sequence[Key
 
 
 def _is_touched(keys: Sequence[Key]) -> str:
-    """Whether the key of `e` changed in the range."""
-    match = same_key(key_columns(keys, "e."), key_columns(keys, "t."))
-    return f"EXISTS (SELECT 1 FROM touched t WHERE {match})"
+    """Return SQL that is true where the key of `present` changed in the range."""
+    match = same_key(key_columns(keys, "present."), key_columns(keys, "touched."))
+    return f"EXISTS (SELECT 1 FROM touched WHERE {match})"
 
 
 def _is_last(keys: Sequence[Key]) -> str:
-    """Whether an event is of the last snapshot in which its key changed."""
+    """Return SQL that is true where an event is of the last snapshot in which its key changed."""
     return f"changelog__ordinal = max(changelog__ordinal) OVER (PARTITION BY {', '.join(key_values(keys))})"

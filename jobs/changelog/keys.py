@@ -41,5 +41,5 @@ def resolve_keys(names: Sequence[str], paths: Mapping[str, tuple[Any, ...]]) -> 
 
 
 def names_of(keys: Iterable[Key]) -> list[str]:
-    """What the keys were called by who asked."""
+    """Return the names by which whoever asked called the keys."""
     return [key.name for key in keys]

@@ -53,8 +53,10 @@ def make_net(connection: duckdb.DuckDBPyConnection, names: list[str]) -> None:
         connection.executemany("INSERT INTO left_over VALUES (?, ?)", remaining)
     connection.execute(
         "CREATE TABLE net AS SELECT CASE WHEN changelog__copies > 0 THEN 'INSERT' ELSE 'DELETE' END AS changelog__change, changelog__ordinal, "
-        f"{listed(names)} FROM (SELECT g.* EXCLUDE (changelog__copies), coalesce(l.changelog__copies, g.changelog__copies) AS changelog__copies "
-        "FROM grouped g LEFT JOIN left_over l USING (changelog__id) WHERE NOT g.changelog__is_mixed OR l.changelog__id IS NOT NULL), "
+        f"{listed(names)} FROM (SELECT grouped.* EXCLUDE (changelog__copies), "
+        "coalesce(left_over.changelog__copies, grouped.changelog__copies) AS changelog__copies "
+        "FROM grouped LEFT JOIN left_over USING (changelog__id) "
+        "WHERE NOT grouped.changelog__is_mixed OR left_over.changelog__id IS NOT NULL), "
         "unnest(range(abs(changelog__copies))) AS changelog__copy(changelog__number)"
     )
 

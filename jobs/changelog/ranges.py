@@ -30,19 +30,19 @@ def list_range(table: Table, start: int | None, end: int) -> list[Snapshot]:
 
 
 def _may_come_from(start: Snapshot, snapshots: list[Snapshot]) -> bool:
-    """Whether the line of history breaks off at an expired snapshot that is younger than `start`."""
+    """Return whether the line of history breaks off at an expired snapshot that is younger than `start`."""
     if not snapshots or snapshots[-1].parent_snapshot_id is None:
         return False
     return _age(snapshots[-1]) > _age(start)
 
 
 def _age(snapshot: Snapshot) -> tuple[int, int]:
-    """What orders snapshots; those of version 1 have no sequence number, also after the table became one of version 2."""
+    """Return the key that orders snapshots; those of version 1 have no sequence number, even in a table of version 2."""
     return snapshot.sequence_number or 0, snapshot.timestamp_ms
 
 
 def number_snapshots(table: Table, start: int | None, snapshots: list[Snapshot]) -> list[tuple[int, Snapshot]]:
-    """Number the snapshots after `start` from 0 for the lineage's first, whatever the range.
+    """Give the snapshots after `start` their numbers, from 0 for the lineage's first, whatever the range.
 
     The sequence number tells, also after others have expired. Snapshots of version 1 have none: they are numbered by
     their line of history, and those of a table that has become one of version 2 since go on from there.

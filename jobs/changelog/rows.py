@@ -48,19 +48,19 @@ def listed(names: Iterable[str], prefix: str = "") -> str:
 
 
 def value_of(key: Key, column: str) -> str:
-    """The value of a key, given its column; of a NULL struct it is NULL."""
+    """Return the value of a key, given its column; of a NULL struct it is NULL."""
     for name in key.path[1:]:
         column = f"struct_extract({column}, {literal(name)})"
     return column
 
 
 def key_values(keys: Iterable[Key], prefix: str = "") -> list[str]:
-    """The values of a key in a relation that has the table's columns."""
+    """Return the values of a key in a relation that has the table's columns."""
     return [value_of(key, f"{prefix}{quote(key.column)}") for key in keys]
 
 
 def key_columns(keys: Sequence[Key], prefix: str = "") -> list[str]:
-    """Columns that hold the values of a key, under names that no column of a table has."""
+    """Return columns that hold the values of a key, under names that no column of a table has."""
     return [f"{prefix}{OWN_PREFIX}key_{place}" for place in range(len(keys))]
 
 
@@ -87,7 +87,7 @@ class ChangelogSource:
         self._schema = self._metadata.schemas[table.schema().schema_id]
 
     def differing(self, step: ChangelogStep) -> tuple[str, str]:
-        """Queries for the rows that may have left and those that may have come; good until the next call."""
+        """Return queries for the rows that may have left and those that may have come; good until the next call."""
         columns = self._columns()
         sides = (("before", step.left), ("after", step.came))
         queries = []
@@ -118,9 +118,9 @@ class ChangelogSource:
         self._scanner.load_positions("dead_whole", files)
         rows = self._scanner.live_rows(files, [*self._columns(), *ID_COLUMNS], dead="dead_whole", is_located=True)
         self._scanner.load_origins("origins", [file.data for file in files])
-        ids = zip(inherited_ids("t", "o"), COLUMNS, strict=True)
+        ids = zip(inherited_ids("located", "origins"), COLUMNS, strict=True)
         values = ", ".join(f"{value} AS {column.name}" for value, column in ids)
-        joined = f"SELECT t.* REPLACE ({values}) FROM ({rows}) t JOIN origins o ON o.file = t.scan_file"
+        joined = f"SELECT located.* REPLACE ({values}) FROM ({rows}) located JOIN origins ON origins.file = located.scan_file"
         outputs = [f"v{place} AS {quote(field.name)}" for place, field in self._chosen(None)]
         return f"SELECT {', '.join([*outputs, *(column.name for column in COLUMNS)])} FROM ({joined})"
 
@@ -135,15 +135,18 @@ class ChangelogSource:
         columns = list(dict.fromkeys(key.column for key in keys))
         rows = self._scanner.live_rows(files, self._columns(columns), dead="dead_whole", is_located=True)
         aliases = {field.name: f"v{place}" for place, field in self._chosen(columns)}
-        match = same_key([value_of(key, f"r.{aliases[key.column]}") for key in keys], key_columns(keys, "w."))
+        match = same_key(
+            [value_of(key, f"{OWN_PREFIX}row.{aliases[key.column]}") for key in keys], key_columns(keys, "sought.")
+        )
         hits = self._connection.execute(
-            f"SELECT DISTINCT r.scan_file FROM ({rows}) r WHERE EXISTS (SELECT 1 FROM {relation} w WHERE {match})"
+            f"SELECT DISTINCT scan_file FROM ({rows}) {OWN_PREFIX}row "
+            f"WHERE EXISTS (SELECT 1 FROM {relation} sought WHERE {match})"
         ).fetchall()
         paths = {row[0] for row in hits}
         return [file for file in files if self._scanner.shown_path(file.data.path) in paths]
 
     def carried(self, column: NestedField, row: str, *, is_there: str) -> str:
-        """SQL of a value that nobody says: that of the row `row` if there is one, else what the column has for new rows."""
+        """Return SQL of a value that nobody says: that of the row `row` if there is one, else what new rows have."""
         known = next(field for field in self._schema.fields if field.name == column.name)
         given = column.write_default
         new = replace(known, default=None if given is None else to_json(column.field_type, given))

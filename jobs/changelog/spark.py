@@ -36,7 +36,7 @@ _CHANGE, _ORDINAL, _COPIES = "c_change", "c_ordinal", "c_copies"
 
 
 def find_obstacle(plan: ChangelogPlan) -> str:
-    """Why Spark cannot execute a plan; empty where it can."""
+    """Say why Spark cannot execute a plan; empty where it can."""
     if not plan.schema.fields:
         return "the table has no columns"
     return spark.find_obstacle(plan.schema, plan.files)
@@ -80,7 +80,7 @@ class _Changelog:
         listing.write()
 
     def frame(self) -> DataFrame:
-        """The changelog, with the columns' own names, in the order in which it is emitted."""
+        """Return the changelog, with the columns' own names, in the order in which it is emitted."""
         keys = self._keys()
         events = self._events()
         if self._plan.keys is None:
@@ -98,7 +98,7 @@ class _Changelog:
     # --- rows ---
 
     def _events(self) -> DataFrame:
-        """Ordinal, by how many copies, the row: one for each row and step in which its number changes."""
+        """Return one row for each row and step in which its number changes: the ordinal, by how many copies, the row."""
         parts = [self._weighed(self._source.rows(self._nothing), 0, 0)]
         for ordinal, left, came in self._sides:
             for side, weight in ((came, 1), (left, -1)):
@@ -117,7 +117,7 @@ class _Changelog:
         return rows.select(F.lit(ordinal).alias(_ORDINAL), F.lit(weight).cast("long").alias(_COPIES), *self._columns)
 
     def _groups(self) -> dict[str, Column]:
-        """The columns whose values are not their own group."""
+        """Return the columns whose values are not their own group."""
         return {
             name: groupable(field.type, F.col(name))
             for name, field in zip(self._columns, self._fields, strict=True)
@@ -129,7 +129,7 @@ class _Changelog:
         return [name for name in self._columns if name not in groups]
 
     def _keys(self) -> list[Column]:
-        """The values by which rows are the same one."""
+        """Return the values by which rows are the same one."""
         return [self._key_value(key) for key in self._plan.keys or ()]
 
     def _key_value(self, key: Key) -> Column:
@@ -140,7 +140,7 @@ class _Changelog:
         return groupable(field.type, value)
 
     def _key_places(self) -> list[int]:
-        """The columns that hold the keys."""
+        """Return the places of the columns that hold the keys."""
         return list(dict.fromkeys(self._plan.names.index(key.column) for key in self._plan.keys or ()))
 
     # --- net changes ---
@@ -175,7 +175,7 @@ class _Changelog:
                 raise errors.duplicate_rows(names_of(self._plan.keys or ()))
 
     def _touched_rows(self, events: DataFrame, keys: Sequence[Column], end: int | None) -> DataFrame | None:
-        """The keys of the rows of one end that stand in the events, once for each row."""
+        """Return the keys of the rows of one end that stand in the events, once for each row."""
         if end is None:
             return None
         touched = events.select(*(key.alias(f"t{place}") for place, key in enumerate(keys))).distinct()
@@ -199,7 +199,7 @@ class _Changelog:
         return last.where(f"{_ORDINAL} = c_last")
 
     def _latest(self, events: DataFrame, keys: Sequence[Column]) -> DataFrame:
-        """The last change of each key alone."""
+        """Return the last change of each key alone."""
         return self._last_of_key(events, keys).select(_change(), _ORDINAL, *self._columns)
 
     def _paired(self, changes: DataFrame, keys: Sequence[Column]) -> DataFrame:
@@ -219,5 +219,5 @@ class _Changelog:
 
 
 def _change() -> Column:
-    """Whether copies of a row came or went."""
+    """Return the type of a change: whether copies of a row came or went."""
     return F.when(F.col(_COPIES) > 0, "INSERT").otherwise("DELETE").alias(_CHANGE)

@@ -28,15 +28,15 @@ class ChannelFileIO(FileIO):  # type: ignore[misc]
         self._is_heard = False
 
     def new_input(self, location: str) -> ChannelInput:
-        """A file to read; nothing is asked yet."""
+        """Return a file to read; nothing is asked yet."""
         return ChannelInput(location, self)
 
     def new_output(self, location: str) -> NoReturn:
-        """Nothing is written here."""
+        """Refuse: nothing is written here."""
         raise PermissionError(errno.EROFS, "this process only reads", location)
 
     def delete(self, location: Any) -> NoReturn:
-        """Nothing is deleted here."""
+        """Refuse: nothing is deleted here."""
         raise PermissionError(errno.EROFS, "this process only reads", str(location))
 
     def ask(self, **wish: Any) -> Heard:
@@ -81,7 +81,7 @@ class ChannelInput(InputFile):  # type: ignore[misc]
             return file.seek(0, os.SEEK_END)
 
     def exists(self) -> bool:
-        """Whether the web gives it."""
+        """Return whether the web gives it."""
         try:
             self.open().close()
         except FileNotFoundError:

@@ -35,6 +35,12 @@ class InvalidRulesError(DiffError):
     code = "bad_rules"
 
 
+class RefusedQueryError(DiffError):
+    """SQL that is none, does not only read, or fails over the rows that it reads."""
+
+    code = "refused"
+
+
 class MemoryLimitError(DiffError):
     """The comparison does not fit into the memory it may use, even with spilling."""
 

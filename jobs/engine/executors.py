@@ -142,7 +142,7 @@ class DiffBySpark:
     measured: SparkMeasured
 
     def reduction(self, decision: Decision) -> Reduction:
-        """What Spark has done of the diff, and what it can do."""
+        """Return what Spark has done of the diff, and what it can do."""
         can_measure = not self.diff.find_obstacle_to_shared()
         return Reduction(decision, self.reduced, self.measured if can_measure else None)
 
@@ -153,7 +153,7 @@ class DiffBySpark:
 
 
 def _open_tables(request: DiffRequest) -> dict[str, Table]:
-    """The metadata of both ends, which are tables of their own where they are two."""
+    """Return the metadata of both ends, which are tables of their own where they are two."""
     ends = {"b": request.before, "a": request.after}
     return {
         side: StaticTable.from_metadata(end.metadata_location, dict(request.io))

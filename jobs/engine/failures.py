@@ -12,7 +12,7 @@ _JAVA = "\n\nJVM stacktrace"
 
 
 def is_out_of_memory_beside_spark(error: BaseException) -> bool:
-    """Whether a Python function that Spark called met the limit of its process; Spark passes its traceback on as text."""
+    """Return whether a Python function of Spark met the limit of its process; Spark passes its traceback on as text."""
     return type(error).__module__.startswith("pyspark") and "MemoryError" in str(error)
 
 

@@ -80,13 +80,13 @@ class ArtifactReader(Answering):
 
 
 def _split(parts: Iterator[bytes]) -> Iterator[bytes]:
-    """Parts of a size that the other side takes, however long the rows are."""
+    """Yield parts of a size that the other side takes, however long the rows are."""
     for part in parts:
         yield from (part[start : start + PART_BYTES] for start in range(0, len(part), PART_BYTES))
 
 
 def _find(folder: str, name: str) -> Path:
-    """A file of the comparison; a link could lead nowhere here, a FIFO would keep its reader waiting."""
+    """Find a file of the comparison; a link could lead nowhere here, a FIFO would keep its reader waiting."""
     try:
         os.close(open_beneath(folder, name))
     except OSError as error:
@@ -96,7 +96,7 @@ def _find(folder: str, name: str) -> Path:
 
 
 def _one_of(details: dict[str, Any]) -> str:
-    """The condition on the numbers of lines."""
+    """Return the condition on the numbers of lines."""
     if "numbers" in details:
         return f"n IN ({', '.join(map(str, details['numbers']))})"
     return f"n BETWEEN {details['first']} AND {details['last']}"

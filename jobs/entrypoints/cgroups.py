@@ -57,7 +57,7 @@ class Group:
         (self.folder / "cgroup.procs").write_text(str(process))
 
     def is_exceeded(self, _child: int) -> bool:
-        """Whether the kernel has killed for the limit, and not because the machine or a group above has no memory left."""
+        """Return whether the kernel killed for this limit, not because the machine or a group above ran out of memory."""
         try:
             if self.version == "v2":
                 events = self._read_pairs("memory.events")
@@ -151,7 +151,7 @@ def _try(groups: Groups) -> None:
 
 
 def _list_own(process: Path) -> Iterator[tuple[Version, Path]]:
-    """The folders of the groups that a process is in and that may limit memory."""
+    """Yield the folders of the groups that a process is in and that may limit memory."""
     try:
         mounts = [line.split() for line in (process / "mountinfo").read_text().splitlines()]
         memberships = [line.split(":", 2) for line in (process / "cgroup").read_text().splitlines()]
@@ -169,7 +169,7 @@ def _list_own(process: Path) -> Iterator[tuple[Version, Path]]:
 
 
 def _read_mount(mount: list[str]) -> tuple[str, str, str, list[str]]:
-    r"""Which part of a file system is mounted where, its kind and its options; spaces in paths stand as \040."""
+    r"""Read which part of a file system is mounted where, its kind and its options; spaces in paths stand as \040."""
     rest = mount.index("-") + 1
     root, point = (path.replace("\\040", " ") for path in mount[3:5])
     return root, point, mount[rest], mount[rest + 2].split(",")
@@ -222,7 +222,7 @@ def _limit_v1(folder: Path, allowed: int) -> None:
 
 
 def _is_alive(number: str) -> bool:
-    """Whether a process runs: one that has ended has a number until its parent asks for it."""
+    """Return whether a process runs: one that has ended has a number until its parent asks for it."""
     with suppress(OSError):
         state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
         return state not in {"Z", "X"}

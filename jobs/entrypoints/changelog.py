@@ -84,7 +84,7 @@ def store_changelog(request: ChangelogRequest) -> dict[str, Any]:
 
 
 def _list_ordinals(table: Table, request: ChangelogRequest) -> list[dict[str, Any]]:
-    """Which snapshot each ordinal of the range means, oldest first."""
+    """List which snapshot each ordinal of the range means, oldest first."""
     head = table.current_snapshot()
     end = request.end if request.end is not None else (head.snapshot_id if head else None)
     snapshots = [] if end is None else list_range(table, request.start, end)

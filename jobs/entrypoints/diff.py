@@ -138,7 +138,7 @@ def main(path: str) -> int:
 
 
 def _remove_artifact(folder: Path) -> None:
-    """A failed run leaves nothing that looks whole."""
+    """Remove the artifact of a failed run, which leaves nothing that looks whole."""
     for name in (SUMMARY, ROWS, f".{ROWS}"):
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / FIRST, ignore_errors=True)

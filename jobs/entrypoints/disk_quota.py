@@ -39,7 +39,7 @@ class DiskQuota:
         """So long to wait before the next look."""
 
     def is_exceeded(self, child: int) -> bool:
-        """Whether more was written than is allowed, by `child` and all in its process namespace.
+        """Return whether more was written than is allowed, by `child` and all in its process namespace.
 
         What lies too deep to be measured counts as more.
         """
@@ -75,7 +75,7 @@ class DiskQuota:
         return total
 
     def _measure_unlinked(self, child: int) -> int:
-        """Files that have no name any more, and that a process has open or mapped still."""
+        """Measure files that have no name any more, and that a process has open or mapped still."""
         nameless: dict[tuple[int, int], int] = {}
         for process in _list_namespace(child):
             for file in list_open_files(process):
@@ -115,7 +115,7 @@ def _walk_open(folder: int, *, depth: int) -> Iterator[os.stat_result]:
 
 @contextmanager
 def _passing_over_changes() -> Iterator[None]:
-    """It changes meanwhile: what is gone by now needs no room."""
+    """Pass over what is gone by now: it needs no room."""
     with suppress(OSError):
         yield
 
@@ -135,7 +135,7 @@ def _read_namespace(process: str) -> str:
 
 
 def list_open_files(process: str) -> Iterator[os.stat_result]:
-    """What is known of the files that a process has open."""
+    """Yield what is known of the files that a process has open."""
     with suppress(OSError):
         for descriptor in Path(f"/proc/{process}/fd").iterdir():
             with suppress(OSError):
@@ -143,9 +143,9 @@ def list_open_files(process: str) -> Iterator[os.stat_result]:
 
 
 def _list_unlinked_maps(process: str) -> Iterator[tuple[int, int, int]]:
-    """Device, inode and bytes of the files that a process has mapped and that have no name any more.
+    """Yield device, inode and bytes of the files that a process has mapped and that have no name any more.
 
-    What a file holds beyond its mappings only root is told; to others it is as large as what is mapped of it.
+    Only root sees what a file holds beyond its mappings; for others it is as large as what is mapped of it.
     """
     with suppress(OSError):
         for line in Path(f"/proc/{process}/maps").read_text(errors="replace").splitlines():

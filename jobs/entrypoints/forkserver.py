@@ -15,7 +15,7 @@ One connection (SOCK_STREAM) is one request. Lines of JSON, each ended by a newl
    descriptor, sent with the first, becomes descriptor 3 of the job: a socket to its caller (see jobs/channel.py). ::
 
      {"op": "run",                           # may be left out when "entrypoint" is there
-      "entrypoint": "publish"|"run"|"upload"|"diff"|"changelog"|"blame"|"read"|"artifact"|"interrupt",
+      "entrypoint": "publish"|"run"|"upload"|"diff"|"changelog"|"blame"|"query"|"read"|"artifact"|"interrupt",
       "manifest": "/abs/path/manifest.json", # passed to jobs.entrypoints.<entrypoint>.main(path) -> exit code
       "cwd": "/abs/path",                    # must be visible inside; default "/"
       "env": {"NAME": "value"},              # the whole environment of the job
@@ -31,7 +31,7 @@ One connection (SOCK_STREAM) is one request. Lines of JSON, each ended by a newl
    can reach, [] none at all, and `hosts` the others, by the names that this machine resolves; with neither, or null and
    none, it has this machine's network. `hide` is accepted for the reader's sake:
    everything that is not listed is hidden. `sealed` folders are writable, and what is in them at the end is written down
-   in the file `seal` before the exit is told; with `is_shared` a Spark server writes there, too. The folder of the manifest must be in `writable` (mode 0777 when the server
+   in the file `seal` before the exit is reported; with `is_shared` a Spark server writes there, too. The folder of the manifest must be in `writable` (mode 0777 when the server
    is root, since the job has another user), `cwd` and the code's folder in `readonly`. A listed path that does not
    exist fails the job with exit code 125 and a line in its log.
 2. The server answers ``{"pid": 4711, "sandbox": "full"}``: the process group to signal. Or ``{"error": "..."}`` and
@@ -72,7 +72,9 @@ from jobs.entrypoints.cgroups import Groups, find_groups
 from jobs.entrypoints.keeper import MOST_FILES, hide_memory, list_doors
 from jobs.protocol import VERSION
 
-ENTRYPOINTS = frozenset({"publish", "run", "upload", "diff", "changelog", "blame", "read", "artifact", "interrupt"})
+ENTRYPOINTS = frozenset(
+    {"publish", "run", "upload", "diff", "changelog", "blame", "query", "read", "artifact", "interrupt"}
+)
 MAX_REQUEST_BYTES = 1024 * 1024
 REST_SECONDS = 0.05
 """Between two tries to take a caller for whom no descriptor is free, or to remove the group of processes that are ending."""
@@ -90,6 +92,7 @@ PRELOADED = (
     "jobs.entrypoints.diff",
     "jobs.entrypoints.blame",
     "jobs.entrypoints.changelog",
+    "jobs.entrypoints.query",
     "jobs.entrypoints.read",
     "jobs.entrypoints.artifact",
     "jobs.entrypoints.interrupt",

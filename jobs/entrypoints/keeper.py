@@ -67,7 +67,7 @@ class ProcessLimit(Protocol):
         """So long to wait before the next look."""
 
     def is_exceeded(self, child: int) -> bool:
-        """Whether it has more than it may."""
+        """Return whether it has more than it may."""
 
 
 def keep(
@@ -110,7 +110,7 @@ def keep(
 
 
 def _has_made_room(helper: int) -> bool:
-    """Whether a helper, which need not be a process, has ended so that the server starts anew."""
+    """Return whether a helper, which need not be a process, has ended so that the server starts anew."""
     with suppress(OSError):
         ended = os.waitid(os.P_PIDFD, helper, os.WEXITED | os.WNOHANG)
         return ended is not None and ended.si_code == os.CLD_EXITED and ended.si_status == RENEWED
@@ -246,7 +246,7 @@ def write_hosts(doors: Iterable[Door]) -> str:
 
 
 def open_doors(channel: socket.socket, doors: Sequence[Door]) -> None:
-    """Inside a new network: bring its loopback up, listen at the doors, and send the sockets to the keeper."""
+    """Bring the loopback up inside a new network, listen at the doors, and send the sockets to the keeper."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         request = struct.pack("16sH14x", b"lo", 0)
         flags = struct.unpack("16sH14x", fcntl.ioctl(control, _SIOCGIFFLAGS, request))[1]
@@ -308,7 +308,7 @@ def open_entrance(port: int) -> socket.socket:
 
 
 def let_in(entrances: Sequence[socket.socket], *, alive: int) -> NoReturn:
-    """Inside a network of its own: pass on what arrives at sockets of the network outside, to the same ports here."""
+    """Pass on, inside a network of its own, what arrives at sockets of the network outside, to the same ports here."""
     _stand_by(*sorted([alive, *(entrance.fileno() for entrance in entrances)]))
     room = Semaphore(MOST_CONNECTIONS)
     for entrance in entrances:

@@ -42,7 +42,7 @@ class MemoryLimit:
         os.close(nameless)
 
     def is_exceeded(self, _child: int) -> bool:
-        """Whether all processes below this one hold more than is allowed."""
+        """Return whether all processes below this one hold more than is allowed."""
         started = time.process_time()
         processes = list(_list_below(os.getpid()))
         files = self._measure_files(processes)
@@ -64,7 +64,7 @@ class MemoryLimit:
 
 
 def _list_below(process: int | str) -> Iterator[str]:
-    """Every process below one; they come and go meanwhile."""
+    """Yield every process below one; they come and go meanwhile."""
     with suppress(OSError):
         for task in os.listdir(f"/proc/{process}/task"):
             with suppress(OSError):

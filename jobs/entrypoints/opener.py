@@ -101,7 +101,7 @@ class ServerTurns:
         self._served += 1
 
     def end(self) -> None:
-        """A caller that was let in has gone."""
+        """Note that a caller that was let in has gone."""
         self._served -= 1
 
     @property

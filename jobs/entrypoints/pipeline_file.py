@@ -1,23 +1,26 @@
-"""Reading pipeline.toml: the packages with transforms, the dataset folders, the review rules."""
+"""Reading pipeline.toml: the packages with transforms, the dataset folders, the review rules, the types of seeds."""
 
 from __future__ import annotations
 
 import math
 import re
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pyiceberg.expressions.parser import parse
 from pyparsing import ParseException
 
+from jobs.engine.read.files import COLUMN_TYPES
 from jobs.protocol import CodeError, DatasetRules
 
 FILE = "pipeline.toml"
 _PATH = re.compile(r"(/[A-Za-z0-9_-]+){2,}")
 _FOLDER = re.compile(r"/?[A-Za-z0-9_-]+/?")
 _PLACE = re.compile(r" \(at line (\d+), column \d+\)| \(at end of document\)")
+_TABLES = ("pipeline", "datasets", "seeds")
 _HEAD = r"\[pipeline\]"
 _KNOWN = ("key", "ignore", "tolerance", "filter")
 _LIMITS = ("absolute", "relative")
@@ -30,6 +33,8 @@ class Pipeline:
     packages: tuple[str, ...] = ("pipelines",)
     folders: tuple[str, ...] = ()
     datasets: tuple[DatasetRules, ...] = ()
+    seed_types: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Dataset of a seed → column → Iceberg type."""
 
 
 class _Reader:
@@ -51,6 +56,25 @@ class _Reader:
             self.complain(f"{where}: {name} must be a list of texts", *hints, name)
             return ()
         return tuple(dict.fromkeys(value))
+
+    def table(self, parsed: dict[str, Any], name: str) -> dict[str, Any]:
+        table = parsed.get(name, {})
+        if isinstance(table, dict):
+            return table
+        self.complain(f"[{name}] must be a table", name)
+        return {}
+
+    def seed_types(self, path: str, table: Any) -> dict[str, str]:
+        where, hint = f'[seeds."{path}"]', rf"""["']{re.escape(path)}["']"""
+        types = table.get("types") if isinstance(table, dict) else None
+        if not isinstance(types, dict) or set(table) != {"types"}:
+            self.complain(f'{where} gives the types of columns alone: types = {{ code = "string" }}', hint)
+            return {}
+        for column, type_ in types.items():
+            if type_ not in COLUMN_TYPES:
+                message = f"{where}: type of {column!r} must be one of {', '.join(COLUMN_TYPES)}"
+                self.complain(message, hint, rf"{re.escape(column)}[\"']?\s*=")
+        return types
 
     def rules(self, path: str, table: Any) -> DatasetRules | None:
         where, hint = f'[datasets."{path}"]', rf"""["']{re.escape(path)}["']"""
@@ -79,7 +103,7 @@ class _Reader:
         return rules
 
     def _tolerance(self, value: Any, where: str, hint: str) -> dict[str, dict[str, float]]:
-        """Column → absolute and relative limit; a bare number is absolute."""
+        """Read limits by column, absolute and relative; a bare number is absolute."""
         if not isinstance(value, dict):
             self.complain(f"{where}: tolerance must give a number or a table for each column", hint, "tolerance")
             return {}
@@ -145,12 +169,10 @@ def read_pipeline(root: Path) -> tuple[Pipeline, list[CodeError]]:
 
 def _read(parsed: dict[str, Any], reader: _Reader) -> Pipeline:
     for name in parsed:
-        if name not in ("pipeline", "datasets"):
-            reader.complain(f"unknown table [{name}]; there are [pipeline] and [datasets]", re.escape(name))
-    pipeline = parsed.get("pipeline", {})
-    if not isinstance(pipeline, dict):
-        reader.complain("[pipeline] must be a table", "pipeline")
-        pipeline = {}
+        if name not in _TABLES:
+            known = ", ".join(f"[{table}]" for table in _TABLES)
+            reader.complain(f"unknown table [{name}]; there are {known}", re.escape(name))
+    pipeline = reader.table(parsed, "pipeline")
     for name in pipeline:
         if name not in ("packages", "folders"):
             reader.complain(f"[pipeline]: unknown key {name!r}; there are packages and folders", _HEAD, re.escape(name))
@@ -159,9 +181,6 @@ def _read(parsed: dict[str, Any], reader: _Reader) -> Pipeline:
     for folder in folders:
         if not _FOLDER.fullmatch(folder):
             reader.complain(f"[pipeline]: {folder!r} is no folder; one looks like '/nyc'", _HEAD, re.escape(folder))
-    datasets = parsed.get("datasets", {})
-    if not isinstance(datasets, dict):
-        reader.complain("[datasets] must be a table", "datasets")
-        datasets = {}
-    rules = [reader.rules(path, table) for path, table in datasets.items()]
-    return Pipeline(packages, folders, tuple(rule for rule in rules if rule is not None))
+    rules = [reader.rules(path, table) for path, table in reader.table(parsed, "datasets").items()]
+    types = {path: reader.seed_types(path, table) for path, table in reader.table(parsed, "seeds").items()}
+    return Pipeline(packages, folders, tuple(rule for rule in rules if rule is not None), types)

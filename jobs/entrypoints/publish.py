@@ -27,6 +27,7 @@ from jobs.protocol import (
 )
 from jobs.transforms.declare import Transform, list_declared, name_functions
 from jobs.transforms.digest import Code, compute_digest, list_modules
+from jobs.transforms.seeds import FOLDER, SUFFIXES, Seed, list_seeds
 
 
 def main(manifest: str) -> int:
@@ -45,6 +46,8 @@ def publish(root: Path, packages: tuple[str, ...] = ()) -> PublishResult:
     root = root.resolve()
     pipeline, errors = read_pipeline(root)
     errors += list(_check_packages(pipeline, root))
+    seeds, misnamed = list_seeds(root, pipeline.seed_types)
+    errors += [*misnamed, *_check_seed_types(pipeline, seeds, root)]
     if errors:
         return PublishResult(errors=tuple(errors))
     prepare_imports(root)
@@ -59,6 +62,7 @@ def publish(root: Path, packages: tuple[str, ...] = ()) -> PublishResult:
         declared = name_functions(entry for entry in list_declared() if Path(entry.file).is_relative_to(root))
         code = Code(root)
         jobspecs = tuple(describe_transform(name, entry, root, code) for name, entry in declared.items())
+        jobspecs += tuple(seed.describe() for seed in seeds)
         errors += [*_find_duplicates(jobspecs), *_find_cycle(jobspecs)]
     return PublishResult(
         jobspecs=() if errors else tuple(sorted(jobspecs, key=lambda spec: spec.function)),
@@ -102,6 +106,14 @@ def _check_packages(pipeline: Pipeline, root: Path) -> Iterator[CodeError]:
             problem = f"there is no package {package!r} in this repository"
         if problem is not None:
             yield CodeError(FILE, _line_of(root / FILE, package), f"[pipeline] packages: {problem}")
+
+
+def _check_seed_types(pipeline: Pipeline, seeds: list[Seed], root: Path) -> Iterator[CodeError]:
+    known = {seed.dataset for seed in seeds}
+    for path in pipeline.seed_types:
+        if path not in known:
+            message = f'[seeds."{path}"]: there is no file {FOLDER}{path} with one of {", ".join(SUFFIXES)}'
+            yield CodeError(FILE, _line_of(root / FILE, f'seeds."{path}"'), message)
 
 
 def _line_of(path: Path, text: str) -> int:

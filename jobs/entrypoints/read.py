@@ -5,9 +5,10 @@ in return, and ends this process when it has what it wanted. One process reads o
 
 Questions: ``{"ask": "rows", ...}`` with the fields of RowsRequest; ``{"ask": "list", "location"}`` for the records of a
 manifest list; ``{"ask": "entries", "location"}`` for the first live entries of a manifest, and ``{"ask": "more"}`` for the
-next; ``{"ask": "sample", ...}`` with the fields of SampleRequest for the beginning of a file that somebody sent. Answers:
+next; ``{"ask": "sample", ...}`` with the fields of SampleRequest for the beginning of a file that somebody sent;
+``{"ask": "tables", "sql"}`` for the tables that a query names. Answers:
 ``{"rows", "total", "scanned"}``; ``{"records", "is_last"}``, packed (jobs/engine/read/packed.py); ``{"columns", "rows",
-"delimiter"}`` or ``{"problem"}``; or ``{"failure", "message"}`` with a ReadFailure. In between: ``{"open": location}``,
+"delimiter"}`` or ``{"problem"}``; ``{"tables"}`` or ``{"problem"}``; or ``{"failure", "message"}`` with a ReadFailure. In between: ``{"open": location}``,
 answered by ``{"size"}`` and an open file where there is one, and ``{"read": location, "start", "size"}``, answered by the
 bytes.
 """
@@ -21,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from jobs.engine.channel_io import ChannelFileIO
+from jobs.engine.errors import RefusedQueryError
+from jobs.engine.query.statement import list_tables
 from jobs.engine.read.files import CsvFormat, FileError, sample_csv, sample_json_lines, sample_parquet
 from jobs.engine.read.first_rows import read_rows
 from jobs.engine.read.manifest_files import read_live_entries, read_manifest_list
@@ -55,6 +58,8 @@ class RowsReader(Answering):
             return {"rows": rows, "total": total, "scanned": scanned}
         if ask == "sample":
             return self._sample(SampleRequest(**details))
+        if ask == "tables":
+            return _list_tables(details["sql"])
         if ask == "list":
             records = read_manifest_list(details["location"], self.files)
             return {"records": [pack(record) for record in records], "is_last": True}
@@ -64,7 +69,7 @@ class RowsReader(Answering):
         return {"records": [pack(record) for record in records], "is_last": len(records) < MOST_ENTRIES}
 
     def _sample(self, request: SampleRequest) -> dict[str, Any]:
-        """What is wrong with the file is an answer, too: it is the sender's to mend."""
+        """Answer with a sample; what is wrong with the file is an answer, too: it is the sender's to mend."""
         descriptor = self.files.ask(open=request.location).descriptor
         path = Path(f"/proc/self/fd/{descriptor}")
         try:
@@ -77,3 +82,11 @@ class RowsReader(Answering):
         except FileError as error:
             return {"problem": str(error)}
         return asdict(sample)
+
+
+def _list_tables(sql: str) -> dict[str, Any]:
+    """Answer with the tables that a query names; what is wrong with it is an answer, too: it is the writer's to mend."""
+    try:
+        return {"tables": list_tables(sql)}
+    except RefusedQueryError as error:
+        return {"problem": str(error)}

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from jobs.engine.failures import is_out_of_memory_beside_spark
 from jobs.engine.spark import tables
+from jobs.entrypoints.pipeline_file import read_pipeline
 from jobs.entrypoints.usercode import (
     allow_functions_before_session,
     describe_job_error,
@@ -26,6 +27,7 @@ from jobs.transforms.errors import CheckFailed, TransformError
 from jobs.transforms.expectations import Source
 from jobs.transforms.inputs import IcebergInput
 from jobs.transforms.outputs import IcebergOutput
+from jobs.transforms.seeds import find_seed
 
 FAILED = 1
 
@@ -47,7 +49,7 @@ def main(manifest_path: str) -> int:
 
 
 class _Stopped(BaseException):
-    """The job was told to end; user code that catches Exception does not keep it."""
+    """The job was asked to end; user code that catches Exception does not keep it."""
 
 
 def _stop(_number: int, _frame: object) -> NoReturn:
@@ -86,7 +88,10 @@ def run(manifest: JobManifest, connections: Connections) -> JobResult:
 
 
 def load_transform(manifest: JobManifest, root: Path) -> Transform:
-    """Import the module and find the transform that the plan named."""
+    """Find the transform that the plan named: a seed, or what its module declares."""
+    seed = find_seed(root, manifest.function, read_pipeline(root)[0].seed_types)
+    if seed is not None:
+        return seed.as_transform()
     prepare_imports(root)
     if manifest.profile == "spark":
         allow_functions_before_session()

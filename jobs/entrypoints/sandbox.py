@@ -7,7 +7,7 @@ Three modes, found by trying them once (`detect_mode`) and never guessed:
 `user`  started as an ordinary user: the same inside a user namespace; the user id stays, but every other
         process and file is out of sight.
 `off`   neither works here (a container without the rights, another kernel): limits and process group only. User code
-        can then read what this program can read, so whoever runs it must be told.
+        can then read what this program can read, so whoever runs it must know.
 
 What the confined process sees: /usr, /bin, /lib (read-only), a short list of /etc, /proc with its own processes only,
 a few devices, private and bounded /tmp and /dev/shm, Python with its packages, this `jobs` package, and the `readonly`
@@ -493,7 +493,7 @@ def _build_root(confinement: Confinement, uid: int, gid: int, home: int | None) 
 
 
 def _visible(confinement: Confinement) -> list[tuple[str, bool]]:
-    """Every path to bind, parents before children, with whether it may be written."""
+    """List every path to bind, parents before children, with whether it may be written."""
     here = Path(__file__).resolve().parents[1]
     paths = {path: False for path in _SYSTEM_FOLDERS if os.path.lexists(f"/old{path}")}
     shared = [name for name in _ETC if confinement.doors is None or name not in _NAMES]
@@ -530,7 +530,7 @@ def _bind(path: str, *, writable: bool) -> None:
 
 
 def _locked_flags(target: str) -> int:
-    """Flags of the original mount, which a remount in a user namespace must repeat."""
+    """Return flags of the original mount, which a remount in a user namespace must repeat."""
     present = os.statvfs(target).f_flag
     flags = present & (_MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC | 1024 | 2048)
     return flags | (_MS_RELATIME if present & 4096 else 0)

@@ -22,7 +22,7 @@ from typing import Any
 from jobs.entrypoints.folders import DEEPEST, FILE, FOLDER, opened, remove_folder
 
 PATIENCE_S = 5.0
-"""Writers that were told to end may take as long to close their files."""
+"""Writers that were asked to end may take as long to close their files."""
 MOST_PROBLEMS = 20
 _CHUNK = 1024 * 1024
 _KINDS = {
@@ -41,7 +41,7 @@ class _Seal:
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     is_watched: bool = False
-    """Whether somebody may hold files open for writing, and it can be told."""
+    """Whether somebody may hold files open for writing, and the kernel can say so."""
     deadline: float = field(default_factory=lambda: time.monotonic() + PATIENCE_S)
 
 
@@ -88,7 +88,7 @@ def _replace_by_copy(folder: str) -> None:
 
 
 def _copy_folder(source: int, target: int, *, depth: int) -> None:
-    """Copy what is in a folder. Pipes are made anew, not read; links stay links. Of these, and of depth, is told afterwards."""
+    """Copy what is in a folder. Pipes are made anew, not read; links stay links. These, and depth, are reported afterwards."""
     if depth > DEEPEST:
         return
     for name in os.listdir(source):
@@ -162,7 +162,7 @@ def _freeze(descriptor: int, owner: os.stat_result, mode: int) -> None:
 
 
 def _grants_leases(folder: str) -> bool:
-    """Whether the kernel can tell who has files of this file system open; for one of a network it cannot."""
+    """Return whether the kernel can tell who has files of this file system open; for one of a network it cannot."""
     probe = f"{folder}/.{os.getpid()}.probe"
     try:
         with opened(probe, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC) as descriptor:
@@ -173,7 +173,7 @@ def _grants_leases(folder: str) -> bool:
 
 
 def _is_written(descriptor: int, *, until: float) -> bool:
-    """Whether any process can still write a frozen file, because it had opened it before: the kernel then grants no lease."""
+    """Return whether a process that had opened a frozen file can still write it: then the kernel grants no lease."""
     while not _take_lease(descriptor):
         if time.monotonic() > until:
             return True

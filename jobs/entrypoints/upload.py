@@ -50,7 +50,7 @@ def main(manifest_path: str) -> int:
 
 
 def _explain(error: Exception) -> JobResult:
-    """Arrow keeps the number of the system's error in its text alone."""
+    """Say what an error means; Arrow keeps the number of the system's error in its text alone."""
     if os.strerror(errno.ENOSPC) in str(error) or os.strerror(errno.EDQUOT) in str(error):
         return _failed("the warehouse is full: nothing was loaded; free some space and try again", code="storage_full")
     return _failed(f"the file cannot be read: {error}", code="broken_file")

@@ -98,7 +98,7 @@ def describe_failure(error: BaseException, root: Path, *, fallback: str = "") ->
 
 
 def describe_job_error(error: BaseException, root: Path) -> JobError:
-    """The same for a running transform, with its traceback from the repository's first line on."""
+    """Say the same of a running transform, with its traceback from the repository's first line on."""
     placed = describe_failure(error, root)
     lines = _format_traceback(error, root)
     if len(lines) > MAX_TRACEBACK_LINES:

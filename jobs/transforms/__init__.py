@@ -1,4 +1,18 @@
-"""The transforms API. Repositories import it as `transforms`, the same module objects under a shorter name."""
+"""The transforms API. Repositories import it as `transforms`, the same module objects under a shorter name.
+
+Modules:
+    api: what `from transforms.api import ...` gives.
+    tables: what `from transforms.tables import ...` gives.
+    expectations: what must hold of an output.
+    declare: the decorators that declare transforms.
+    seeds: files that are the whole of a dataset, as transforms.
+    digest: a hash that moves when what a transform computes may have changed.
+    context: what a running transform knows: its connections, and `ctx`.
+    inputs: one pinned input, read.
+    outputs: one output, written on the job's staging branch.
+    checking: the checks of an output, run over what is staged.
+    errors: what authors of transforms read when something is wrong.
+"""
 
 import importlib
 import sys

@@ -47,7 +47,7 @@ class Connections:
         return open_catalog(uri=manifest.catalog_uri, token=manifest.token, branch=manifest.branch)
 
     def load(self, table: str, path: str) -> Table:
-        """Load one table; refusals are told in the dataset's name."""
+        """Load one table; refusals name the dataset."""
         try:
             return self.catalog.load_table(table)
         except NoSuchTableError as error:

@@ -157,7 +157,7 @@ _declared: list[Transform] = []
 
 
 def list_declared(module: str | None = None) -> list[Transform]:
-    """Every transform declared so far in this process, in order; of one module if named."""
+    """List every transform declared so far in this process, in order; of one module if named."""
     return [entry for entry in _declared if module is None or entry.module == module]
 
 

@@ -221,7 +221,7 @@ def _find_function(module: Module, transform: Transform) -> ast.stmt | None:
 
 
 def _bound_names(statement: ast.AST) -> Iterator[str]:
-    """Every name that a statement at module level binds, also inside if, for, with and try."""
+    """Yield every name that a statement at module level binds, also inside if, for, with and try."""
     if isinstance(statement, _SCOPES):
         yield statement.name
         return
@@ -282,7 +282,7 @@ class _Plain(ast.NodeTransformer):
 
 
 def list_modules(root: Path, packages: Iterable[str]) -> Iterator[tuple[str, Path]]:
-    """Every module of the packages below a root, sorted by name."""
+    """Yield every module of the packages below a root, sorted by name."""
     for package in packages:
         base = root.joinpath(*package.split("."))
         if base.with_name(f"{base.name}.py").is_file():

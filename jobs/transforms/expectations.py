@@ -82,7 +82,7 @@ class Expectation:
     """Something that must hold. Subclasses either judge rows or the whole dataset."""
 
     def columns(self) -> frozenset[str]:
-        """The columns it reads."""
+        """Return the columns it reads."""
         raise NotImplementedError
 
     def judge(self, source: Source) -> Verdict:
@@ -313,51 +313,51 @@ class Column:
     name: str
 
     def non_null(self) -> Expectation:
-        """No NULL."""
+        """Expect no NULL."""
         return _NonNull(self.name)
 
     def gt(self, value: Literal) -> Expectation:
-        """Greater than."""
+        """Expect values greater than this."""
         return _Comparison(self.name, ">", value, "is greater than")
 
     def gte(self, value: Literal) -> Expectation:
-        """Greater or equal."""
+        """Expect values greater than this, or equal."""
         return _Comparison(self.name, ">=", value, "is at least")
 
     def lt(self, value: Literal) -> Expectation:
-        """Less than."""
+        """Expect values less than this."""
         return _Comparison(self.name, "<", value, "is less than")
 
     def lte(self, value: Literal) -> Expectation:
-        """Less or equal."""
+        """Expect values less than this, or equal."""
         return _Comparison(self.name, "<=", value, "is at most")
 
     def equals(self, value: Literal) -> Expectation:
-        """Equal in every row."""
+        """Expect this value in every row."""
         return _Comparison(self.name, "=", value, "is")
 
     def not_equals(self, value: Literal) -> Expectation:
-        """Equal in no row."""
+        """Expect this value in no row."""
         return _Comparison(self.name, "<>", value, "is not")
 
     def in_range(self, low: Literal, high: Literal) -> Expectation:
-        """Between two values, both included."""
+        """Expect values between two, both included."""
         return _RowCombination("AND", (self._row(self.gte(low)), self._row(self.lte(high))))
 
     def is_in(self, *values: Literal) -> Expectation:
-        """One of these values."""
+        """Expect one of these values."""
         return in_set(self.name, values)
 
     def rlike(self, pattern: str) -> Expectation:
-        """Some part matches a regular expression."""
+        """Expect that some part matches a regular expression."""
         return regex(self.name, pattern)
 
     def has_type(self, type_name: str) -> Expectation:
-        """Is of an Iceberg type."""
+        """Expect an Iceberg type."""
         return column_type(self.name, type_name)
 
     def unique(self) -> Expectation:
-        """No value twice; NULLs do not count."""
+        """Expect no value twice; NULLs do not count."""
         return _Key((self.name,), nulls_allowed=True)
 
     @staticmethod
@@ -371,23 +371,23 @@ class Count:
     """`E.count()`: start of an expectation of the number of rows."""
 
     def gt(self, value: int) -> Expectation:
-        """More rows than this."""
+        """Expect more rows than this."""
         return _RowCount(value + 1, None)
 
     def gte(self, value: int) -> Expectation:
-        """At least so many rows."""
+        """Expect at least so many rows."""
         return _RowCount(value, None)
 
     def lt(self, value: int) -> Expectation:
-        """Fewer rows than this."""
+        """Expect fewer rows than this."""
         return _RowCount(None, value - 1)
 
     def lte(self, value: int) -> Expectation:
-        """At most so many rows."""
+        """Expect at most so many rows."""
         return _RowCount(None, value)
 
     def equals(self, value: int) -> Expectation:
-        """Exactly so many rows."""
+        """Expect exactly so many rows."""
         return _RowCount(value, value)
 
 

@@ -188,7 +188,7 @@ class IcebergInput:
         return table
 
     def grew_only(self) -> bool:
-        """Whether every snapshot since this output's last build only added rows."""
+        """Return whether every snapshot since this output's last build only added rows."""
         since, until = self._pinned.since_snapshot_id, self._pinned.snapshot_id
         return since is not None and until is not None and added_files_only(self._table, since, until)
 
@@ -230,7 +230,7 @@ class IcebergInput:
             return None
         if not self.grew_only():
             raise TransformError(
-                f"{self.path} did not only grow since the last build, so 'added' rows cannot be told: read its "
+                f"{self.path} did not only grow since the last build, so 'added' rows are not known: read its "
                 "changelog(), or mode='current'"
             )
         return self._pinned.since_snapshot_id
@@ -263,7 +263,7 @@ class IcebergInput:
 
 
 def _read_end(name: str, value: int | str | None) -> int | None:
-    """An end of a range; a snapshot id may be a text, as the REST API writes it."""
+    """Read an end of a range; a snapshot id may be a text, as the REST API writes it."""
     if value is None:
         return None
     if not str(value).isdecimal():

@@ -132,7 +132,7 @@ class IcebergOutput:
     # --- inside ---
 
     def _lacking(self, table: Table, given: Sequence[str]) -> list[str]:
-        """The columns of the table that nobody gives values for."""
+        """List the columns of the table that nobody gives values for."""
         fields = () if self._is_from_empty else table.schema().fields
         return [field.name for field in fields if field.name not in given]
 
@@ -159,11 +159,11 @@ class IcebergOutput:
         self._is_full_build = is_full_build
 
     def load(self) -> Table:
-        """The table as it is staged now."""
+        """Return the table as it is staged now."""
         return self._load()
 
     def result(self) -> OutputResult:
-        """What the output holds now."""
+        """Return what the output holds now."""
         table = self._load()
         snapshot = table.current_snapshot()
         return OutputResult(
@@ -216,7 +216,7 @@ def _read_pandas(frame: pd.DataFrame, path: str) -> pa.Table:
 
 
 def _collect(changes: DataFrame) -> pa.Table:
-    """A Spark changelog as an Arrow table that knows its keys as well."""
+    """Collect a Spark changelog into an Arrow table that knows its keys as well."""
     from jobs.changelog.marks import mark_schema
     from jobs.changelog.spark import read_frame_marks
 
@@ -225,7 +225,7 @@ def _collect(changes: DataFrame) -> pa.Table:
 
 
 def _read_changes(changes: object, path: str) -> pa.Table:
-    """Changes as an Arrow table, whichever library a transform has worked on them with."""
+    """Read changes into an Arrow table, whichever library a transform has worked on them with."""
     library = type(changes).__module__.partition(".")[0]
     if library == "polars":
         return _read_polars(changes, path)

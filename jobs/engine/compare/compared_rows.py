@@ -43,11 +43,11 @@ class ComparedRows:
         return {side: first_row(connection, f"SELECT count(*) FROM {view}")[0] for side, view in self.views.items()}
 
     def count_shared(self) -> int:
-        """How many rows both ends have in the same files."""
+        """Count the rows that both ends have in the same files."""
         return self.comparison.files.count_shared() if self.reduced is None else self.reduced.counted.shared
 
     def split(self) -> Iterator[tuple[str, str]]:
-        """The rows of both ends: in one part, or if they are many in parts that no key connects."""
+        """Yield the rows of both ends: in one part, or if they are many in parts that no key connects."""
         files, groups = self.comparison.files, self._group_files()
         if len(groups) == 1:
             yield _view("b"), _view("a")

@@ -50,7 +50,7 @@ def check_decoded(rows: FileRows, *, with_rows: bool) -> None:
 
 
 def _list_files(rows: FileRows, *, with_rows: bool) -> list[tuple[Scanner, list[LiveEntry]]]:
-    """The files that are read, each once, with who reads them."""
+    """List the files that are read, each once, with who reads them."""
     seen: set[LiveEntry] = set()
     ends = []
     for side in "ba":

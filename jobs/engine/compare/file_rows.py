@@ -39,7 +39,7 @@ class FileRows:
     """Readers by the location of the metadata: both ends share one when they share that."""
 
     def scanner(self, side: str) -> Scanner | None:
-        """The reader of one end's files; None where there is no such end."""
+        """Return the reader of one end's files; None where there is no such end."""
         metadata = self.plan.end(side).metadata
         if metadata is None:
             return None
@@ -80,19 +80,19 @@ class FileRows:
         return view
 
     def of_files(self, side: str, files: Sequence[LiveFile]) -> str:
-        """Those of the rows to compare that stand in some of the files that only one end lists."""
+        """Select those of the rows to compare that stand in some of the files that only one end lists."""
         scanner = self.scanner(side)
         assert scanner is not None  # noqa: S101 - an end that lists files has metadata
         rows = scanner.live_rows(files, scan_columns(self.plan.pairs, side), dead=self.dead[side])
         return self.plan.rules.choose(rows, side)
 
     def whole(self, side: str, pairs: Iterable[Pair]) -> str:
-        """Every row of one end, chosen columns only."""
+        """Select every row of one end, chosen columns only."""
         columns = scan_columns(pairs, side)
         return f"SELECT {_names(columns)} FROM {self.to_compare[side]} UNION ALL {self.shared(side, columns)}"
 
     def shared(self, side: str, columns: Sequence[ScanColumn], *, within: Sequence[Range | Values] = ()) -> str:
-        """Rows of one end that the plan left out, because both ends have them in the same file.
+        """Select rows of one end that the plan left out, because both ends have them in the same file.
 
         Those of files that hold none of the values in `within` are not among them.
         """
@@ -112,7 +112,7 @@ class FileRows:
         return rules.choose(" UNION ALL ".join(parts), side, _names(columns))
 
     def count_shared(self) -> int:
-        """How many rows both ends have in the same files and the filter chooses."""
+        """Count the rows that both ends have in the same files and that the filter chooses."""
         plan = self.plan
         is_filtered = plan.rules.row_filter is not None
         if not is_filtered and not plan.shared_has_deletes and not plan.shifted:
@@ -123,7 +123,7 @@ class FileRows:
         return counted
 
     def _count_listed(self) -> int | None:
-        """The shared rows by the counts of files and deleted positions; the filter aside.
+        """Count the shared rows by the counts of files and deleted positions; the filter aside.
 
         None where rows are deleted by value, so that they have to be read.
         """

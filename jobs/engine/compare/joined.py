@@ -49,7 +49,7 @@ def pair_rows(rows: ComparedRows, parts: Iterable[tuple[str, str]]) -> None:
 
 
 def _all_of_one_end(rules: DiffRules, side: str, rows: str) -> str:
-    """SQL of the changes where only one end has data."""
+    """Return SQL of the changes where only one end has data."""
     change = "deleted" if side == "b" else "inserted"
     values = "".join(
         f", {name}" if name[0] == side else f", CAST(NULL AS {type_}) AS {name}"
@@ -59,26 +59,26 @@ def _all_of_one_end(rules: DiffRules, side: str, rows: str) -> str:
 
 
 def _outer_join(rules: DiffRules, before: str, after: str) -> str:
-    """SQL of the rows without a partner and of the pairs whose values differ; counts all pairs."""
+    """Return SQL of the rows without a partner and of the pairs whose values differ; it counts all pairs."""
     names = [name for name, _ in stored_columns(rules.pairs)]
     own = {side: "".join(f"{name}, " for name in names if name[0] == side) for side in "ba"}
     same_key = " AND ".join(
         f"{left} IS NOT DISTINCT FROM {right}"
         for left, right in zip(rules.key_values("b"), rules.key_values("a"), strict=True)
     )
-    differs = " OR ".join(["b.here IS NULL", "a.here IS NULL", *map(rules.differs, rules.value_pairs)])
-    change = "CASE WHEN b.here IS NULL THEN 'inserted' WHEN a.here IS NULL THEN 'deleted' ELSE 'updated' END"
+    differs = " OR ".join(["before.here IS NULL", "after.here IS NULL", *map(rules.differs, rules.value_pairs)])
+    change = "CASE WHEN before.here IS NULL THEN 'inserted' WHEN after.here IS NULL THEN 'deleted' ELSE 'updated' END"
     values = "".join(f", {name}" for name in names)
     return (
         f"SELECT CAST({change} AS {CHANGE_TYPE}) AS change, 1::BIGINT AS copies{values} "
-        f"FROM (SELECT {own['b']} true AS here FROM {before}) b "
-        f"FULL OUTER JOIN (SELECT {own['a']} true AS here FROM {after}) a ON {same_key} "
+        f"FROM (SELECT {own['b']} true AS here FROM {before}) before "
+        f"FULL OUTER JOIN (SELECT {own['a']} true AS here FROM {after}) after ON {same_key} "
         f"WHERE CASE WHEN nextval('pairs') > 0 THEN {differs} END"
     )
 
 
 def _met_once(rows: ComparedRows) -> bool:
-    """Whether every row met at most one other in the join, and no two that met none have one key."""
+    """Return whether every row met at most one other in the join, and no two that met none have one key."""
     connection = rows.comparison.connection
     if rows.have_both_ends:
         pairs, came, left = first_row(

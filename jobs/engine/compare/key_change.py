@@ -34,7 +34,7 @@ class KeyChange:
     plan: DiffPlan
 
     def describe(self) -> dict[str, Any] | None:
-        """What happened to the rows; None where nothing did."""
+        """Say what happened to the rows; None where nothing did."""
         before, after = (self._count(f"{name}_net") for name in NAMES.values())
         if not before and not after:
             return None
@@ -59,7 +59,7 @@ class KeyChange:
         return int(first_row(self.connection, f"SELECT count(*) FROM {rows}")[0])
 
     def _changed_columns(self) -> list[str]:
-        """Columns whose values differ between the one row before and the one after."""
+        """List the columns whose values differ between the one row before and the one after."""
         return [
             name
             for name, (before, after) in _compared_values(self.plan).items()
@@ -78,7 +78,7 @@ def find_key_change(
 
 
 def _compared_values(plan: DiffPlan) -> dict[str, tuple[str, str]]:
-    """SQL of the values of both ends, by the name of the column."""
+    """Return SQL of the values of both ends, by the name of the column."""
     return {
         pair.name: comparable(pair.before.type, pair.after.type, f"b{pair.index}", f"a{pair.index}")
         for pair in plan.pairs

@@ -37,7 +37,7 @@ _FEW_KEYS = 10_000
 
 
 def find_missing_keys(plan: DiffPlan) -> Trouble | None:
-    """Parts of the key that an end with rows lacks, or that cannot be compared."""
+    """Find parts of the key that an end with rows lacks, or that cannot be compared."""
     rules = plan.rules
     unknown = [name for name, pair in rules.named_keys.items() if pair is None]
     lost: dict[str, list[str]] = {name: [] for name in NAMES.values()}
@@ -61,7 +61,7 @@ def find_missing_keys(plan: DiffPlan) -> Trouble | None:
 
 
 def _explain(unknown: Iterable[str], plan: DiffPlan) -> str:
-    """Where names of the key that are none leave the columns."""
+    """Say where names of the key that are none leave the columns."""
     schemas = (end.schema for end in (plan.after, plan.before) if end.schema is not None)
     paths = list_paths(next(schemas).fields, field_parts)
     sentences = dict.fromkeys(explain_missing(name, paths) for name in unknown)
@@ -87,12 +87,12 @@ class TouchedKeys:
         return not first_row(self.connection, "SELECT count(*) FROM touched")[0]
 
     def among(self, keyed: str) -> str:
-        """SQL of those rows of a relation with the columns k0, k1 … that have one of them."""
+        """Return SQL of those rows of a relation with the columns k0, k1 … that have one of them."""
         same = " AND ".join(f"touched.{name} IS NOT DISTINCT FROM keyed.{name}" for name in self.names)
         return f"{keyed} keyed WHERE EXISTS (SELECT 1 FROM touched WHERE {same})"
 
     def bounds(self) -> list[Range | Values]:
-        """Which values they have, for the key columns whose bounds have an order: all, or if many the ends."""
+        """Return which values they have, for the key columns whose bounds have an order: all, or if many the ends."""
         bounds: list[Range | Values] = []
         for name, pair in zip(self.names, self.pairs, strict=True):
             if pair.before is None or pair.after is None or pair.before.type != pair.after.type:
@@ -116,7 +116,7 @@ def _touch_keys(connection: duckdb.DuckDBPyConnection, pairs: Sequence[Pair], ch
 
 
 def _matched(pairs: Iterable[Pair]) -> str:
-    """SQL of the keys by which changed rows are matched."""
+    """Return SQL of the keys by which changed rows are matched."""
     return _numbered(match_value(pair) for pair in pairs)
 
 
@@ -128,7 +128,7 @@ def _numbered(values: Iterable[str]) -> str:
 
 
 def find_repeats_after_join(rows: ComparedRows) -> Trouble | None:
-    """Keys in the table `changes` that have more than one row at an end.
+    """Find keys in the table `changes` that have more than one row at an end.
 
     No two of the rows to compare have one key, as the join has shown; but a row that both ends share may.
     """
@@ -142,7 +142,7 @@ def find_repeats_after_join(rows: ComparedRows) -> Trouble | None:
 
 
 def find_repeats_after_net(rows: ComparedRows) -> Trouble | None:
-    """Keys in the table of net changes, `net`, that have more than one row at an end."""
+    """Find keys in the table of net changes, `net`, that have more than one row at an end."""
     rules = rows.comparison.rules
     touched = _touch_keys(rows.comparison.connection, rules.key_pairs, "net")
     counts = []
@@ -154,7 +154,7 @@ def find_repeats_after_net(rows: ComparedRows) -> Trouble | None:
 
 
 def _find_repeats(rows: ComparedRows, touched: TouchedKeys, counts: Iterable[str]) -> Trouble | None:
-    """Touched keys with more than one row; `counts` says how often the rows to compare have each, in parts."""
+    """Find touched keys with more than one row; `counts` says how often the rows to compare have each, in parts."""
     if touched.are_none:
         return None
     if rows.reduced is not None:
@@ -179,7 +179,7 @@ def _find_repeats(rows: ComparedRows, touched: TouchedKeys, counts: Iterable[str
 
 
 def _count_shared(files: FileRows, touched: TouchedKeys) -> str:
-    """Keys of rows that both ends share: one more row at each end."""
+    """Return SQL of the keys of rows that both ends share: one more row at each end."""
     columns = scan_columns(dict.fromkeys(pair.column for pair in touched.pairs), "b")
     shared = files.shared("b", columns, within=touched.bounds())
     keys = f"SELECT {_numbered(files.plan.rules.key_values('b'))} FROM ({shared}) shared"
@@ -204,7 +204,7 @@ def _describe_repeats(touched: TouchedKeys, end: str) -> dict[str, Any]:
 
 
 def _one_zero(pair: Pair, value: str) -> str:
-    """SQL of a key whose zero is written in one way, whichever row it is of."""
+    """Return SQL of a key whose zero is written in one way, whichever row it is of."""
     is_float = any(
         side is not None and isinstance(side.type, Primitive) and side.type.is_float
         for side in (pair.before, pair.after)
@@ -216,7 +216,7 @@ def _one_zero(pair: Pair, value: str) -> str:
 
 
 def find_null_keys(connection: duckdb.DuckDBPyConnection, pairs: Sequence[Pair]) -> Trouble | None:
-    """Changed rows with a NULL in their key: matched like any value, and said."""
+    """Find changed rows with a NULL in their key: matched like any value, and said."""
     has_null = " OR ".join(f"{match_value(pair)} IS NULL" for pair in pairs)
     before, after = first_row(
         connection,

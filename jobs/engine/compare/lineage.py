@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def count_versions(rows: FileRows) -> dict[str, int] | None:
-    """Rows by id that only `after` has, that only `before` has, and that both have in another version.
+    """Count rows by id that only `after` has, that only `before` has, and that both have in another version.
 
     None where rows have no ids, or do not keep them: equality deletes do not know which rows they replace.
     """
@@ -34,8 +34,9 @@ def count_versions(rows: FileRows) -> dict[str, int] | None:
     before, after = (_versions(rows, side, dead[side]) for side in "ba")
     inserted, deleted, updated = first_row(
         rows.connection,
-        "SELECT count(*) FILTER (b.changed_in IS NULL), count(*) FILTER (a.changed_in IS NULL), "
-        f"count(*) FILTER (b.changed_in <> a.changed_in) FROM ({before}) b FULL JOIN ({after}) a USING (id)",
+        "SELECT count(*) FILTER (before.changed_in IS NULL), count(*) FILTER (after.changed_in IS NULL), "
+        f"count(*) FILTER (before.changed_in <> after.changed_in) "
+        f"FROM ({before}) before FULL JOIN ({after}) after USING (id)",
     )
     return {"inserted": inserted, "deleted": deleted, "updated": updated}
 
@@ -50,7 +51,7 @@ def _keeps_row_ids(plan: DiffPlan) -> bool:
 
 
 def _versions(rows: FileRows, side: str, dead: str) -> str:
-    """SQL of the id and the last change of each row that only one end's files have, or have undeleted."""
+    """Return SQL of the id and the last change of each row that only one end's files have, or have undeleted."""
     plan, scanner = rows.plan, rows.scanner(side)
     assert scanner is not None  # noqa: S101 - an end with row ids has metadata
     located = scanner.live_rows(plan.own_files(side), ID_COLUMNS, dead=dead, is_located=True)

@@ -55,7 +55,7 @@ def _net_changes(rows: ComparedRows, pairs: Sequence[Pair], columns: Sequence[Co
 
 
 def _group_columns(pairs: Iterable[Pair], columns: Sequence[Column]) -> tuple[dict[str, dict[str, str]], list[Column]]:
-    """What rows are grouped by, as SQL per end, and the stored columns whose values the groups do not hold.
+    """Return what rows are grouped by, as SQL per end, and the stored columns whose values the groups do not hold.
 
     A column of one type at both ends is its own group, which keeps wide rows narrow.
     """

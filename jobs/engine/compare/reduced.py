@@ -98,7 +98,7 @@ class Reduced:
             self._connection.unregister(_BATCH)
 
     def rows(self, columns: Sequence[ScanColumn], side: str) -> str:
-        """SQL of the rows that are left of one end."""
+        """Return SQL of the rows that are left of one end."""
         names = ", ".join(column.alias for column in columns) or "1 AS nothing"
         has_copies = self._connection.execute(f"SELECT 1 FROM {_ROWS} WHERE {COPIES} > 1 LIMIT 1").fetchone()
         source = f"{_ROWS} r, range(r.{COPIES})" if has_copies else _ROWS
@@ -123,7 +123,7 @@ def drop_tables(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _in_key_order(type_: Type, value: str, depth: int = 0) -> str:
-    """SQL of a value whose maps are in the order of their keys, as those read from files are."""
+    """Return SQL of a value whose maps are in the order of their keys, as those read from files are."""
     if not holds(type_, MapType):
         return value
     element = f"x{depth}"

@@ -47,7 +47,7 @@ class RowKey:
     """Key column, or field inside one → field ids from the column down: older schemas may call them otherwise."""
 
     def parts(self, plan: DiffPlan, side: str) -> list[KeyPart]:
-        """What one end has of the key."""
+        """Return what one end has of the key."""
         columns = {column.field.id: column for column in scan_columns(plan.pairs, side)}
         parts = []
         for name, (column_id, *inner_ids) in self.ids.items():
@@ -113,7 +113,7 @@ def _compute(connection: duckdb.DuckDBPyConnection, sql: str) -> Any:
 
 
 def _typed(column: Field, value: str) -> str:
-    """SQL of a text as a value of a column; NULL where it is none."""
+    """Return SQL of a text as a value of a column; NULL where it is none."""
     type_ = duckdb_type(column.type) or "VARCHAR"
     if type_ == "VARCHAR":
         return literal(value)
@@ -121,7 +121,7 @@ def _typed(column: Field, value: str) -> str:
 
 
 def _descend(column: Field, value: str, ids: list[int]) -> tuple[str, Field] | None:
-    """SQL of a field inside a column, and what it is; None where the column does not have it."""
+    """Descend to a field inside a column; return SQL of it and what it is, None where the column does not have it."""
     for field_id in ids:
         inner = next((inner for inner in field_parts(column) if inner.id == field_id), None)
         if inner is None:

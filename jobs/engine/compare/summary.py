@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def summarize(rows: ComparedRows, matching: Matching, decision: Decision) -> dict[str, Any]:
-    """The content of summary.json, but for the timings.
+    """Return the content of summary.json, but for the timings.
 
     Raises:
         UnreadableTableError: the counts of the two ends contradict each other.
@@ -71,7 +71,7 @@ def summarize(rows: ComparedRows, matching: Matching, decision: Decision) -> dic
 
 
 def _count_differing(connection: duckdb.DuckDBPyConnection, rules: DiffRules) -> dict[int, int]:
-    """How many updated rows have another value, by the index of the column."""
+    """Count how many updated rows have another value, by the index of the column."""
     if not rules.value_pairs:
         return {}
     tests = ", ".join(f"count(*) FILTER ({rules.differs(pair)})" for pair in rules.value_pairs)
@@ -80,7 +80,7 @@ def _count_differing(connection: duckdb.DuckDBPyConnection, rules: DiffRules) ->
 
 
 def _describe_columns(rules: DiffRules, differing: dict[int, int], *, common: int) -> list[dict[str, Any]]:
-    """Per column how many of the common rows have another value."""
+    """Say of each column how many of the common rows have another value."""
     return [
         {
             "index": pair.index,

@@ -36,7 +36,7 @@ class Bins:
         return self.width * self.count < _BEYOND_BIGINT
 
     def index(self, axis: str) -> str:
-        """SQL of the bin of a value."""
+        """Return SQL of the bin of a value."""
         if self.is_whole:
             kind = "BIGINT" if self.fits_bigint else "HUGEINT"
             return f"CAST((CAST({axis} AS {kind}) - ({self.low})::{kind}) // ({self.width})::{kind} AS INTEGER)"
@@ -49,7 +49,7 @@ class Bins:
 
 
 def bins_between(ends: Sequence[float]) -> Bins | None:
-    """The bins of values between the smallest and the largest; None where no double holds the distance."""
+    """Return the bins of values between the smallest and the largest; None where no double holds the distance."""
     low, high = min(ends), max(ends)
     if isinstance(low, int) and isinstance(high, int):
         span = high - low + 1
@@ -73,7 +73,7 @@ class Scale:
 
     @classmethod
     def of(cls, low: float, high: float) -> Scale:
-        """The scale for doubles between two."""
+        """Return the scale for doubles between two."""
         return cls(_WHOLE_BITS - math.frexp(max(abs(low), abs(high)))[1])
 
     @property
@@ -83,17 +83,17 @@ class Scale:
         return 2.0**half, 2.0 ** (self.exponent - half)
 
     def whole(self, axis: str) -> str:
-        """SQL of the whole number of a double."""
+        """Return SQL of the whole number of a double."""
         first, second = self.factors
         return f"CAST(floor({axis} * ({first!r})::DOUBLE * ({second!r})::DOUBLE) AS BIGINT)"
 
     def mean(self, total: int, count: int) -> float:
-        """The mean of so many doubles out of the sum of their whole numbers."""
+        """Return the mean of so many doubles out of the sum of their whole numbers."""
         return math.ldexp(total / count, -self.exponent)
 
 
 def axis_kind(type_: Type) -> str | None:
-    """What an axis of such values shows; None where they have no place on one."""
+    """Return what an axis of such values shows; None where they have no place on one."""
     if not isinstance(type_, Primitive):
         return None
     if type_.is_number:
@@ -102,13 +102,13 @@ def axis_kind(type_: Type) -> str | None:
 
 
 def plain(field: Field, value: str) -> str:
-    """SQL of a value where it has a place on an axis: for floats neither NaN nor infinite, else NULL."""
+    """Return SQL of a value where it has a place on an axis: for floats neither NaN nor infinite, else NULL."""
     is_float = isinstance(field.type, Primitive) and field.type.is_float
     return f"CASE WHEN isfinite({value}) THEN {value} END" if is_float else value
 
 
 def axis(field: Field, value: str) -> str:
-    """SQL of the place of a value on its axis: a whole number, microseconds, or a double."""
+    """Return SQL of the place of a value on its axis: a whole number, microseconds, or a double."""
     assert isinstance(field.type, Primitive)  # noqa: S101 - the caller has asked for the axis's kind
     if field.type.is_integer:
         return value
@@ -122,12 +122,12 @@ def axis(field: Field, value: str) -> str:
 
 
 def plain_axis(field: Field, value: str) -> str:
-    """SQL of the place of a value on its axis, NULL where it has none."""
+    """Return SQL of the place of a value on its axis, NULL where it has none."""
     return axis(field, plain(field, value))
 
 
 def _decimal_axis(precision: int, scale: int, value: str) -> str:
-    """The nearest double, as every other engine has it."""
+    """Return SQL of the nearest double, as every other engine has it."""
     divided, read = f"CAST({value} AS DOUBLE)", f"CAST(CAST({value} AS VARCHAR) AS DOUBLE)"
     if precision <= _EXACT_PRECISION:
         return divided

@@ -69,10 +69,10 @@ class Measured(Protocol):
     """Up to this many rows at both ends together all are read, beyond it only those that changed."""
 
     def count(self, side: str) -> int:
-        """How many rows one end has."""
+        """Count the rows of one end."""
 
     def summarize(self, side: str, columns: Sequence[ScanColumn], *, is_exact: bool) -> str:
-        """SQL of one row, of each column `<alias>_count`, without NULL, and `<alias>_distinct`.
+        """Return SQL of one row, of each column `<alias>_count`, without NULL, and `<alias>_distinct`.
 
         What has extremes also has `<alias>_min` and `<alias>_max`, floats have `<alias>_finite`.
         """
@@ -80,24 +80,24 @@ class Measured(Protocol):
     def spread(
         self, side: str, bins: Mapping[str, Bins], scales: Mapping[str, Scale | None]
     ) -> tuple[dict[str, int], dict[str, Spread]]:
-        """The sums of some columns, as whole numbers (those without a scale are), and how those in `bins` lie there."""
+        """Return the sums of some columns, as whole numbers (without a scale they are), and how those in `bins` lie."""
 
     def frequent(self, pairs: Sequence[Pair]) -> dict[int, Frequent]:
-        """The most frequent values of both ends together, by the index of the column."""
+        """Return the most frequent values of both ends together, by the index of the column."""
 
 
 def has_extremes(field: Field) -> bool:
-    """Whether a smallest and a largest value say something."""
+    """Return whether a smallest and a largest value say something."""
     return isinstance(field.type, Primitive) and field.type.name not in {"boolean", "unknown"}
 
 
 def is_float(field: Field) -> bool:
-    """Whether values may have no place on their axis."""
+    """Return whether values may have no place on their axis."""
     return isinstance(field.type, Primitive) and field.type.is_float
 
 
 def asked_pairs(pairs: Iterable[Pair], side: str, same: frozenset[int]) -> list[Pair]:
-    """The columns that are measured at one end: of those that are the same at both ends it is known from before."""
+    """List the columns that are measured at one end: of those that are the same at both ends it is known from before."""
     return [pair for pair in pairs if side == "b" or pair.index not in same]
 
 
@@ -173,16 +173,16 @@ class HereMeasured:
         # each holds its values in memory
         step = max(1, _CELLS_AT_ONCE // max(1, self.count(side)))
         quantiles: dict[str, Any] = {}
-        for some in (names[start : start + step] for start in range(0, len(names), step)):
-            tests = ", ".join(f"quantile_disc({axes[name]}, [{shares}])" for name in some)
-            quantiles |= dict(zip(some, first_row(self.connection, f"SELECT {tests} FROM {rows}"), strict=True))
+        for group in (names[start : start + step] for start in range(0, len(names), step)):
+            tests = ", ".join(f"quantile_disc({axes[name]}, [{shares}])" for name in group)
+            quantiles |= dict(zip(group, first_row(self.connection, f"SELECT {tests} FROM {rows}"), strict=True))
         return quantiles
 
     def _has_exact_quantiles(self, side: str) -> bool:
         return self.count(side) <= min(EXACT_QUANTILE_ROWS, self.memory_bytes // _QUANTILE_BYTES)
 
     def _sample(self, side: str, names: Iterable[str]) -> str:
-        """All rows, or of too many those that a hash chooses: the same ones in whatever order they are stored."""
+        """Return all rows, or of too many those that a hash chooses: the same ones in any order of storage."""
         rows = self.count(side)
         if self._has_exact_quantiles(side):
             return self.sources[side]
@@ -194,7 +194,7 @@ class HereMeasured:
         return {pair.index: rank(self.connection, " UNION ALL ".join(self._counted(pair))) for pair in pairs}
 
     def _counted(self, pair: Pair) -> Iterator[str]:
-        """SQL of the values of a column, with what each counts before and after."""
+        """Yield SQL of the values of a column, with what each counts before and after."""
         is_same = pair.index in self.same
         for side, end in (("b", pair.before), ("a", pair.after)):
             if end is not None and not (is_same and side == "a"):
@@ -204,7 +204,7 @@ class HereMeasured:
 
 
 def rank(connection: duckdb.DuckDBPyConnection, values: str) -> Frequent:
-    """The most frequent of many values, each with what it counts before and after."""
+    """Return the most frequent of many values, each with what it counts before and after."""
     connection.execute(
         "CREATE OR REPLACE TEMP TABLE frequent AS SELECT value, sum(before)::BIGINT AS before, "
         f"sum(after)::BIGINT AS after FROM ({values}) WHERE value IS NOT NULL GROUP BY value"

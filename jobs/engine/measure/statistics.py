@@ -61,7 +61,7 @@ class Measurable:
     """All rows of both ends where another executor can measure them."""
 
     def measured_here(self, sources: Mapping[str, str], same: frozenset[int]) -> HereMeasured:
-        """The rows of both ends that this process reads from some relations."""
+        """Measure the rows of both ends that this process reads from some relations."""
         return HereMeasured(self.connection, self.rules.pairs, self.memory_bytes, sources, same)
 
 
@@ -76,7 +76,7 @@ class _ChosenColumns:
 
 
 def collect(ends: Measurable, summary: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The content of statistics.json, and what went wrong in sentences; `summary` is that of summary.json.
+    """Return the content of statistics.json, and what went wrong in sentences; `summary` is that of summary.json.
 
     Where every row changed the whole table is measured by them, without reading it again.
     """
@@ -93,7 +93,7 @@ def collect(ends: Measurable, summary: Mapping[str, Any]) -> tuple[dict[str, Any
 
 
 def _same_columns(rules: DiffRules, summary: Mapping[str, Any]) -> frozenset[int]:
-    """The columns that have the same values at both ends as often: what is known of the one end is known of the other.
+    """Return the columns that have the same values at both ends as often: what is known of one end holds for the other.
 
     So it is where rows were only updated, in other columns.
     """
@@ -104,7 +104,7 @@ def _same_columns(rules: DiffRules, summary: Mapping[str, Any]) -> frozenset[int
 
 
 def _measure_table(ends: Measurable, chosen: _ChosenColumns, rows: int) -> tuple[dict[str, Any] | None, list[str]]:
-    """All rows of both ends, where whoever compared them can afford it, and what went wrong."""
+    """Measure all rows of both ends, where whoever compared them can afford it, and say what went wrong."""
     warnings = []
     if ends.elsewhere is not None and rows <= ends.elsewhere.row_limit:
         try:
@@ -118,14 +118,14 @@ def _measure_table(ends: Measurable, chosen: _ChosenColumns, rows: int) -> tuple
 
 
 def _load_table(ends: Measurable, side: str, same: frozenset[int]) -> str:
-    """All rows of one end, decoded once: every column is asked several questions."""
+    """Load all rows of one end, decoded once: every column is asked several questions."""
     rows = ends.whole(side, asked_pairs(ends.rules.pairs, side, same))
     ends.connection.execute(f"CREATE TEMP TABLE all_{side} AS {rows}")
     return f"all_{side}"
 
 
 def _changed_rows(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
-    """The rows of each end that are in the diff, as often as they are there."""
+    """Return the rows of each end that are in the diff, as often as they are there."""
     copies = first_row(connection, "SELECT coalesce(max(copies), 1) FROM changes")[0]
     source = "changes" if copies == 1 else "changes c, range(c.copies)"
     return {"b": f"{source} WHERE change <> 'inserted'", "a": f"{source} WHERE change <> 'deleted'"}
@@ -174,12 +174,12 @@ class _Scope:
         return {"rows": {"before": basics["b"]["rows"], "after": basics["a"]["rows"]}, "columns": columns}
 
     def _repeated(self, before: Mapping[str, Any]) -> dict[str, Any]:
-        """What is known of the end before, and so of the one after, by the names there."""
+        """Return what is known of the end before, and so of the one after, by the names there."""
         names = {f"b{index}" for index in self.chosen.same}
         return {f"a{name[1:]}": measure for name, measure in before.items() if name.partition("_")[0] in names}
 
     def _basics(self, side: str) -> dict[str, Any]:
-        """What every column has, under the names `<alias>_nulls` and so on."""
+        """Return what every column has, under the names `<alias>_nulls` and so on."""
         rows, columns = self.rows.count(side), self._asked_columns(side)
         is_exact = rows <= EXACT_DISTINCT_ROWS and rows * len(scan_columns(self._pairs, side)) <= EXACT_DISTINCT_CELLS
         basics: dict[str, Any] = {"rows": rows, "distinct_exact": is_exact}
@@ -191,7 +191,7 @@ class _Scope:
         return basics
 
     def _scales(self, side: str, basics: Mapping[str, Any]) -> dict[str, Scale | None]:
-        """How the numbers of one end are made whole to be added; those without a scale are."""
+        """Return how the numbers of one end are made whole to be added; those without a scale are."""
         scales: dict[str, Scale | None] = {}
         for column in self._asked_columns(side):
             low = basics.get(f"{column.alias}_low")
@@ -212,7 +212,7 @@ class _Scope:
         return bins_between(extremes) if extremes else None
 
     def _spread(self, side: str, bins: Mapping[int, Bins], basics: dict[str, Any]) -> dict[str, Spread]:
-        """How values lie on their axes; adds the means to the basics."""
+        """Return how values lie on their axes; add the means to the basics."""
         names = {column.alias: int(column.alias[1:]) for column in self._asked_columns(side)}
         scales = self._scales(side, basics)
         chosen = {name: bins[index] for name, index in names.items() if index in bins}
@@ -254,7 +254,7 @@ def _has_top_values(pair: Pair, sides: Mapping[str, dict[str, Any] | None]) -> b
 def _add_spread(
     pair: Pair, bins: Bins, sides: Mapping[str, dict[str, Any] | None], spread: Mapping[str, Mapping[str, Spread]]
 ) -> None:
-    """Quantiles and histogram of one column that has an axis."""
+    """Add the quantiles and the histogram of one column that has an axis."""
     for side, known in sides.items():
         end = pair.end(side)
         if known is not None and end is not None:
@@ -264,7 +264,7 @@ def _add_spread(
 
 
 def _add_top_values(entry: dict[str, Any], sides: Mapping[str, dict[str, Any] | None], frequent: Frequent) -> None:
-    """The most frequent values of both ends, and the exact number of distinct ones."""
+    """Add the most frequent values of both ends, and the exact number of distinct ones."""
     entry["top"] = [
         {"value": _encode(value), "before": before, "after": after} for value, before, after in frequent.top
     ]
@@ -274,7 +274,7 @@ def _add_top_values(entry: dict[str, Any], sides: Mapping[str, dict[str, Any] | 
 
 
 def _basic_tests(field: Field, value: str, rows: int) -> Iterator[tuple[str, str]]:
-    """What is made of the summary of one column, as SQL."""
+    """Yield as SQL what is made of the summary of one column."""
     yield f"{value}_nulls", f"{rows} - {value}_count"
     yield f"{value}_distinct", f"{value}_distinct"
     if not has_extremes(field) or not isinstance(field.type, Primitive):
@@ -308,7 +308,7 @@ def _quantiles(end: Field, spread: Spread) -> dict[str, Any]:
 
 
 def _encode(value: Any) -> Any:
-    """A value as JSON holds it: large integers, NaN and infinities as text, long text cut."""
+    """Return a value as JSON holds it: large integers, NaN and infinities as text, long text cut."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):

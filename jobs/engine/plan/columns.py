@@ -47,11 +47,11 @@ class Pair:
         return self if self.outer is None else self.outer.column
 
     def end(self, side: str) -> Field | None:
-        """What it is at one end, `b` or `a`."""
+        """Return what it is at one end, `b` or `a`."""
         return self.before if side == "b" else self.after
 
     def path(self, side: str) -> list[str]:
-        """The names at one end from the column down."""
+        """Return the names at one end from the column down."""
         field = self.end(side)
         return [
             *(self.outer.path(side) if self.outer is not None else ()),
@@ -59,7 +59,7 @@ class Pair:
         ]
 
     def value(self, side: str) -> str:
-        """SQL of the value of one end, out of the columns `b<i>` or `a<i>`; a NULL struct has NULL fields."""
+        """Return SQL of the value of one end, out of the columns `b<i>` or `a<i>`; a NULL struct has NULL fields."""
         if self.outer is None:
             return f"{side}{self.index}"
         field = self.end(side)
@@ -84,7 +84,7 @@ class Pair:
 
     @property
     def is_one_type(self) -> bool:
-        """Whether both ends have one field of one type, so that of equal values the same can be told."""
+        """Whether both ends have one field of one type, so that the same can be said of equal values."""
         return (
             self.same_field
             and self.before is not None
@@ -148,7 +148,7 @@ def _pair(
 
 
 def find_pair(name: str, pairs: Sequence[Pair]) -> Pair | None:
-    """The column, or the field inside a struct column, of a name; the end's names go before those that it had."""
+    """Find the column of a name, or the field inside a struct column; the end's names go before those that it had."""
     for side in "ab":
         fields = [field for pair in pairs if (field := pair.end(side)) is not None]
         path = list_paths(fields, field_parts).get(name)
@@ -163,7 +163,7 @@ def _follow(path: Sequence[Field], pairs: Sequence[Pair], side: str) -> Pair:
 
 
 def _inner_pairs(outer: Pair) -> list[Pair]:
-    """The fields inside a struct, matched as columns are."""
+    """Return the fields inside a struct, matched as columns are."""
     before, after = (
         Schema(0, field.type.fields) if field is not None and isinstance(field.type, StructType) else None
         for field in (outer.before, outer.after)
@@ -172,7 +172,7 @@ def _inner_pairs(outer: Pair) -> list[Pair]:
 
 
 def scan_columns(pairs: Iterable[Pair], side: str) -> list[ScanColumn]:
-    """The columns of one end that can be read, `b<i>` or `a<i>`."""
+    """Return the columns of one end that can be read, `b<i>` or `a<i>`."""
     return [
         ScanColumn(f"{side}{pair.index}", field)
         for pair in pairs
@@ -181,7 +181,7 @@ def scan_columns(pairs: Iterable[Pair], side: str) -> list[ScanColumn]:
 
 
 def match_value(pair: Pair) -> str:
-    """SQL for the value by which a row is matched, from whichever side has it."""
+    """Return SQL of the value by which a row is matched, from whichever side has it."""
     if pair.before is not None and pair.after is not None:
         before, after = comparable(pair.before.type, pair.after.type, pair.value("b"), pair.value("a"))
         return f"coalesce({before}, {after})"
@@ -189,7 +189,7 @@ def match_value(pair: Pair) -> str:
 
 
 def comparable(before: Type, after: Type, left: str, right: str) -> tuple[str, str]:
-    """SQL of the same type for a value of each end, equal exactly where the values are the same."""
+    """Return SQL of the same type for a value of each end, equal exactly where the values are the same."""
     if before == after:
         return left, right
     if isinstance(before, Primitive) and isinstance(after, Primitive):
@@ -232,7 +232,7 @@ def _comparable_maps(before: MapType, after: MapType, left: str, right: str) -> 
 
 
 def part(value: str, field: Field) -> str:
-    """One field of a struct."""
+    """Return SQL of one field of a struct."""
     return f"struct_extract({value}, {literal(field.name)})"
 
 
@@ -259,12 +259,12 @@ def _as_bytes(type_: Primitive, value: str) -> str:
 
 
 def _common_type(before: Primitive, after: Primitive) -> str | None:
-    """The type in which both ends' values are exact."""
+    """Return the type in which both ends' values are exact."""
     return "TIMESTAMP" if {before.name, after.name} == {"date", "timestamp"} else common_number(before, after)
 
 
 def common_number(before: Primitive, after: Primitive) -> str | None:
-    """The SQL type, of DuckDB and of Spark, in which the numbers of both ends are exact; None where there is none."""
+    """Return the SQL type, of DuckDB and Spark, in which the numbers of both ends are exact; None where there is none."""
     if before.is_integer and after.is_integer:
         return "BIGINT"
     if before.is_float and after.is_float:
@@ -278,7 +278,7 @@ def common_number(before: Primitive, after: Primitive) -> str | None:
 
 
 def _digits(type_: Primitive) -> tuple[int, int] | None:
-    """Digits before and after the point of an exact number type."""
+    """Count the digits before and after the point of an exact number type."""
     if type_.decimal is not None:
         precision, scale = type_.decimal
         return precision - scale, scale
@@ -287,7 +287,7 @@ def _digits(type_: Primitive) -> tuple[int, int] | None:
 
 
 def number_text(type_: Primitive, value: str) -> str:
-    """A number's value as text without a trailing zero, the same for every number type."""
+    """Return SQL of a number's value as text without a trailing zero, the same for every number type."""
     if type_.is_integer:
         return f"CAST({value} AS VARCHAR)"
     if type_.decimal is not None:
@@ -304,7 +304,7 @@ def _strip_zeros(digits: str) -> str:
 
 
 def _lead_zero(digits: str) -> str:
-    """DuckDB writes a decimal that is all fraction without the zero before its point."""
+    """Put the zero before the point that DuckDB leaves out of a decimal that is all fraction."""
     return rf"regexp_replace({digits}, '^(-?)\.', '\10.')"
 
 
@@ -316,7 +316,7 @@ def _float_text(value: str) -> str:
 
 
 def text(type_: Type, value: str) -> str:
-    """A value as canonical text from which it can be read back: ISO 8601 times, base64 bytes, JSON for nested."""
+    """Return SQL of a value as canonical text to read it back from: ISO 8601 times, base64 bytes, JSON for nested."""
     if not isinstance(type_, Primitive):
         return f"CAST(to_json({value}) AS VARCHAR)"
     if type_.is_float:
@@ -334,7 +334,7 @@ def text(type_: Type, value: str) -> str:
 
 
 def _loose_text(type_: Primitive, value: str, partner: Primitive) -> str:
-    """Text for a pair of which one may be a string: a date and time written with a space or a Z reads the same."""
+    """Return text for a pair of which one may be a string: a date and time written with a space or a Z reads the same."""
     plain = text(type_, value)
     if type_.name != "string" or not partner.name.startswith("timestamp"):
         return plain

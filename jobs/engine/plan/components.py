@@ -51,7 +51,7 @@ class _Spanned:
 def split_by_key(
     whole: FileGroup, keys: Iterable[Pair], *, size: Callable[[FileGroup], int], room: Room
 ) -> list[FileGroup]:
-    """Parts that no key connects, by the key column that makes the most of them; `size` is in decoded bytes."""
+    """Split files into parts that no key connects, by the key column that makes most; `size` is in decoded bytes."""
     splits = [list(_pack(_components(whole, pair), size, room)) for pair in keys]
     return max([[whole], *splits], key=len)
 
@@ -74,7 +74,7 @@ def _components(whole: FileGroup, pair: Pair) -> Iterator[FileGroup]:
 
 
 def _spanned(whole: FileGroup, pair: Pair) -> list[_Spanned]:
-    """All files with their values of a column; none where they are not known of one."""
+    """Return all files with their values of a column; none where they are not known of one."""
     if pair.outer is not None or pair.before is None or pair.after is None or pair.before.type != pair.after.type:
         return []
     spanned = []

@@ -45,13 +45,13 @@ class DiffRules:
         return filter_pairs(filter_columns(self.row_filter), self.pairs)
 
     def choose(self, rows: str, side: str, names: str = "*") -> str:
-        """SQL of those of an end's rows that the filter chooses."""
+        """Return SQL of those of an end's rows that the filter chooses."""
         if self.row_filter is None:
             return rows
         return f"SELECT {names} FROM ({rows}) candidates WHERE {filter_sql(self.row_filter, self.chosen_by, side)}"
 
     def key_values(self, side: str) -> list[str]:
-        """SQL of the key of one end, comparable with the other's."""
+        """Return SQL of the key of one end, comparable with the other's."""
         values = []
         for pair in self.key_pairs:
             if pair.before is None or pair.after is None:
@@ -62,11 +62,11 @@ class DiffRules:
         return values
 
     def tolerance(self, pair: Pair) -> Mapping[str, float]:
-        """Within what the values of a column count as equal; nothing where there is no such rule."""
+        """Return within what the values of a column count as equal; nothing where there is no such rule."""
         return next((limits for name, limits in self.tolerances.items() if name in pair.names), {})
 
     def differs(self, pair: Pair) -> str:
-        """SQL that is true where the two values of a column are not the same."""
+        """Return SQL that is true where the two values of a column are not the same."""
         assert pair.before is not None  # noqa: S101 - compared pairs have both
         assert pair.after is not None  # noqa: S101
         before, after = comparable(pair.before.type, pair.after.type, f"b{pair.index}", f"a{pair.index}")
@@ -78,7 +78,7 @@ class DiffRules:
         return f"({different} AND NOT coalesce({near}, false))"
 
     def unchanged_pairs(self, differing: Collection[int]) -> list[Pair]:
-        """The columns of one type that have equal values at both ends of every row that both have.
+        """List the columns of one type that have equal values at both ends of every row that both have.
 
         `differing` are the indexes of those that have not.
         """
@@ -89,12 +89,12 @@ class DiffRules:
         ]
 
     def describe_useless(self) -> list[str]:
-        """Rules without effect, and columns that no rule makes comparable, in sentences."""
+        """Describe rules without effect, and columns that no rule makes comparable, in sentences."""
         names = {name for pair in self.pairs for name in pair.names}
         named = {"ignored column": self.ignored, "column with a tolerance": tuple(self.tolerances)}
         sentences = [
-            f"The rules name {name!r} as {what}, but neither side has that column."
-            for what, columns in named.items()
+            f"The rules name {name!r} as {role}, but neither side has that column."
+            for role, columns in named.items()
             for name in columns
             if name not in names
         ]
@@ -107,5 +107,5 @@ class DiffRules:
 
 
 def bind_keys(names: Iterable[str], pairs: tuple[Pair, ...]) -> dict[str, Pair | None]:
-    """What the names of a key mean."""
+    """Return what the names of a key mean."""
     return {name: find_pair(name, pairs) for name in names}

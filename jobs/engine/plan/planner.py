@@ -69,15 +69,15 @@ class DiffPlan:
         return self.rules.pairs
 
     def end(self, side: str) -> End:
-        """One end, `b` or `a`."""
+        """Return one end, `b` or `a`."""
         return self.before if side == "b" else self.after
 
     def own_files(self, side: str) -> tuple[LiveFile, ...]:
-        """The files that only one end lists."""
+        """Return the files that only one end lists."""
         return self.left if side == "b" else self.came
 
     def files_to_compare(self, side: str) -> tuple[LiveFile, ...]:
-        """The files of one end whose rows the other may not have, with the deletes of that end."""
+        """Return the files of one end whose rows the other may not have, with the deletes of that end."""
         return self.before_files if side == "b" else self.after_files
 
     @property
@@ -119,7 +119,7 @@ class DiffPlan:
         return tuple(side for side in "ba" if self.own_files(side) or self.shifted or self.shared_records)
 
     def decoded_bytes(self, group: FileGroup) -> int:
-        """About the memory that all rows of some files of both ends take."""
+        """Return about how much memory all rows of some files of both ends take."""
         ends = ((self.before, group.left), (self.after, group.came))
         return sum(
             estimate_decoded_bytes(end.schema, [file.data for file in files])
@@ -128,7 +128,7 @@ class DiffPlan:
         )
 
     def shared(self) -> tuple[LiveFile, ...]:
-        """Files that both ends list with the same deletes. Reads the manifests that the plan itself did not need."""
+        """Return files that both ends list with the same deletes. It reads manifests that the plan did not need."""
         return self._shared.files
 
 
@@ -170,7 +170,7 @@ class DeleteIndex:
             self._equality[entry.spec_id, entry.partition].append(entry)
 
     def applying_to(self, data: LiveEntry) -> frozenset[LiveEntry]:
-        """Position deletes of the same or a later commit, equality deletes of a later one."""
+        """Return position deletes of the same or a later commit, and equality deletes of a later one."""
         if not self.entries:
             return frozenset()
         place = (data.spec_id, data.partition)
@@ -293,7 +293,7 @@ def _compare(
 def _overlap(
     before: Mapping[str, LiveFile], after: Mapping[str, LiveFile], *, may_prune: bool
 ) -> tuple[tuple[LiveFile, ...], tuple[ShiftedFile, ...]]:
-    """Files of both ends: those with the same deletes, and those with other ones."""
+    """Return files of both ends: those with the same deletes, and those with other ones."""
     if not may_prune:
         return (), ()
     pairs = [(file, after[path]) for path, file in before.items() if path in after]

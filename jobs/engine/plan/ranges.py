@@ -9,7 +9,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 
 def lineage(table: Table, until: int) -> Iterator[Snapshot]:
-    """Every snapshot from `until` back to the first that is still known."""
+    """Yield every snapshot from `until` back to the first that is still known."""
     snapshot = table.metadata.snapshot_by_id(until)
     while snapshot is not None:
         yield snapshot
@@ -18,7 +18,7 @@ def lineage(table: Table, until: int) -> Iterator[Snapshot]:
 
 
 def added_files_only(table: Table, since: int, until: int) -> bool:
-    """Whether `until` comes from `since` by appends alone."""
+    """Return whether `until` comes from `since` by appends alone."""
     for snapshot in lineage(table, until):
         if snapshot.snapshot_id == since:
             return True

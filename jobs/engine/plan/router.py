@@ -40,7 +40,7 @@ def choose_executor(decoded_bytes: int, *, limit: int, executor: Executor, obsta
 
 
 def say_size(number: int) -> str:
-    """A size in the unit that suits it."""
+    """Write a size in the unit that suits it."""
     size = float(number)
     for unit in ("bytes", "kB", "MB"):
         if size < 1000:

@@ -57,7 +57,7 @@ def check_tolerance(tolerance: Mapping[str, Mapping[str, float]]) -> None:
 
 
 def is_near(pair: Pair, *, absolute: float | None, relative: float | None) -> str:
-    """SQL that is true where two numbers are within the tolerance."""
+    """Return SQL that is true where two numbers are within the tolerance."""
     left, right = f"b{pair.index}", f"a{pair.index}"
     doubles = [f"CAST({value} AS DOUBLE)" for value in (left, right)]
     gap = f"abs({doubles[0]} - {doubles[1]})"
@@ -71,7 +71,7 @@ def is_near(pair: Pair, *, absolute: float | None, relative: float | None) -> st
 
 
 def _exact_gap(pair: Pair, absolute: float) -> str | None:
-    """For integers and decimals, whose difference must not be rounded: 0.40 and 0.30 are within 0.1."""
+    """Compare integers and decimals, whose difference must not be rounded: 0.40 and 0.30 are within 0.1."""
     sides = [side.type for side in (pair.before, pair.after) if side is not None]
     if not all(isinstance(side, Primitive) and not side.is_float for side in sides):
         return None
@@ -104,7 +104,7 @@ def read_filter(text: str | None) -> e.BooleanExpression | None:
 
 
 def filter_columns(expression: e.BooleanExpression | None) -> frozenset[str]:
-    """The names that a filter uses."""
+    """Return the names that a filter uses."""
     if isinstance(expression, e.And | e.Or):
         return filter_columns(expression.left) | filter_columns(expression.right)
     term = getattr(expression, "term", None)
@@ -112,7 +112,7 @@ def filter_columns(expression: e.BooleanExpression | None) -> frozenset[str]:
 
 
 def filter_pairs(names: Iterable[str], pairs: Sequence[Pair]) -> dict[str, Pair]:
-    """The columns that a filter means; the end's name counts where a rename gave the old one to another column."""
+    """Return the columns that a filter means; the end's name counts where a rename gave the old one to another column."""
     pairs_by_name: dict[str, Pair] = {}
     for name in sorted(names):
         by_name = [
@@ -128,7 +128,7 @@ def filter_pairs(names: Iterable[str], pairs: Sequence[Pair]) -> dict[str, Pair]
 
 
 def filter_sql(expression: e.BooleanExpression, pairs: Mapping[str, Pair], side: str) -> str:
-    """SQL over the columns `b<i>` or `a<i>` of one side that is true for the rows to compare."""
+    """Return SQL over the columns `b<i>` or `a<i>` of one side that is true for the rows to compare."""
     if isinstance(expression, e.And | e.Or):
         word = "AND" if isinstance(expression, e.And) else "OR"
         return f"({filter_sql(expression.left, pairs, side)} {word} {filter_sql(expression.right, pairs, side)})"
@@ -140,7 +140,7 @@ def filter_sql(expression: e.BooleanExpression, pairs: Mapping[str, Pair], side:
 
 
 def bind_to(expression: e.BooleanExpression, pair: Pair, name: str, side: str) -> tuple[e.BooleanExpression, Field]:
-    """A predicate as it is asked of one side's column, and that column."""
+    """Bind a predicate to one side's column; return it as it is asked of that column, and the column."""
     field = pair.before if side == "b" else pair.after
     if field is None:
         where = "before" if side == "b" else "after"

@@ -23,7 +23,7 @@ _ITEMS = 4
 
 
 def estimate_decoded_bytes(schema: Schema, files: Iterable[LiveEntry]) -> int:
-    """About the memory that all rows of some files take, and no less than the files themselves."""
+    """Estimate how much memory all rows of some files take: no less than the files themselves."""
     width = sum(_width(field.type) for field in schema.fields)
     return sum(max(file.records * width, file.size_in_bytes) for file in files)
 

@@ -21,7 +21,7 @@ _INSTANT_BYTES = 8
 
 
 def ordered_sql(field: Field, value: str) -> str | None:
-    """SQL that turns a value of a column into what its bounds compare with; None for types whose bounds are not used.
+    """Return SQL that turns a column's value into what its bounds compare with; None for types whose bounds are not used.
 
     Floating point is left out: NaN is in no bound, and -0.0 and 0.0 are one value with two orders.
     """
@@ -59,7 +59,7 @@ class Values:
 
 
 def may_overlap(entry: LiveEntry, conditions: Iterable[Range | Values]) -> bool:
-    """Whether a file may hold a row that meets all conditions, as far as its bounds are known."""
+    """Return whether a file may hold a row that meets all conditions, as far as its bounds are known."""
     return all(
         _may_reach(entry, condition) if isinstance(condition, Range) else _may_have(entry, condition)
         for condition in conditions
@@ -78,7 +78,7 @@ def _may_reach(entry: LiveEntry, span: Range) -> bool:
 
 
 def range_of(entry: LiveEntry, field: Field) -> tuple[Bound, Bound] | None:
-    """The least and the greatest value that a file may have in a column; None where NULL may be among them, or unknown ones."""
+    """Return the least and greatest value that a file may have in a column; None if some may be NULL or unknown."""
     low, high = _read(entry.lower, field), _read(entry.upper, field)
     if low is None or high is None or entry.null_counts.get(field.id) != 0:
         return None
@@ -86,7 +86,7 @@ def range_of(entry: LiveEntry, field: Field) -> tuple[Bound, Bound] | None:
 
 
 def is_less(left: Bound | None, right: Bound | None) -> bool:
-    """Whether both are known, and the one is less."""
+    """Return whether both are known, and the one is less."""
     if isinstance(left, int) and isinstance(right, int):
         return left < right
     return isinstance(left, bytes) and isinstance(right, bytes) and left < right

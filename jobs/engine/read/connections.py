@@ -30,7 +30,7 @@ def connect(
 
 
 def first_row(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[Any, ...]:
-    """The first row of a query; empty where it has none."""
+    """Return the first row of a query; empty where it has none."""
     # all rows are fetched: a result that is not read to its end blocks the connection
     rows = connection.execute(sql).fetchall()
     return rows[0] if rows else ()

@@ -104,7 +104,7 @@ class Schema:
 
 
 def read_schema(raw: Mapping[str, Any]) -> Schema:
-    """A schema out of table metadata."""
+    """Read a schema out of table metadata."""
     return Schema(id=int(raw.get("schema-id", 0)), fields=tuple(_read_field(field) for field in raw["fields"]))
 
 
@@ -136,7 +136,7 @@ def _read_type(raw: Any) -> Type:
 
 
 def walk(fields: tuple[Field, ...]) -> Iterator[Field]:
-    """Every field and its nested fields, parents first."""
+    """Yield every field and its nested fields, parents first."""
     for field in fields:
         yield field
         yield from walk(children(field.type))
@@ -153,7 +153,7 @@ def children(type_: Type) -> tuple[Field, ...]:
 
 
 def duckdb_type(type_: Type) -> str | None:
-    """The DuckDB type that holds every value of an Iceberg type exactly; None where there is none."""
+    """Return the DuckDB type that holds every value of an Iceberg type exactly; None where there is none."""
     if isinstance(type_, Primitive):
         return _duckdb_primitive(type_)
     parts = [duckdb_type(child.type) for child in children(type_)]
@@ -176,7 +176,7 @@ def _duckdb_primitive(type_: Primitive) -> str | None:
 
 
 def describe(type_: Type) -> str:
-    """The type as people write it: `struct<a: long, b: list<string>>`."""
+    """Write the type as people do: `struct<a: long, b: list<string>>`."""
     if isinstance(type_, Primitive):
         return type_.name
     if isinstance(type_, ListType):
@@ -187,19 +187,19 @@ def describe(type_: Type) -> str:
 
 
 def quote(name: str) -> str:
-    """A DuckDB identifier."""
+    """Quote a name as a DuckDB identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(text: str) -> str:
-    """A DuckDB string literal; the parser takes no NUL inside quotes."""
+    """Write a text as a DuckDB string literal; the parser takes no NUL inside quotes."""
     if "\0" in text:
         return f"decode(unhex('{text.encode().hex()}'))"
     return "'" + text.replace("'", "''") + "'"
 
 
 def holds(type_: Type, kind: Any, *names: str) -> bool:
-    """Whether a type is of some kind, or one of its parts is; a primitive of one of the names where some are given."""
+    """Return whether a type, or one of its parts, is of a kind; a primitive of one of the names, if some are given."""
     if isinstance(type_, kind) and (not names or (isinstance(type_, Primitive) and type_.name in names)):
         return True
     if isinstance(type_, ListType):

@@ -40,7 +40,7 @@ class RenewedProperties(Mapping[str, str]):
         return len(self._fresh())
 
     def __repr__(self) -> str:
-        """Names alone: some of the values are secrets."""
+        """Show names alone: some of the values are secrets."""
         return f"{type(self).__name__}({', '.join(self._current)})"
 
     def _fresh(self) -> dict[str, str]:

@@ -119,7 +119,7 @@ def cast_batches(batches: Iterable[pa.RecordBatch], types: Mapping[str, str]) ->
 
 
 def _may_become(kind: pa.DataType, target: pa.DataType) -> bool:
-    """Whether values of one type mean something in the other: a number is no time, and a list nothing else."""
+    """Return whether values of one type mean something in the other: a number is no time, and a list nothing else."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_null(kind) or kind == target or _is_text(kind):
         return True

@@ -34,6 +34,8 @@ from jobs.engine.read.file_types import (
     type_schema,
 )
 
+COLUMN_TYPES = tuple(BY_ICEBERG)
+"""The types that somebody may choose for a column, in Iceberg's words."""
 MEMORY_LIMIT = "1GB"
 BATCH_ROWS = 65_536
 SAMPLE_ROWS = 2_000
@@ -438,7 +440,7 @@ def sample_json_lines(path: Path, *, shown: int) -> Sample:
 
 
 def _json_source(path: Path, *, sampled: str) -> str:
-    """The objects of a file, of the types that so many of them suggest; -1: all of them."""
+    """Return the objects of a file, of the types that so many of them suggest; -1: all of them."""
     return (
         f"read_json({_text(str(path))}, format='newline_delimited', records=true, sample_size={sampled}, "
         f"map_inference_threshold=-1, maximum_object_size={MAX_LINE_BYTES})"

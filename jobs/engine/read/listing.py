@@ -157,7 +157,7 @@ class Listing:
         return number
 
     def _take(self, manifest: Manifest, live_entries: Mapping[tuple[str, int | None], LiveEntry]) -> ManifestFile:
-        """The manifest itself where all of it is wanted, else a copy with what is."""
+        """Return the manifest itself where all of it is wanted, else a copy with what is."""
         if manifest.files == len(live_entries):
             return _listed(manifest, location=manifest.path, size=manifest.raw.manifest_length, files=len(live_entries))
         location = self._new(f"manifest-{len(self._written)}.avro")
@@ -197,7 +197,7 @@ def _choose_keys(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def entry_schema(partition: StructType) -> IcebergSchema:
-    """The fields of a manifest, of version 3, whose lists of field ids are of ints: PyIceberg says longs."""
+    """Return the fields of a manifest of version 3; its lists of field ids are of ints, where PyIceberg says longs."""
     fields = [
         field.model_copy(update={"field_type": field.field_type.model_copy(update={"element_type": IntegerType()})})
         if field.field_id == _EQUALITY_IDS
@@ -208,7 +208,7 @@ def entry_schema(partition: StructType) -> IcebergSchema:
 
 
 def _listed(manifest: Manifest, *, location: str, size: int, files: int) -> ManifestFile:
-    """The line of a manifest list; old ones leave out what readers ask for now."""
+    """Write the line of a manifest list; old ones leave out what readers ask for now."""
     line = copy(manifest.raw)
     line._data = [*manifest.raw._data]
     line._data[_PATH], line._data[_SIZE] = location, size
@@ -226,7 +226,7 @@ def _is_live(raw: ManifestEntry) -> bool:
 
 
 def _existing(raw: ManifestEntry, live_entries: Mapping[tuple[str, int | None], LiveEntry]) -> ManifestEntry:
-    """The entry with what it would have inherited written down."""
+    """Return the entry with what it would have inherited written down."""
     sequence = live_entries[_identity(raw)].sequence
     raw._data[_STATUS] = ManifestEntryStatus.EXISTING
     raw._data[_SNAPSHOT] = raw._data[_SNAPSHOT] or 0

@@ -113,7 +113,7 @@ class _BoundedAvro(AvroFile[ManifestEntry]):  # type: ignore[misc]  # PyIceberg 
 
 
 def _check_avro(kind: Any) -> bool:
-    """Whether a value of an Avro type takes space; refuses lists of those that take none, which have no natural end."""
+    """Return whether a value of an Avro type takes space; refuse lists of those that take none: they have no end."""
     match kind:
         case list():
             return any([_check_avro(choice) for choice in kind])  # noqa: C419 - each is to be checked
@@ -133,7 +133,7 @@ def _check_avro(kind: Any) -> bool:
 
 
 def read_manifest_list(location: str, files: FileIO) -> list[ManifestFile]:
-    """The manifests of a snapshot.
+    """Read the manifests of a snapshot.
 
     Raises:
         Damaged: it cannot be read.
@@ -152,7 +152,7 @@ def read_manifest_list(location: str, files: FileIO) -> list[ManifestFile]:
 
 
 def read_live_entries(location: str, files: FileIO) -> Iterator[ManifestEntry]:
-    """The live entries of a manifest, as they are written.
+    """Return the live entries of a manifest, as they are written.
 
     Raises:
         Damaged: it cannot be read.
@@ -170,7 +170,7 @@ def read_live_entries(location: str, files: FileIO) -> Iterator[ManifestEntry]:
 
 
 def _read(location: str, files: FileIO, *, schema: Any, types: Any, enums: Any) -> Iterator[Any]:
-    """The records of a file."""
+    """Yield the records of a file."""
     raw = _raw(location, files)
     try:
         with _BoundedAvro(raw, schema, types, enums) as reader:
@@ -203,7 +203,7 @@ def _raw(location: str, files: FileIO) -> bytes:
 
 
 def _read_whole(file: Any) -> bytes:
-    """The content, one byte more than allowed at most; one call may give less than there is."""
+    """Read the content, one byte more than allowed at most; one call may give less than there is."""
     raw = bytearray()
     while len(raw) <= LARGEST_FILE and (part := file.read(LARGEST_FILE + 1 - len(raw))):
         raw += part

@@ -73,7 +73,7 @@ class TableMetadata:
         return snapshot
 
     def schema(self, schema_id: int | None, snapshot_id: int | None) -> Schema:
-        """The asked schema, else the snapshot's own, else the current one."""
+        """Return the asked schema, else the snapshot's own, else the current one."""
         if schema_id is None and snapshot_id is not None:
             schema_id = self.snapshot(snapshot_id).get("schema-id")
         chosen = self.current_schema_id if schema_id is None else schema_id
@@ -84,12 +84,12 @@ class TableMetadata:
 
 
 def local_path(location: str) -> str:
-    """A `file:` location as a path; anything else as it is. Iceberg does not percent-encode locations."""
+    """Return a `file:` location as a path; anything else as it is. Iceberg does not percent-encode locations."""
     return _FILE_SCHEME.sub("", location)
 
 
 def read_bytes(io: FileIO, location: str) -> bytes:
-    """The whole of one small file."""
+    """Read the whole of one small file."""
     try:
         path = local_path(location)
         if path.startswith("/"):
@@ -124,7 +124,7 @@ def read_metadata(location: str, *, io_properties: Mapping[str, str]) -> TableMe
 
 
 def describe_table(table: Table) -> TableMetadata:
-    """The metadata of a table that is loaded already, as its branch shows it."""
+    """Describe the metadata of a table that is loaded already, as its branch shows it."""
     # not model_dump_json, which PyIceberg refuses for version 3
     raw = table.metadata.model_dump(mode="json", by_alias=True, exclude_none=True)
     return _metadata(table.metadata.location, raw)
@@ -173,7 +173,7 @@ class Manifest:
 
 
 def read_manifests(io: FileIO, metadata: TableMetadata, snapshot_id: int | None) -> tuple[Manifest, ...]:
-    """The manifests of a snapshot; none for the empty table."""
+    """Read the manifests of a snapshot; none for the empty table."""
     if snapshot_id is None:
         return ()
     snapshot = metadata.snapshot(snapshot_id)
@@ -187,7 +187,7 @@ def read_manifests(io: FileIO, metadata: TableMetadata, snapshot_id: int | None)
 
 
 def read_manifest_list(io: FileIO, location: str) -> list[ManifestFile]:
-    """The lines of a manifest list, with the columns of version 3, which has row ids besides."""
+    """Read the lines of a manifest list, with the columns of version 3, which has row ids besides."""
     with AvroFile[ManifestFile](
         io.new_input(location),
         LIST_SCHEMA,
@@ -241,7 +241,7 @@ class LiveEntry:
 
 
 def read_entries(io: FileIO, manifest: Manifest) -> list[LiveEntry]:
-    """The live files of one manifest."""
+    """Read the live files of one manifest."""
     try:
         return [_entry(raw, manifest) for raw in read_live(io, manifest.raw)]
     except (OSError, ValueError, KeyError, EOFError) as error:
@@ -249,7 +249,7 @@ def read_entries(io: FileIO, manifest: Manifest) -> list[LiveEntry]:
 
 
 def read_live(io: FileIO, line: ManifestFile) -> list[ManifestEntry]:
-    """The live entries of a manifest as a list names it, with all columns, and what they inherit written down."""
+    """Read the live entries of a manifest as a list names it, with all columns, and what they inherit written down."""
     with AvroFile[ManifestEntry](
         io.new_input(line.manifest_path),
         ENTRY_SCHEMA,
@@ -302,7 +302,7 @@ def _entry(raw: ManifestEntry, manifest: Manifest) -> LiveEntry:
 
 
 def referenced_file(file: DataFile) -> str | None:
-    """The one data file that a deletion vector is about."""
+    """Return the one data file that a deletion vector is about."""
     path: str | None = file._data[_REFERENCED]
     return path
 
@@ -311,7 +311,7 @@ _PATH_COLUMN = 2147483546
 
 
 def _single_path(file: DataFile) -> str | None:
-    """The data file that a position delete file is about, when its path bounds are equal and not cut short."""
+    """Return the data file that a position delete file is about, when its path bounds are equal and not cut short."""
     lower, upper = (file.lower_bounds or {}).get(_PATH_COLUMN), (file.upper_bounds or {}).get(_PATH_COLUMN)
     if lower is None or lower != upper:
         return None

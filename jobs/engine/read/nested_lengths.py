@@ -20,7 +20,7 @@ _BATCH_ROWS = 8192
 
 
 def add_nested_lengths(file: Any, *, enough: float) -> int:
-    """Bytes of all texts and blobs in lists and maps of a file that is open for reading.
+    """Add up the bytes of all texts and blobs in lists and maps of a file that is open for reading.
 
     Where even the most that they can be is no more than `enough`, that is the answer; and nothing is added up beyond it.
     """
@@ -52,7 +52,7 @@ def _list_chunks(parquet: pq.ParquetFile) -> Iterator[tuple[int, pq.ColumnChunkM
 
 
 def _find_most(parquet: pq.ParquetFile, group: int, chunk: pq.ColumnChunkMetaData) -> float:
-    """The most that the texts of a column can be: those in its dictionary as long as its longest, the others as they are stored."""
+    """Find the most that a column's texts can take: those in its dictionary as long as its longest, others as stored."""
     first = next(_read_leaves(parquet, group, chunk, _FIRST_ROWS), None)
     if first is None:
         return 0
@@ -66,7 +66,7 @@ def _find_most(parquet: pq.ParquetFile, group: int, chunk: pq.ColumnChunkMetaDat
 def _read_leaves(
     parquet: pq.ParquetFile, group: int, chunk: pq.ColumnChunkMetaData, rows: int
 ) -> Iterator[pa.DictionaryArray]:
-    """What stands innermost in one column, in batches of so many rows of the table."""
+    """Yield what stands innermost in one column, in batches of so many rows of the table."""
     for batch in parquet.iter_batches(batch_size=rows, row_groups=[group], columns=[chunk.path_in_schema]):
         array = batch.column(0)
         while not pa.types.is_dictionary(array.type):

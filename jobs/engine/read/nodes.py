@@ -25,18 +25,18 @@ class Node:
 
 
 def read_tree(rows: Any) -> Node:
-    """Parquet's flat schema, a parent before its children, as a tree."""
+    """Read Parquet's flat schema, a parent before its children, as a tree."""
     name, field_id, type_, count, repeated = next(rows)
     return Node(name, field_id, type_, repeated, tuple(read_tree(rows) for _ in range(count)))
 
 
 def has_repeated(nodes: Iterable[Node]) -> bool:
-    """Whether there are lists or maps among columns or in them."""
+    """Return whether there are lists or maps among columns or in them."""
     return any(node.repeated or has_repeated(node.children) for node in nodes)
 
 
 def dedupe(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    """DuckDB's names: a field that differs from an earlier one by case only gets a number."""
+    """Name fields as DuckDB does: one that differs from an earlier one by case only gets a number."""
     seen: set[str] = set()
     deduped = []
     for node in nodes:
@@ -50,7 +50,7 @@ def dedupe(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
 
 
 def identify(nodes: Sequence[Node], mapping: Sequence[Mapping[str, Any]], *names: str) -> tuple[Node, ...]:
-    """Nodes with the ids that a name mapping has for them; what a list or a map holds goes by other names than its own."""
+    """Give nodes the ids that a name mapping has for them; the insides of lists and maps go by other names there."""
     parts = {name: part for part in mapping for name in part["names"]}
     mapped = [(node, parts.get(name, {})) for node, name in zip(nodes, names or [n.name for n in nodes], strict=True)]
     return tuple(
@@ -71,7 +71,7 @@ def _identify_inner(node: Node, mapping: Sequence[Mapping[str, Any]]) -> tuple[N
 
 
 def element_of(node: Node) -> Node | None:
-    """The element of a Parquet list: below one repeated group, or in old files the repeated node itself."""
+    """Find the element of a Parquet list: below one repeated group, or in old files the repeated node itself."""
     if len(node.children) != 1 or not node.children[0].repeated:
         return None
     middle = node.children[0]

@@ -23,7 +23,7 @@ Part = TypeVar("Part", bound=Named)
 
 
 def walk_paths(fields: Iterable[Part], parts: Callable[[Part], Iterable[Part]]) -> Iterator[tuple[Part, ...]]:
-    """Every column, then the fields of structs level by level, each below the fields that it stands in."""
+    """Yield every column, then the fields of structs level by level, each below the fields that it stands in."""
     level: list[tuple[Part, ...]] = [(field,) for field in fields]
     while level:
         yield from level
@@ -31,7 +31,7 @@ def walk_paths(fields: Iterable[Part], parts: Callable[[Part], Iterable[Part]]) 
 
 
 def list_paths(fields: Iterable[Part], parts: Callable[[Part], Iterable[Part]]) -> dict[str, tuple[Part, ...]]:
-    """The paths by dotted name; a name that has dots of its own goes before the path that reads like it."""
+    """List the paths by dotted name; a name that has dots of its own goes before the path that reads like it."""
     paths: dict[str, tuple[Part, ...]] = {}
     for path in walk_paths(fields, parts):
         paths.setdefault(".".join(field.name for field in path), path)
@@ -39,7 +39,7 @@ def list_paths(fields: Iterable[Part], parts: Callable[[Part], Iterable[Part]]) 
 
 
 def field_parts(field: Field) -> Iterable[Field]:
-    """What `list_paths` follows in a schema of the engine: structs alone, since a list or map holds many values."""
+    """Return what `list_paths` follows in the engine's schemas: structs alone, since a list or map holds many values."""
     return field.type.fields if isinstance(field.type, StructType) else ()
 
 

@@ -48,7 +48,7 @@ def _csv_chunks(path: Path, values: Sequence[ExportedValue]) -> Iterator[bytes]:
 
 
 def _follow(line: Mapping[str, Any], path: Sequence[str]) -> Any:
-    """A value of a stored row; what a NULL struct holds is NULL."""
+    """Follow a path to a value of a stored row; what a NULL struct holds is NULL."""
     value: Any = line
     for name in path:
         value = None if value is None else value[name]
@@ -106,7 +106,7 @@ class _Sent(io.RawIOBase):
         return self._size
 
     def take(self) -> bytes:
-        """What was written since the last time."""
+        """Take what was written since the last time."""
         parts, self._parts = self._parts, []
         return b"".join(parts)
 
@@ -128,7 +128,7 @@ def _friendly(export: RowExport, batch: pa.RecordBatch) -> pa.Table:
 
 
 def _name_changed(names: Mapping[int, str], changed: pa.ListArray) -> pa.ListArray:
-    """The names of columns by their indexes; none for none."""
+    """Name columns by their indexes; none for none."""
     by_index = pa.array([names.get(index) for index in range(max(names, default=-1) + 1)], pa.string())
     lengths = pc.fill_null(pc.list_value_length(changed), 0).cast(pa.int32())
     offsets = pc.cumulative_sum(pa.concat_arrays([pa.array([0], pa.int32()), lengths]))

@@ -27,12 +27,12 @@ ARROW_COLUMNS = tuple(pa.field(column.name, pa.int64()) for column in COLUMNS)
 
 
 def has_row_ids(table: Table) -> bool:
-    """Whether rows that move to another file must take their ids with them."""
+    """Return whether rows that move to another file must take their ids with them."""
     return bool(table.metadata.format_version >= VERSION)
 
 
 def with_row_ids(metadata: TableMetadata) -> TableMetadata:
-    """The metadata with the reserved columns in its current schema, to write files by.
+    """Return the metadata with the reserved columns in its current schema, to write files by.
 
     They have no statistics: these would say nothing of the rows that inherit.
     """

@@ -90,7 +90,7 @@ class Scanner:
     def live_rows(
         self, files: Sequence[LiveFile], columns: Sequence[ScanColumn], *, dead: str, is_located: bool = False
     ) -> str:
-        """Rows of `files` that their deletes leave. `dead` is the table of deleted positions of that end.
+        """Select rows of `files` that their deletes leave. `dead` is the table of deleted positions of that end.
 
         Located rows also have `scan_file`, the path as `shown_path` gives it, and `scan_row`, their place in it.
         """
@@ -113,12 +113,12 @@ class Scanner:
     def moved_rows(
         self, files: Sequence[ShiftedFile], columns: Sequence[ScanColumn], *, gone: bool, is_located: bool = False
     ) -> str:
-        """Rows of files that both ends list which only one end still has: `gone` for those that left."""
+        """Select rows of files that both ends list which only one end still has: `gone` for those that left."""
         stays, goes = ("before", "after") if gone else ("after", "before")
         return _union(self._shifted(files, columns, stays, goes, is_located=is_located), columns, is_located=is_located)
 
     def kept_rows(self, files: Sequence[ShiftedFile], columns: Sequence[ScanColumn], *, dead: Collection[str]) -> str:
-        """Rows of files that both ends list with other deletes, which both still have.
+        """Select rows of files that both ends list with other deletes, which both still have.
 
         `dead` are the tables of deleted positions of both ends.
         """
@@ -131,7 +131,7 @@ class Scanner:
         return _union(parts, columns)
 
     def count_rows(self, files: Collection[LiveEntry], dead: Sequence[str]) -> int:
-        """How many rows of `files` no table of `dead` positions names; no file is opened."""
+        """Count the rows of `files` that no table of `dead` positions names; no file is opened."""
         known = {"file": [self.shown_path(file.path) for file in files], "records": [file.records for file in files]}
         self.connection.register(
             "scan_counts", pa.table(known, pa.schema({"file": pa.string(), "records": pa.int64()}))
@@ -210,7 +210,7 @@ class Scanner:
         return scans
 
     def _source(self, files: Iterable[LiveEntry], *, columns: int = 0) -> str:
-        """Files as a relation `f`, its columns numbered c0, c1 …: under its own name one could hide what DuckDB adds."""
+        """Return files as a relation `f` of columns c0, c1 …: by its own name one could hide what DuckDB adds."""
         files = list(files)
         for file in files:
             check_regular(file.path)
@@ -219,7 +219,7 @@ class Scanner:
         return f"read_parquet([{paths}], hive_partitioning=false, {KEEP_NAN}){names}"
 
     def weigh(self, files: Iterable[LiveEntry]) -> Weight:
-        """How much files hold, and what the values of all their columns take when they are decoded, by their footers."""
+        """Weigh files by their footers: how much they hold, and what the values of all columns take once decoded."""
         files = list(files)
         plain = [file for file in files if file.offset is None]
         vectors = [file for file in files if file.offset is not None]
@@ -240,7 +240,7 @@ class Scanner:
         return weight + Weight(*read)
 
     def add_lengths(self, files: Iterable[LiveEntry], *, enough: float) -> int:
-        """The bytes of all texts and blobs in all columns; nothing is added up beyond `enough`."""
+        """Add up the bytes of all texts and blobs in all columns; nothing is added up beyond `enough`."""
         files = [file for file in files if file.offset is None]
         self._learn_schemas(files)
         groups: dict[tuple[Node, ...], list[LiveEntry]] = defaultdict(list)
@@ -255,7 +255,7 @@ class Scanner:
         return total
 
     def _add_plain_lengths(self, schema: tuple[Node, ...], files: Sequence[LiveEntry]) -> int:
-        """The bytes of those that stand outside lists and maps."""
+        """Add up the bytes of those that stand outside lists and maps."""
         rows = self.connection.sql(f"SELECT * FROM {self._source(files, columns=len(schema))}")
         lengths = [
             part for name, type_ in zip(rows.columns, rows.types, strict=True) for part in lengths_in(name, type_)
@@ -266,7 +266,7 @@ class Scanner:
         return sum(int(length or 0) for length in sums)
 
     def shown_path(self, location: str) -> str:
-        """A location as DuckDB is given it and gives it back."""
+        """Return a location as DuckDB takes it and gives it back."""
         path = local_path(location)
         if path.startswith("/"):
             return path
@@ -308,7 +308,7 @@ class Scanner:
             self._schemas[path] = trees[signature]
 
     def _identified(self, columns: tuple[Node, ...]) -> tuple[Node, ...]:
-        """The columns of a file; where it has no field ids with those of the table's name mapping, if there is one."""
+        """Return the columns of a file; where it has no field ids, with those of the table's name mapping, if any."""
         if self.metadata.name_mapping is None or any(node.id is not None for node in columns):
             return columns
         return identify(columns, self.metadata.name_mapping)
@@ -316,7 +316,7 @@ class Scanner:
     def _constants(
         self, file: LiveEntry, schema: tuple[Node, ...], columns: Sequence[ScanColumn]
     ) -> tuple[tuple[int, str], ...]:
-        """Identity partition values of columns that the file does not hold."""
+        """Return identity partition values of columns that the file does not hold."""
         if not file.partition:
             return ()
         missing = {column.field.id: column.field for column in columns if self._find(schema, column.field) is None}
@@ -389,7 +389,7 @@ class Scanner:
         return field
 
     def _equality_tests(self, deletes: frozenset[LiveEntry]) -> list[str]:
-        """One EXISTS for each set of columns by which `deletes` match rows."""
+        """Return one EXISTS for each set of columns by which `deletes` match rows."""
         by_ids: dict[tuple[int, ...], set[LiveEntry]] = defaultdict(set)
         for entry in deletes:
             by_ids[tuple(sorted(entry.equality_ids))].add(entry)
@@ -416,7 +416,7 @@ ID_COLUMNS = [ScanColumn(column.name, column) for column in COLUMNS]
 
 
 def inherited_ids(row: str, origin: str) -> tuple[str, str]:
-    """SQL of the id of a located row and of the commit that last changed it, given its file's line of `load_origins`.
+    """Return SQL of the id of a located row and of its last change's commit, given its file's line of `load_origins`.
 
     A row of a file without a first row id has not been changed since rows have ids.
     """
@@ -428,7 +428,7 @@ def inherited_ids(row: str, origin: str) -> tuple[str, str]:
 
 
 def _is_dead(table: str) -> str:
-    """SQL that is true for a scanned row whose position is in a table."""
+    """Return SQL that is true for a scanned row whose position is in a table."""
     return f"EXISTS (SELECT 1 FROM {table} dead WHERE dead.file = scanned.scan_file AND dead.pos = scanned.scan_row)"
 
 
@@ -449,7 +449,7 @@ def _union(parts: Sequence[str], columns: Sequence[ScanColumn], *, is_located: b
 
 
 def read_vector(content: bytes, entry: LiveEntry) -> pa.Array:
-    """The positions of one deletion vector: length, magic, one bitmap per upper half, checksum."""
+    """Read the positions of one deletion vector: length, magic, one bitmap per upper half, checksum."""
     start = entry.offset or 0
     blob = content[start : start + (entry.length or 0)]
     length = int.from_bytes(blob[:4], "big")
@@ -465,7 +465,7 @@ def read_vector(content: bytes, entry: LiveEntry) -> pa.Array:
 
 
 def lengths_in(value: str, type_: DuckDBPyType) -> list[str]:
-    """SQL for the bytes of each text and blob in a value that stands outside lists and maps."""
+    """Return SQL for the bytes of each text and blob in a value that stands outside lists and maps."""
     kind = type_.id
     if kind in _LENGTHS:
         return [f"{_LENGTHS[kind]}({value})"]
@@ -476,7 +476,7 @@ def lengths_in(value: str, type_: DuckDBPyType) -> list[str]:
 
 
 def project(node: Node, type_: Type, value: str) -> str:
-    """SQL for a value of the wanted type out of a file's column."""
+    """Return SQL for a value of the wanted type out of a file's column."""
     if isinstance(type_, Primitive):
         return _project_primitive(node, type_, value)
     if isinstance(type_, ListType):
@@ -531,7 +531,7 @@ def _project_map(node: Node, type_: MapType, value: str) -> str:
 
 
 def default_value(field: Field) -> str:
-    """What rows older than a column read: its initial default, else NULL."""
+    """Return what rows older than a column read: its initial default, else NULL."""
     target = duckdb_type(field.type)
     if field.default is None or not isinstance(field.type, Primitive):
         return f"CAST(NULL AS {target})"
@@ -541,7 +541,7 @@ def default_value(field: Field) -> str:
 
 
 def constant(type_: Type, value: Any) -> str:
-    """A partition value, in the manifest's form, as SQL."""
+    """Write a partition value, in the manifest's form, as SQL."""
     target = duckdb_type(type_)
     if value is None:
         return f"CAST(NULL AS {target})"

@@ -80,10 +80,10 @@ class StoredRows:
         return [row[0] for row in self._join_common("n", chosen, others, keys) or ()]
 
     def _join_common(self, what: str, lines: str, others: Sequence[Path], keys: int) -> list[Any] | None:
-        match = " AND ".join(f"a.k{place} IS NOT DISTINCT FROM b.k{place}" for place in range(keys))
-        joins = " ".join(f"SEMI JOIN {_source(path)} b ON ({match})" for path in others)
+        match = " AND ".join(f"lines.k{place} IS NOT DISTINCT FROM other.k{place}" for place in range(keys))
+        joins = " ".join(f"SEMI JOIN {_source(path)} other ON ({match})" for path in others)
         try:
-            self._database.execute(f"SELECT {what} FROM {lines} a {joins}")
+            self._database.execute(f"SELECT {what} FROM {lines} lines {joins}")
             return list(self._database.fetchall())
         except duckdb.OutOfMemoryException:
             return None
@@ -114,7 +114,7 @@ def read_batches(path: Path, size: int) -> Iterator[pa.RecordBatch]:
 
 
 def to_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Python values, with times that Python's own types cannot hold as text."""
+    """Return Python values, with times that Python's own types cannot hold as text."""
     columns = []
     for column in table.columns:
         if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
@@ -142,6 +142,6 @@ def _nanoseconds(value: int | None, zone: str | None) -> str | None:
 
 
 def _source(path: Path) -> str:
-    """A path as SQL, not taken for a pattern."""
+    """Write a path as SQL, not taken for a pattern."""
     plain = re.sub(r"([*?\[])", r"[\1]", str(path))
     return f"read_parquet({literal(plain)}, {KEEP_NAN})"

@@ -44,7 +44,7 @@ _OWN_NAMES = frozenset(("_file", "_pos", "_deleted", "_spec_id", "_partition"))
 
 
 def find_obstacle(plan: DiffPlan) -> str:
-    """Why Spark cannot compare the two sides; empty where it can."""
+    """Say why Spark cannot compare the two sides; empty where it can."""
     keys = plan.rules.key_pairs
     if plan.before.schema is None or plan.after.schema is None or len(plan.sides_with_rows) < 2:
         return "only one side has rows"
@@ -162,18 +162,18 @@ class SparkDiff:
     # --- rows ---
 
     def _rows(self, side: str) -> DataFrame:
-        """The rows to compare of one end, as columns b<i> or a<i>."""
+        """Return the rows to compare of one end, as columns b<i> or a<i>."""
         end = self._ends[side]
         rows = end.source.side(end.side)
         return self._named(end.source.rows(end.nothing) if rows is None else rows, side)
 
     def all_rows(self, side: str) -> DataFrame:
-        """All rows of one end, as columns b<i> or a<i>."""
+        """Return all rows of one end, as columns b<i> or a<i>."""
         end = self._ends[side]
         return self._named(end.source.rows(end.nothing if end.whole is None else end.whole), side)
 
     def find_obstacle_to_shared(self) -> str:
-        """Why Spark cannot read what both ends have in the same files; empty where it can."""
+        """Say why Spark cannot read what both ends have in the same files; empty where it can."""
         plan = self._plan
         ends = (plan.before, plan.after) if plan.shared_has_deletes else ()
         obstacles = (spark.find_obstacle(end.schema, plan.shared()) for end in ends if end.schema is not None)
@@ -189,7 +189,7 @@ class SparkDiff:
         return rows.where(spark_values.chosen(rules.row_filter, rules.chosen_by, side))
 
     def _shared(self) -> list[DataFrame]:
-        """Rows that both ends have in the same files, in parts."""
+        """Return rows that both ends have in the same files, in parts."""
         end = self._ends["b"]
         kept = end.source.kept(end.side)
         parts = [] if kept is None else [kept]
@@ -214,12 +214,12 @@ class SparkDiff:
     # --- with a key ---
 
     def _repeats(self, side: str) -> bool:
-        """Whether two of the rows to compare of one end have one key."""
+        """Return whether two of the rows to compare of one end have one key."""
         keys = self._rows(side).select(*self._keys(side))
         return not keys.groupBy(*keys.columns).count().where("count > 1").isEmpty()
 
     def _joined(self) -> DataFrame:
-        """Rows without a partner, and pairs whose values differ."""
+        """Join both ends: rows without a partner, and pairs whose values differ."""
         rules = self._rules
         before = self._rows("b").withColumn(HERE["b"], F.lit(True))
         after = self._rows("a").withColumn(HERE["a"], F.lit(True))
@@ -236,7 +236,7 @@ class SparkDiff:
     # --- without one, or with one that is not unique ---
 
     def _net(self) -> DataFrame:
-        """Each distinct row by the difference of its counts."""
+        """Return each distinct row by the difference of its counts."""
         pairs = [pair for pair in self._rules.pairs if pair.compared]
         held = {f"{side}{pair.index}" for pair in pairs if _is_own_group(pair) for side in "ba"}
         rest = {side: [name for name in self._stored[side] if name not in held] for side in "ba"}
@@ -273,7 +273,7 @@ class SparkDiff:
     # --- keys that are there more than once ---
 
     def _repeated_keys(self, rows: DataFrame) -> DataFrame:
-        """Keys of rows that may differ which have more than one row at an end, shared files included."""
+        """Return keys of rows that may differ which have more than one row at an end, shared files included."""
         touched = [rows.where(HERE[side]).select(*self._keys(side)) for side in "ba"]
         names = touched[0].columns
         touched_keys = (
@@ -291,7 +291,7 @@ class SparkDiff:
 
 
 def stream(frame: DataFrame) -> Iterator[pa.Table]:
-    """Rows as Spark sends them, a batch at a time: `toArrow` would hold all of them, `toLocalIterator` makes Python rows."""
+    """Yield rows as Spark sends them, in batches: `toArrow` would hold all, `toLocalIterator` makes Python rows."""
     import pyarrow as pa
 
     client = frame.sparkSession.client
@@ -301,6 +301,6 @@ def stream(frame: DataFrame) -> Iterator[pa.Table]:
 
 
 def _is_own_group(pair: Any) -> bool:
-    """Whether the value by which rows are grouped is the value of both ends itself."""
+    """Return whether the value by which rows are grouped is the value of both ends itself."""
     types = pair.before.type, pair.after.type
     return spark_values.is_alike(*types) and all(map(is_own_group, types))

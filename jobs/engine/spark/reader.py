@@ -29,7 +29,7 @@ _RESERVED_BY_SPARK = {"_file", "_pos", "_deleted", "_spec_id", "_partition", "_r
 
 
 def find_obstacle(schema: Schema, files: Iterable[LiveFile]) -> str:
-    """Why Iceberg in Spark does not read some files; empty where it does."""
+    """Say why Iceberg in Spark does not read some files; empty where it does."""
     for field in walk(schema.fields):
         if isinstance(field.type, Primitive) and field.type.name in _UNKNOWN_TO_SPARK:
             return f"it has no type for column {field.name!r} ({field.type.name})"
@@ -83,18 +83,18 @@ class SparkSource:
     # --- afterwards ---
 
     def side(self, side: Side) -> DataFrame | None:
-        """The rows that one end alone may have; None where there are none."""
+        """Return the rows that one end alone may have; None where there are none."""
         parts = [] if side.whole is None else [self.rows(side.whole)]
         if side.moved_here is not None and side.moved_there is not None:
             parts.append(self._moved(side.moved_here, side.moved_there))
         return union(parts) if parts else None
 
     def rows(self, snapshot: int, columns: Iterable[int] | None = None) -> DataFrame:
-        """The live rows of one snapshot of the listing."""
+        """Return the live rows of one snapshot of the listing."""
         return self._read(snapshot).select(*self._columns(columns))
 
     def _moved(self, here: int, there: int) -> DataFrame:
-        """Rows that the other end has deleted and this one has not: of files that both list, no other row can differ."""
+        """Return rows that the other end has deleted and this one has not; in files of both, no other row can differ."""
         from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
         place = [F.col("_file").alias("scan_file"), F.col("_pos").alias("scan_row")]
@@ -104,7 +104,7 @@ class SparkSource:
         return left.drop("scan_file", "scan_row")
 
     def kept(self, side: Side) -> DataFrame | None:
-        """The rows of files that both ends list which both still have; None where there are none."""
+        """Return the rows of files that both ends list which both still have; None where there are none."""
         from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
         if side.moved_here is None or side.moved_there is None:
@@ -125,7 +125,7 @@ class SparkSource:
 
 
 def _open(session: SparkSession, listing: Listing) -> str:
-    """What Spark loads a listing by: its path, or where the listed files need keys its name in a catalog that has them.
+    """Return what Spark loads a listing by: its path, or where the files need keys its name in a catalog that has them.
 
     A catalog's settings are the session's alone, which ends with the process that opened it.
     """
@@ -152,14 +152,14 @@ def quote(name: str) -> str:
 
 
 def same_key(left: str, right: str, columns: int) -> Column:
-    """Whether the columns k0, k1 … of one side equal w0, w1 … of the other, NULL included; given the two prefixes."""
+    """Return a column: whether k0, k1 … of one side equal w0, w1 … of the other, NULL too; given the two prefixes."""
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
     return combine(and_, [F.col(f"{left}{place}").eqNullSafe(F.col(f"{right}{place}")) for place in range(columns)])
 
 
 def union(parts: Sequence[DataFrame]) -> DataFrame:
-    """The rows of all parts, of which there is at least one."""
+    """Return the rows of all parts, of which there is at least one."""
     return combine(lambda left, right: left.unionAll(right), parts)
 
 
@@ -175,7 +175,7 @@ def combine(join: Callable[[Part, Part], Part], parts: Sequence[Part]) -> Part:
 
 
 def groupable(type_: Type, value: Column) -> Column:
-    """A value by which equal ones group: Spark has -0.0 equal 0.0 and NaN equal NaN there, but knows no equal maps."""
+    """Return a value by which equal ones group: there Spark has -0.0 equal 0.0 and NaN equal NaN, but no equal maps."""
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
     if not holds(type_, MapType):
@@ -197,5 +197,5 @@ def groupable(type_: Type, value: Column) -> Column:
 
 
 def is_own_group(type_: Type) -> bool:
-    """Whether equal values of a type are written in one way, so that a value says which group it is in."""
+    """Return whether equal values of a type are written in one way, so that a value says which group it is in."""
     return not (holds(type_, MapType) or holds(type_, Primitive, "float", "double"))

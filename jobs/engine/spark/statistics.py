@@ -88,7 +88,7 @@ class SparkMeasured:
                 self._kept.popitem()[1].unpersist()
 
     def _frame(self, side: str) -> DataFrame:
-        """All rows of one end, read once: they are asked several questions."""
+        """Return all rows of one end, read once: they are asked several questions."""
         if side not in self._kept:
             self._kept[side] = self._rows(side).persist()
         return self._kept[side]
@@ -162,7 +162,7 @@ class SparkMeasured:
         )
 
     def _quantiles(self, side: str, place: int, *, is_whole: bool) -> list[Any] | None:
-        """The values at the ranks, out of counted ones and of the numbers of those between them."""
+        """Return the values at the ranks, out of counted ones and of the numbers of those between them."""
         value = "whole" if is_whole else "fraction"
         rows = self._connection.execute(
             f"SELECT {value}, sum(n)::BIGINT, slot FROM spread_{side} WHERE place = {place} "
@@ -200,7 +200,7 @@ class SparkMeasured:
         return {pair.index: self._ranked(pair) for pair in pairs}
 
     def _valued(self, side: str, pairs: Sequence[Pair]) -> DataFrame:
-        """The values of one end with their numbers, as text."""
+        """Return the values of one end with their numbers, as text."""
         values = [
             f"named_struct('place', {pair.index}, 'value', {_text(end, f'{side}{pair.index}')})"
             for pair in pairs
@@ -276,7 +276,7 @@ def _measuring() -> Iterator[None]:
 
 
 def _plain(field: Field, value: str) -> str:
-    """As `axes.plain`: a float that is NaN or infinite is NULL."""
+    """Return SQL as `axes.plain` does: a float that is NaN or infinite is NULL."""
     return f"CASE WHEN abs({value}) < double('Infinity') THEN {value} END" if is_float(field) else value
 
 
@@ -285,7 +285,7 @@ def _is_whole(field: Field) -> bool:
 
 
 def _axis(field: Field, value: str) -> str:
-    """As `axes.plain_axis`: a whole number, microseconds, or a double."""
+    """Return SQL as `axes.plain_axis` does: a whole number, microseconds, or a double."""
     assert isinstance(field.type, Primitive)  # noqa: S101 - the caller has asked for the axis's kind
     if field.type.name == "date":
         return f"unix_date({value}) * {_DAY}L"
@@ -295,7 +295,7 @@ def _axis(field: Field, value: str) -> str:
 
 
 def _total(scale: Scale | None, axis: str) -> str:
-    """The sum as `HereMeasured.totals` has it; one of longs could overflow."""
+    """Return SQL of the sum as `HereMeasured.totals` has it; one of longs could overflow."""
     if scale is not None:
         first, second = scale.factors
         axis = f"floor({axis} * double('{first!r}') * double('{second!r}'))"
@@ -307,7 +307,7 @@ def _rank(percent: int, count: int) -> int:
 
 
 def _windows(near: Sequence[float] | None, *, is_whole: bool) -> list[tuple[float, float]]:
-    """Between which values the quantiles lie, in their order and apart."""
+    """Return between which values the quantiles lie, in their order and apart."""
 
     def widened(value: float, direction: int) -> int:
         # the sketch makes doubles of whole numbers
@@ -324,7 +324,7 @@ def _windows(near: Sequence[float] | None, *, is_whole: bool) -> list[tuple[floa
 
 
 def _placed(place: int, name: str, bins: Bins, windows: Sequence[tuple[float, float]], *, is_whole: bool) -> str:
-    """Where a value lies: its bin, and the even number of a gap between windows or the odd number of its window."""
+    """Return SQL of a value's place: its bin, and the even number of a gap between windows or the odd of its window."""
     kind = "bigint" if is_whole else "double"
     tests = "".join(
         f" WHEN {name} < {kind}('{low!r}') THEN {2 * number} WHEN {name} <= {kind}('{high!r}') THEN {2 * number + 1}"
@@ -339,7 +339,7 @@ def _placed(place: int, name: str, bins: Bins, windows: Sequence[tuple[float, fl
 
 
 def _bin(bins: Bins, value: str) -> str:
-    """As `Bins.index`."""
+    """Return SQL as `Bins.index` does."""
     if bins.is_whole:
         kind = "BIGINT" if bins.fits_bigint else "DECIMAL(20,0)"
         low, width = (f"CAST('{number}' AS {kind})" for number in (bins.low, bins.width))
@@ -352,13 +352,13 @@ def _bin(bins: Bins, value: str) -> str:
 
 
 def _is_text(pair: Pair) -> bool:
-    """Whether Spark writes the values of both ends as this process does."""
+    """Return whether Spark writes the values of both ends as this process does."""
     ends = (end.type for end in (pair.before, pair.after) if end is not None)
     return all(isinstance(type_, Primitive) and (type_.name in _AS_TEXT or type_.is_bytes) for type_ in ends)
 
 
 def _text(field: Field, value: str) -> str:
-    """SQL of a value as text which `_written` reads, for Spark."""
+    """Return SQL of a value as text which `_written` reads, for Spark."""
     if isinstance(field.type, Primitive) and field.type.is_bytes:
         # Spark breaks the lines of what is long
         return f"replace(base64({value}), '\\r\\n', '')"
@@ -366,7 +366,7 @@ def _text(field: Field, value: str) -> str:
 
 
 def _written(field: Field) -> str:
-    """SQL of the text that this process writes of such a value."""
+    """Return SQL of the text that this process writes of such a value."""
     assert isinstance(field.type, Primitive)  # noqa: S101 - others have no frequent values
     if field.type.name in _AS_TEXT or field.type.is_bytes:
         return "value"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def full_name(table: str) -> str:
-    """Return `nyc.delays.daily` as Spark must be told it."""
+    """Return `nyc.delays.daily` as Spark needs it."""
     return ".".join(f"`{part}`" for part in (CATALOG, *table.split(".")))
 
 

@@ -29,7 +29,7 @@ _ROUNDING, _CAUTION = 1e-15, 1 - 1e-9
 
 
 def is_alike(before: Type, after: Type) -> bool:
-    """Whether values of two types can be compared as they are."""
+    """Return whether values of two types can be compared as they are."""
     if isinstance(before, Primitive) and isinstance(after, Primitive):
         return before.name == after.name
     if isinstance(before, ListType) and isinstance(after, ListType):
@@ -43,14 +43,14 @@ def is_alike(before: Type, after: Type) -> bool:
 
 
 def common_type(before: Type, after: Type) -> str | None:
-    """Spark's type in which the numbers of both ends are exact; None where there is none."""
+    """Return Spark's type in which the numbers of both ends are exact; None where there is none."""
     if not isinstance(before, Primitive) or not isinstance(after, Primitive):
         return None
     return common_number(before, after)
 
 
 def comparable(pair: Pair, side: str) -> Column:
-    """One end's value of a compared column, which groups and joins with the other's exactly where they are the same."""
+    """Return one end's value of a compared column; it groups and joins with the other's exactly if they are the same."""
     assert pair.before is not None  # noqa: S101 - compared pairs have both
     assert pair.after is not None  # noqa: S101
     own, value = pair.before if side == "b" else pair.after, read(pair, side)
@@ -62,7 +62,7 @@ def comparable(pair: Pair, side: str) -> Column:
 
 
 def read(pair: Pair, side: str) -> Column:
-    """One end's value of a column, or of a field inside a struct column; a NULL struct has NULL fields."""
+    """Return one end's value of a column, or of a field inside a struct column; a NULL struct has NULL fields."""
     if pair.outer is None:
         return F.col(f"{side}{pair.index}")
     field = pair.end(side)
@@ -71,7 +71,7 @@ def read(pair: Pair, side: str) -> Column:
 
 
 def may_differ(pair: Pair, limits: Mapping[str, float]) -> Column:
-    """True where the two values of a column are not the same, or not surely within the tolerance."""
+    """Return a column that is true where two values are not the same, or not surely within the tolerance."""
     different = ~comparable(pair, "b").eqNullSafe(comparable(pair, "a"))
     return different & ~F.coalesce(_is_surely_near(pair, limits), F.lit(False)) if limits else different
 
@@ -92,7 +92,7 @@ def _is_surely_near(pair: Pair, limits: Mapping[str, float]) -> Column:
 
 
 def chosen(expression: e.BooleanExpression, pairs: Mapping[str, Pair], side: str) -> Column:
-    """True for the rows to compare, as `rules.filter_sql` says it to DuckDB."""
+    """Return a column that is true for the rows to compare, as `rules.filter_sql` says it to DuckDB."""
     if isinstance(expression, e.And | e.Or):
         left, right = (chosen(half, pairs, side) for half in (expression.left, expression.right))
         return left & right if isinstance(expression, e.And) else left | right
@@ -136,7 +136,7 @@ def _predicate(bound: e.BooleanExpression, field: Field, value: Column) -> Colum
 
 
 def _constant(field: Field, value: Any) -> Column:
-    """A literal, in Iceberg's own form, as a column of the type of what it is compared with."""
+    """Write a literal, in Iceberg's own form, as a column of the type of what it is compared with."""
     assert isinstance(field.type, Primitive)  # noqa: S101 - a filter names single values only
     name = field.type.name
     if name == "date":

@@ -74,7 +74,7 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def describe_schema(plan: DiffPlan, before: SideRef | None, after: SideRef | None) -> dict[str, Any]:
-    """The content of schema.json."""
+    """Return the content of schema.json."""
     return {
         "version": VERSION,
         "before": _describe_end(plan.before, before),
@@ -111,7 +111,7 @@ def _describe_pair(pair: Pair) -> dict[str, Any]:
 
 
 def _describe_inner(pair: Pair) -> dict[str, Any]:
-    """A field inside a struct column, by the way that leads to it at each end."""
+    """Describe a field inside a struct column, by the way that leads to it at each end."""
     ends = (("before", pair.before, pair.path("b")), ("after", pair.after, pair.path("a")))
     known = {end: None if field is None else {"path": path, "type": describe(field.type)} for end, field, path in ends}
     return {"index": pair.column.index, "name": pair.name, **known}
@@ -122,7 +122,7 @@ def _describe_field(field: Field | None) -> dict[str, Any] | None:
 
 
 def stored_columns(pairs: tuple[Pair, ...]) -> list[tuple[str, str]]:
-    """The value columns of rows.parquet with their DuckDB types."""
+    """Return the value columns of rows.parquet with their DuckDB types."""
     columns = []
     for pair in pairs:
         for prefix, side in (("b", pair.before), ("a", pair.after)):

@@ -57,7 +57,7 @@ def write_changed_rows(
 
 
 def differing_columns(summary: Mapping[str, Any]) -> frozenset[int]:
-    """The indexes of the columns in which some row differs."""
+    """Return the indexes of the columns in which some row differs."""
     return frozenset(column["index"] for column in summary["columns"] if column["changed"])
 
 
@@ -82,7 +82,7 @@ class _Changes:
     differing: frozenset[int]
 
     def numbered(self, rows: int) -> str:
-        """SQL of the first so many changed rows by key, as rows.parquet has them."""
+        """Return SQL of the first so many changed rows by key, as rows.parquet has them."""
         keys = [f"{match_value(pair)} AS k{place}" for place, pair in enumerate(self._keys)]
         values = _listed([*keys, *(name for name, _ in stored_columns(self.rules.pairs))])
         # what is made of a row is made when its place is known: few are among the first, and sorted rows stay narrow
@@ -98,7 +98,7 @@ class _Changes:
         return self.rules.key_pairs if self.is_keyed else ()
 
     def _changed(self) -> str:
-        """SQL of the indexes of the columns in which a row differs."""
+        """Return SQL of the indexes of the columns in which a row differs."""
         tests = [
             f"CASE WHEN {self.rules.differs(pair)} THEN {pair.index} END"
             for pair in self.rules.value_pairs
@@ -110,7 +110,7 @@ class _Changes:
         return f"CASE WHEN change = 'updated' THEN {indexes} ELSE [] END"
 
     def _pack(self) -> tuple[str, str]:
-        """SQL of the stored values to sort, in which those that both ends share are there once, and of all out of them."""
+        """Return SQL of the stored values to sort, those that both ends share once, and of all out of them."""
         shared = {
             f"{side}{pair.index}"
             for pair in self.rules.unchanged_pairs(self.differing)
@@ -132,7 +132,7 @@ class _Changes:
         return _listed(packed), _listed(unpacked)
 
     def _order(self) -> str:
-        """By key, which no two rows share; without one by its columns that exist, the compared ones, and the change."""
+        """Order by key, which no two rows share; without one by its columns that exist, the compared ones, the change."""
         if self.is_keyed:
             return _in_order(self._keys)
         first = [pair for pair in self.rules.key_pairs if not pair.unreadable]
@@ -142,7 +142,7 @@ class _Changes:
 
 
 def _listed(outputs: Iterable[str]) -> str:
-    """SQL of outputs that stand after others."""
+    """Return SQL of outputs that stand after others."""
     return "".join(f", {output}" for output in outputs)
 
 

@@ -228,7 +228,7 @@ def _fresh(field: NestedField, ids: Iterator[int]) -> NestedField:
 
 
 def _after_first(ids: Iterator[int]) -> object:
-    """Number nested fields from `ids`, but spend no id on the wrapper that stands around the type."""
+    """Give nested fields ids from `ids`, but spend none on the wrapper that stands around the type."""
     numbers = itertools.chain((0,), ids)
     return lambda: next(numbers)
 
@@ -256,7 +256,7 @@ def same_type(left: IcebergType, right: IcebergType) -> bool:
 
 
 def can_promote(old: IcebergType, new: IcebergType) -> bool:
-    """Whether Iceberg reads values of type `old` as `new`."""
+    """Return whether Iceberg reads values of type `old` as `new`."""
     if isinstance(old, DecimalType) and isinstance(new, DecimalType):
         return bool(old.scale == new.scale and old.precision <= new.precision)
     return (isinstance(old, IntegerType) and isinstance(new, LongType)) or (

@@ -84,10 +84,10 @@ class _ReplaceAll(_SnapshotProducer["_ReplaceAll"]):  # type: ignore[misc]
         return []
 
     def _build_delete_files_partition_predicate(self) -> None:
-        """Everything goes, so nothing need be pruned."""
+        """Prune nothing: everything goes."""
 
     def _validate_concurrency(self) -> None:
-        """Only this job writes its staging branch; what it replaces is read again at every attempt."""
+        """Check nothing: only this job writes its staging branch; what it replaces is read again at every attempt."""
 
 
 class _ReplaceAllOfVersion3(version3.Version3, _ReplaceAll):
