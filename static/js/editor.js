@@ -17,6 +17,8 @@ import { sql } from '@codemirror/lang-sql';
 import { yaml } from '@codemirror/lang-yaml';
 import { json } from '@codemirror/lang-json';
 import { tags } from '@lezer/highlight';
+import { completeDatasets } from './completion.js';
+import './csv.js';
 
 const LANGUAGES = { python, sql, yaml, json };
 
@@ -41,6 +43,7 @@ const theme = EditorView.theme({
   },
   '.cm-activeLine': { backgroundColor: 'var(--bgColor-neutral-muted)' },
   '.cm-activeLineGutter': { backgroundColor: 'var(--bgColor-neutral-muted)' },
+  // CodeMirror's own rule for a focused selection is the more specific one.
   '&.cm-focused .cm-selectionBackground, .cm-selectionBackground': { backgroundColor: 'var(--bgColor-accent-muted) !important' },
   '.cm-cursor': { borderLeftColor: 'var(--fgColor-default)' },
   '.cm-panels': { backgroundColor: 'var(--bgColor-muted)', color: 'var(--fgColor-default)' },
@@ -68,7 +71,10 @@ customElements.define('code-editor', class extends HTMLElement {
     const shadow = this.shadowRoot ?? this.attachShadow({ mode: 'open' });
     const language = LANGUAGES[this.dataset.language];
     const support = language ? [language()] : [];
-    if (this.dataset.language === 'python') support.push(support[0].language.data.of({ autocomplete: completeTransforms }));
+    if (this.dataset.language === 'python') {
+      const sources = [completeTransforms, completeDatasets(this.dataset.branch)];
+      support.push(...sources.map((autocomplete) => support[0].language.data.of({ autocomplete })));
+    }
     this.view = new EditorView({
       root: shadow,
       parent: shadow,
@@ -106,6 +112,12 @@ customElements.define('code-editor', class extends HTMLElement {
     this.view?.destroy();
     this.view = null;
   }
+
+  /** The text as it is now. */
+  get value() { return this.view.state.doc.toString(); }
+
+  /** Put text in the place of what stands between two offsets. */
+  replace(from, to, insert) { this.view.dispatch({ changes: { from, to, insert } }); }
 
   /** data-problems='[{"line": 3, "message": "…"}]': errors of the last publication, marked at their lines. */
   showProblems() {

@@ -1,36 +1,100 @@
-// table[data-talk="id of a <details>"]: a click on a line's number or sign takes that form below the line.
-document.addEventListener('click', (event) => {
-  const cell = event.target.closest('table.diff[data-talk] tr:not(.h, .talk) > :is(td.ln, td.mk)');
-  if (!cell || cell.matches('.none')) return;
-  const row = cell.parentElement;
-  const form = document.getElementById(cell.closest('table').dataset.talk);
-  const [before, after] = row.querySelectorAll('td.ln');
-  const isBefore = !after.textContent || (cell === before && cell.closest('table').matches('.diff--split'));
+// Comments where the pointer is. Lines: table.diff[data-talk="id of a <details>"]; rows: tr[data-key], with the one form of
+// remarks on rows. A click on a line's number or sign, on the plus in a cell, or `c` takes the form below the line or row.
+import { mayBeShortcut } from './shortcuts.js';
+
+const LINE = 'table.diff[data-talk] tr:not(.h, .talk)';
+const ROW = 'tr[data-key]';
+const AFTER_G_MS = 1500;
+let saidG = -AFTER_G_MS;
+/** One button for all cells, in the one under the pointer; keys have `c`. */
+const plus = Object.assign(document.createElement('button'), {
+  type: 'button', className: 'say__here', textContent: '+', title: 'Comment here', tabIndex: -1,
+});
+
+/** The form of remarks on rows, where who looks may write them. */
+function rowForm() {
+  return document.querySelector('details > form[data-row-remark]');
+}
+
+/** Put a form below a row, after what was said there before. */
+function openBelow(form, row) {
   form.open = true;
-  form.querySelector('[name=line]').value = (isBefore ? before : after).textContent;
-  form.querySelector('[name=side]').value = isBefore ? 'base' : 'head';
   let place = row.nextElementSibling;
   while (place?.matches('tr.talk')) place = place.nextElementSibling;
   const home = form.closest('tr.talk--say') ?? document.createElement('tr');
   if (!home.cells.length) {
     home.className = 'talk talk--say';
-    home.insertCell().colSpan = row.cells.length;
-    home.cells[0].append(form);
+    home.insertCell().append(form);
   }
+  home.cells[0].colSpan = row.cells.length;
   row.parentElement.insertBefore(home, place);
   form.querySelector('textarea').focus();
-});
+}
 
-// While the form of a remark on rows is open, a click on a cell fills in its key and column.
-document.addEventListener('click', (event) => {
-  const form = document.querySelector('details[open] > form[data-row-remark]');
-  const cell = form && event.target.closest('tr[data-key] > :is(td, th)');
-  if (!cell) return;
-  event.preventDefault();
+function sayOfLine(cell) {
+  const row = cell.parentElement;
+  const form = document.getElementById(cell.closest('table').dataset.talk);
+  const [before, after] = row.querySelectorAll('td.ln');
+  const isBefore = !after.textContent || (cell === before && cell.closest('table').matches('.diff--split'));
+  if (isBefore && !form.querySelector('[name=side] [value=base]')) return;
+  form.querySelector('[name=line]').value = (isBefore ? before : after).textContent;
+  form.querySelector('[name=side]').value = isBefore ? 'base' : 'head';
+  openBelow(form, row);
+}
+
+/** Fill in the key of a cell's row, and its column; the first cell, with the sign, stands for the whole row. */
+function nameCell(form, cell) {
   for (const [name, value] of Object.entries(JSON.parse(cell.parentElement.dataset.key))) {
     const input = form.elements.namedItem(`key.${name}`);
     if (input) input.value = value ?? 'null';
   }
   form.elements.namedItem('column').selectedIndex = cell.cellIndex;
-  form.elements.namedItem('body').focus();
+}
+
+function sayOfRow(cell) {
+  const form = rowForm();
+  if (!form) return;
+  nameCell(form, cell);
+  openBelow(form.parentElement, cell.parentElement);
+}
+
+/** The cell that `c` is about: that under the pointer, else the focused line's or row's. */
+function cellInMind() {
+  const under = [...document.querySelectorAll(':hover')].at(-1)?.closest('td, th');
+  if (under?.parentElement.matches(`${LINE}, ${ROW}`)) return under;
+  const row = document.activeElement.closest(`${LINE}, ${ROW}`);
+  return row && [...row.cells].find((cell) => !cell.matches('.none'));
+}
+
+document.addEventListener('click', (event) => {
+  const number = event.target.closest(`${LINE} > :is(td.ln, td.mk)`);
+  if (number && !number.matches('.none')) sayOfLine(number);
+  const cell = event.target.closest(`${ROW} > :is(td, th)`);
+  const form = rowForm();
+  if (!cell || !form) return;
+  if (event.target === plus) {
+    sayOfRow(cell);
+  } else if (form.parentElement.open) {
+    // While the form is open a click on a cell is about it.
+    event.preventDefault();
+    nameCell(form, cell);
+    form.elements.namedItem('body').focus();
+  }
+});
+
+document.addEventListener('mouseover', (event) => {
+  const cell = event.target.closest(`${ROW} > :is(td, th)`);
+  if (cell && cell !== plus.parentElement && rowForm()) cell.append(plus);
+});
+
+document.addEventListener('keydown', (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || !mayBeShortcut(event)) return;
+  // `g c` goes to the code.
+  if (event.key === 'g') saidG = event.timeStamp;
+  if (event.key !== 'c' || event.timeStamp - saidG < AFTER_G_MS) return;
+  const cell = cellInMind();
+  if (!cell) return;
+  event.preventDefault();
+  if (cell.parentElement.matches(ROW)) sayOfRow(cell);
+  else sayOfLine(cell);
 });

@@ -25,7 +25,7 @@ function walk(selector, step) {
 document.addEventListener('keydown', (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || !mayBeShortcut(event)) return;
   if (STEPS[event.key] && walk(...STEPS[event.key])) event.preventDefault();
-  if (event.key === 'Enter' && event.target.matches('tr')) event.target.querySelector('a[data-open]')?.click();
+  if (event.key === 'Enter' && event.target.matches('tr, [data-row]')) event.target.querySelector('a[data-open]')?.click();
   if (event.key === 'v') {
     const box = (document.activeElement.closest('[data-file]') ?? document).querySelector('input[data-viewed]');
     if (box) { box.click(); event.preventDefault(); }
