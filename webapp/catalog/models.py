@@ -15,7 +15,7 @@ class Namespace(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:
-        """The dotted name."""
+        """Return the dotted name."""
         return ".".join(self.levels)
 
     @property
@@ -44,7 +44,7 @@ class Table(models.Model):
         ]
 
     def __str__(self) -> str:
-        """The dotted name."""
+        """Return the dotted name."""
         return ".".join((*self.namespace.levels, self.name))
 
 
@@ -65,7 +65,7 @@ class View(models.Model):
         ]
 
     def __str__(self) -> str:
-        """The dotted name."""
+        """Return the dotted name."""
         return ".".join((*self.namespace.levels, self.name))
 
 
@@ -77,7 +77,7 @@ class StagedLocation(models.Model):
     staged_at = models.DateTimeField()
 
     def __str__(self) -> str:
-        """The location."""
+        """Return the location."""
         return self.location
 
 
@@ -99,7 +99,7 @@ class KeptAnswer(models.Model):
         db_table = "catalog_idempotencyrecord"
 
     def __str__(self) -> str:
-        """The key."""
+        """Return the key."""
         return self.key
 
 
@@ -117,5 +117,5 @@ class ScanPlan(models.Model):
     created_at = models.DateTimeField(auto_now_add=True, db_index=True)
 
     def __str__(self) -> str:
-        """The id."""
+        """Return the id."""
         return str(self.id)

@@ -50,7 +50,7 @@ def check_write(by: Principal | None, ref: TableRef, branch: str, *, staged_for:
 
 
 def storage_access(by: Principal, ref: TableRef, *, staged_for: str | None = None) -> Access:
-    """How far somebody's rights on the files of a table go, who may read it at least."""
+    """Return how far somebody's rights on the files of a table go, who may read it at least."""
     if by.job is not None:
         return Access.WRITE if ref.table in by.job.outputs else Access.READ
     try:
@@ -101,7 +101,7 @@ def check_takeover(by: Principal | None, location: str) -> None:
 
 
 def can_read_namespace(by: Principal | None, levels: Levels) -> bool:
-    """Whether `check_namespace` would let somebody read."""
+    """Return whether `check_namespace` would let somebody read."""
     try:
         check_namespace(by, levels, "read")
     except (NoSuchNamespace, Forbidden):
@@ -110,22 +110,22 @@ def can_read_namespace(by: Principal | None, levels: Levels) -> bool:
 
 
 def job_tables(by: Principal) -> frozenset[str]:
-    """Every table that a job's token knows."""
+    """Return every table that a job's token knows."""
     return frozenset() if by.job is None else frozenset({*by.job.inputs, *by.job.outputs})
 
 
 def no_such_table(ref: TableRef) -> NoSuchTable:
-    """The same words whether the table is absent or hidden."""
+    """Say the same whether the table is absent or hidden."""
     return NoSuchTable(f"Table does not exist: {ref.table}")
 
 
 def no_such_view(ref: TableRef) -> NoSuchView:
-    """The same words whether the view is absent or hidden."""
+    """Say the same whether the view is absent or hidden."""
     return NoSuchView(f"View does not exist: {ref.table}")
 
 
 def no_such_namespace(levels: Levels) -> NoSuchNamespace:
-    """The same words whether the namespace is absent or hidden."""
+    """Say the same whether the namespace is absent or hidden."""
     return NoSuchNamespace(f"Namespace does not exist: {'.'.join(levels)}")
 
 

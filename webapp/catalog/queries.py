@@ -13,7 +13,7 @@ from webapp.catalog.rules import lens
 from webapp.catalog.rules.access import Access
 from webapp.catalog.rules.branch_properties import MASTER, PREFIX, TrackedIds
 from webapp.catalog.rules.errors import Forbidden, NoSuchTable
-from webapp.catalog.rules.metadata import Metadata
+from webapp.catalog.rules.iceberg import Metadata
 from webapp.catalog.rules.partition_names import show_partition_names
 from webapp.catalog.rules.pointers import BranchState, Pointer
 from webapp.catalog.rules.refs import SEPARATOR, Levels, TableRef, is_internal, table_ref
@@ -93,7 +93,7 @@ class ViewView:
 
 
 def load_view(*, table: str, branch: str, chain: Iterable[str] = ()) -> TableView:
-    """The table as a branch sees it, for the application itself; `chain` = fallbacks while the branch has nothing here.
+    """Return the table as a branch sees it, for the application itself, by `chain` while the branch has nothing here.
 
     Raises:
         NoSuchTable: there is no such table.
@@ -104,17 +104,17 @@ def load_view(*, table: str, branch: str, chain: Iterable[str] = ()) -> TableVie
 
 
 def branch_pointer(*, table: str, branch: str) -> Pointer | None:
-    """Where a branch itself points; None when it has neither a ref nor tracked ids on this table."""
+    """Return where a branch itself points; None when it has neither a ref nor tracked ids on this table."""
     return lens.pointer(get_metadata(table=table), branch)
 
 
 def get_metadata(*, table: str) -> Metadata:
-    """The stored metadata, all branches in it. Shared: never change it in place."""
+    """Return the stored metadata, all branches in it. Shared: never change it in place."""
     return get_file(table=table).metadata
 
 
 def get_file(*, table: str) -> MetadataFile:
-    """The table's current metadata file."""
+    """Return the table's current metadata file."""
     return metadata_files.read(_get(table_ref(table)).metadata_location)
 
 
@@ -134,7 +134,7 @@ def _measure(location: str) -> int:
 
 
 def file_properties(*, table: str, who: str) -> dict[str, str]:
-    """What a process that is not the installation's own needs to read a table's files; nothing for files of this machine.
+    """Return what a process of others needs to read a table's files; nothing for files of this machine.
 
     Raises:
         Unavailable: there are no keys to give.
@@ -151,18 +151,18 @@ def file_properties(*, table: str, who: str) -> dict[str, str]:
 
 
 def table_exists(*, table: str) -> bool:
-    """Whether there is a table of this name."""
+    """Return whether there is a table of this name."""
     return find_table(table_ref(table)) is not None
 
 
 def find_table(ref: TableRef) -> TableRow | None:
-    """The row of a table of exactly this name."""
+    """Return the row of a table of exactly this name."""
     row = _TABLES.first(SEPARATOR.join(ref.namespace), ref.name)
     return None if row is None else TableRow(*row)
 
 
 def locate(ref: TableRef, *, by: Principal | None) -> tuple[TableRef, TableRow]:
-    """The table that a request means: one of that name, else with a header `branch_x` of the table before it.
+    """Find the table that a request means: one of that name, else with a header `branch_x` of the table before it.
 
     Raises:
         NoSuchTable: neither is there for this reader.
@@ -190,13 +190,13 @@ def locate(ref: TableRef, *, by: Principal | None) -> tuple[TableRef, TableRow]:
 
 
 def _check_internal(ref: TableRef, by: Principal | None) -> None:
-    """What a job or a transaction has staged is not shown before it is published, but to who stages it."""
+    """Hide what a job or a transaction has staged from all but who stages it, until it is published."""
     if by is not None and by.job is None and is_internal(ref.branch or MASTER):
         get_chain(ref, by=by)
 
 
 def load_table(ref: TableRef, *, by: Principal | None) -> TableView:
-    """The table as a request is to see it.
+    """Return the table as a request is to see it.
 
     Raises:
         NoSuchTable: not there for this reader.
@@ -206,7 +206,7 @@ def load_table(ref: TableRef, *, by: Principal | None) -> TableView:
 
 
 def view_table(ref: TableRef, row: TableRow, *, by: Principal | None) -> TableView:
-    """What a request sees of a table that was located for it."""
+    """Return what a request sees of a table that was located for it."""
     file = metadata_files.read(row.metadata_location)
     pinned = _pinned(ref, by)
     if pinned is None:
@@ -215,7 +215,7 @@ def view_table(ref: TableRef, row: TableRow, *, by: Principal | None) -> TableVi
 
 
 def view_of(file: MetadataFile, ref: TableRef, *, by: Principal | None) -> TableView:
-    """What a request for a branch sees of a metadata file, such as one that it has just written."""
+    """Return what a request for a branch sees of a metadata file, such as one that it has just written."""
     branch = ref.branch or MASTER
     if branch == MASTER:
         return _plain_view(file)
@@ -225,7 +225,7 @@ def view_of(file: MetadataFile, ref: TableRef, *, by: Principal | None) -> Table
 
 
 def own_key(ref: TableRef, *, by: Principal | None) -> str:
-    """The key of what a request sees unless its branch falls back to another one: it needs no metadata to be read.
+    """Return the key of what a request sees unless its branch falls back to another; no metadata need be read for it.
 
     Whether a branch has anything of its own is written in the metadata file, so nobody is given this key of a file where
     the branch has not.
@@ -238,7 +238,7 @@ def own_key(ref: TableRef, *, by: Principal | None) -> str:
 
 
 def get_chain(ref: TableRef, *, by: Principal | None) -> tuple[str, ...]:
-    """The fallbacks of a request's branch on a table: a job's own, else what the layers above say, then master."""
+    """Return the fallbacks of a branch on a table: a job's own, else what the layers above say, then master."""
     if ref.branch is None or ref.branch == MASTER:
         return ()
     if by is not None and by.job is not None:
@@ -251,12 +251,12 @@ def get_chain(ref: TableRef, *, by: Principal | None) -> tuple[str, ...]:
 
 
 def namespace_exists(levels: Levels) -> bool:
-    """Whether there is a namespace."""
+    """Return whether there is a namespace."""
     return Namespace.objects.filter(path=SEPARATOR.join(levels)).exists()
 
 
 def namespace_properties(levels: Levels, *, by: Principal | None) -> dict[str, str]:
-    """The properties of a namespace.
+    """Return the properties of a namespace.
 
     Raises:
         NoSuchNamespace: not there for this reader.
@@ -272,7 +272,7 @@ def namespace_properties(levels: Levels, *, by: Principal | None) -> dict[str, s
 def list_namespaces(
     parent: Levels | None, *, by: Principal | None, after: str = "", limit: int | None = None
 ) -> list[Levels]:
-    """The namespaces directly below a parent, or the top ones, that somebody may see, in order of their names."""
+    """List the namespaces directly below a parent, or the top ones, that somebody may see, in order of their names."""
     if parent is not None:
         namespace_properties(parent, by=by)
     rows = Namespace.objects.filter(parent__path=SEPARATOR.join(parent) if parent else None, path__gt=after)
@@ -288,7 +288,7 @@ def list_namespaces(
 
 
 def list_tables(levels: Levels, *, by: Principal | None, after: str = "", limit: int | None = None) -> list[str]:
-    """Names of the tables of a namespace that somebody may see, in order.
+    """List the names of the tables of a namespace that somebody may see, in order.
 
     Raises:
         NoSuchNamespace: not there for this reader.
@@ -298,7 +298,7 @@ def list_tables(levels: Levels, *, by: Principal | None, after: str = "", limit:
 
 
 def find_view(ref: TableRef) -> ViewRow | None:
-    """The row of a view."""
+    """Return the row of a view."""
     row = (
         View.objects.filter(namespace__path=SEPARATOR.join(ref.namespace), name=ref.name)
         .values_list("id", "metadata_location", "version")
@@ -308,7 +308,7 @@ def find_view(ref: TableRef) -> ViewRow | None:
 
 
 def load_view_metadata(ref: TableRef, *, by: Principal | None) -> ViewView:
-    """A view in Iceberg's sense.
+    """Return a view in Iceberg's sense.
 
     Raises:
         NoSuchView: not there for this reader.
@@ -319,11 +319,11 @@ def load_view_metadata(ref: TableRef, *, by: Principal | None) -> ViewView:
     if row is None:
         raise permissions.no_such_view(ref)
     file = metadata_files.read(row.metadata_location)
-    return ViewView(file.metadata, file.location)
+    return ViewView(file.view_metadata, file.location)
 
 
 def list_views(levels: Levels, *, by: Principal | None, after: str = "", limit: int | None = None) -> list[str]:
-    """Names of the views of a namespace, in order.
+    """List the names of the views of a namespace, in order.
 
     Raises:
         NoSuchNamespace: not there for this reader.
@@ -347,7 +347,7 @@ def _list_names(
 
 @lru_cache(maxsize=64)
 def _names_of(model: type[Table] | type[View], limit: int | None) -> Prepared[tuple[str]]:
-    """A page of names, of one size: the index on namespace and name leads to it wherever it is."""
+    """Prepare a page of names, of one size: the index on namespace and name leads to it wherever it is."""
 
     def build(path: str, after: str) -> QuerySet[Any, tuple[str]]:
         rows: Any = model
@@ -397,7 +397,7 @@ def _show_pinned(file: MetadataFile, pinned: BranchState) -> Metadata:
 
 
 def _pinned(ref: TableRef, by: Principal | None) -> BranchState | None:
-    """The state a job's input is pinned to. An output is never pinned: the job sees what it has written."""
+    """Return the state a job's input is pinned to. An output is never pinned: the job sees what it has written."""
     if by is None or by.job is None or ref.table in by.job.outputs:
         return None
     pin = by.job.inputs[ref.table]

@@ -76,14 +76,14 @@ async def _send(send: Callable[[Message], Awaitable[None]], response: CatalogRes
 
 
 def raw_path(scope: Message) -> str:
-    """The path as it was sent, relative to the catalog's base."""
+    """Return the path as it was sent, relative to the catalog's base."""
     raw = scope.get("raw_path") or scope["path"].encode()
     path: str = raw.decode("latin-1").partition("?")[0]
     return path.removeprefix(BASE)
 
 
 async def _read(request: CatalogRequest, incoming: Incoming) -> bytes:
-    """The body, counted in the memory of all bodies; the token comes first."""
+    """Read the body, counted in the memory of all bodies; the token comes first."""
     if request.method in WITHOUT_BODY:
         refuse_body(incoming, what=request.method)
     endpoint, _ = endpoints.match(request.method, split_path(request.raw_path))

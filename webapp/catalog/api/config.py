@@ -17,7 +17,7 @@ ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - t
 
 
 def get_config(_call: Call) -> CatalogResponse:
-    """Defaults, overrides and the list of operations."""
+    """Answer with defaults, overrides and the list of operations."""
     body = {
         "defaults": {},
         "overrides": {},
@@ -28,7 +28,7 @@ def get_config(_call: Call) -> CatalogResponse:
 
 
 def get_token(request: CatalogRequest) -> CatalogResponse:
-    """OAuth2 client credentials: the client is the user's name, its secret one of the user's tokens."""
+    """Issue a token by OAuth2 client credentials: the client is the user's name, its secret one of the tokens."""
     try:
         form = {key: values[-1] for key, values in parse_qs(request.body.decode()).items()}
     except UnicodeDecodeError:
@@ -48,7 +48,7 @@ def _client_credentials(request: CatalogRequest, form: dict[str, str]) -> Catalo
 
 
 def _issue(request: CatalogRequest, secret: str, *, user: str | None) -> CatalogResponse:
-    """The token itself is the access token: it is checked with every request, so that a revocation holds at once."""
+    """Answer with the token itself as access token: every request checks it, so that a revocation holds at once."""
     try:
         principal = _find_owner(request, secret, user=user)
     except Unauthenticated as error:

@@ -41,7 +41,7 @@ class Delegation:
         return not self.credentials
 
     def as_json(self) -> dict[str, Any]:
-        """Its members of the answer."""
+        """Return its members of the answer."""
         members: dict[str, Any] = {"config": dict(self.config)}
         return {**members, "storage-credentials": list(self.credentials)} if self.credentials else members
 
@@ -50,7 +50,7 @@ NONE = Delegation()
 
 
 def delegate(call: Call, ref: TableRef, location: str) -> Delegation:
-    """What the caller needs for the files of a table at this location: for files of this machine only where to write them.
+    """Return what the caller needs for a table's files at this location: for files of this machine only where to write.
 
     There the file system decides who may write: jobs, which are confined, write into folders of their own.
     """
@@ -71,7 +71,7 @@ def _delegate_locally(call: Call, ref: TableRef, location: str) -> Delegation:
 
 
 def without_shown(call: Call, request: CommitRequest) -> CommitRequest:
-    """A commit without the properties that its sender was only shown; engines send them back when they make a table."""
+    """Return a commit without the properties that its sender was only shown; engines send them back to make a table."""
     if call.by.job is None and not is_object_location(settings.TRIBUTARY_WAREHOUSE):
         return request  # asking where the table is would cost every commit a query
     _, row = _find(call.table, by=call.by)
@@ -88,7 +88,7 @@ def without_shown(call: Call, request: CommitRequest) -> CommitRequest:
 
 
 def list_credentials(call: Call) -> CatalogResponse:
-    """Keys for a table's files; files of this machine need none."""
+    """List the keys to a table's files; files of this machine need none."""
     ref, row = queries.locate(call.table, by=call.by)
     if not is_object_location(row.location):
         return answer({"storage-credentials": []})
@@ -120,7 +120,7 @@ def _as_config(ref: TableRef, keys: StorageKeys | None) -> dict[str, str]:
 
 
 def _find(ref: TableRef, *, by: Principal) -> tuple[TableRef, TableRow | None]:
-    """The table that a request means; the name itself where there is none yet."""
+    """Find the table that a request means; return the name itself where there is none yet."""
     try:
         return queries.locate(ref, by=by)
     except NoSuchTable:

@@ -98,7 +98,7 @@ def handle(request: CatalogRequest) -> CatalogResponse:
 
 
 def explain(error: DatabaseError | UnicodeEncodeError, request: CatalogRequest) -> AppError:
-    """What a failure outside of a commit's swap means: nothing was changed, since commits settle their own outcome."""
+    """Say what a failure outside of a commit's swap means: nothing was changed; commits settle their own outcome."""
     known = explain_failure(error)
     if known is None or known.status != BadRequest.status:
         logger.error("database error: %s %s", request.method, request.raw_path, exc_info=error)
@@ -146,12 +146,12 @@ def _let_repeat(response: CatalogResponse, *, by: Principal, note: Callable[[], 
 
 
 def authenticate(request: CatalogRequest) -> Principal:
-    """The principal behind the bearer token; a session does not count here."""
+    """Return the principal behind the bearer token; a session does not count here."""
     return authenticate_token(read_token(request))
 
 
 def read_token(request: CatalogRequest) -> str:
-    """The bearer token as it was sent."""
+    """Return the bearer token as it was sent."""
     values = request.header_values("authorization")
     scheme, _, secret = (values[0] if len(values) == 1 else "").partition(" ")
     if scheme.lower() != "bearer" or not secret.strip():
@@ -161,7 +161,7 @@ def read_token(request: CatalogRequest) -> str:
 
 
 def refuse(error: AppError, request: CatalogRequest | None = None, *, by: Principal | None = None) -> CatalogResponse:
-    """An error as the specification's answer; one for want of rights is noted."""
+    """Answer an error as the specification says, and note one for want of rights."""
     headers = []
     if request is not None and error.is_for_want_of_rights:
         detail = {"status": error.status, "code": error.code}

@@ -28,11 +28,11 @@ class CatalogRequest:
     """Of the client."""
 
     def header(self, name: str) -> str | None:
-        """The first value of a header."""
+        """Return the first value of a header."""
         return next((value for key, value in self.headers if key == name), None)
 
     def header_values(self, name: str) -> list[str]:
-        """Every value of a header, in the order sent."""
+        """Return every value of a header, in the order sent."""
         return [value for key, value in self.headers if key == name]
 
 
@@ -97,7 +97,7 @@ class Call:
         return TableRef(self.namespace, self.variables["view"], self.branch)
 
     def json(self) -> dict[str, Any]:
-        """The body, a JSON object."""
+        """Read the body, a JSON object."""
         try:
             parsed = json_bytes.load(self.request.body)
         except (ValueError, RecursionError) as error:
@@ -112,15 +112,15 @@ class Call:
 def answer(
     body: Any, *, status: int = 200, headers: Sequence[tuple[str, str]] = (), lasts: bool = False
 ) -> CatalogResponse:
-    """An answer in JSON."""
+    """Answer in JSON."""
     return CatalogResponse(status, dump(body), (JSON_TYPE, *headers), lasts)
 
 
 def empty(*, status: int = 204) -> CatalogResponse:
-    """An answer without a body."""
+    """Answer without a body."""
     return CatalogResponse(status)
 
 
 def dump(body: Any) -> bytes:
-    """JSON without spaces."""
+    """Write JSON without spaces."""
     return json_bytes.dump(body)

@@ -9,7 +9,7 @@ from webapp.catalog.rules.refs import SEPARATOR, Levels, check_levels, read_pare
 
 
 def list_namespaces(call: Call) -> CatalogResponse:
-    """The namespaces below a parent."""
+    """List the namespaces below a parent."""
     parent = _parent(call.query.get("parent", ""))
 
     def fetch(after: str, limit: int | None) -> list[Levels]:
@@ -31,13 +31,13 @@ def create_namespace(call: Call) -> CatalogResponse:
 
 
 def load_namespace(call: Call) -> CatalogResponse:
-    """A namespace's properties."""
+    """Return a namespace's properties."""
     properties = queries.namespace_properties(call.namespace, by=call.by)
     return answer({"namespace": call.namespace, "properties": properties}, lasts=True)
 
 
 def namespace_exists(call: Call) -> CatalogResponse:
-    """204 where there is one."""
+    """Answer 204 where there is one."""
     queries.namespace_properties(call.namespace, by=call.by)
     return empty()
 

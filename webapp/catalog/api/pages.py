@@ -16,7 +16,7 @@ MAX_PAGE = 10_000
 def paged(
     call: Call, key: str, fetch: Callable[[str, int | None], Sequence[Item]], *, token_of: Callable[[Item], str]
 ) -> dict[str, Any]:
-    """The page that a call asks for. Without a page size, or without a token (an empty one to begin), all at once."""
+    """Return the page that a call asks for; all at once without a page size, or without a token (empty to begin)."""
     size = _size(call)
     after = _decode(call.query.get("pageToken", ""))
     if size is None or "pageToken" not in call.query:

@@ -51,7 +51,7 @@ class Repeats:
         return Question(_digest(scope), version)
 
     def find(self, question: Question) -> CatalogResponse | None:
-        """The answer that the same request had, which counts as given once more."""
+        """Return the answer that the same request had, which counts as given once more."""
         answer = self._answers.get(question.key)
         if answer is None or answer.repeat is None or clock.now() >= answer.repeat.until:
             return None
@@ -69,7 +69,7 @@ class Repeats:
 
 
 def _digest(scope: Mapping[str, Any]) -> bytes:
-    """All that an answer may depend on of a request without a body; a digest, so that no token is kept in memory."""
+    """Return a digest of all that an answer may depend on of a request without a body; no token is kept in memory."""
     parts = [scope.get("raw_path") or scope["path"].encode(), scope["query_string"]]
     for header in scope["headers"]:
         parts += header

@@ -10,7 +10,7 @@ LARGEST_REQUEST = 4 * 1024 * 1024
 
 
 def plan_table_scan(call: Call) -> CatalogResponse:
-    """The files that a scan has to read, all at once or as plan tasks to be fetched."""
+    """Return the files that a scan has to read, all at once or as plan tasks to be fetched."""
     from webapp.catalog.rules.scans import ScanRequest
 
     if len(call.request.body) > LARGEST_REQUEST:
@@ -21,7 +21,7 @@ def plan_table_scan(call: Call) -> CatalogResponse:
 
 
 def fetch_planning_result(call: Call) -> CatalogResponse:
-    """What planning has found: the same as it answered."""
+    """Return what planning has found: the same as it answered."""
     planned = _services().fetch_plan(ref=call.table, plan_id=call.variables["plan-id"], by=call.by)
     if planned is None:
         return answer({"status": "cancelled"})
@@ -29,13 +29,13 @@ def fetch_planning_result(call: Call) -> CatalogResponse:
 
 
 def cancel_planning(call: Call) -> CatalogResponse:
-    """Nothing more of this plan will be fetched."""
+    """Forget the plan: nothing more of it will be fetched."""
     _services().cancel_plan(ref=call.table, plan_id=call.variables["plan-id"], by=call.by)
     return empty()
 
 
 def fetch_scan_tasks(call: Call) -> CatalogResponse:
-    """The files behind one plan task."""
+    """Return the files behind one plan task."""
     task = field(call.json(), "plan-task", str)
     return answer(_tasks(_services().fetch_tasks(ref=call.table, task=task, by=call.by)))
 

@@ -25,7 +25,7 @@ VARY = ("vary", "X-PLTR-Branch, Authorization")
 
 
 def list_tables(call: Call) -> CatalogResponse:
-    """The tables of a namespace."""
+    """List the tables of a namespace."""
     namespace = call.namespace
 
     def fetch(after: str, limit: int | None) -> list[dict[str, object]]:
@@ -53,7 +53,7 @@ def register_table(call: Call) -> CatalogResponse:
 
 
 def load_table(call: Call) -> CatalogResponse:
-    """A table as the branch sees it; 304 where the client has this view already."""
+    """Return a table as the branch sees it; 304 where the client has this view already."""
     mode = call.query.get("snapshots", "all")
     if mode not in ("all", "refs"):
         message = f"Invalid snapshots parameter: {mode!r}"
@@ -71,10 +71,10 @@ def load_table(call: Call) -> CatalogResponse:
 
 
 def table_exists(call: Call) -> CatalogResponse:
-    """204 where there is one."""
+    """Answer 204 where there is one."""
     ref, row = queries.locate(call.table, by=call.by)
     if ref.branch is not None:
-        # Who may not read the branch by this name is told so here as well.
+        # Whoever may not read the branch by this name hears so here as well.
         queries.view_table(ref, row, by=call.by)
     return empty()
 
@@ -87,18 +87,18 @@ def update_table(call: Call) -> CatalogResponse:
 
 
 def show_named(call: Call) -> CatalogResponse:
-    """The table that a request has made under the name in its body, as it is now."""
+    """Return the table that a request has made under the name in its body, as it is now."""
     ref = TableRef(call.namespace, field(call.json(), "name", str), call.branch)
     return _render_for(call, ref, queries.load_table(ref, by=call.by))
 
 
 def show_committed(call: Call) -> CatalogResponse:
-    """The table that a request has committed to, as it is now."""
+    """Return the table that a request has committed to, as it is now."""
     return _render_for(call, call.table, queries.load_table(call.table, by=call.by), with_config=False)
 
 
 def commit_transaction_again(_call: Call) -> CatalogResponse:
-    """A transaction has no answer but that it is done."""
+    """Answer that it is done: a transaction has no other answer."""
     return empty()
 
 
@@ -145,7 +145,7 @@ def commit_transaction(call: Call) -> CatalogResponse:
 def render(
     view: TableView, *, mode: str = "all", with_config: bool = True, delegated: Delegation = NONE
 ) -> CatalogResponse:
-    """A table in the specification's form."""
+    """Render a table in the specification's form."""
     file = view.file
     if file is None:
         metadata = with_legacy_fields(rendered.with_properties(view.metadata, delegated.properties))
@@ -177,7 +177,7 @@ def _unchanged(tag: str, delegated: Delegation) -> CatalogResponse:
 
 
 def _find_tag(tags: Iterable[str], name: str) -> str | None:
-    """The tag that a client has of the content of this name, if it may go on with that.
+    """Find the tag that a client has of the content of this name, if it may go on with that.
 
     A tag says when its content is dated: what a clock that was ahead has dated in the future is sent anew, as not_after it.
     """
@@ -190,6 +190,6 @@ def _find_tag(tags: Iterable[str], name: str) -> str | None:
 
 
 def _name(location: str, view: str, mode: str, delegated: Delegation) -> str:
-    """Names this content: a metadata file never changes, and the rest says which view of it this is, for whom."""
+    """Name this content: a metadata file never changes, and the rest says which view of it this is, for whom."""
     digest = hashlib.sha256(f"{location}\n{view}\n{mode}\n{delegated.key}".encode())
     return digest.hexdigest()[:32]

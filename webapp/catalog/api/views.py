@@ -10,7 +10,7 @@ from webapp.catalog.rules.views import CreateViewRequest
 
 
 def list_views(call: Call) -> CatalogResponse:
-    """The views of a namespace."""
+    """List the views of a namespace."""
     namespace = call.namespace
 
     def fetch(after: str, limit: int | None) -> list[dict[str, object]]:
@@ -28,12 +28,12 @@ def create_view(call: Call) -> CatalogResponse:
 
 
 def load_view(call: Call) -> CatalogResponse:
-    """A view."""
+    """Return a view."""
     return render(queries.load_view_metadata(call.view, by=call.by))
 
 
 def view_exists(call: Call) -> CatalogResponse:
-    """204 where there is one."""
+    """Answer 204 where there is one."""
     queries.load_view_metadata(call.view, by=call.by)
     return empty()
 
@@ -69,10 +69,10 @@ def register_view(call: Call) -> CatalogResponse:
 
 
 def show_named(call: Call) -> CatalogResponse:
-    """The view that a request has made under the name in its body, as it is now."""
+    """Return the view that a request has made under the name in its body, as it is now."""
     return render(queries.load_view_metadata(TableRef(call.namespace, field(call.json(), "name", str)), by=call.by))
 
 
 def render(view: ViewView) -> CatalogResponse:
-    """A view in the specification's form."""
+    """Render a view in the specification's form."""
     return answer({"metadata-location": view.metadata_location, "metadata": view.metadata, "config": {}}, lasts=True)

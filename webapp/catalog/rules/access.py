@@ -12,8 +12,8 @@ from enum import StrEnum
 from typing import Any
 
 from webapp.catalog.rules.errors import Forbidden, Malformed
+from webapp.catalog.rules.iceberg import Metadata
 from webapp.catalog.rules.locations import is_inside
-from webapp.catalog.rules.metadata import Metadata
 
 DATA_PATH = "write.data.path"
 METADATA_PATH = "write.metadata.path"
@@ -45,12 +45,12 @@ class Access(StrEnum):
 
 
 def own_paths(location: str, who: str) -> dict[str, str]:
-    """The properties that send a writer's files into folders of its own."""
+    """Return the properties that send a writer's files into folders of its own."""
     return {DATA_PATH: f"{location}/data/{who}", METADATA_PATH: f"{location}/metadata/{who}"}
 
 
 def drop_own_paths(update: Mapping[str, Any], paths: Mapping[str, str]) -> dict[str, Any] | None:
-    """An update of a writer who was shown such properties, without what it only repeats; None where nothing is left."""
+    """Return the update of a writer who was shown such properties without what it only repeats, if anything is left."""
     if update.get("action") != "set-properties" or not isinstance(update.get("updates"), dict):
         return dict(update)
     properties = {key: value for key, value in update["updates"].items() if key not in paths or paths[key] != value}
@@ -63,7 +63,7 @@ def check_own_files(updates: Iterable[Mapping[str, Any]], metadata: Metadata, *,
     This is what is seen without opening a file; what the manifests name is checked before it is published.
     """
     folder = own_paths(metadata["location"], who)[METADATA_PATH]
-    own = [
+    own: list[object] = [
         snapshot["snapshot-id"]
         for snapshot in metadata["snapshots"]
         if is_inside(str(snapshot.get("manifest-list")), folder)
@@ -91,7 +91,7 @@ def _member(update: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def session_policy(location: str, access: Access, *, who: str, partition: str = "aws") -> dict[str, Any]:
-    """The policy that narrows a session of the installation's role to the files of one table.
+    """Return the policy that narrows a session of the installation's role to the files of one table.
 
     Raises:
         Malformed: the location cannot be put into a policy.

@@ -4,14 +4,13 @@ A long history is walked once and not with every commit: the log of a new head i
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
-from webapp.catalog.rules.metadata import Metadata, ancestry, find, snapshot_of
+from webapp.catalog.rules.iceberg import Metadata, Snapshot, SnapshotLogEntry
+from webapp.catalog.rules.metadata import ancestry, find, snapshot_of
 from webapp.core.byte_cache import ByteCache, Versions
 from webapp.core.json_members import goes_on
 
-Snapshot = dict[str, Any]
-Log = list[dict[str, Any]]
+Log = list[SnapshotLogEntry]
 CACHED_BYTES = 16 * 1024 * 1024
 LINE_BYTES = 1000
 """Of a line with the snapshot that it is about."""
@@ -28,7 +27,7 @@ class _Known:
     missing: int | None
 
     def holds_in(self, snapshots: list[Snapshot]) -> bool:
-        """Whether there is nothing new but snapshots that do not make this line any longer."""
+        """Return whether there is nothing new but snapshots that do not make this line any longer."""
         if self.snapshots is snapshots:
             return True
         return goes_on(self.snapshots, snapshots) and (
@@ -36,7 +35,7 @@ class _Known:
         )
 
     def added_in(self, snapshots: list[Snapshot]) -> list[Snapshot]:
-        """What has been added since."""
+        """Return what has been added since."""
         return snapshots[len(self.snapshots) :]
 
 
@@ -46,7 +45,7 @@ _known = ByteCache[tuple[str, int], _Known](
 
 
 def derived_log(metadata: Metadata, head: int | None) -> Log:
-    """The log of a branch at this head, never running backwards. Shared: never change it in place."""
+    """Return the log of a branch at this head, never running backwards. Shared: never change it in place."""
     if head is None:
         return []
     known = _recall(metadata, head)
@@ -58,7 +57,7 @@ def derived_log(metadata: Metadata, head: int | None) -> Log:
 
 
 def walk_log(metadata: Metadata, head: int | None) -> Log:
-    """The same from the snapshots alone."""
+    """Make the same log from the snapshots alone."""
     log: Log = []
     for snapshot in ancestry(metadata, head):
         log.append(_line(snapshot, after=log))
@@ -71,7 +70,7 @@ def _recall(metadata: Metadata, head: int) -> _Known | None:
 
 
 def _extend(metadata: Metadata, head: int) -> _Known | None:
-    """The log of the parent and one line more; only for a head that was not there when that log was made."""
+    """Extend the log of the parent by one line; only for a head that was not there when that log was made."""
     snapshot = snapshot_of(metadata, head)
     parent = None if snapshot is None else snapshot.get("parent-snapshot-id")
     known = None if parent is None else _recall(metadata, parent)
@@ -86,6 +85,6 @@ def _walk(metadata: Metadata, head: int) -> _Known:
     return _Known([], log, head if first is None else first.get("parent-snapshot-id"))
 
 
-def _line(snapshot: Snapshot, *, after: Log) -> dict[str, Any]:
+def _line(snapshot: Snapshot, *, after: Log) -> SnapshotLogEntry:
     at = max(after[-1]["timestamp-ms"], snapshot["timestamp-ms"]) if after else snapshot["timestamp-ms"]
     return {"snapshot-id": snapshot["snapshot-id"], "timestamp-ms": at}

@@ -28,22 +28,22 @@ class TrackedIds:
 
 
 def ref_of_branch(branch: str) -> str:
-    """The Iceberg ref that stores a branch's head."""
+    """Return the Iceberg ref that stores a branch's head."""
     return MAIN_REF if branch == MASTER else branch
 
 
 def branch_of_ref(ref: str) -> str:
-    """The branch whose head an Iceberg ref stores."""
+    """Return the branch whose head an Iceberg ref stores."""
     return MASTER if ref == MAIN_REF else ref
 
 
 def is_reserved(key: str) -> bool:
-    """Whether only the catalog may write this property."""
+    """Return whether only the catalog may write this property."""
     return key.startswith(PREFIX)
 
 
 def tracked_ids(properties: Mapping[str, str], branch: str, *, default: TrackedIds) -> TrackedIds | None:
-    """The ids that a branch tracks; None when it tracks none. `default` fills in what a partial record lacks."""
+    """Return the ids that a branch tracks; None when it tracks none. `default` fills in what a partial record lacks."""
     schema, spec, order = (_number(properties.get(PREFIX + branch + suffix)) for suffix in SUFFIXES)
     if schema is None and spec is None and order is None:
         return None
@@ -55,7 +55,7 @@ def tracked_ids(properties: Mapping[str, str], branch: str, *, default: TrackedI
 
 
 def tracked_branches(properties: Mapping[str, str]) -> set[str]:
-    """Every branch that tracks at least one id."""
+    """List the branches that track at least one id."""
     return {
         key[len(PREFIX) : -len(suffix)]
         for key in properties
@@ -66,7 +66,7 @@ def tracked_branches(properties: Mapping[str, str]) -> set[str]:
 
 
 def stamp(properties: dict[str, str], branch: str, ids: TrackedIds) -> dict[str, str]:
-    """The properties with a branch's three ids set; the same object where they are."""
+    """Return the properties with a branch's three ids set; the same object where they are."""
     stamped = {
         PREFIX + branch + SCHEMA_SUFFIX: str(ids.schema_id),
         PREFIX + branch + SPEC_SUFFIX: str(ids.spec_id),
@@ -76,7 +76,7 @@ def stamp(properties: dict[str, str], branch: str, ids: TrackedIds) -> dict[str,
 
 
 def strip(properties: Mapping[str, str], branches: Iterable[str]) -> dict[str, str]:
-    """The properties without anything these branches tracked."""
+    """Return the properties without anything these branches tracked."""
     gone = {PREFIX + branch + suffix for branch in branches for suffix in SUFFIXES}
     return {key: value for key, value in properties.items() if key not in gone}
 

@@ -24,17 +24,17 @@ _TIME = re.compile(r"\d\d:\d\d(:\d\d(\.\d{1,9})?)?", re.ASCII)
 
 
 def is_int(value: int) -> bool:
-    """Whether a number fits into Java's int."""
+    """Return whether a number fits into Java's int."""
     return -(1 << INT_BITS) <= value < 1 << INT_BITS
 
 
 def is_long(value: int) -> bool:
-    """Whether a number fits into Java's long."""
+    """Return whether a number fits into Java's long."""
     return -(1 << LONG_BITS) <= value < 1 << LONG_BITS
 
 
 def is_primitive(kind: str) -> bool:
-    """Whether this is the name of a primitive type, in the one spelling that all readers know."""
+    """Return whether this is the name of a primitive type, in the one spelling that all readers know."""
     decimal = _DECIMAL.fullmatch(kind)
     if decimal is not None:
         return 0 < int(decimal[1]) <= MOST_DIGITS and int(decimal[2]) <= int(decimal[1])
@@ -42,7 +42,7 @@ def is_primitive(kind: str) -> bool:
 
 
 def can_read(kind: Any, written: Any) -> bool:
-    """Whether readers take values that were written by one type for those of another; of nested types only the kind counts."""
+    """Return whether readers take values of one type for those of another; of nested types only the kind counts."""
     if not isinstance(kind, str) or not isinstance(written, str):
         return isinstance(kind, dict) and isinstance(written, dict) and bool(kind["type"] == written["type"])
     wide, narrow = _DECIMAL.fullmatch(kind), _DECIMAL.fullmatch(written)
@@ -52,7 +52,7 @@ def can_read(kind: Any, written: Any) -> bool:
 
 
 def identifier_candidates(struct: Mapping[str, Any]) -> Iterator[int]:
-    """The ids of the columns that may identify a row: required, primitive, comparable, in required structs only."""
+    """Yield the ids of the columns that may identify a row: required, primitive, comparable, in required structs."""
     for item in struct["fields"]:
         kind = item["type"]
         if not item["required"]:
@@ -65,7 +65,7 @@ def identifier_candidates(struct: Mapping[str, Any]) -> Iterator[int]:
 
 
 def is_default(kind: Any, value: Any) -> bool:
-    """Whether a value, in the JSON form of single values, can be the default of a column of this type."""
+    """Return whether a value, in the JSON form of single values, can be the default of a column of this type."""
     if not isinstance(kind, str):
         return False
     base = re.split(r"[(\[]", kind)[0]

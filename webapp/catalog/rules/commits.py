@@ -9,10 +9,10 @@ from webapp.catalog.rules.branch_properties import MAIN_REF, MASTER, branch_of_r
 from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, Forbidden, Malformed
 from webapp.catalog.rules.field_ids import FieldIds
 from webapp.catalog.rules.held_files import check_moved
+from webapp.catalog.rules.iceberg import Metadata, PartitionSpec, Schema, SortOrder
 from webapp.catalog.rules.metadata import (
     DEFAULT_VERSION,
     UNSTORED_PROPERTIES,
-    Metadata,
     blank,
     check_schema,
     field,
@@ -50,7 +50,7 @@ class CommitRequest:
 
     @classmethod
     def parse(cls, body: dict[str, Any], *, branch: str | None = None) -> "CommitRequest":
-        """The request in a JSON body."""
+        """Read the request from a JSON body."""
         requirements = objects(body, "requirements") if body.get("requirements") is not None else []
         updates = objects(body, "updates")
         for item, kind, ref in (
@@ -67,12 +67,12 @@ class CommitRequest:
         return is_create(self.requirements)
 
     def with_chain(self, chain: tuple[str, ...]) -> "CommitRequest":
-        """The same commit with the fallbacks of its branch."""
+        """Return the same commit with the fallbacks of its branch."""
         return replace(self, chain=chain)
 
 
 def target_branch(metadata: Metadata | None, request: CommitRequest) -> str:
-    """The one branch that a commit with the header is checked and applied in."""
+    """Return the one branch that a commit with the header is checked and applied in."""
     home = request.branch or MASTER
     named = named_branches(metadata, request)
     if not named:
@@ -84,7 +84,7 @@ def target_branch(metadata: Metadata | None, request: CommitRequest) -> str:
 
 
 def named_branches(metadata: Metadata | None, request: CommitRequest) -> set[str]:
-    """The branches that a commit names by refs; tags are none."""
+    """Return the branches that a commit names by refs; tags are none."""
     refs = metadata["refs"] if metadata is not None else {}
     set_kinds = {
         update.get("ref-name"): str(update.get("type")).lower()
@@ -101,7 +101,7 @@ def named_branches(metadata: Metadata | None, request: CommitRequest) -> set[str
     for name in {*set_kinds, *removed, *asserted}:
         if not isinstance(name, str):
             continue
-        kind = set_kinds.get(name) or refs.get(name, {}).get("type")
+        kind = set_kinds.get(name) or (refs[name]["type"] if name in refs else None)
         # A branch without a snapshot has no ref, and is a branch all the same.
         is_tracked = metadata is not None and kind is None and name in tracked_branches(metadata["properties"])
         if kind == "branch" or is_tracked or name in (MAIN_REF, MASTER, request.branch):
@@ -110,7 +110,7 @@ def named_branches(metadata: Metadata | None, request: CommitRequest) -> set[str
 
 
 def touched_branches(metadata: Metadata | None, request: CommitRequest) -> set[str]:
-    """The branches that a commit may change: who sends it needs the right to write each of them."""
+    """Return the branches that a commit may change: who sends it needs the right to write each of them."""
     if request.branch is not None:
         # A tag is everybody's: it keeps its snapshot from being expired, and its name from being a branch's.
         tagged = {MASTER} if _changes_tag(metadata, request) else set()
@@ -121,7 +121,7 @@ def touched_branches(metadata: Metadata | None, request: CommitRequest) -> set[s
 
 
 def _changes_tag(metadata: Metadata | None, request: CommitRequest) -> bool:
-    """Whether a commit moves or removes a tag, or makes one of what is only staged."""
+    """Return whether a commit moves or removes a tag, or makes one of what is only staged."""
     tags = {name for name, ref in metadata["refs"].items() if ref["type"] == "tag"} if metadata is not None else set()
     is_staging = request.branch is not None and is_internal(request.branch)
     return any(
@@ -132,7 +132,7 @@ def _changes_tag(metadata: Metadata | None, request: CommitRequest) -> bool:
 
 
 def commit(metadata: Metadata, request: CommitRequest, *, now_ms: int) -> Metadata:
-    """The table's metadata after a commit; the same object when it changes nothing."""
+    """Return the table's metadata after a commit; the same object when it changes nothing."""
     _check_refs(metadata, request)
     if request.branch is None:
         return _commit_plainly(metadata, request, now_ms=now_ms)
@@ -172,7 +172,7 @@ def _commit_on_branch(metadata: Metadata, request: CommitRequest, *, now_ms: int
 
 
 def _commit_view(metadata: Metadata, request: CommitRequest, target: str) -> Metadata:
-    """The view to apply a commit to; in it the target is `main` and nothing else."""
+    """Return the view to apply a commit to; in it the target is `main` and nothing else."""
     if target == MASTER:
         return metadata
     if target == request.branch or lens.own_state(metadata, target) is not None:
@@ -193,7 +193,7 @@ def _delete_third(metadata: Metadata, after: Metadata, target: str) -> Metadata:
 
 
 def _as_main(items: Iterable[dict[str, Any]], key: str, target: str, home: str | None) -> list[dict[str, Any]]:
-    """Requirements or updates in which every name of the target reads `main`, as in the target's view."""
+    """Return requirements or updates in which every name of the target reads `main`, as in the target's view."""
     return [
         {**item, key: MAIN_REF} if isinstance(item.get(key), str) and _branch_named(item[key], home) == target else item
         for item in items
@@ -201,7 +201,7 @@ def _as_main(items: Iterable[dict[str, Any]], key: str, target: str, home: str |
 
 
 def _branch_named(name: str, home: str | None) -> str:
-    """The branch a client means by a ref's name: with a header, `main` is the header's branch."""
+    """Return the branch a client means by a ref's name: with a header, `main` is the header's branch."""
     return home if name == MAIN_REF and home is not None else branch_of_ref(name)
 
 
@@ -253,16 +253,16 @@ class CreateRequest:
     """What a client sends to make a table."""
 
     name: str
-    schema: dict[str, Any]
-    spec: dict[str, Any] | None
-    order: dict[str, Any] | None
+    schema: Schema
+    spec: PartitionSpec | None
+    order: SortOrder | None
     properties: dict[str, str]
     location: str | None
     stage: bool
 
     @classmethod
     def parse(cls, body: dict[str, Any]) -> "CreateRequest":
-        """The request in a JSON body."""
+        """Read the request from a JSON body."""
         return cls(
             name=field(body, "name", str),
             schema=field(body, "schema", dict),
@@ -284,7 +284,7 @@ class CreateRequest:
 
 
 def creation_updates(request: CreateRequest, base: Metadata | None) -> list[dict[str, Any]]:
-    """The updates by which the server itself would make the table; columns get ids that the history leaves free."""
+    """Return the updates by which the server would make the table; columns get ids that the history leaves free."""
     check_schema(request.schema, version=request.version)
     ids = FieldIds(last_id=0) if base is None else FieldIds.after(base)
     schema = {key: value for key, value in ids.assign(request.schema).items() if key != "schema-id"}
@@ -303,8 +303,8 @@ def creation_updates(request: CreateRequest, base: Metadata | None) -> list[dict
     ]
 
 
-def _renumbered(body: dict[str, Any] | None, dropped: str | None, ids: FieldIds) -> list[dict[str, Any]]:
-    """Partition or sort fields whose sources are the columns' new ids; their own ids are the server's to give."""
+def _renumbered(body: PartitionSpec | SortOrder | None, dropped: str | None, ids: FieldIds) -> list[dict[str, Any]]:
+    """Return partition or sort fields whose sources are the columns' new ids; the server gives them their own."""
     if body is None:
         return []
     fields = []
@@ -321,7 +321,7 @@ def _renumbered(body: dict[str, Any] | None, dropped: str | None, ids: FieldIds)
 def create(
     request: CommitRequest, *, uuid: str, location: str, version: int = DEFAULT_VERSION, now_ms: int
 ) -> Metadata:
-    """Metadata of a new table. Made on a branch, it exists on main with an empty schema and no data."""
+    """Return the metadata of a new table. Made on a branch, it exists on main with an empty schema and no data."""
     check_requirements(request.requirements, None)
     start = blank(uuid=uuid, location=location, version=version, now_ms=now_ms)
     updates = _as_main(request.updates, "ref-name", request.branch or MASTER, request.branch)
@@ -330,7 +330,7 @@ def create(
 
 
 def create_on_branch(metadata: Metadata, request: CommitRequest, *, now_ms: int) -> Metadata:
-    """A table that is only a placeholder for this branch becomes a real one on it; 409 where it is more than that."""
+    """Make a table that is only a placeholder for this branch a real one on it; answer 409 where it is more."""
     check_requirements(request.requirements, None)
     branch = placeholder_for(metadata, request.branch, request.chain)
     updates = []
@@ -348,7 +348,7 @@ def create_on_branch(metadata: Metadata, request: CommitRequest, *, now_ms: int)
 
 
 def staged(view: Metadata) -> Metadata:
-    """What a client gets that stages a table: only what it will send back to make it, none of the table's history.
+    """Return what a client that stages a table gets: what it will send back to make it, and none of its history.
 
     Clients repeat all they are given, properties included, and take the highest number for the one added last.
     """
@@ -366,7 +366,7 @@ def staged(view: Metadata) -> Metadata:
 
 
 def placeholder_for(metadata: Metadata, branch: str | None, chain: Iterable[str]) -> str:
-    """The branch, if the table is only a placeholder for it."""
+    """Return the branch, if the table is only a placeholder for it."""
     if branch is not None and lens.own_state(metadata, branch) is None:
         source = lens.resolve(metadata, branch, chain)
         if source is None or lens.is_empty(metadata, source[1]):

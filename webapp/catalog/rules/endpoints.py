@@ -98,7 +98,7 @@ _VARIABLE = "{"
 
 
 def listed_endpoints() -> list[str]:
-    """What `/v1/config` tells clients that the server can do."""
+    """List for `/v1/config` what clients may ask of the server."""
     return [endpoint.declaration for endpoint in ENDPOINTS if endpoint.listed]
 
 
@@ -110,7 +110,7 @@ UNSUPPORTED = (
 
 
 def match(method: str, segments: tuple[str, ...]) -> tuple[Endpoint, dict[str, str]]:
-    """The operation a request is for, with the variables of its path."""
+    """Return the operation a request is for, with the variables of its path."""
     for endpoint, pattern in _PATTERNS.get((method, len(segments)), ()):
         if _fits(pattern, segments):
             pairs = zip(pattern, segments, strict=True)
@@ -136,7 +136,7 @@ def _pattern(path: str) -> tuple[str, ...]:
 
 
 def _group_by_shape() -> dict[tuple[str, int], list[tuple[Endpoint, tuple[str, ...]]]]:
-    """The few that a request may be for, by its method and the number of its segments."""
+    """Group operations by method and number of segments, so that a request may be for only a few."""
     groups = defaultdict(list)
     for endpoint in ENDPOINTS:
         pattern = _pattern(endpoint.path)

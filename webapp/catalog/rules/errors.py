@@ -130,12 +130,12 @@ TYPE_BY_STATUS: Mapping[int, str] = MappingProxyType(
 
 
 def error_body(error: AppError) -> dict[str, Any]:
-    """The specification's error model for one of our errors."""
+    """Return the specification's error model for one of our errors."""
     kind = getattr(error, "iceberg_type", None) or TYPE_BY_STATUS.get(error.status, "InternalServerError")
     return error_model(status=error.status, kind=kind, message=str(error.detail))
 
 
 def error_model(*, status: int, kind: str, message: str) -> dict[str, Any]:
-    """The specification's error model from its parts. What a message repeats of a request may be no Unicode."""
+    """Return the specification's error model from its parts. What a message repeats of a request may be no Unicode."""
     readable = message.encode("utf-8", "backslashreplace").decode()
     return {"error": {"message": readable, "type": kind, "code": status}}

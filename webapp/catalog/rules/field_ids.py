@@ -4,18 +4,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from webapp.catalog.rules.errors import CommitFailed
-from webapp.catalog.rules.metadata import Metadata, walk_fields
+from webapp.catalog.rules.iceberg import Metadata, Schema
+from webapp.catalog.rules.metadata import walk_fields
 
 Column = tuple[str, str]  # full name, and the type or the kind of nesting
 
 
 def column(name: str, kind: Any) -> Column:
-    """What makes two fields the same column: full name and type; of a nested type only its kind."""
+    """Return what makes two fields the same column: full name and type; of a nested type only its kind."""
     return name, kind if isinstance(kind, str) else str(kind.get("type"))
 
 
 def known_columns(metadata: Metadata) -> dict[int, set[Column]]:
-    """Every column id of the table's history with the columns it stood for."""
+    """Return every column id of the table's history with the columns it stood for."""
     known: dict[int, set[Column]] = {}
     for schema in metadata["schemas"]:
         for number, name, kind in walk_fields(schema):
@@ -23,7 +24,7 @@ def known_columns(metadata: Metadata) -> dict[int, set[Column]]:
     return known
 
 
-def check_field_ids(metadata: Metadata, schema: dict[str, Any]) -> None:
+def check_field_ids(metadata: Metadata, schema: Schema) -> None:
     """Refuse, for a retry, a new schema that gives a column an id which stands for another column in the history.
 
     The ids of the current schema may be renamed or retyped. Any other known id has to be the same column coming back:
@@ -56,13 +57,13 @@ class FieldIds:
 
     @classmethod
     def after(cls, metadata: Metadata) -> "FieldIds":
-        """Ids for a schema that replaces everything on a branch: a column of the history keeps its id."""
+        """Make ids for a schema that replaces everything on a branch: a column of the history keeps its id."""
         by_column = {name: number for number, names in sorted(known_columns(metadata).items()) for name in names}
         return cls(last_id=metadata["last-column-id"], known=by_column)
 
-    def assign(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """The schema with new ids throughout."""
-        fresh: dict[str, Any] = self._type(schema, "")
+    def assign(self, schema: Schema) -> Schema:
+        """Return the schema with new ids throughout."""
+        fresh: Schema = self._type(schema, "")
         identifiers = schema.get("identifier-field-ids")
         if identifiers:
             fresh["identifier-field-ids"] = [self.new_by_old.get(number, number) for number in identifiers]

@@ -86,7 +86,7 @@ class _NotJudged(Exception):
 
 
 def parse_filter(body: Any, *, schema: Schema, case_sensitive: bool, hidden: frozenset[str] = frozenset()) -> Filter:
-    """The filter of a scan with its negations pushed down to the predicates.
+    """Parse the filter of a scan, with its negations pushed down to the predicates.
 
     Args:
         body: the filter in JSON.
@@ -99,7 +99,7 @@ def parse_filter(body: Any, *, schema: Schema, case_sensitive: bool, hidden: fro
 
 
 def expression_of(condition: Filter) -> ice.BooleanExpression:
-    """An expression by which files are chosen: it holds for every row that the filter holds for."""
+    """Return an expression to choose files by: it holds for every row that the filter holds for."""
     if isinstance(condition, bool):
         return ice.AlwaysTrue() if condition else ice.AlwaysFalse()
     if isinstance(condition, Leaf):
@@ -109,7 +109,7 @@ def expression_of(condition: Filter) -> ice.BooleanExpression:
 
 
 def filter_json(condition: Filter) -> Any:
-    """A filter in the specification's form."""
+    """Return a filter in the specification's form."""
     if isinstance(condition, bool):
         return condition
     if isinstance(condition, Leaf):
@@ -118,7 +118,7 @@ def filter_json(condition: Filter) -> Any:
 
 
 def residual(condition: Filter, judge: Callable[[Leaf], bool | None]) -> Filter:
-    """What is left of a filter where `judge` says of some predicates that they hold for all rows, or for none."""
+    """Return what is left of a filter where `judge` says that some predicates hold for all rows, or for none."""
     if isinstance(condition, bool):
         return condition
     if isinstance(condition, Leaf):
@@ -183,7 +183,7 @@ class _FilterParser:
         return Leaf(predicate, source)
 
     def _field(self, term: Any) -> NestedField | None:
-        """The column that a term names; None for a term that is more than a column."""
+        """Return the column that a term names; None for a term that is more than a column."""
         key = term
         if isinstance(term, dict):
             if term.get("type") != "reference":
@@ -249,7 +249,7 @@ class _FilterParser:
 
 
 def literal_of(column: IcebergType, value: Any) -> literals.Literal[Any]:
-    """A JSON value as a literal of a column's type; numbers for times count days or microseconds, as Java sends them."""
+    """Read a JSON value as a literal of a column's type; as Java sends times, numbers count days or microseconds."""
     if isinstance(value, dict):
         value = value.get("value")
     make = _LITERALS.get(type(column))
@@ -340,7 +340,7 @@ def _is_literal(node: Any) -> bool:
 
 
 def _term_and_value(kind: str, node: dict[str, Any]) -> tuple[Any, Any]:
-    """Both generations of the form: `term` and `value(s)`, or `child`, or `left` and `right`."""
+    """Read both generations of the form: `term` and `value(s)`, or `child`, or `left` and `right`."""
     if "term" in node:
         return node["term"], node.get("values" if kind in SETS else "value")
     if kind in COMPARISONS:

@@ -12,7 +12,8 @@ from webapp.catalog.rules import lens
 from webapp.catalog.rules.branch_properties import branch_of_ref, tracked_ids
 from webapp.catalog.rules.column_types import can_read
 from webapp.catalog.rules.errors import Invalid
-from webapp.catalog.rules.metadata import Metadata, current_ids, find, schema_of, walk_back, walk_fields
+from webapp.catalog.rules.iceberg import Metadata, Schema, SchemaField
+from webapp.catalog.rules.metadata import current_ids, find, schema_of, walk_back, walk_fields
 from webapp.catalog.rules.pointers import BranchState
 from webapp.core.numbers import read_count
 
@@ -26,13 +27,18 @@ def check_moved(before: Metadata, after: Metadata, *, chain: Iterable[str]) -> N
     """
     for name, ref in after["refs"].items():
         head = ref["snapshot-id"]
-        if ref["type"] != "branch" or head == before["refs"].get(name, {}).get("snapshot-id"):
+        if ref["type"] != "branch" or head == _head(before, name):
             continue
         branch = branch_of_ref(name)
         source = lens.resolve(before, branch, chain)
         stood = None if source is None else source[1]
         if stood is None or stood.head != head:
             _check_readable(after, branch, head, stood)
+
+
+def _head(metadata: Metadata, name: str) -> int | None:
+    ref = metadata["refs"].get(name)
+    return None if ref is None else ref["snapshot-id"]
 
 
 def _check_readable(metadata: Metadata, branch: str, head: int, stood: BranchState | None) -> None:
@@ -50,8 +56,8 @@ def _check_readable(metadata: Metadata, branch: str, head: int, stood: BranchSta
             raise Invalid(message)
 
 
-def _schemas_of_files(metadata: Metadata, head: int, known: int | None, *, but: int) -> Iterator[dict[str, Any]]:
-    """The schemas other than one by which files of a snapshot may have been written, but for those of one that is known."""
+def _schemas_of_files(metadata: Metadata, head: int, known: int | None, *, but: int) -> Iterator[Schema]:
+    """Yield the schemas that may have written files of a snapshot; neither `but` nor those of a known snapshot."""
     judged = {but}
     for snapshot in walk_back(metadata["snapshots"], head):
         if snapshot["snapshot-id"] == known:
@@ -69,25 +75,25 @@ def _schemas_of_files(metadata: Metadata, head: int, known: int | None, *, but: 
             return  # it has replaced all that was there
 
 
-def _problems(schema: dict[str, Any], written: dict[str, Any]) -> Iterator[str]:
-    """Why a schema cannot read what another one wrote."""
+def _problems(schema: Schema, written: Schema) -> Iterator[str]:
+    """Yield why a schema cannot read what another one wrote."""
     kinds = {number: kind for number, _, kind in walk_fields(written)}
     for number, name, kind in walk_fields(schema):
         if number in kinds and not can_read(kind, kinds[number]):
             yield f"{name} is {_short(kind)} on the branch and {_short(kinds[number])}"
-    for name in _missing(schema, kinds.keys()):
+    for name in _missing(schema["fields"], kinds.keys()):
         yield f"{name} is required on the branch and missing"
 
 
-def _missing(struct: dict[str, Any], known: Iterable[int], path: str = "") -> Iterator[str]:
-    """The required columns that nothing stands for: neither a column of the files nor a default."""
-    for item in struct["fields"]:
+def _missing(fields: Iterable[SchemaField], known: Iterable[int], path: str = "") -> Iterator[str]:
+    """Yield the required columns that nothing stands for: neither a column of the files nor a default."""
+    for item in fields:
         name = f"{path}{item['name']}"
         if item["id"] not in known:
             if item["required"] and item.get("initial-default") is None:
                 yield name
         elif isinstance(item["type"], dict) and item["type"]["type"] == "struct":
-            yield from _missing(item["type"], known, f"{name}.")
+            yield from _missing(item["type"]["fields"], known, f"{name}.")
 
 
 def _short(kind: Any) -> str:

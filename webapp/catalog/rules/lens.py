@@ -12,7 +12,7 @@ A branch on a table is in one of three states:
   with the header.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,10 +28,11 @@ from webapp.catalog.rules.branch_properties import (
     tracked_ids,
 )
 from webapp.catalog.rules.errors import Malformed
+from webapp.catalog.rules.iceberg import Metadata, SnapshotRef
 from webapp.catalog.rules.metadata import (
     EMPTY_SPEC,
+    HISTORIES,
     UNSORTED,
-    Metadata,
     current_ids,
     current_snapshot_id,
     find,
@@ -41,18 +42,15 @@ from webapp.catalog.rules.metadata import (
 from webapp.catalog.rules.partition_names import show_partition_names
 from webapp.catalog.rules.pointers import BranchPlace, BranchState, Pointer
 
-HISTORIES = {"schemas": "schema-id", "partition-specs": "spec-id", "sort-orders": "order-id"}
-"""What a branch tracks one of, with the member that numbers it."""
-
 
 def pointer(metadata: Metadata, branch: str) -> Pointer | None:
-    """Where a branch itself points on this table; None when it has nothing here."""
+    """Return where a branch itself points on this table; None when it has nothing here."""
     state = own_state(metadata, branch)
     return None if state is None else Pointer.of(state)
 
 
 def place(metadata: Metadata, branch: str) -> BranchPlace | None:
-    """Where a branch itself stands and what its ids mean; None when it has nothing here."""
+    """Return where a branch itself stands and what its ids mean; None when it has nothing here."""
     stands = pointer(metadata, branch)
     if stands is None:
         return None
@@ -64,21 +62,21 @@ def place(metadata: Metadata, branch: str) -> BranchPlace | None:
 
 
 def bring_back(metadata: Metadata, place: BranchPlace) -> tuple[Metadata, Pointer]:
-    """The metadata with everything that a place needs, and the pointer to it.
+    """Return the metadata with everything that a place needs, and the pointer to it.
 
     What maintenance removed comes back under its old number, or under a new one where that means something else by now.
     """
+    whole = metadata.copy()
     numbers = {}
     for history, definition in place.definitions.items():
         key = HISTORIES[history]
-        items, number = _with_definition(metadata[history], key, definition)
-        metadata = {**metadata, history: items}
+        whole[history], number = _with_definition(metadata[history], key, definition)
         numbers[key.replace("-", "_")] = number
-    return metadata, replace(place.pointer, **numbers)
+    return whole, replace(place.pointer, **numbers)
 
 
 def own_state(metadata: Metadata, branch: str) -> BranchState | None:
-    """What the branch itself has on this table; None when it has neither a ref nor tracked ids."""
+    """Return what the branch itself has on this table; None when it has neither a ref nor tracked ids."""
     main = current_ids(metadata)
     if branch == MASTER:
         return BranchState(head=current_snapshot_id(metadata), ids=main)
@@ -93,7 +91,7 @@ def own_state(metadata: Metadata, branch: str) -> BranchState | None:
 
 
 def resolve(metadata: Metadata, branch: str, chain: Iterable[str] = (MASTER,)) -> tuple[str, BranchState] | None:
-    """The branch itself or the first of its fallback chain that exists on the table, and its state."""
+    """Return the branch itself or the first of its fallback chain that exists on the table, and its state."""
     for candidate in (branch, *chain):
         state = own_state(metadata, candidate)
         if state is not None:
@@ -102,7 +100,7 @@ def resolve(metadata: Metadata, branch: str, chain: Iterable[str] = (MASTER,)) -
 
 
 def get(metadata: Metadata, branch: str, chain: Iterable[str] = (MASTER,)) -> Metadata:
-    """The view of a branch; for master the metadata itself."""
+    """Return the view of a branch; for master the metadata itself."""
     if branch == MASTER:
         return metadata
     source = resolve(metadata, branch, chain)
@@ -113,7 +111,7 @@ def get(metadata: Metadata, branch: str, chain: Iterable[str] = (MASTER,)) -> Me
 
 
 def show(metadata: Metadata, state: BranchState, *, alias: str | None = None) -> Metadata:
-    """The metadata with a given state as its main; `alias` is a second name for that main."""
+    """Return the metadata with a given state as its main; `alias` is a second name for that main."""
     refs = {name: ref for name, ref in metadata["refs"].items() if name not in (MAIN_REF, alias)}
     main = metadata["refs"].get(MAIN_REF)
     if main is not None:
@@ -137,7 +135,7 @@ def show(metadata: Metadata, state: BranchState, *, alias: str | None = None) ->
 
 
 def put(metadata: Metadata, view: Metadata, branch: str) -> Metadata:
-    """The metadata after a write to the view of a branch."""
+    """Return the metadata after a write to the view of a branch."""
     if branch == MASTER:
         return view
     refs = {name: ref for name, ref in view["refs"].items() if name not in (MAIN_REF, MASTER, branch)}
@@ -165,7 +163,7 @@ def set_state(metadata: Metadata, branch: str, state: BranchState, *, now_ms: in
     refs = {name: known for name, known in metadata["refs"].items() if name != ref}
     if state.head is not None:
         old = metadata["refs"].get(ref)
-        refs[ref] = {**(old or {}), **_branch_ref(state.head)}
+        refs[ref] = _branch_ref(state.head) if old is None else {**old, **_branch_ref(state.head)}
     if branch != MASTER:
         return {**metadata, "refs": refs, "properties": stamp(metadata["properties"], branch, state.ids)}
     log = metadata["snapshot-log"]
@@ -184,9 +182,9 @@ def set_state(metadata: Metadata, branch: str, state: BranchState, *, now_ms: in
 
 
 def forget(metadata: Metadata, branches: Iterable[str]) -> Metadata:
-    """The metadata without these branches: neither refs nor tracked ids, so nothing protects what they used."""
+    """Return the metadata without these branches: neither refs nor tracked ids, so nothing protects what they used."""
     gone = set(branches) - {MASTER, MAIN_REF}
-    rest = {
+    rest: Metadata = {
         **metadata,
         "refs": {name: ref for name, ref in metadata["refs"].items() if name not in gone},
         "properties": strip(metadata["properties"], gone),
@@ -198,38 +196,36 @@ def forget(metadata: Metadata, branches: Iterable[str]) -> Metadata:
 
 
 def keep(metadata: Metadata, name: str, head: int | None) -> Metadata:
-    """The metadata with a ref of an internal name that keeps a snapshot from being expired; it tracks nothing."""
+    """Return the metadata with a ref of an internal name that keeps a snapshot from expiry; it tracks nothing."""
     return metadata if head is None else {**metadata, "refs": {**metadata["refs"], name: _branch_ref(head)}}
 
 
 def branches_of(metadata: Metadata) -> set[str]:
-    """Every branch that exists on the table besides master."""
+    """List the branches that exist on the table besides master."""
     refs = {name for name, ref in metadata["refs"].items() if ref["type"] == "branch" and name != MAIN_REF}
     return refs | tracked_branches(metadata["properties"])
 
 
 def list_followers(metadata: Metadata) -> set[str]:
-    """Every branch that has a ref and tracks no ids: it has the schema, spec and order that master has at the moment."""
+    """List the branches that have a ref and track no ids: they have the schema, spec and order that master has now."""
     return branches_of(metadata) - tracked_branches(metadata["properties"])
 
 
 def is_empty(metadata: Metadata, state: BranchState) -> bool:
-    """Whether a state is a mere placeholder: no columns and no snapshot."""
+    """Return whether a state is a mere placeholder: no columns and no snapshot."""
     return state.head is None and not schema_of(metadata, state.ids.schema_id)["fields"]
 
 
 def with_empty_state(metadata: Metadata) -> tuple[Metadata, BranchState]:
-    """The metadata with an empty schema, an unpartitioned spec and no order among its histories, and that state."""
+    """Return the metadata with an empty schema, an unpartitioned spec and no order in its histories, and that state."""
     schemas, schema_id = _with_blank(metadata["schemas"], "schema-id", {"type": "struct", "fields": []})
     specs, spec_id = _with_blank(metadata["partition-specs"], "spec-id", EMPTY_SPEC)
     orders, order_id = _with_blank(metadata["sort-orders"], "order-id", UNSORTED)
-    rooted = {**metadata, "schemas": schemas, "partition-specs": specs, "sort-orders": orders}
+    rooted: Metadata = {**metadata, "schemas": schemas, "partition-specs": specs, "sort-orders": orders}
     return rooted, BranchState(head=None, ids=TrackedIds(schema_id, spec_id, order_id))
 
 
-def _with_definition(
-    items: list[dict[str, Any]], key: str, definition: dict[str, Any]
-) -> tuple[list[dict[str, Any]], int]:
+def _with_definition(items: list[Any], key: str, definition: Mapping[str, Any]) -> tuple[list[Any], int]:
     meaning = {**definition, key: None}
     same = [item[key] for item in items if {**item, key: None} == meaning]
     if same:
@@ -239,11 +235,11 @@ def _with_definition(
     return [*items, {**definition, key: number}], number
 
 
-def _branch_ref(head: int) -> dict[str, Any]:
+def _branch_ref(head: int) -> SnapshotRef:
     return {"snapshot-id": head, "type": "branch"}
 
 
-def _with_blank(items: list[dict[str, Any]], key: str, empty: dict[str, Any]) -> tuple[list[dict[str, Any]], int]:
+def _with_blank(items: list[Any], key: str, empty: Mapping[str, Any]) -> tuple[list[Any], int]:
     known = next((item[key] for item in items if not item["fields"]), None)
     if known is not None:
         return items, known

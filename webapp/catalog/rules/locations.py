@@ -27,14 +27,14 @@ _PLAIN = re.compile(r"(?:file:(?://)?|s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/
 
 
 def split_location(location: str) -> tuple[str, tuple[str, ...]]:
-    """A location as (scheme and host, path components); the many spellings of a local path become one."""
+    """Split a location into scheme and host, and path components; the many spellings of a local path become one."""
     parts = urlsplit(location)
     scheme = parts.scheme.lower() or "file"
     return f"{scheme}://{parts.netloc}", tuple(part for part in parts.path.split("/") if part)
 
 
 def is_inside(location: str, root: str) -> bool:
-    """Whether a location is the root or below it, without any way out of it."""
+    """Return whether a location is the root or below it, without any way out of it."""
     host, parts = split_location(location)
     root_host, root_parts = split_location(root)
     if any(unquote(part) in (".", "..") for part in parts) or _UNREADABLE.search(location):
@@ -46,43 +46,43 @@ def is_inside(location: str, root: str) -> bool:
 
 
 def is_plain(location: str) -> bool:
-    """Whether a location has no second reading; `file:/a` and `file:///a` are the only two spellings of one folder."""
+    """Return whether a location has no second reading; `file:/a` and `file:///a` alone may spell one folder."""
     return _PLAIN.fullmatch(location) is not None
 
 
 def is_below(location: str, prefix: str) -> bool:
-    """Whether a location is plain and inside a plain prefix, but not the prefix itself."""
+    """Return whether a location is plain and inside a plain prefix, but not the prefix itself."""
     return is_plain(location) and is_inside(location, prefix) and split_location(location) != split_location(prefix)
 
 
 def overlap(location: str, other: str) -> bool:
-    """Whether two locations are the same folder, or one lies inside the other."""
+    """Return whether two locations are the same folder, or one lies inside the other."""
     host, parts = split_location(location)
     other_host, other_parts = split_location(other)
     return host == other_host and all(part == other_part for part, other_part in zip(parts, other_parts, strict=False))
 
 
 def spell(location: str) -> list[str]:
-    """All spellings of a plain location, the usual one first."""
+    """List all spellings of a plain location, the usual one first."""
     host, parts = split_location(location)
     usual = "/".join((host, *parts))
     return [usual, usual.replace("file://", "file:", 1)] if host == "file://" else [usual]
 
 
 def table_folder(*, warehouse: str, levels: Sequence[str], name: str) -> str:
-    """The folder name of a table without its random end: `<warehouse>/<levels>/<table>`."""
+    """Return the folder name of a table without its random end: `<warehouse>/<levels>/<table>`."""
     # A name may hold anything, a folder may not. Two names that meet here are kept apart by the random end.
     return "/".join([warehouse.rstrip("/"), *(_namespace_folder(level) for level in levels), _folder(name)])
 
 
 def is_given_location(location: str, *, warehouse: str, levels: Sequence[str], name: str) -> bool:
-    """Whether a location is, letter by letter, one that this server gives to a table of this name."""
+    """Return whether a location is, letter by letter, one that this server gives to a table of this name."""
     folder = table_folder(warehouse=warehouse, levels=levels, name=name)
     return re.fullmatch(re.escape(folder) + _GIVEN_END, location, re.ASCII) is not None
 
 
 def is_own_folder(location: str, *, warehouse: str) -> bool:
-    """Whether a location is, letter by letter, one that this server could have given to some table or view.
+    """Return whether a location is, letter by letter, one that this server could have given to some table or view.
 
     Folders of namespaces never end like this: such a folder holds one table, and no other table's files come below it.
     """
@@ -91,13 +91,13 @@ def is_own_folder(location: str, *, warehouse: str) -> bool:
 
 
 def folders_above(location: str) -> list[str]:
-    """The folders above a location, in all spellings."""
+    """List the folders above a location, in all spellings."""
     host, parts = split_location(location)
     return [spelling for count in range(1, len(parts)) for spelling in spell("/".join((host, *parts[:count])))]
 
 
 def top_folder(location: str, *, warehouse: str) -> str | None:
-    """The folder directly below the warehouse that a location is in; whose rights hold there decides who may use it."""
+    """Return the folder directly below the warehouse that a location is in; who may use it depends on rights there."""
     if not is_inside(location, warehouse):
         return None
     _, parts = split_location(location)

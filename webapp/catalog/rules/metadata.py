@@ -4,22 +4,24 @@ Metadata is never changed in place: it may be shared with a cache and with other
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast, overload
 
 from webapp.catalog.rules.branch_properties import MAIN_REF, TrackedIds
 from webapp.catalog.rules.column_types import identifier_candidates, is_default, is_int, is_long, is_primitive
 from webapp.catalog.rules.errors import Invalid, Malformed
+from webapp.catalog.rules.iceberg import History, Metadata, PartitionSpec, Schema, Snapshot, SortOrder
 
-Metadata = dict[str, Any]
 Value = TypeVar("Value")
-Snapshot = TypeVar("Snapshot", bound=Mapping[str, Any])
+Item = TypeVar("Item", bound=Mapping[str, Any])
 
 SUPPORTED_VERSIONS = (1, 2, 3)
 DEFAULT_VERSION = 2
 FIRST_PARTITION_FIELD_ID = 1000
 MAX_SCHEMA_DEPTH = 64
-EMPTY_SPEC: dict[str, Any] = {"spec-id": 0, "fields": []}
-UNSORTED: dict[str, Any] = {"order-id": 0, "fields": []}
+HISTORIES: Mapping[History, str] = {"schemas": "schema-id", "partition-specs": "spec-id", "sort-orders": "order-id"}
+"""What a branch tracks one of, with the member that numbers it."""
+EMPTY_SPEC: PartitionSpec = {"spec-id": 0, "fields": []}
+UNSORTED: SortOrder = {"order-id": 0, "fields": []}
 # Written by clients as properties, kept by the format elsewhere: never stored as properties.
 UNSTORED_PROPERTIES = frozenset(
     {
@@ -37,23 +39,31 @@ UNSTORED_PROPERTIES = frozenset(
 V3_TYPES = ("timestamp_ns", "timestamptz_ns", "unknown", "variant", "geometry", "geography")
 
 
-def field(body: Mapping[str, Any], key: str, kind: type[Value], *, where: str = "request") -> Value:
-    """A required member of a JSON object, of the right kind."""
+@overload
+def field(body: Mapping[str, Any], key: str, kind: type[dict[Any, Any]], *, where: str = "request") -> Any: ...
+@overload
+def field(body: Mapping[str, Any], key: str, kind: type[Value], *, where: str = "request") -> Value: ...
+def field(body: Mapping[str, Any], key: str, kind: type[Any], *, where: str = "request") -> Any:
+    """Return a required member of a JSON object, of the right kind."""
     value = body.get(key)
     if not _is(value, kind):
         message = f"Cannot parse {where}: '{key}' must be {_name(kind)}"
         raise Malformed(message)
-    return value  # type: ignore[return-value]  # checked by _is
+    return value
 
 
-def optional_field(body: Mapping[str, Any], key: str, kind: type[Value], *, where: str = "request") -> Value | None:
-    """A member of a JSON object that may be absent or null."""
+@overload
+def optional_field(body: Mapping[str, Any], key: str, kind: type[dict[Any, Any]], *, where: str = "request") -> Any: ...
+@overload
+def optional_field(body: Mapping[str, Any], key: str, kind: type[Value], *, where: str = "request") -> Value | None: ...
+def optional_field(body: Mapping[str, Any], key: str, kind: type[Any], *, where: str = "request") -> Any:
+    """Return a member of a JSON object that may be absent or null."""
     return None if body.get(key) is None else field(body, key, kind, where=where)
 
 
-def objects(body: Mapping[str, Any], key: str, *, where: str = "request") -> list[dict[str, Any]]:
-    """A required list of JSON objects."""
-    items = field(body, key, list, where=where)
+def objects(body: Mapping[str, Any], key: str, *, where: str = "request") -> list[Any]:
+    """Return a required list of JSON objects."""
+    items: list[Any] = field(body, key, list, where=where)
     if not all(isinstance(item, dict) for item in items):
         message = f"Cannot parse {where}: '{key}' must be a list of objects"
         raise Malformed(message)
@@ -61,7 +71,7 @@ def objects(body: Mapping[str, Any], key: str, *, where: str = "request") -> lis
 
 
 def numbers(body: Mapping[str, Any], key: str, *, where: str = "request") -> list[int]:
-    """A required list of integers."""
+    """Return a required list of integers."""
     items = field(body, key, list, where=where)
     if not all(_is(item, int) for item in items):
         message = f"Cannot parse {where}: '{key}' must be a list of integers"
@@ -70,8 +80,8 @@ def numbers(body: Mapping[str, Any], key: str, *, where: str = "request") -> lis
 
 
 def texts(body: Mapping[str, Any], key: str, *, where: str = "request") -> dict[str, str]:
-    """A required object whose values are all strings."""
-    items = field(body, key, dict, where=where)
+    """Return a required object whose values are all strings."""
+    items: dict[str, str] = field(body, key, dict, where=where)
     if not all(isinstance(value, str) for value in items.values()):
         message = f"Cannot parse {where}: the values of '{key}' must be strings"
         raise Malformed(message)
@@ -79,18 +89,18 @@ def texts(body: Mapping[str, Any], key: str, *, where: str = "request") -> dict[
 
 
 def current_snapshot_id(metadata: Metadata) -> int | None:
-    """The head of main; both `-1` and null mean that there is none."""
+    """Return the head of main; both `-1` and null mean that there is none."""
     head = metadata.get("current-snapshot-id")
     return None if head in (None, -1) else head
 
 
 def no_snapshot(metadata: Metadata) -> int | None:
-    """How this format version writes that there is no current snapshot."""
+    """Return how this format version writes that there is no current snapshot."""
     return None if metadata["format-version"] >= 3 else -1
 
 
 def current_ids(metadata: Metadata) -> TrackedIds:
-    """The ids that main tracks."""
+    """Return the ids that main tracks."""
     return TrackedIds(
         schema_id=metadata["current-schema-id"],
         spec_id=metadata["default-spec-id"],
@@ -98,13 +108,13 @@ def current_ids(metadata: Metadata) -> TrackedIds:
     )
 
 
-def find(items: Iterable[dict[str, Any]], key: str, value: int) -> dict[str, Any] | None:
-    """The one item with this id."""
+def find(items: Iterable[Item], key: str, value: int) -> Item | None:
+    """Find the one item with this id."""
     return next((item for item in items if item[key] == value), None)
 
 
-def schema_of(metadata: Metadata, schema_id: int) -> dict[str, Any]:
-    """The schema with this id."""
+def schema_of(metadata: Metadata, schema_id: int) -> Schema:
+    """Return the schema with this id."""
     schema = find(metadata["schemas"], "schema-id", schema_id)
     if schema is None:
         message = f"Cannot find schema {schema_id} in the table's schemas"
@@ -112,18 +122,18 @@ def schema_of(metadata: Metadata, schema_id: int) -> dict[str, Any]:
     return schema
 
 
-def snapshot_of(metadata: Metadata, snapshot_id: int) -> dict[str, Any] | None:
-    """The snapshot with this id; the newest come last and are asked for most."""
+def snapshot_of(metadata: Metadata, snapshot_id: int) -> Snapshot | None:
+    """Return the snapshot with this id; the newest come last and are asked for most."""
     return find(reversed(metadata["snapshots"]), "snapshot-id", snapshot_id)
 
 
-def ancestry(metadata: Metadata, head: int | None) -> list[dict[str, Any]]:
-    """The snapshots from the oldest known ancestor of a head to the head."""
+def ancestry(metadata: Metadata, head: int | None) -> list[Snapshot]:
+    """Return the snapshots from the oldest known ancestor of a head to the head."""
     return list(walk_back(metadata["snapshots"], head))[::-1]
 
 
 def comes_from(snapshots: Sequence[Snapshot], head: int | None, ancestor: int | None) -> bool:
-    """Whether a snapshot goes back to another one, also where the history between them has expired."""
+    """Return whether a snapshot goes back to another one, also where the history between them has expired."""
     line = list(walk_back(snapshots, head))
     if any(snapshot["snapshot-id"] == ancestor for snapshot in line):
         return True
@@ -134,12 +144,12 @@ def comes_from(snapshots: Sequence[Snapshot], head: int | None, ancestor: int | 
 
 
 def _age(snapshot: Snapshot) -> tuple[int, int]:
-    """What orders snapshots; those of version 1 have no sequence number."""
+    """Return the key that orders snapshots; those of version 1 have no sequence number."""
     return snapshot.get("sequence-number") or 0, snapshot["timestamp-ms"]
 
 
 def walk_back(snapshots: Sequence[Snapshot], head: int | None) -> Iterator[Snapshot]:
-    """A head and its known ancestors, the newest first."""
+    """Yield a head and its known ancestors, the newest first."""
     passed: list[int] = []
     # Writers add a snapshot after its parent, so one pass from the newest finds them all.
     for snapshot in reversed(snapshots):
@@ -160,7 +170,7 @@ def walk_back(snapshots: Sequence[Snapshot], head: int | None) -> Iterator[Snaps
 
 
 def walk_fields(kind: Any, *, path: str = "", depth: int = 0) -> Iterator[tuple[int, str, Any]]:
-    """Every field of a type as (id, full name, type), outer before inner; refuses what is not a type."""
+    """Yield every field of a type as (id, full name, type), outer before inner; refuse what is not a type."""
     if depth > MAX_SCHEMA_DEPTH:
         message = f"Cannot parse schema: more than {MAX_SCHEMA_DEPTH} levels"
         raise Malformed(message)
@@ -176,7 +186,7 @@ def walk_fields(kind: Any, *, path: str = "", depth: int = 0) -> Iterator[tuple[
         yield from walk_fields(inner, path=f"{path}.{name}" if path else name, depth=depth + 1)
 
 
-def check_schema(schema: dict[str, Any], *, version: int) -> None:
+def check_schema(schema: Schema, *, version: int) -> None:
     """Refuse a schema that no reader could use."""
     if schema.get("type") != "struct":
         message = "Cannot parse schema: a schema is a struct"
@@ -210,32 +220,37 @@ def check_schema(schema: dict[str, Any], *, version: int) -> None:
             raise Invalid(message)
 
 
-def same_schema(schema: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two schemas differ in nothing but their number."""
+def same_schema(schema: Schema, other: Schema) -> bool:
+    """Return whether two schemas differ in nothing but their number."""
     return schema["fields"] == other["fields"] and set(schema.get("identifier-field-ids") or ()) == set(
         other.get("identifier-field-ids") or ()
     )
 
 
-def highest_field_id(schema: dict[str, Any]) -> int:
-    """The highest column id in a schema; 0 for an empty one."""
+def highest_field_id(schema: Schema) -> int:
+    """Return the highest column id in a schema; 0 for an empty one."""
     return max((number for number, _, _ in walk_fields(schema)), default=0)
 
 
 def not_after(metadata: Metadata, until_ms: int) -> Metadata:
-    """The metadata with nothing in it dated later, for clients that refuse what is dated after their own commit.
+    """Return the metadata with nothing in it dated later, for clients that refuse what is dated after their own commit.
 
     A clock that was ahead has dated it. What is stored keeps those times: if it is this clock that is behind, they are right.
     """
-    logs = {
-        key: [{**entry, "timestamp-ms": min(entry["timestamp-ms"], until_ms)} for entry in metadata[key]]
-        for key in ("snapshot-log", "metadata-log")
+    return {
+        **metadata,
+        "snapshot-log": [
+            {**entry, "timestamp-ms": min(entry["timestamp-ms"], until_ms)} for entry in metadata["snapshot-log"]
+        ],
+        "metadata-log": [
+            {**entry, "timestamp-ms": min(entry["timestamp-ms"], until_ms)} for entry in metadata["metadata-log"]
+        ],
+        "last-updated-ms": min(metadata["last-updated-ms"], until_ms),
     }
-    return {**metadata, **logs, "last-updated-ms": min(metadata["last-updated-ms"], until_ms)}
 
 
 def blank(*, uuid: str, location: str, version: int, now_ms: int) -> Metadata:
-    """Metadata of a table that has nothing yet, not even a schema: what the updates of a create are applied to."""
+    """Return the metadata of a table that has nothing yet, not even a schema: a create applies its updates to this."""
     if version not in SUPPORTED_VERSIONS:
         message = f"Unsupported format version: v{version} (supported: v1 to v3)"
         raise Invalid(message)
@@ -269,7 +284,7 @@ def blank(*, uuid: str, location: str, version: int, now_ms: int) -> Metadata:
 
 
 def placeholder(*, uuid: str, location: str, version: int, now_ms: int) -> Metadata:
-    """Metadata of a table that is there but has no columns and no data."""
+    """Return the metadata of a table that is there but has no columns and no data."""
     return {
         **blank(uuid=uuid, location=location, version=version, now_ms=now_ms),
         "current-schema-id": 0,
@@ -282,7 +297,7 @@ def placeholder(*, uuid: str, location: str, version: int, now_ms: int) -> Metad
 
 
 def with_legacy_fields(metadata: Metadata) -> Metadata:
-    """What goes over the wire and to disk: readers of v1 expect the current schema and spec once more by themselves."""
+    """Return what goes over the wire and to disk: readers of v1 expect the current schema and spec once more."""
     if metadata["format-version"] != 1:
         return metadata
     spec = find(metadata["partition-specs"], "spec-id", metadata["default-spec-id"])
@@ -306,7 +321,8 @@ def normalise(raw: dict[str, Any]) -> Metadata:
         version=version,
         now_ms=field(raw, "last-updated-ms", int, where=where),
     )
-    metadata = {**base, **_modern(raw), **{key: value for key, value in raw.items() if value is not None}}
+    parts = {key: value for key, value in raw.items() if value is not None}
+    metadata = cast("Metadata", {**base, **_modern(raw), **parts})
     for ref in field(metadata, "refs", dict, where=where).values():
         if not isinstance(ref, dict):
             message = "Cannot parse table metadata: 'refs' must hold objects"
@@ -322,16 +338,16 @@ def normalise(raw: dict[str, Any]) -> Metadata:
         field(metadata, key, int, where=where)
     schema_of(metadata, metadata["current-schema-id"])
     texts(metadata, "properties", where=where)
-    if current_snapshot_id(metadata) is not None and MAIN_REF not in metadata["refs"]:
-        head = {"snapshot-id": metadata["current-snapshot-id"], "type": "branch"}
-        metadata["refs"] = {**metadata["refs"], MAIN_REF: head}
+    head = current_snapshot_id(metadata)
+    if head is not None and MAIN_REF not in metadata["refs"]:
+        metadata["refs"] = {**metadata["refs"], MAIN_REF: {"snapshot-id": head, "type": "branch"}}
     if metadata["refs"].get(MAIN_REF) is None:
         metadata["current-snapshot-id"] = no_snapshot(metadata)
     return metadata
 
 
 def _modern(raw: dict[str, Any]) -> dict[str, Any]:
-    """Lists of schemas, specs and orders for a file of version 1 that has only the current ones."""
+    """Make lists of schemas, specs and orders for a file of version 1 that has only the current ones."""
     parts: dict[str, Any] = {}
     schema = raw.get("schema")
     if "schemas" not in raw and isinstance(schema, dict):

@@ -10,20 +10,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from webapp.catalog.rules.branch_properties import tracked_branches
-from webapp.catalog.rules.metadata import Metadata, schema_of, walk_fields
-
-Spec = dict[str, Any]
+from webapp.catalog.rules.iceberg import Metadata, PartitionField, PartitionSpec
+from webapp.catalog.rules.metadata import EMPTY_SPEC, find, schema_of, walk_fields
 
 
 def show_partition_names(view: Metadata) -> Metadata:
-    """The view of a branch with the names that its readers can bind; the same object where they are the stored ones."""
+    """Return the view of a branch with names that its readers can bind; the same object if they are the stored ones."""
     names = _shown_names(view)
     specs = [_renamed(spec, names) for spec in view["partition-specs"]]
     return view if specs == view["partition-specs"] else {**view, "partition-specs": specs}
 
 
 def store_partition_names(updates: Iterable[dict[str, Any]], view: Metadata) -> list[dict[str, Any]]:
-    """Updates in which a spec made of fields that the branch was shown under other names has the stored ones again."""
+    """Return the updates with the stored names in a spec made of fields that the branch was shown under other names."""
     names = _shown_names(view)
     stored = {item["field-id"]: item["name"] for spec in view["partition-specs"] for item in spec["fields"]}
     columns = _columns(view)
@@ -36,7 +35,7 @@ def store_partition_names(updates: Iterable[dict[str, Any]], view: Metadata) -> 
 
 
 def settle_partition_names(metadata: Metadata) -> Metadata:
-    """Metadata of a table without branches in which fields of former specs give way to columns; the same object if none has to.
+    """Let fields of former specs give way to columns in a table without branches; the same object if none has to.
 
     Such a table is shown as it is stored, so what gives way does so for good.
     """
@@ -59,14 +58,14 @@ def settle_partition_names(metadata: Metadata) -> Metadata:
 
 
 def find_clash(view: Metadata) -> str | None:
-    """The name of a partition field that a reader of this view would take for a column that the field is not made of."""
+    """Find the name of a partition field that a reader of this view would take for a column that it is not made of."""
     columns = _columns(view)
     fields = (item for spec in show_partition_names(view)["partition-specs"] for item in spec["fields"])
     return next((item["name"] for item in fields if _clashes(item, item["name"], columns)), None)
 
 
 def _shown_names(view: Metadata) -> dict[int, str]:
-    """The name of every partition field by its id; empty where the stored ones are shown, as in any table without branches."""
+    """Return the shown name of every partition field by its id; empty where the stored ones are shown."""
     if not any(spec["fields"] for spec in view["partition-specs"]) or not tracked_branches(view["properties"]):
         return {}
     columns = _columns(view)
@@ -84,8 +83,8 @@ def _shown_names(view: Metadata) -> dict[int, str]:
     return names | {item["field-id"]: item["name"] for item in _default_spec(view)["fields"]}
 
 
-def _by_nearness(view: Metadata) -> Iterator[tuple[dict[str, Any], bool]]:
-    """The partition fields of all specs, the branch's own first, and whether they can be its own.
+def _by_nearness(view: Metadata) -> Iterator[tuple[PartitionField, bool]]:
+    """Yield the partition fields of all specs, the branch's own first, and whether they can be its own.
 
     A spec that is younger than the branch's was made by another branch, unless this one has gone back to an older spec.
     So was one that is older than the spec that master began with, where a branch made the table.
@@ -99,30 +98,27 @@ def _by_nearness(view: Metadata) -> Iterator[tuple[dict[str, Any], bool]]:
 
 
 def _first_spec_of_master(view: Metadata) -> int:
-    """The spec that master began with: where a branch made the table, one without fields, beside a schema without any."""
+    """Return master's first spec: where a branch made the table, one without fields, beside an empty schema."""
     is_made_on_branch = any(not schema["fields"] for schema in view["schemas"])
     blank = (spec["spec-id"] for spec in view["partition-specs"] if not spec["fields"])
     return next(blank, 0) if is_made_on_branch else 0
 
 
-def _number(spec: Spec) -> int:
-    number: int = spec["spec-id"]
-    return number
+def _number(spec: PartitionSpec) -> int:
+    return spec["spec-id"]
 
 
-def _default_spec(view: Metadata) -> Spec:
-    return next(
-        (spec for spec in view["partition-specs"] if spec["spec-id"] == view["default-spec-id"]), {"fields": []}
-    )
+def _default_spec(view: Metadata) -> PartitionSpec:
+    return find(view["partition-specs"], "spec-id", view["default-spec-id"]) or EMPTY_SPEC
 
 
 def _columns(view: Metadata) -> dict[str, int]:
     return {name: number for number, name, _kind in walk_fields(schema_of(view, view["current-schema-id"]))}
 
 
-def _clashes(item: Mapping[str, Any], name: str, columns: Mapping[str, int]) -> bool:
+def _clashes(item: PartitionField, name: str, columns: Mapping[str, int]) -> bool:
     number = columns.get(name)
-    return number is not None and number not in (item.get("source-ids") or [item.get("source-id")])
+    return number is not None and number not in (item.get("source-ids") or (item.get("source-id"),))
 
 
 def _find_free(name: str, taken: set[str]) -> str:
@@ -131,7 +127,7 @@ def _find_free(name: str, taken: set[str]) -> str:
     return name
 
 
-def _renamed(spec: Spec, names: Mapping[int, str]) -> Spec:
+def _renamed(spec: PartitionSpec, names: Mapping[int, str]) -> PartitionSpec:
     return {**spec, "fields": [{**item, "name": names.get(item["field-id"], item["name"])} for item in spec["fields"]]}
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from webapp.catalog.rules.branch_properties import TrackedIds
+from webapp.catalog.rules.iceberg import History
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Pointer:
 
     @classmethod
     def of(cls, state: BranchState) -> "Pointer":
-        """The pointer to a state."""
+        """Return the pointer to a state."""
         return cls(state.head, state.ids.schema_id, state.ids.spec_id, state.ids.order_id)
 
     @property
@@ -40,5 +41,5 @@ class BranchPlace:
     """Where a branch stood, with what its ids meant: maintenance may remove that once the branch is deleted."""
 
     pointer: Pointer
-    definitions: Mapping[str, Any]
+    definitions: Mapping[History, Any]
     """The schema, the partition spec and the sort order as the metadata wrote them, by the names of their histories."""

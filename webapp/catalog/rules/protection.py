@@ -6,7 +6,8 @@ from typing import Any
 
 from webapp.catalog.rules.branch_properties import MAIN_REF, branch_of_ref, tracked_branches, tracked_ids
 from webapp.catalog.rules.errors import Forbidden, Invalid, Malformed
-from webapp.catalog.rules.metadata import Metadata, current_ids
+from webapp.catalog.rules.iceberg import Metadata
+from webapp.catalog.rules.metadata import current_ids
 from webapp.catalog.rules.refs import is_internal
 
 REMOVALS = frozenset({"remove-schemas", "remove-partition-specs", "remove-snapshots"})
@@ -52,9 +53,9 @@ def find_lost(metadata: Metadata) -> Iterator[Lost]:
         ids = tracked_ids(metadata["properties"], branch, default=current_ids(metadata))
         if ids is None:
             continue
-        for what, number in zip(known, (ids.schema_id, ids.spec_id, ids.order_id), strict=True):
-            if number not in known[what]:
-                yield Lost("branch", branch, f"{what} {number}")
+        for kind, number in zip(known, (ids.schema_id, ids.spec_id, ids.order_id), strict=True):
+            if number not in known[kind]:
+                yield Lost("branch", branch, f"{kind} {number}")
 
 
 def check_branch_update(update: dict[str, Any], metadata: Metadata, *, creating: bool) -> None:

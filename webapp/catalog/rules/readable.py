@@ -5,15 +5,15 @@ take the table away from everybody. The reference implementation refuses such a 
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from webapp.catalog.rules.branch_properties import MAIN_REF, PREFIX, SUFFIXES, tracked_branches, tracked_ids
 from webapp.catalog.rules.column_types import is_int
 from webapp.catalog.rules.errors import Invalid, Malformed
+from webapp.catalog.rules.iceberg import Metadata
 from webapp.catalog.rules.locations import check_file, check_path_properties
 from webapp.catalog.rules.metadata import (
-    Metadata,
     blank,
     current_ids,
     current_snapshot_id,
@@ -50,7 +50,7 @@ _VIEW = frozenset({"view-uuid", "location", "schemas", "versions", "version-log"
 
 
 def is_whole(metadata: Mapping[str, Any]) -> bool:
-    """Whether metadata that this catalog wrote still has the parts that it works with: a disk may have damaged it."""
+    """Return whether metadata of this catalog still has the parts that it works with: a disk may have damaged it."""
     if metadata.keys() >= _VIEW:
         return True
     if not metadata.keys() >= _TABLE or not isinstance(metadata["properties"], dict):
@@ -224,15 +224,16 @@ def check_foreign(metadata: Metadata, *, now_ms: int) -> None:
 
 
 def _check_known(metadata: Metadata) -> None:
-    """Ids are unique, and the current ones are among them."""
+    """Refuse ids that are not unique, and current ones that are not among them."""
     ids = current_ids(metadata)
-    for key, id_key, current in (
-        ("schemas", "schema-id", ids.schema_id),
-        ("partition-specs", "spec-id", ids.spec_id),
-        ("sort-orders", "order-id", ids.order_id),
-        ("snapshots", "snapshot-id", current_snapshot_id(metadata)),
-    ):
-        known = [field(item, id_key, int, where=key) for item in metadata[key]]
+    parts: tuple[tuple[str, Sequence[Mapping[str, Any]], str, int | None], ...] = (
+        ("schemas", metadata["schemas"], "schema-id", ids.schema_id),
+        ("partition-specs", metadata["partition-specs"], "spec-id", ids.spec_id),
+        ("sort-orders", metadata["sort-orders"], "order-id", ids.order_id),
+        ("snapshots", metadata["snapshots"], "snapshot-id", current_snapshot_id(metadata)),
+    )
+    for key, items, id_key, current in parts:
+        known = [field(item, id_key, int, where=key) for item in items]
         if len(set(known)) != len(known):
             message = f"Invalid table metadata: two {key} with one {id_key}"
             raise Invalid(message)
@@ -251,12 +252,13 @@ def _check_tracked(metadata: Metadata) -> None:
         ids = tracked_ids(metadata["properties"], branch, default=current_ids(metadata))
         if ids is None:
             continue
-        for key, id_key, number in (
-            ("schemas", "schema-id", ids.schema_id),
-            ("partition-specs", "spec-id", ids.spec_id),
-            ("sort-orders", "order-id", ids.order_id),
-        ):
-            if find(metadata[key], id_key, number) is None:
+        parts: tuple[tuple[Sequence[Mapping[str, Any]], str, int], ...] = (
+            (metadata["schemas"], "schema-id", ids.schema_id),
+            (metadata["partition-specs"], "spec-id", ids.spec_id),
+            (metadata["sort-orders"], "order-id", ids.order_id),
+        )
+        for items, id_key, number in parts:
+            if find(items, id_key, number) is None:
                 message = f"Invalid table metadata: branch {branch} uses {id_key} {number}, which is not there"
                 raise Invalid(message)
 

@@ -48,7 +48,7 @@ class TableRef:
         return all(PART_PATTERN.fullmatch(part) for part in (*self.namespace, self.name))
 
     def qualified(self) -> "TableRef | None":
-        """`db.table` on branch x, when the request with a header is for `db.table.branch_x`."""
+        """Return `db.table` on branch x, when the request with a header is for `db.table.branch_x`."""
         if self.branch is None or not self.name.startswith(QUALIFIER) or len(self.namespace) < 2:
             return None
         named = self.name.removeprefix(QUALIFIER)
@@ -59,13 +59,13 @@ class TableRef:
 
 
 def table_ref(table: str, branch: str | None = None) -> TableRef:
-    """The reference of a dataset's table, from its dotted name."""
+    """Return the reference of a dataset's table, from its dotted name."""
     *levels, name = table.split(".")
     return TableRef(tuple(levels), name, branch)
 
 
 def read_branch(values: Sequence[str]) -> str | None:
-    """The branch that a request is for; None stands for master and for no header alike."""
+    """Return the branch that a request is for; None stands for master and for no header alike."""
     if not values:
         return None
     if len(values) > 1:
@@ -86,22 +86,22 @@ def read_branch(values: Sequence[str]) -> str | None:
 
 
 def is_internal(branch: str) -> bool:
-    """Whether a branch belongs to a job, an open transaction or a review."""
+    """Return whether a branch belongs to a job, an open transaction or a review."""
     return branch.startswith("_")
 
 
 def split_path(raw_path: str) -> tuple[str, ...]:
-    """The segments of a raw path, each decoded once."""
+    """Split a raw path into its segments, each decoded once."""
     return tuple(_decode(segment) for segment in raw_path.strip("/").split("/"))
 
 
 def read_namespace(text: str) -> Levels:
-    """The levels of a namespace in a path segment that is already decoded."""
+    """Read the levels of a namespace from a path segment that is already decoded."""
     return check_levels(text.split(SEPARATOR))
 
 
 def read_parents(text: str) -> tuple[Levels, ...]:
-    """The namespaces that a query parameter may mean, the likeliest reading first.
+    """Read the namespaces that a query parameter may mean, the likeliest reading first.
 
     Some clients encode each level before the whole is encoded as a parameter, some even the separator; others do not.
     """
@@ -112,7 +112,7 @@ def read_parents(text: str) -> tuple[Levels, ...]:
 
 
 def check_levels(levels: Iterable[object]) -> Levels:
-    """Namespace levels that can be stored."""
+    """Check that namespace levels can be stored."""
     checked = tuple(check_name(level, what="namespace") for level in levels)
     if not checked:
         message = "Invalid namespace: it has no levels"
@@ -121,7 +121,7 @@ def check_levels(levels: Iterable[object]) -> Levels:
 
 
 def check_name(name: object, *, what: str) -> str:
-    """A name that can be stored: not empty, no control characters, of bounded length."""
+    """Check that a name can be stored: not empty, no control characters, of bounded length."""
     if not isinstance(name, str) or not name or len(name) > MAX_NAME or CONTROL.search(name):
         message = f"Invalid {what} name: {name!r}"
         raise Malformed(message)
@@ -129,7 +129,7 @@ def check_name(name: object, *, what: str) -> str:
 
 
 def read_identifier(body: object) -> TableRef:
-    """A table or view that a request body names."""
+    """Read the table or view that a request body names."""
     if not isinstance(body, dict) or not isinstance(body.get("namespace"), list):
         message = "Cannot parse table identifier: expected namespace and name"
         raise Malformed(message)

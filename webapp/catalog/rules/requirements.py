@@ -1,10 +1,13 @@
 """Check the requirements of a commit against what its writer saw. One that fails is a 409: refresh and try again."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Literal
 
 from webapp.catalog.rules.errors import CommitFailed, Malformed
-from webapp.catalog.rules.metadata import Metadata, field, optional_field
+from webapp.catalog.rules.iceberg import Metadata
+from webapp.catalog.rules.metadata import field, optional_field
+
+Number = Literal["last-column-id", "current-schema-id", "last-partition-id", "default-spec-id", "default-sort-order-id"]
 
 
 def check_requirements(requirements: Iterable[dict[str, Any]], metadata: Metadata | None) -> None:
@@ -26,7 +29,7 @@ def check_requirements(requirements: Iterable[dict[str, Any]], metadata: Metadat
 
 
 def is_create(requirements: Iterable[dict[str, Any]]) -> bool:
-    """Whether a commit makes its table."""
+    """Return whether a commit makes its table."""
     return any(requirement.get("type") == "assert-create" for requirement in requirements)
 
 
@@ -50,7 +53,7 @@ def _check_ref(requirement: dict[str, Any], metadata: Metadata) -> None:
         _fail(f"{ref['type']} {name} has changed: expected id {snapshot_id} != {ref['snapshot-id']}")
 
 
-def _number_check(key: str, actual: str, what: str) -> Callable[[dict[str, Any], Metadata], None]:
+def _number_check(key: str, actual: Number, what: str) -> Callable[[dict[str, Any], Metadata], None]:
     def check(requirement: dict[str, Any], metadata: Metadata) -> None:
         number = field(requirement, key, int, where="requirement")
         if number != metadata[actual]:

@@ -7,7 +7,7 @@ out, and a bound that cannot be read excludes nothing.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -26,7 +26,8 @@ from pyiceberg.types import NestedField
 
 from webapp.catalog.rules.errors import Unsupported
 from webapp.catalog.rules.filters import Filter, Leaf, expression_of, filter_json, parse_filter, residual
-from webapp.catalog.rules.metadata import Metadata, schema_of, walk_fields
+from webapp.catalog.rules.iceberg import Metadata
+from webapp.catalog.rules.metadata import schema_of, walk_fields
 from webapp.catalog.rules.scan_deletes import partition_of
 from webapp.catalog.rules.scans import ScanRequest
 
@@ -55,11 +56,11 @@ class FileChoice:
         return self.filter is True
 
     def wants_manifest(self, manifest: ManifestFile) -> bool:
-        """Whether a manifest may list a file with rows of the scan."""
+        """Return whether a manifest may list a file with rows of the scan."""
         return self._spec(manifest.partition_spec_id).wants_manifest(manifest)
 
     def wants_file(self, file: DataFile) -> bool:
-        """Whether a file may hold rows of the scan."""
+        """Return whether a file may hold rows of the scan."""
         if not self._spec(file.spec_id).wants_partition(file):
             return False
         try:
@@ -68,18 +69,18 @@ class FileChoice:
             return True
 
     def residual_of(self, file: DataFile) -> Any:
-        """What is left of the filter for a file, in JSON."""
+        """Return what is left of the filter for a file, in JSON."""
         key = partition_of(file)
         if key not in self._residuals:
             self._residuals[key] = filter_json(self._spec(file.spec_id).residual_of(file))
         return self._residuals[key]
 
     def partition_fields(self, spec_id: int) -> tuple[NestedField, ...]:
-        """The fields of a partition, with the types of their values."""
+        """Return the fields of a partition, with the types of their values."""
         return tuple(self._spec(spec_id).partition_fields)
 
     def column_ids(self, names: tuple[str, ...]) -> frozenset[int]:
-        """The ids of the columns of these names that there are."""
+        """Return the ids of the columns of these names that there are."""
         ids = set()
         for name in names:
             try:
@@ -142,7 +143,7 @@ class _SpecChoice:
         return self._judges[key]
 
     def _make_judges(self, leaf: Leaf) -> list[tuple[Judge | None, Judge | None]]:
-        """Of each partition field of the column: what holds where all rows match, and what where any row may."""
+        """Judge each partition field of the column: what holds where all rows match, and what where any row may."""
         if not isinstance(leaf.predicate, UnboundPredicate):
             return []
         bound = bind(self._schema, leaf.predicate, case_sensitive=True)
@@ -171,8 +172,8 @@ def _says(judge: Judge, file: DataFile, *, default: bool) -> bool:
         return default
 
 
-def read_schema(body: dict[str, Any]) -> tuple[Schema, frozenset[str]]:
-    """A schema as PyIceberg knows it, and the names of the columns whose types it does not know."""
+def read_schema(body: Mapping[str, Any]) -> tuple[Schema, frozenset[str]]:
+    """Read a schema as PyIceberg knows it, and the names of the columns whose types it does not know."""
     fields, hidden = [], set()
     for item in body["fields"]:
         try:
@@ -182,7 +183,7 @@ def read_schema(body: dict[str, Any]) -> tuple[Schema, frozenset[str]]:
     return Schema(*fields), frozenset(hidden)
 
 
-def _read_spec(body: dict[str, Any]) -> PartitionSpec:
+def _read_spec(body: Mapping[str, Any]) -> PartitionSpec:
     try:
         return PartitionSpec.model_validate(body)
     except (ValidationError, ValueError) as error:
@@ -191,7 +192,7 @@ def _read_spec(body: dict[str, Any]) -> PartitionSpec:
 
 
 def _sources(metadata: Metadata, spec: PartitionSpec) -> Schema:
-    """The source columns of a spec with their newest types, also those that are dropped by now."""
+    """Return the source columns of a spec with their newest types, also those that are dropped by now."""
     ids = {field.source_id for field in spec.fields}
     kinds: dict[int, Any] = {}
     for schema in metadata["schemas"]:

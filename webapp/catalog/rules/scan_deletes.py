@@ -49,7 +49,7 @@ class ScanDeletes:
                 self._by_path.setdefault(path, []).append(entry)
 
     def find(self, entry: ManifestEntry) -> list[ManifestEntry]:
-        """The deletes that apply to a data file."""
+        """Find the deletes that apply to a data file."""
         file, since = entry.data_file, entry.sequence_number or 0
         partition = partition_of(file)
         equality = [*self._everywhere, *self._equality.get(partition, ())]
@@ -67,12 +67,12 @@ class ScanDeletes:
 
 
 def partition_of(file: DataFile) -> Partition:
-    """The partition that a file is in: its spec and its values."""
+    """Return the partition that a file is in: its spec and its values."""
     return file.spec_id, tuple(file.partition)
 
 
 def _referenced(file: DataFile) -> str | None:
-    """The one data file that position deletes are about, where there is only one."""
+    """Return the one data file that position deletes are about, where there is only one."""
     named: str | None = extra(file, REFERENCED_FILE)
     if named is not None:
         return named

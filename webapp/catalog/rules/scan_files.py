@@ -33,7 +33,7 @@ FIRST_ROW_ID, REFERENCED_FILE, CONTENT_OFFSET, CONTENT_SIZE = 16, 17, 18, 19
 def file_json(
     entry: ManifestEntry, partition: Sequence[NestedField], *, columns: Collection[int] = frozenset()
 ) -> dict[str, Any]:
-    """A data or delete file; `columns` are the ids of the columns whose statistics are wanted."""
+    """Write a data or delete file as JSON; `columns` are the ids of the columns whose statistics are wanted."""
     file = entry.data_file
     values = list(file.partition)
     shown: dict[str, Any] = {
@@ -85,7 +85,7 @@ def _statistics(file: DataFile, columns: Collection[int]) -> dict[str, Any]:
 
 
 def extra(file: DataFile, position: int) -> Any:
-    """A field of a file by its position."""
+    """Return a field of a file by its position."""
     return file[position]
 
 

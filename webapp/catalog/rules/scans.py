@@ -6,14 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from webapp.catalog.rules.errors import IllegalArgument, Malformed
-from webapp.catalog.rules.metadata import (
-    Metadata,
-    ancestry,
-    current_snapshot_id,
-    optional_field,
-    schema_of,
-    snapshot_of,
-)
+from webapp.catalog.rules.iceberg import Metadata, Snapshot
+from webapp.catalog.rules.metadata import ancestry, current_snapshot_id, optional_field, schema_of, snapshot_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +25,7 @@ class ScanRequest:
 
     @classmethod
     def parse(cls, body: dict[str, Any]) -> ScanRequest:
-        """The request in a JSON body. `select` is checked, but has no part in choosing files."""
+        """Read the request from a JSON body. `select` is checked, but has no part in choosing files."""
         _names(body, "select")
         request = cls(
             snapshot_id=optional_field(body, "snapshot-id", int),
@@ -74,7 +68,7 @@ class ScanTarget:
 
 
 def find_target(view: Metadata, request: ScanRequest) -> ScanTarget:
-    """The snapshots and the schema that a request means; no snapshot where the table is empty."""
+    """Find the snapshots and the schema that a request means; no snapshot where the table is empty."""
     if request.start_id is not None and request.end_id is not None:
         return _incremental(view, request, start=request.start_id, end=request.end_id)
     number = request.snapshot_id if request.snapshot_id is not None else current_snapshot_id(view)
@@ -87,7 +81,7 @@ def find_target(view: Metadata, request: ScanRequest) -> ScanTarget:
 def _incremental(view: Metadata, request: ScanRequest, *, start: int, end: int) -> ScanTarget:
     last = _snapshot(view, end)
     line = [snapshot["snapshot-id"] for snapshot in ancestry(view, end)]
-    oldest_parent = snapshot.get("parent-snapshot-id") if (snapshot := snapshot_of(view, line[0])) else None
+    oldest_parent = _snapshot(view, line[0]).get("parent-snapshot-id")
     if start not in line and start != oldest_parent:
         message = f"Invalid scan: snapshot {start} is not an ancestor of snapshot {end}"
         raise IllegalArgument(message)
@@ -97,20 +91,17 @@ def _incremental(view: Metadata, request: ScanRequest, *, start: int, end: int) 
 
 
 def _operation(view: Metadata, number: int) -> str:
-    snapshot = snapshot_of(view, number) or {}
-    return str((snapshot.get("summary") or {}).get("operation", ""))
+    return str((_snapshot(view, number).get("summary") or {}).get("operation", ""))
 
 
-def _schema_id(view: Metadata, request: ScanRequest, snapshot: dict[str, Any]) -> int:
-    current: int = view["current-schema-id"]
+def _schema_id(view: Metadata, request: ScanRequest, snapshot: Snapshot) -> int:
     number = snapshot.get("schema-id")
     if not request.use_snapshot_schema or number is None:
-        return current
-    schema_id: int = schema_of(view, number)["schema-id"]
-    return schema_id
+        return view["current-schema-id"]
+    return schema_of(view, number)["schema-id"]
 
 
-def _snapshot(view: Metadata, number: int) -> dict[str, Any]:
+def _snapshot(view: Metadata, number: int) -> Snapshot:
     snapshot = snapshot_of(view, number)
     if snapshot is None:
         message = f"Cannot find snapshot with ID {number}"

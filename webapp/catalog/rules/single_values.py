@@ -19,7 +19,7 @@ NANOS = 1000
 
 
 def single_value(kind: IcebergType, value: Any) -> Any:
-    """A value as JSON shows it; `value` is in the form in which manifests hold it."""
+    """Return a value as JSON shows it; `value` is in the form in which manifests hold it."""
     if value is None or isinstance(kind, UnknownType):
         return None
     if isinstance(kind, TimestampNanoType | TimestamptzNanoType):

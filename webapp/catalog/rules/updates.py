@@ -5,20 +5,34 @@ client proposed; `-1` means "the one added last". A client may prepare a commit 
 meanwhile: stale numbers are a retryable 409, because nothing is wrong with the request but its age.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
-from typing import Any
+from typing import Any, cast
 
 from webapp.catalog.rules import readable
 from webapp.catalog.rules.branch_properties import MAIN_REF, is_reserved
 from webapp.catalog.rules.errors import CommitFailed, Invalid, Malformed
 from webapp.catalog.rules.field_ids import check_field_ids
+from webapp.catalog.rules.iceberg import (
+    EncryptionKey,
+    Metadata,
+    PartitionField,
+    PartitionSpec,
+    Schema,
+    Snapshot,
+    SnapshotLogEntry,
+    SnapshotRef,
+    SortField,
+    SortOrder,
+    Statistics,
+    StatisticsFile,
+)
 from webapp.catalog.rules.locations import check_file, check_path_properties
 from webapp.catalog.rules.metadata import (
+    HISTORIES,
     SUPPORTED_VERSIONS,
     UNSTORED_PROPERTIES,
-    Metadata,
     check_schema,
     current_ids,
     current_snapshot_id,
@@ -36,6 +50,8 @@ from webapp.catalog.rules.metadata import (
 )
 
 LAST_ADDED = -1
+Sourced = PartitionField | SortField
+STATISTICS: tuple[Statistics, ...] = ("statistics", "partition-statistics")
 ROW_LINEAGE_VERSION = 3
 
 
@@ -59,8 +75,8 @@ class Fold:
 def apply_updates(
     metadata: Metadata, updates: Iterable[dict[str, Any]], *, now_ms: int, creating: bool = False
 ) -> Metadata:
-    """The metadata after the updates; the same object when they change nothing."""
-    fold = Fold(metadata=dict(metadata), now_ms=now_ms, creating=creating)
+    """Return the metadata after the updates; the same object when they change nothing."""
+    fold = Fold(metadata=metadata.copy(), now_ms=now_ms, creating=creating)
     for update in updates:
         action = field(update, "action", str, where="update")
         apply = UPDATES.get(action)
@@ -88,16 +104,16 @@ def _check_bound(metadata: Metadata) -> None:
     spec = find(metadata["partition-specs"], "spec-id", metadata["default-spec-id"])
     order = find(metadata["sort-orders"], "order-id", metadata["default-sort-order-id"])
     columns = _column_ids(schema) if schema is not None else set()
-    for what, used in (("partition spec", spec), ("sort order", order)):
+    for kind, used in (("partition spec", spec), ("sort order", order)):
         for item in used["fields"] if used is not None else ():
             missing = set(_sources(item)) - columns
             if missing and item["transform"] != "void":
-                message = f"The default {what} needs column {min(missing)}, which the current schema does not have"
+                message = f"The default {kind} needs column {min(missing)}, which the current schema does not have"
                 raise Invalid(message)
 
 
 def last_updated(metadata: Metadata, *, now_ms: int) -> int:
-    """A time not before any entry of the logs: readers refuse metadata that is older than its own history."""
+    """Return a time not before any entry of the logs: readers refuse metadata that is older than its own history."""
     logs = (metadata["snapshot-log"], metadata["metadata-log"])
     newest: list[int] = [log[-1]["timestamp-ms"] for log in logs if log]
     return max([now_ms, *newest])
@@ -114,10 +130,10 @@ def _finish(fold: Fold) -> Metadata:
     return metadata
 
 
-def _clean_log(metadata: Metadata, *, passed: set[int]) -> list[dict[str, Any]]:
-    """The log without heads that lasted only within this commit; a gap cuts everything before it."""
+def _clean_log(metadata: Metadata, *, passed: set[int]) -> list[SnapshotLogEntry]:
+    """Drop from the log heads that lasted only within this commit; a gap cuts everything before it."""
     known = {snapshot["snapshot-id"] for snapshot in metadata["snapshots"]}
-    log: list[dict[str, Any]] = []
+    log: list[SnapshotLogEntry] = []
     for entry in metadata["snapshot-log"]:
         if entry["snapshot-id"] not in known:
             log.clear()
@@ -160,7 +176,7 @@ def _upgrade_format_version(fold: Fold, update: dict[str, Any]) -> None:
 
 def _add_schema(fold: Fold, update: dict[str, Any]) -> None:
     metadata = fold.metadata
-    schema = field(update, "schema", dict, where="add-schema")
+    schema: Schema = field(update, "schema", dict, where="add-schema")
     check_schema(schema, version=metadata["format-version"])
     proposed = optional_field(schema, "schema-id", int, where="schema")
     # Deprecated, and only the highest id of this schema: it goes down when the newest column is dropped. Whether the writer
@@ -189,8 +205,8 @@ def _set_current_schema(fold: Fold, update: dict[str, Any]) -> None:
 
 def _add_spec(fold: Fold, update: dict[str, Any]) -> None:
     metadata = fold.metadata
-    spec = field(update, "spec", dict, where="add-spec")
-    fields = objects(spec, "fields", where="partition spec")
+    spec: PartitionSpec = field(update, "spec", dict, where="add-spec")
+    fields: list[PartitionField] = objects(spec, "fields", where="partition spec")
     readable.check_partition_fields(fields)
     _check_sources(fold, fields, what="partition")
     proposed = optional_field(spec, "spec-id", int, where="partition spec")
@@ -208,7 +224,7 @@ def _add_spec(fold: Fold, update: dict[str, Any]) -> None:
     fold.last_spec = number
 
 
-def _check_sources(fold: Fold, fields: list[dict[str, Any]], *, what: str) -> None:
+def _check_sources(fold: Fold, fields: Sequence[Sourced], *, what: str) -> None:
     source_ids = {number for item in fields for number in _sources(item) if item["transform"] != "void"}
     if not source_ids:
         return
@@ -220,23 +236,23 @@ def _check_sources(fold: Fold, fields: list[dict[str, Any]], *, what: str) -> No
     raise Invalid(message)
 
 
-def _column_ids(schema: dict[str, Any]) -> set[int]:
+def _column_ids(schema: Schema) -> set[int]:
     return {number for number, _, _ in walk_fields(schema)}
 
 
-def _sources(item: dict[str, Any]) -> tuple[int, ...]:
+def _sources(item: Sourced) -> tuple[int, ...]:
     many = item.get("source-ids")
     return tuple(many) if many is not None else (item["source-id"],)
 
 
-def _same_spec(fields: list[dict[str, Any]], other: list[dict[str, Any]]) -> bool:
+def _same_spec(fields: list[PartitionField], other: list[PartitionField]) -> bool:
     return [(_sources(item), item["transform"], item["name"]) for item in fields] == [
         (_sources(item), item["transform"], item["name"]) for item in other
     ]
 
 
-def _number_partition_fields(metadata: Metadata, fields: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Fields with ids: the proposed one, else that of the same field in an older spec, else the next."""
+def _number_partition_fields(metadata: Metadata, fields: list[PartitionField]) -> list[PartitionField]:
+    """Give fields their ids: the proposed one, else that of the same field in an older spec, else the next."""
     known = {
         item["field-id"]: (_sources(item), item["transform"])
         for spec in metadata["partition-specs"]
@@ -244,7 +260,7 @@ def _number_partition_fields(metadata: Metadata, fields: list[dict[str, Any]]) -
     }
     by_meaning = {meaning: number for number, meaning in known.items()}
     last = metadata["last-partition-id"]
-    numbered = []
+    numbered: list[PartitionField] = []
     for item in fields:
         meaning = (_sources(item), item["transform"])
         number = item.get("field-id")
@@ -275,8 +291,8 @@ def _set_default_spec(fold: Fold, update: dict[str, Any]) -> None:
 
 def _add_sort_order(fold: Fold, update: dict[str, Any]) -> None:
     metadata = fold.metadata
-    order = field(update, "sort-order", dict, where="add-sort-order")
-    fields = objects(order, "fields", where="sort order")
+    order: SortOrder = field(update, "sort-order", dict, where="add-sort-order")
+    fields: list[SortField] = objects(order, "fields", where="sort order")
     readable.check_sort_fields(fields)
     _check_sources(fold, fields, what="sort")
     optional_field(order, "order-id", int, where="sort order")
@@ -298,11 +314,11 @@ def _set_default_sort_order(fold: Fold, update: dict[str, Any]) -> None:
 
 def _add_snapshot(fold: Fold, update: dict[str, Any]) -> None:
     metadata = fold.metadata
-    snapshot = dict(field(update, "snapshot", dict, where="add-snapshot"))
+    snapshot: Snapshot = field(update, "snapshot", dict, where="add-snapshot").copy()
     number = field(snapshot, "snapshot-id", int, where="snapshot")
     stamp = field(snapshot, "timestamp-ms", int, where="snapshot")
     parent = optional_field(snapshot, "parent-snapshot-id", int, where="snapshot")
-    for key in ("schemas", "partition-specs", "sort-orders"):
+    for key in HISTORIES:
         if not metadata[key]:
             message = f"Attempting to add a snapshot before {key} are added"
             raise Invalid(message)
@@ -327,14 +343,14 @@ def _add_snapshot(fold: Fold, update: dict[str, Any]) -> None:
     fold.added_snapshots[number] = stamp
 
 
-def _check_manifest_list(metadata: Metadata, snapshot: dict[str, Any]) -> None:
+def _check_manifest_list(metadata: Metadata, snapshot: Snapshot) -> None:
     if "manifests" in snapshot and metadata["format-version"] == 1:
         return
     path = field(snapshot, "manifest-list", str, where="snapshot")
     check_file(path, location=metadata["location"], what="manifest list")
 
 
-def _advance_sequence(metadata: Metadata, snapshot: dict[str, Any], parent: int | None) -> None:
+def _advance_sequence(metadata: Metadata, snapshot: Snapshot, parent: int | None) -> None:
     number = optional_field(snapshot, "sequence-number", int, where="snapshot") or 0
     last = metadata["last-sequence-number"]
     if number <= last and parent is not None:
@@ -343,7 +359,7 @@ def _advance_sequence(metadata: Metadata, snapshot: dict[str, Any], parent: int 
     metadata["last-sequence-number"] = max(last, number)
 
 
-def _advance_row_ids(metadata: Metadata, snapshot: dict[str, Any]) -> None:
+def _advance_row_ids(metadata: Metadata, snapshot: Snapshot) -> None:
     first = field(snapshot, "first-row-id", int, where="v3 snapshot")
     added = field(snapshot, "added-rows", int, where="v3 snapshot")
     following = metadata.get("next-row-id") or 0
@@ -373,7 +389,7 @@ def _set_snapshot_ref(fold: Fold, update: dict[str, Any]) -> None:
     if snapshot_of(metadata, number) is None:
         message = f"Cannot set {name} to unknown snapshot: {number}"
         raise Invalid(message)
-    ref = {key: update[key] for key in REF_FIELDS if update.get(key) is not None} | {"type": kind}
+    ref = cast("SnapshotRef", {key: update[key] for key in REF_FIELDS if update.get(key) is not None} | {"type": kind})
     readable.check_ref(name, ref)
     old = metadata["refs"].get(name)
     if old == ref:
@@ -401,7 +417,7 @@ def _remove_snapshots(fold: Fold, update: dict[str, Any]) -> None:
     metadata = fold.metadata
     gone = set(numbers(update, "snapshot-ids", where="remove-snapshots"))
     metadata["snapshots"] = [item for item in metadata["snapshots"] if item["snapshot-id"] not in gone]
-    for key in ("statistics", "partition-statistics"):
+    for key in STATISTICS:
         metadata[key] = [item for item in metadata[key] if item["snapshot-id"] not in gone]
     fold.removed_snapshots = True
 
@@ -461,7 +477,7 @@ def _set_partition_statistics(fold: Fold, update: dict[str, Any]) -> None:
     _replace_by_snapshot(fold, statistics, "partition-statistics")
 
 
-def _replace_by_snapshot(fold: Fold, statistics: dict[str, Any], key: str) -> None:
+def _replace_by_snapshot(fold: Fold, statistics: StatisticsFile, key: Statistics) -> None:
     number = field(statistics, "snapshot-id", int, where=key)
     path = field(statistics, "statistics-path", str, where=key)
     check_file(path, location=fold.metadata["location"], what="statistics file")
@@ -478,7 +494,7 @@ def _remove_partition_statistics(fold: Fold, update: dict[str, Any]) -> None:
     _drop_by_snapshot(fold, number, "partition-statistics")
 
 
-def _drop_by_snapshot(fold: Fold, number: int, key: str) -> None:
+def _drop_by_snapshot(fold: Fold, number: int, key: Statistics) -> None:
     fold.metadata[key] = [item for item in fold.metadata[key] if item["snapshot-id"] != number]
 
 
@@ -501,7 +517,7 @@ def _remove_schemas(fold: Fold, update: dict[str, Any]) -> None:
 
 
 def _add_encryption_key(fold: Fold, update: dict[str, Any]) -> None:
-    key = field(update, "encryption-key", dict, where="add-encryption-key")
+    key: EncryptionKey = field(update, "encryption-key", dict, where="add-encryption-key")
     number = field(key, "key-id", str, where="encryption key")
     readable.check_encryption_key(key)
     keys = fold.metadata.get("encryption-keys") or []

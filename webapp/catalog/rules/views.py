@@ -37,7 +37,7 @@ class CreateViewRequest:
 
     @classmethod
     def parse(cls, body: dict[str, Any]) -> "CreateViewRequest":
-        """The request in a JSON body."""
+        """Read the request from a JSON body."""
         return cls(
             name=field(body, "name", str),
             schema=field(body, "schema", dict),
@@ -48,7 +48,7 @@ class CreateViewRequest:
 
 
 def create_view(request: CreateViewRequest, *, uuid: str, location: str, now_ms: int) -> ViewMetadata:
-    """Metadata of a new view."""
+    """Return the metadata of a new view."""
     start: ViewMetadata = {
         "view-uuid": uuid,
         "format-version": FORMAT_VERSION,
@@ -76,7 +76,7 @@ def replace_view(
     place: str = "",
     now_ms: int,
 ) -> ViewMetadata:
-    """The metadata after a commit; the same object when it changes nothing. `place` is where the view may move to."""
+    """Return the metadata after a commit; the same object if nothing changes. `place` is where the view may move to."""
     for requirement in requirements:
         _check_requirement(requirement, metadata)
     fold = _Fold(metadata=dict(metadata), now_ms=now_ms, place=place)
@@ -94,7 +94,7 @@ def replace_view(
 
 
 def normalise_view(raw: dict[str, Any]) -> ViewMetadata:
-    """View metadata that another writer made; refuses what is none."""
+    """Read view metadata that another writer made; refuse what is none."""
     where = "view metadata"
     if field(raw, "format-version", int, where=where) != FORMAT_VERSION:
         message = f"Cannot read unsupported view version {raw['format-version']}"
@@ -224,7 +224,7 @@ def _same_version(version: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def _check_dialects(before: ViewMetadata, after: ViewMetadata) -> None:
-    """A replace that forgets a dialect breaks its readers; the owner can allow it by a property."""
+    """Refuse a replace that forgets a dialect, which breaks its readers; the owner can allow it by a property."""
     old = find(before["versions"], "version-id", before["current-version-id"])
     new = find(after["versions"], "version-id", after["current-version-id"])
     if old is None or new is None or after["properties"].get(DROP_DIALECT_PROPERTY, "false").lower() == "true":

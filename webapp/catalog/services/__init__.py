@@ -1,4 +1,19 @@
-"""Everything that changes namespaces, tables and views."""
+"""Everything that changes namespaces, tables and views.
+
+Modules:
+    namespaces: namespaces made, changed and dropped.
+    tables: tables made, changed, renamed and dropped.
+    views: views made, replaced, renamed and dropped.
+    swaps: the one way a table's pointer moves.
+    turns: commits to one table take turns.
+    idempotency: answers kept by key, in the atomic block of their effect.
+    folders: the folders of tables and views.
+    staged_files: what a job staged, checked before anybody else sees it.
+    branches: branches of tables made, published and dropped, for datasets and builds.
+    scans: scans planned, and their plans kept.
+    collector: files that nothing refers to any more, removed.
+    checking: what `manage.py fsck` asks of the catalog.
+"""
 
 from webapp.catalog.services.branches import (
     create_branch,

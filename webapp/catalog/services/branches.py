@@ -7,7 +7,8 @@ from webapp.catalog.queries import TableRow, find_table
 from webapp.catalog.rules import lens
 from webapp.catalog.rules.branch_properties import MASTER
 from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, Forbidden, NoSuchTable
-from webapp.catalog.rules.metadata import Metadata, snapshot_of
+from webapp.catalog.rules.iceberg import Metadata
+from webapp.catalog.rules.metadata import snapshot_of
 from webapp.catalog.rules.pointers import BranchPlace, Pointer
 from webapp.catalog.rules.refs import TableRef, table_ref
 from webapp.catalog.services.swaps import ATTEMPTS, LostRace, Move, now_ms, swap, write_next

@@ -19,7 +19,7 @@ from webapp.runtime import fork_server
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from webapp.catalog.rules.metadata import Metadata
+    from webapp.catalog.rules.iceberg import Metadata
 
 UNREADABLE = (DamagedTable, Malformed, Unsupported)
 """How a manifest is refused that is the table's own fault; that none can be read at this moment is not."""
@@ -80,8 +80,8 @@ class _TableWalk:
         from webapp.catalog.storage.references import find_unreferenced
 
         locations = [self.table.metadata_location, *(entry["metadata-file"] for entry in metadata["metadata-log"])]
-        for kind in ("statistics", "partition-statistics"):
-            locations += [entry["statistics-path"] for entry in metadata.get(kind) or ()]
+        statistics = (*metadata["statistics"], *metadata["partition-statistics"])
+        locations += [entry["statistics-path"] for entry in statistics]
         self.unnamed = len(find_unreferenced(listed, [*named, *locations]))
 
     def _read_manifests(self, metadata: Metadata, named: dict[str, int | None]) -> Iterator[Finding]:

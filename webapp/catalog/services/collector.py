@@ -146,7 +146,7 @@ class Collector:
             )
             removed += len(orphans.locations)
             if orphans.problem:
-                logger.warning("%s: orphans cannot be told: %s", row.location, orphans.problem)
+                logger.warning("%s: orphans are not known: %s", row.location, orphans.problem)
         return removed
 
     def _run(self) -> None:

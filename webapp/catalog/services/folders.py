@@ -42,7 +42,7 @@ def check_location(stated: str | None, own: str) -> None:
 
 
 def place_table(stated: str | None, ref: TableRef, *, by: Principal | None) -> str:
-    """Where a new table is to lie: where a staged create has said, else as `place_view`."""
+    """Return where a new table is to lie: where a staged create has said, else as `place_view`."""
     location = "" if stated is None else stated.rstrip("/")
     if is_given_location(location, warehouse=warehouse(), levels=ref.namespace, name=ref.name):
         return location
@@ -50,7 +50,7 @@ def place_table(stated: str | None, ref: TableRef, *, by: Principal | None) -> s
 
 
 def place_view(stated: str | None, ref: TableRef, *, by: Principal | None) -> str:
-    """Where a new table or view is to lie: where the client says, which must be below a prefix and free, else in the warehouse."""
+    """Return where a table or view is to lie: where its client says, if below a prefix and free, else in the warehouse."""
     own = new_location(ref)
     # A job writes the tables that it was started for, where they lie.
     chosen = "" if stated is None or by is None or by.job is not None else stated.rstrip("/")
@@ -187,21 +187,21 @@ def make_folders(location: str) -> None:
 
 
 def find_prefix(location: str) -> str | None:
-    """The prefix beside the warehouse that a location is below."""
+    """Find the prefix beside the warehouse that a location is below."""
     return next((prefix for prefix in settings.TRIBUTARY_LOCATIONS if is_below(location, prefix)), None)
 
 
 def find_root(location: str) -> str | None:
-    """The prefix or the warehouse that a location is inside; None where nothing is this catalog's to remove."""
+    """Find the prefix or the warehouse that a location is inside; None where nothing is this catalog's to remove."""
     return find_prefix(location) or (warehouse() if is_inside(location, warehouse()) else None)
 
 
 def new_location(ref: TableRef) -> str:
-    """A folder for a new table or view."""
+    """Return a folder for a new table or view."""
     folder = table_folder(warehouse=warehouse(), levels=ref.namespace, name=ref.name)
     return f"{folder}-{secrets.token_hex(4)}"
 
 
 def warehouse() -> str:
-    """The root of all locations that are given."""
+    """Return the root of all locations that are given."""
     return str(settings.TRIBUTARY_WAREHOUSE).rstrip("/")

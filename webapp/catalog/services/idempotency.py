@@ -32,7 +32,7 @@ class Keyed:
     digest: str
 
     def find(self) -> KeptAnswer | None:
-        """The record of an earlier request with this key, if it is still kept."""
+        """Find the record of an earlier request with this key, if it is still kept."""
         since = clock.cautious_now() - KEPT_FOR
         return KeptAnswer.objects.filter(user_id=self.user_id, key=self.key, created_at__gte=since).first()
 
@@ -72,7 +72,7 @@ def carrying(keyed: Keyed) -> Iterator[None]:
 
 @contextmanager
 def act() -> Iterator[None]:
-    """The atomic block of an act. If its request carries a key, the last thing it writes is that the key is used.
+    """Open the atomic block of an act. If its request carries a key, the last thing it writes is that the key is used.
 
     A block that is left by an error, a lost race for one, has no effect and keeps nothing; acts inside of an act are part of it.
 

@@ -52,7 +52,7 @@ def _create(levels: Levels, properties: Mapping[str, str]) -> Namespace:
 
 
 def ensure_namespace(*, levels: Levels) -> Namespace:
-    """The namespace, made with all above it if missing; for the application itself."""
+    """Return the namespace, made with all above it if missing; for the application itself."""
     parent = ensure_namespace(levels=levels[:-1]) if len(levels) > 1 else None
     namespace, _created = Namespace.objects.get_or_create(path=SEPARATOR.join(levels), defaults={"parent": parent})
     return namespace

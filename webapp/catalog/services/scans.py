@@ -21,7 +21,8 @@ from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntry, 
 from webapp.catalog.models import ScanPlan
 from webapp.catalog.queries import load_table, locate
 from webapp.catalog.rules.errors import NoSuchPlan, NoSuchPlanTask, Unsupported
-from webapp.catalog.rules.metadata import Metadata, snapshot_of
+from webapp.catalog.rules.iceberg import Metadata
+from webapp.catalog.rules.metadata import snapshot_of
 from webapp.catalog.rules.refs import TableRef
 from webapp.catalog.rules.scan_choice import FileChoice
 from webapp.catalog.rules.scan_deletes import ScanDeletes
@@ -82,7 +83,7 @@ def plan_scan(*, ref: TableRef, request: ScanRequest, by: Principal) -> Planned:
 
 
 def fetch_plan(*, ref: TableRef, plan_id: str, by: Principal) -> Planned | None:
-    """The answer of a plan once more; None where it was cancelled.
+    """Return the answer of a plan once more; None where it was cancelled.
 
     Raises:
         NoSuchPlan: unknown, over, or somebody else's.
@@ -113,7 +114,7 @@ def cancel_plan(*, ref: TableRef, plan_id: str, by: Principal) -> None:
 
 
 def fetch_tasks(*, ref: TableRef, task: str, by: Principal) -> Planned:
-    """The files behind a plan task.
+    """Return the files behind a plan task.
 
     Raises:
         NoSuchPlanTask: unknown, or its plan is over, cancelled or somebody else's.
@@ -142,7 +143,7 @@ def _find(ref: TableRef, plan_id: str, *, by: Principal) -> ScanPlan | None:
 
 @contextmanager
 def _planner_of(ref: TableRef, plan: ScanPlan, *, by: Principal) -> Iterator[_ScanPlanner | None]:
-    """The planner of a stored plan; None where a snapshot of it has expired."""
+    """Open the planner of a stored plan; None where a snapshot of it has expired."""
     metadata = metadata_files.read(locate(ref, by=by)[1].metadata_location).metadata
     target = ScanTarget(tuple(plan.snapshot_ids), plan.schema_id, is_incremental=plan.is_incremental)
     if any(snapshot_of(metadata, number) is None for number in target.snapshot_ids):
@@ -175,7 +176,7 @@ class _ScanPlanner:
         self.pages = list(self._paged([item for item in manifests if item.content is ManifestContent.DATA]))
 
     def answer(self, plan_id: str) -> Planned:
-        """All files where they fit on one page, else the tasks by which they are fetched."""
+        """Answer with all files where they fit on one page, else with the tasks by which they are fetched."""
         if len(self.pages) <= 1:
             planned = self.read(self.pages[0]) if self.pages else Planned()
             planned.plan_id = plan_id
@@ -183,7 +184,7 @@ class _ScanPlanner:
         return Planned(plan_id=plan_id, plan_tasks=[f"{plan_id}.{number}" for number in range(len(self.pages))])
 
     def read(self, page: _Page) -> Planned:
-        """The files of a page with the deletes that apply to them."""
+        """Read the files of a page with the deletes that apply to them."""
         entries = self._enough(self._entries(page))
         index = ScanDeletes(entries)
         for manifest in self._deletes:
@@ -229,7 +230,7 @@ class _ScanPlanner:
                     yield entry
 
     def _enough(self, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-        """The entries, or only the first of them where the client needs no more rows than they surely have."""
+        """Return the entries, or only the first of them where the client needs no more rows than they surely have."""
         if self._min_rows is None or self._deletes or not self._choice.is_whole:
             return list(entries)
         first, rows = [], 0
@@ -243,8 +244,8 @@ class _ScanPlanner:
     def _manifests(self, metadata: Metadata) -> Iterator[ManifestFile]:
         seen: set[str] = set()
         for number in self._target.snapshot_ids:
-            snapshot = snapshot_of(metadata, number) or {}
-            if "manifest-list" not in snapshot:
+            snapshot = snapshot_of(metadata, number)
+            if snapshot is None or "manifest-list" not in snapshot:
                 message = f"Snapshot {number} has no manifest list; plan this scan on the client"
                 raise Unsupported(message)
             for manifest in read_manifest_list(snapshot["manifest-list"], self._reader, table=self._location):
@@ -259,7 +260,7 @@ class _ScanPlanner:
         return manifest.content is ManifestContent.DATA and manifest.added_snapshot_id in self._target.snapshot_ids
 
     def _paged(self, manifests: Sequence[ManifestFile]) -> Iterator[_Page]:
-        """Pages of about equal size, the same ones whenever they are asked for."""
+        """Yield pages of about equal size, the same ones whenever they are asked for."""
         group: list[ManifestFile] = []
         files = rows = 0
         for manifest in manifests:
@@ -283,5 +284,5 @@ class _ScanPlanner:
 
 
 def _live_files(manifest: ManifestFile) -> int:
-    """How many files a manifest lists; old writers do not say, and then it is taken for one page."""
+    """Return how many files a manifest lists; old writers do not say, and then it is taken for one page."""
     return (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)

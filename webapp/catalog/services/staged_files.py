@@ -15,8 +15,9 @@ from webapp.catalog import queries
 from webapp.catalog.rules import lens
 from webapp.catalog.rules.access import METADATA_PATH, own_paths
 from webapp.catalog.rules.errors import DamagedTable, Invalid
+from webapp.catalog.rules.iceberg import Metadata, Snapshot
 from webapp.catalog.rules.locations import is_inside
-from webapp.catalog.rules.metadata import Metadata, ancestry, walk_back
+from webapp.catalog.rules.metadata import ancestry, walk_back
 from webapp.catalog.rules.pointers import Pointer
 from webapp.catalog.storage import local_files
 from webapp.runtime.object_store import delete, is_object_location, measure_objects, walk
@@ -51,6 +52,10 @@ def remove_job_objects(*, table: str, folder: str) -> None:
         delete([file.location for path in _list_own(location, folder) for file in walk(path)])
 
 
+def _list_objects(location: str, folder: str) -> Sealed:
+    return {file.location: {"size": file.size} for path in _list_own(location, folder) for file in walk(path)}
+
+
 def _list_own(location: str, folder: str) -> list[str]:
     return list(own_paths(location, folder).values())
 
@@ -71,7 +76,7 @@ def check_staged(
         table: the table.
         staging: the branch that it wrote.
         folder: the name of its folders.
-        sealed: the files in them; those of an object store are not frozen, so only their names are checked.
+        sealed: the files in them; those of an object store are not frozen, and are looked up there.
         stands_on: heads of branches, from whose history its own snapshots may go on; None where others stage there too.
 
     Raises:
@@ -82,9 +87,10 @@ def check_staged(
     pointer = lens.pointer(metadata, staging)
     if pointer is None:
         return None
-    check = _Check(table, metadata["location"], folder, sealed)
-    own: list[dict[str, Any]] = []
-    base: dict[str, Any] | None = None
+    location = metadata["location"]
+    check = _Check(table, location, folder, _list_objects(location, folder) if is_object_location(location) else sealed)
+    own: list[Snapshot] = []
+    base: Snapshot | None = None
     for snapshot in walk_back(metadata["snapshots"], pointer.snapshot_id):
         if not check.is_own_snapshot(snapshot):
             base = snapshot
@@ -97,7 +103,7 @@ def check_staged(
     from webapp.catalog.storage.reader import TableReader
 
     try:
-        with TableReader(metadata["location"], seconds=MOST_SECONDS) as reader:
+        with TableReader(location, seconds=MOST_SECONDS) as reader:
             check.run(own, base, reader)
     except DamagedTable as error:
         # Not a state of the table that may pass: the job itself wrote this.
@@ -118,11 +124,11 @@ class _Check:
     folder: str
     sealed: Sealed
 
-    def is_own_snapshot(self, snapshot: Mapping[str, Any]) -> bool:
-        """Whether the job has committed a snapshot: the catalog takes none from it that lies elsewhere."""
+    def is_own_snapshot(self, snapshot: Snapshot) -> bool:
+        """Return whether the job has committed a snapshot: the catalog takes none from it that lies elsewhere."""
         return is_inside(str(snapshot.get("manifest-list")), own_paths(self.location, self.folder)[METADATA_PATH])
 
-    def run(self, own: list[dict[str, Any]], base: Mapping[str, Any] | None, reader: TableReader) -> None:
+    def run(self, own: list[Snapshot], base: Snapshot | None, reader: TableReader) -> None:
         """Check the job's snapshots, which go on from `base`."""
         from webapp.catalog.storage.manifests import read_entries, read_manifest_list
 
@@ -168,8 +174,6 @@ class _Check:
     def _check_own(self, path: str, what: str, *, size: int | None = None) -> None:
         if not self._is_own(path):
             raise self._refuse(path, what, "neither its own nor one that the table had")
-        if is_object_location(self.location):
-            return
         from webapp.catalog.storage.references import spellings
 
         file = next((self.sealed[name] for name in spellings(path) if name in self.sealed), None)

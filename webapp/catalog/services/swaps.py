@@ -18,7 +18,7 @@ from webapp.catalog.models import Table
 from webapp.catalog.queries import TableRow
 from webapp.catalog.rules import lens
 from webapp.catalog.rules.branch_properties import MASTER, is_reserved
-from webapp.catalog.rules.metadata import Metadata
+from webapp.catalog.rules.iceberg import Metadata, MetadataLogEntry
 from webapp.catalog.rules.pointers import Pointer
 from webapp.catalog.rules.refs import TableRef
 from webapp.catalog.rules.updates import last_updated
@@ -62,7 +62,7 @@ class Move:
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """An atomic block that writes. SQLite has one writer at a time and lets the others sleep: those of this process queue."""
+    """Open an atomic block that writes. SQLite has one writer at a time and lets others sleep: ours queue."""
     # Who is in a block already has the database's lock, and must not wait for somebody who waits for that one.
     is_queued = connection.vendor == "sqlite" and not connection.in_atomic_block
     with _WRITING if is_queued else nullcontext(), act():
@@ -70,16 +70,16 @@ def writing() -> Iterator[None]:
 
 
 def now_ms() -> int:
-    """The current moment as metadata writes it."""
+    """Return the current moment as metadata writes it."""
     return int(clock.now().timestamp() * 1000)
 
 
 def write_next(row: TableRow, base: Metadata, after: Metadata) -> MetadataFile:
     """Write the file that follows the current one; its log leads back to that one."""
-    entry = {"metadata-file": row.metadata_location, "timestamp-ms": base["last-updated-ms"]}
+    entry: MetadataLogEntry = {"metadata-file": row.metadata_location, "timestamp-ms": base["last-updated-ms"]}
     limit = _kept(after)
     log = [*base["metadata-log"], entry][-limit:]
-    following = {**after, "metadata-log": log}
+    following: Metadata = {**after, "metadata-log": log}
     following["last-updated-ms"] = max(
         last_updated(following, now_ms=now_ms()),
         # A snapshot may be dated up to a minute ahead of this machine; the table is never older than its snapshot.
@@ -169,7 +169,7 @@ def _move(move: Move, *, by: Principal | None, check: bool) -> None:
 
 
 def _list_announced(move: Move, *, is_shared_changed: bool) -> list[tuple[str, Pointer | None, Pointer | None]]:
-    """The branches that a commit changed, with where they stood and stand.
+    """List the branches that a commit changed, with where they stood and stand.
 
     What all branches share has changed on the branch that the commit was for, where it moved none.
     """
@@ -184,7 +184,7 @@ def _list_announced(move: Move, *, is_shared_changed: bool) -> list[tuple[str, P
 
 
 def _list_shared_changes(base: Metadata, after: Metadata) -> tuple[str, ...]:
-    """What a commit changed of all branches at once, in words."""
+    """List what a commit changed of all branches at once, in words."""
     versions = base["format-version"], after["format-version"]
     changes = ("format version",) if versions[0] != versions[1] else ()
     if base["properties"] == after["properties"]:
@@ -194,7 +194,7 @@ def _list_shared_changes(base: Metadata, after: Metadata) -> tuple[str, ...]:
 
 
 def _own_properties(metadata: Metadata) -> dict[str, str]:
-    """A table's properties without those by which branches track their ids."""
+    """Return a table's properties without those by which branches track their ids."""
     return {key: value for key, value in metadata["properties"].items() if not is_reserved(key)}
 
 
@@ -216,7 +216,7 @@ def _record(move: Move, *, by: Principal | None) -> None:
 
 
 def _settle(moves: Sequence[Move], error: DatabaseError) -> None:
-    """After a COMMIT without an answer: done, not done, or unknown."""
+    """Settle the moves after a COMMIT without an answer: done, not done, or unknown."""
     try:
         connection.close()
         with transaction.atomic():
@@ -239,7 +239,7 @@ def _settle(moves: Sequence[Move], error: DatabaseError) -> None:
 
 
 def _reaches(current: str, location: str) -> bool:
-    """Whether a table's current metadata is this file or came after it."""
+    """Return whether a table's current metadata is this file or came after it."""
     if current == location:
         return True
     log = metadata_files.read(current).metadata["metadata-log"] if current else []

@@ -16,7 +16,8 @@ from webapp.catalog.rules.access import check_own_files
 from webapp.catalog.rules.branch_properties import MASTER
 from webapp.catalog.rules.commits import CommitRequest, CreateRequest
 from webapp.catalog.rules.errors import AlreadyExists, CommitFailed, DamagedTable, Forbidden, Malformed, NoSuchNamespace
-from webapp.catalog.rules.metadata import Metadata, no_snapshot, normalise, placeholder
+from webapp.catalog.rules.iceberg import Metadata
+from webapp.catalog.rules.metadata import no_snapshot, normalise, placeholder
 from webapp.catalog.rules.readable import check_foreign
 from webapp.catalog.rules.refs import SEPARATOR, TableRef, check_name, is_internal, table_ref
 from webapp.catalog.services.folders import (
@@ -188,7 +189,7 @@ def _prepare(ref: TableRef, row: TableRow, request: CommitRequest, *, by: Princi
 
 
 def _chain_for_write(ref: TableRef, base: Metadata, *, by: Principal | None) -> tuple[str, ...]:
-    """The fallbacks of a commit's branch; not asked for while the branch has a state of its own, which needs none."""
+    """Return the fallbacks of a commit's branch; not asked for while the branch has a state of its own."""
     if ref.branch in (None, MASTER):
         return ()
     is_staging = is_internal(str(ref.branch)) and (by is None or by.job is None)
@@ -261,7 +262,7 @@ def _read_undamaged(row: TableRow) -> Metadata | None:
 
 
 def _overwrite(ref: TableRef, row: TableRow, base: Metadata | None, metadata: Metadata) -> Move:
-    """The move of a table to other metadata of it; without a base, because that is damaged, the way back to an earlier one."""
+    """Return a table's move to other metadata of it; without a base, which is damaged, back to earlier metadata."""
     if base is not None:
         file = write_next(row, base, metadata)
     else:
@@ -394,7 +395,7 @@ def _announce_created(ref: TableRef, metadata: Metadata, *, by: Principal | None
 
 
 def get_namespace(ref: TableRef) -> Namespace:
-    """The namespace that a table or view is to be in."""
+    """Return the namespace that a table or view is to be in."""
     namespace = Namespace.objects.filter(path=SEPARATOR.join(ref.namespace)).first()
     if namespace is None:
         message = f"Namespace does not exist: {'.'.join(ref.namespace)}"
@@ -419,7 +420,7 @@ def _exists(ref: TableRef) -> AlreadyExists:
 
 
 def cannot_rename(source: TableRef, target: TableRef, *, kind: str) -> AlreadyExists:
-    """The refusal of a rename whose new name is taken."""
+    """Return the refusal of a rename whose new name is taken."""
     return AlreadyExists(f"Cannot rename {source.table} to {target.table}. {kind} already exists")
 
 

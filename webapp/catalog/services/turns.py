@@ -44,7 +44,7 @@ def take_turn(ref: TableRef) -> Iterator[None]:
 
 
 def _lock(slot: int) -> bool:
-    """Whether the turn was had: not where the file cannot be had, or where somebody keeps the turn."""
+    """Return whether the turn was had: not where the file cannot be had, or where somebody keeps the turn."""
     try:
         file = _open(_path())
     except OSError:
@@ -68,5 +68,5 @@ def _path() -> Path:
 
 @cache
 def _open(path: Path) -> int:
-    """One descriptor for a file, never closed: to close any of them would let all of its locks go."""
+    """Open a file once and never close it: to close any descriptor of it would let all of its locks go."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -74,7 +74,7 @@ def commit_view(
     permissions.check_view(by, ref, "write")
     for _attempt in range(ATTEMPTS):
         row = _get(ref)
-        base = metadata_files.read(row.metadata_location).metadata
+        base = metadata_files.read(row.metadata_location).view_metadata
         place = _find_place(ref, base["location"], updates, by=by)
         after = replace_view(base, requirements=requirements, updates=updates, place=place, now_ms=now_ms())
         if after is not base:
@@ -122,7 +122,7 @@ def drop_view(*, ref: TableRef, by: Principal | None) -> None:
 
 
 def _find_place(ref: TableRef, location: str, updates: Sequence[dict[str, Any]], *, by: Principal | None) -> str:
-    """Where a commit moves a view to; it has no files but its metadata, whose history the next one holds."""
+    """Return where a commit moves a view to; it has no files but its metadata, whose history the next one holds."""
     named = [str(update.get("location")).rstrip("/") for update in updates if update.get("action") == "set-location"]
     return location if not named or named[-1] == location else place_view(named[-1], ref, by=by)
 

@@ -33,7 +33,7 @@ _lock = threading.Lock()
 
 
 def give_keys(*, location: str, access: Access, who: str) -> StorageKeys | None:
-    """Keys to the files of one table; None where this installation gives out none.
+    """Give keys to the files of one table; None where this installation gives out none.
 
     They are shared by the requests of one caller until half of their time is over, so that whoever gets them can count
     on the other half.

@@ -32,7 +32,7 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def read(location: str) -> bytes:
-    """The content of a file in a table's folder.
+    """Return the content of a file in a table's folder.
 
     Raises:
         Absent: it is not there, cannot be read, or is no regular file.
@@ -46,7 +46,7 @@ def read(location: str) -> bytes:
 
 
 def read_foreign(location: str, *, root: str, at_most: int) -> bytes:
-    """What another writer left below a root, one byte more than `at_most` at most.
+    """Read what another writer left below a root, one byte more than `at_most` at most.
 
     Raises:
         Absent: it is not there or cannot be read.
@@ -63,7 +63,7 @@ def read_foreign(location: str, *, root: str, at_most: int) -> bytes:
 
 
 def open_foreign(location: str, *, root: str) -> tuple[int, int]:
-    """What another writer left below a folder: its size, and its descriptor, which the caller closes.
+    """Open what another writer left below a folder; return its size, and its descriptor, which the caller closes.
 
     Raises:
         Absent: it is not there, cannot be read, is no regular file or outside of the folder.
@@ -120,7 +120,7 @@ def delete_below(folder: str, locations: Iterable[str]) -> None:
 
 
 def list_work_folders(location: str, *, older_than: datetime) -> list[Path]:
-    """Folders beside a table's metadata in which nothing was added or removed since, those inside others first.
+    """List folders beside a table's metadata in which nothing was added or removed since, those inside others first.
 
     No writer keeps files of the table there: processes list in them what Spark shall read for them.
     """
@@ -151,7 +151,7 @@ def _remove_below(root: Path, parts: tuple[str, ...], remove: Callable[..., None
 
 @contextmanager
 def _entered(root: Path, parts: Iterable[str], *, make: bool = False) -> Iterator[int]:
-    """The descriptor of a folder below another, with `make` also where it is missing; no link is followed.
+    """Open a folder below another, with `make` also where it is missing; no link is followed.
 
     Raises:
         NotADirectoryError: a link, or what is no folder, is in the way.
@@ -198,7 +198,7 @@ def remove_tree(location: str, *, root: str) -> None:
 
 
 def walk(location: str) -> Iterator[StoredObject]:
-    """Every file below a location; links are passed over."""
+    """Yield every file below a location; links are passed over."""
     for folder, _, names in os.walk(local_path(location)):
         for name in names:
             path = Path(folder, name)
@@ -212,7 +212,7 @@ def walk(location: str) -> Iterator[StoredObject]:
 
 
 def make_table_folders(location: str, *, root: str | None = None) -> None:
-    """The folders of a table; job processes of other users read in them, so the modes do not depend on the umask.
+    """Make a table's folders; job processes of other users read in them, so their modes do not depend on the umask.
 
     Args:
         location: the table's.
@@ -241,7 +241,7 @@ def _make_below(root: str, folder: Path) -> None:
 
 
 def holds_files(location: str, *, root: str, but: str) -> bool:
-    """Whether there is anything but folders at a location or below it, links too.
+    """Return whether there is anything but folders at a location or below it, links too.
 
     Args:
         location: the folder.
@@ -318,7 +318,7 @@ def remove_empty_own_folders(location: str, name: str) -> None:
 
 
 def local_path(location: str) -> Path:
-    """The path of a `file:` location."""
+    """Return the path of a `file:` location."""
     parts = urlsplit(location)
     if parts.scheme not in ("file", ""):
         message = f"This catalog cannot reach {parts.scheme}: locations"
@@ -354,7 +354,7 @@ def _write_durably(path: Path, raw: bytes) -> None:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """A disk's refusals in our words. Nothing points to what was being written, so nothing was changed."""
+    """Put a disk's refusals in our words. Nothing points to what was being written, so nothing was changed."""
     try:
         yield
     except OSError as error:

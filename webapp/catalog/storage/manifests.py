@@ -38,7 +38,7 @@ Check = Callable[[Any], Any]
 
 
 def read_manifest_list(location: str, reader: TableReader, *, table: str) -> list[ManifestFile]:
-    """The manifests of a snapshot.
+    """Read the manifests of a snapshot.
 
     Raises:
         DamagedTable: it cannot be read.
@@ -49,7 +49,7 @@ def read_manifest_list(location: str, reader: TableReader, *, table: str) -> lis
 
 
 def read_entries(manifest: ManifestFile, reader: TableReader, *, table: str) -> Iterator[ManifestEntry]:
-    """The live entries of a manifest, with what they inherit from it.
+    """Yield the live entries of a manifest, with what they inherit from it.
 
     Raises:
         DamagedTable: it cannot be read.
@@ -156,7 +156,7 @@ def _record_of(kind: type[Record], *checks: Check) -> Check:
 
 
 def _scalar(value: Any) -> Any:
-    """A value of a partition, of any type."""
+    """Return a value of a partition, of any type."""
     match value:
         case None | bool() | str() | float():
             return value

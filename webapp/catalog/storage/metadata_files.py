@@ -3,14 +3,16 @@
 Since a location never changes its content, what was read is kept in memory by location.
 """
 
-import json
+from collections.abc import Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 from webapp.catalog.rules.errors import DamagedTable, Malformed
-from webapp.catalog.rules.metadata import Metadata, with_legacy_fields
+from webapp.catalog.rules.iceberg import Metadata
+from webapp.catalog.rules.metadata import with_legacy_fields
 from webapp.catalog.rules.readable import is_whole
+from webapp.catalog.rules.views import ViewMetadata
 from webapp.catalog.storage import local_files, object_files
 from webapp.core import json_bytes
 from webapp.core.byte_cache import ByteCache, Versions
@@ -29,34 +31,44 @@ LARGEST_BYTES = 64 * 1024 * 1024
 class MetadataFile:
     """One metadata file in memory; parsed on first need."""
 
-    __slots__ = ("_members", "_metadata", "location", "raw")
+    __slots__ = ("_content", "_members", "location", "raw")
 
     def __init__(
-        self, location: str, raw: bytes, metadata: Metadata | None = None, members: Members | None = None
+        self, location: str, raw: bytes, content: Mapping[str, Any] | None = None, members: Members | None = None
     ) -> None:
         self.location = location
         self.raw = raw
-        self._metadata = metadata
+        self._content = content
         self._members = members
 
     @property
     def metadata(self) -> Metadata:
-        """The content. Shared: never change it in place."""
-        if self._metadata is None:
+        """The content, of a table. Shared: never change it in place."""
+        return cast("Metadata", self.content)
+
+    @property
+    def view_metadata(self) -> ViewMetadata:
+        """The content, of a view."""
+        return cast("ViewMetadata", self.content)
+
+    @property
+    def content(self) -> Mapping[str, Any]:
+        """What it says: of a table, or of a view."""
+        if self._content is None:
             try:
-                parsed = json.loads(self.raw)
+                parsed = json_bytes.load(self.raw)
             except ValueError as error:
                 raise _damaged(self.location) from error
             if not isinstance(parsed, dict) or not is_whole(parsed):
                 raise _damaged(self.location)
-            self._metadata = parsed
-        return self._metadata
+            self._content = parsed
+        return self._content
 
     @property
     def members(self) -> Members:
         """The text of its members, of which views and the next file are made."""
         if self._members is None:
-            members = Members(self.metadata)
+            members = Members(self.content)
             if members.text == self.raw:
                 members.text = self.raw  # once is enough
             self._members = members
@@ -64,7 +76,7 @@ class MetadataFile:
 
 
 def split_location(location: str) -> tuple[str, str]:
-    """The folder of a table's metadata files, and the name of one."""
+    """Split a location into the folder of a table's metadata files and the name of one."""
     folder, _, name = location.rpartition("/")
     return folder, name
 
@@ -75,7 +87,7 @@ _cache = ByteCache[str, MetadataFile](
 
 
 def read(location: str) -> MetadataFile:
-    """The file at a location; an error that names only this table where it is missing or broken."""
+    """Read the file at a location; an error names only this table where it is missing or broken."""
     file = _cache.get(location)
     if file is None:
         file = read_anew(location)
@@ -84,18 +96,18 @@ def read(location: str) -> MetadataFile:
 
 
 def read_anew(location: str) -> MetadataFile:
-    """The file as it lies there now, whatever was read before; for checks."""
+    """Read the file as it lies there now, whatever was read before; for checks."""
     try:
         raw = store_of(location).read(location)
     except Absent as error:
         raise _damaged(location) from error
     file = MetadataFile(location, raw)
-    _ = file.metadata
+    _ = file.content
     return file
 
 
 def read_foreign(location: str, *, root: str) -> dict[str, Any]:
-    """Metadata that another writer left below a root."""
+    """Read metadata that another writer left below a root."""
     try:
         raw = store_of(location).read_foreign(location, root=root, at_most=LARGEST_BYTES)
         if len(raw) > LARGEST_BYTES:
@@ -111,8 +123,10 @@ def read_foreign(location: str, *, root: str) -> dict[str, Any]:
     return parsed
 
 
-def write(metadata: dict[str, Any], *, location: str, version: int, after: MetadataFile | None = None) -> MetadataFile:
-    """Write the next metadata file of a table, `after` the current one; when this returns, it survives a power cut.
+def write(
+    content: Mapping[str, Any], *, location: str, version: int, after: MetadataFile | None = None
+) -> MetadataFile:
+    """Write the next metadata file of a table or view, `after` the current one; when this returns, it survives a power cut.
 
     Raises:
         TooLarge: it would grow beyond what anybody should have to read.
@@ -120,7 +134,7 @@ def write(metadata: dict[str, Any], *, location: str, version: int, after: Metad
     """
     name = f"{version:05d}-{uuid4()}.metadata.json"
     target = f"{location}/metadata/{name}"
-    members = Members(_written(metadata), like=None if after is None else after.members)
+    members = Members(_written(content), like=None if after is None else after.members)
     if len(members.text) > LARGEST_BYTES and (after is None or len(members.text) > len(after.raw)):
         message = (
             f"The metadata at {location} would take {len(members.text)} bytes, more than {LARGEST_BYTES}, and nothing was "
@@ -128,7 +142,7 @@ def write(metadata: dict[str, Any], *, location: str, version: int, after: Metad
         )
         raise TooLarge(message)
     store_of(target).write(target, members.text)
-    file = MetadataFile(target, members.text, metadata, members)
+    file = MetadataFile(target, members.text, content, members)
     _cache.add(target, file)
     return file
 
@@ -155,12 +169,12 @@ def remove_tree(location: str, *, root: str) -> None:
 
 
 def store_of(location: str) -> ModuleType:
-    """What keeps a location's files: `local_files` or `object_files`, which have the same functions."""
+    """Return what keeps a location's files: `local_files` or `object_files`, which have the same functions."""
     return object_files if is_object_location(location) else local_files
 
 
-def _written(metadata: dict[str, Any]) -> dict[str, Any]:
-    return with_legacy_fields(metadata) if "table-uuid" in metadata else metadata
+def _written(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    return with_legacy_fields(cast("Metadata", content)) if "table-uuid" in content else content
 
 
 def _damaged(location: str) -> DamagedTable:

@@ -16,13 +16,13 @@ walk = object_store.walk
 
 
 def read_foreign(location: str, *, root: str, at_most: int) -> bytes:
-    """What another writer left there, and no more of it than asked for; `root` holds it by its name alone."""
+    """Read what another writer left there, and no more of it than asked for; `root` holds it by its name alone."""
     _ = root
     return object_store.read(location, at_most=at_most)
 
 
 def open_foreign(location: str, *, root: str) -> tuple[int, None]:
-    """The size of what another writer left in the warehouse; an object has no descriptor."""
+    """Return the size of what another writer left in the warehouse; an object has no descriptor."""
     _ = root
     return object_store.find_size(location), None
 
@@ -51,22 +51,22 @@ def remove_tree(location: str, *, root: str) -> None:
 
 
 def list_work_folders(location: str, *, older_than: datetime) -> list[Path]:
-    """An object store has no folders."""
+    """Return nothing: an object store has no folders."""
     _ = location, older_than
     return []
 
 
 def remove_empty(location: str, folders: Iterable[Path]) -> None:
-    """An object store has no folders."""
+    """Do nothing: an object store has no folders."""
     _ = location, folders
 
 
 def make_table_folders(location: str, *, root: str | None = None) -> None:
-    """An object store has no folders."""
+    """Do nothing: an object store has no folders."""
     _ = location, root
 
 
 def holds_files(location: str, *, root: str, but: str) -> bool:
-    """Whether there is anything below a location, but for one object."""
+    """Return whether there is anything below a location, but for one object."""
     _ = root
     return any(item.location != but for item in object_store.walk(location))

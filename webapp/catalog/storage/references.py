@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from webapp.catalog.rules.metadata import Metadata
+from webapp.catalog.rules.iceberg import Metadata
 from webapp.catalog.storage.manifests import read_entries, read_manifest_list
 from webapp.catalog.storage.reader import TableReader
 
@@ -17,7 +17,7 @@ class Unreadable(Exception):
 
 
 def spellings(location: str) -> set[str]:
-    """The forms under which a location may be listed; too many only protect too much.
+    """Return the forms under which a location may be listed; too many only protect too much.
 
     Writers differ in slashes and schemes (`file:/a`, `file:///a`, `s3a://`), and in whether a percent sign is one.
     """
@@ -32,7 +32,7 @@ def spellings(location: str) -> set[str]:
 def list_references(
     metadata: Metadata, reader: TableReader, *, metadata_location: str, most_manifests: int
 ) -> Iterator[str]:
-    """Every file that the table needs, all branches and all of its history.
+    """Yield every file that the table needs, all branches and all of its history.
 
     Raises:
         Unreadable: there is more than is read here, or it is in a form that is not known here.
@@ -41,8 +41,7 @@ def list_references(
     """
     yield metadata_location
     yield from (entry["metadata-file"] for entry in metadata["metadata-log"])
-    for kind in ("statistics", "partition-statistics"):
-        yield from (entry["statistics-path"] for entry in metadata.get(kind) or ())
+    yield from (entry["statistics-path"] for entry in (*metadata["statistics"], *metadata["partition-statistics"]))
     location = metadata["location"]
     manifests: dict[str, ManifestFile] = {}
     for snapshot in metadata["snapshots"]:
@@ -62,7 +61,7 @@ def list_references(
 
 
 def find_unreferenced(listed: Iterable[str], references: Iterable[str]) -> list[str]:
-    """The listed locations that no reference means."""
+    """List the locations that no reference means."""
     known: set[str] = set()
     for reference in references:
         known |= spellings(reference)

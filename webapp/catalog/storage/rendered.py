@@ -6,7 +6,8 @@ keys to the files, is no part of it; the properties that a caller is shown are p
 
 from collections.abc import Callable, Mapping
 
-from webapp.catalog.rules.metadata import Metadata, with_legacy_fields
+from webapp.catalog.rules.iceberg import Metadata
+from webapp.catalog.rules.metadata import with_legacy_fields
 from webapp.catalog.storage.metadata_files import VERSIONS, MetadataFile, split_location
 from webapp.core.byte_cache import ByteCache, Versions
 from webapp.core.json_members import Pieces
@@ -29,7 +30,7 @@ def render(
     only_referenced: bool = False,
     properties: Mapping[str, str] = NO_PROPERTIES,
 ) -> Pieces:
-    """The JSON of a table as one view shows it, in pieces.
+    """Render the JSON of a table as one view shows it, in pieces.
 
     Args:
         file: its metadata file.
@@ -49,13 +50,13 @@ def render(
 
 
 def select(metadata: Metadata, *, only_referenced: bool, properties: Mapping[str, str]) -> Metadata:
-    """What is shown of a view."""
+    """Return what is shown of a view."""
     chosen = with_properties(metadata, properties)
     return _without_history(chosen) if only_referenced else chosen
 
 
 def with_properties(metadata: Metadata, properties: Mapping[str, str]) -> Metadata:
-    """The metadata with more properties, which its table does not have."""
+    """Return the metadata with more properties, which its table does not have."""
     return {**metadata, "properties": {**metadata["properties"], **properties}} if properties else metadata
 
 
