@@ -1,0 +1,13 @@
+"""Leased work, once: claim, heartbeat, fence, retry and sweep, and processes in the sandbox.
+
+Modules:
+    leases: rows of work that one worker at a time has.
+    failures: what an attempt meets that nobody foresaw, said by name.
+    sweeps: what must be repeated for ever.
+    processes: processes in the sandbox, and how they ended.
+    logs: log files of jobs.
+    log_lines: the lines of such a log.
+    stamps: times of a clock that was ahead, set back.
+    apps: the app, for Django.
+    management: commands of `manage.py`.
+"""

@@ -51,15 +51,15 @@ class Leases(Moves[Row_co], Generic[Row_co]):
     """In which a worker still has it and ends it."""
 
     def waiting(self) -> Self:
-        """Those that wait for a worker, however long they are to wait."""
+        """Return those that wait for a worker, however long they are to wait."""
         return self.filter(**{self.column: self.waits})
 
     def free(self) -> Self:
-        """Those that a worker may take now."""
+        """Return those that a worker may take now."""
         return self.waiting().exclude(**{f"{self.until}__gt": clock.now()})
 
     def forgotten(self) -> Self:
-        """Those that nobody has taken though a worker was rung for them a while ago."""
+        """Return those that nobody has taken though a worker was rung for them a while ago."""
         return self.free().exclude(rung_at__gt=clock.now() - RING_AGAIN)
 
     def note_rung(self) -> None:
@@ -86,15 +86,15 @@ class Leases(Moves[Row_co], Generic[Row_co]):
         return self.move(to=self.runs, was=self.waits, **values)
 
     def claimed(self) -> Self:
-        """Those that some worker has, or had when it died."""
+        """Return those that some worker has, or had when it died."""
         return self.filter(**{f"{self.column}__in": [self.runs, *self.ending]}).exclude(**{self.until: None})
 
     def held(self, row: models.Model) -> Self:
-        """A row for as long as its attempt has it: who writes through this reaches nobody else's."""
+        """Return a row for as long as its attempt has it: who writes through this reaches nobody else's."""
         return self.claimed().filter(pk=row.pk, **{self.fence: getattr(row, self.fence)})
 
     def is_running(self) -> bool:
-        """Whether one of them is being worked on and nobody has asked to end that."""
+        """Return whether one of them is being worked on and nobody has asked to end that."""
         return self.filter(**{self.column: self.runs}).exists()
 
     def renew(self, **values: Any) -> bool:
@@ -102,7 +102,7 @@ class Leases(Moves[Row_co], Generic[Row_co]):
         return bool(self.update(**{self.until: clock.now() + self.lease, **values}))
 
     def lost(self) -> Self:
-        """Those whose worker has not renewed its lease: it is dead, or so slow that its result may not count."""
+        """Return those whose worker has not renewed its lease: it is dead, or so slow that its result may not count."""
         return self.claimed().filter(**{f"{self.until}__lt": clock.now()})
 
     def give_back(self, *, lost: int = 0, **values: Any) -> int:

@@ -100,7 +100,7 @@ class Sandbox:
     """Whether a Spark server writes there, too."""
 
     def as_request(self) -> dict[str, Any]:
-        """Return what the fork server is told: always a network of its own, in which only the hosts are."""
+        """Return the sandbox as the fork server takes it: always with a network of its own, in which only the hosts are."""
         return {
             "readonly": list(self.readonly),
             "writable": list(self.writable),

@@ -1,1 +1,13 @@
-"""Bare Git repositories: objects, branches, merges, diffs and the smart HTTP protocol. Knows no user and no database."""
+"""Bare Git repositories: objects, branches, merges, diffs and the smart HTTP protocol. Knows no user and no database.
+
+Modules:
+    repository: one bare repository; nothing else calls Git on its objects.
+    values: plain values that it hands out.
+    diff: code differences: files, hunks and lines.
+    paths: which file names may be written.
+    http_backend: clone, fetch and push.
+    identity: whose copy a repository is, and how new.
+    fingerprint: whether its branches may have moved.
+    locks: whose lock it is that lies in a repository.
+    errors: what can go wrong.
+"""

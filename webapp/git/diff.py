@@ -24,7 +24,18 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer
     from pygments.token import _TokenType
 
-__all__ = ["FileDiff", "Hunk", "Line", "Span", "colour_lines", "decorate", "file_diff_of_patch", "limit_lines"]
+__all__ = [
+    "MAX_COLOUR_BYTES",
+    "FileDiff",
+    "Hunk",
+    "Line",
+    "Span",
+    "colour_lines",
+    "decorate",
+    "file_diff_of_patch",
+    "limit_lines",
+    "long_file_diff",
+]
 
 LineKind = OneOf["context", "added", "deleted"]
 FileStatus = OneOf["added", "deleted", "modified", "renamed", "copied", "retyped"]
@@ -200,6 +211,18 @@ def file_diff_of_patch(patch: pygit2.Patch) -> FileDiff:
     _, additions, deletions = patch.line_stats
     binary = bool(delta.is_binary)
     hunks, truncated = ((), False) if binary else _hunks(patch)
+    return replace(
+        long_file_diff(delta),
+        is_binary=binary,
+        additions=additions,
+        deletions=deletions,
+        hunks=hunks,
+        truncated=truncated,
+    )
+
+
+def long_file_diff(delta: pygit2.DiffDelta) -> FileDiff:
+    """Turn what Git says of a file that is too long to be compared by line into a value."""
     return FileDiff(
         path=_path(delta.new_file.raw_path),
         old_path=_path(delta.old_file.raw_path),
@@ -208,12 +231,12 @@ def file_diff_of_patch(patch: pygit2.Patch) -> FileDiff:
         new_mode=_mode(delta.new_file.mode),
         old_blob=_zero(str(delta.old_file.id)),
         new_blob=_zero(str(delta.new_file.id)),
-        is_binary=binary,
-        additions=additions,
-        deletions=deletions,
-        hunks=hunks,
+        is_binary=False,
+        additions=0,
+        deletions=0,
+        hunks=(),
         similarity=delta.similarity if delta.status == DeltaStatus.RENAMED else 100,
-        truncated=truncated,
+        truncated=True,
     )
 
 

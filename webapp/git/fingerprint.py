@@ -41,7 +41,7 @@ class Fingerprint:
         return all(mark is None or abs(self.read_at_ns - mark[1]) > TICK_NS for mark in self.marks.values())
 
     def holds(self) -> bool:
-        """Whether nothing has changed since."""
+        """Return whether nothing has changed since."""
         return all(_read_mark(path) == mark for path, mark in self.marks.items())
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from webapp.git.errors import GitError
 from webapp.git.locks import Lease
-from webapp.git.repository import GIT_ENVIRONMENT
+from webapp.git.repository import GIT_ENVIRONMENT, limit_memory
 from webapp.git.values import RefUpdate
 
 if TYPE_CHECKING:
@@ -73,10 +73,10 @@ class BackendResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """What decides on a push, and what is told of it. Both return lines that the user sees as `remote: …`."""
+    """What decides on a push, and what hears of it. Both return lines that the user sees as `remote: …`."""
 
-    check: Callable[[list[RefUpdate]], Awaitable[list[str]]]
-    """Why the push is refused; nothing lets it in."""
+    check: Callable[[list[RefUpdate], str], Awaitable[list[str]]]
+    """Why the push is refused; nothing lets it in. Asked with what of it is larger than a repository takes."""
     done: Callable[[list[RefUpdate]], Awaitable[list[str]]]
     """Called with the refs that moved."""
 
@@ -144,6 +144,7 @@ class _Run:
             pass_fds=() if self.lease is None else (self.lease.descriptor,),
             limit=_MAX_EARLY_ANSWER,
         )
+        limit_memory(self.process.pid)
         self.tasks = [asyncio.create_task(self._log_errors())]
 
     def _environment(self) -> dict[str, str]:
@@ -156,6 +157,9 @@ class _Run:
             "transfer.fsckObjects": "true",
             "receive.fsckObjects": "true",
             "core.fsmonitor": "false",
+            # What is larger is copied piece by piece; the rest fits into the memory that Git may take.
+            "core.bigFileThreshold": "20m",
+            "pack.windowMemory": "256m",
             "receive.autogc": "false",
             "gc.auto": "0",
         }
@@ -298,7 +302,7 @@ class _Run:
                 # Git knows the end of a push by its content, and asks before the end of the request.
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self.body_ended.wait(), _END_SECONDS)
-                lines = await self.hooks.check(updates) if self.is_whole else [_CUT_OFF]
+                lines = await self.hooks.check(updates, question["excess"]) if self.is_whole else [_CUT_OFF]
                 accepted = not lines
                 if accepted and self.lease is not None:
                     self.lease.begin()

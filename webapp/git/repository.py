@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import resource
 import shutil
 import subprocess
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,15 @@ from typing import TYPE_CHECKING, Any
 import pygit2
 from pygit2.enums import ConfigLevel, DeltaStatus, DiffFind, DiffOption, FileMode, ObjectType, SortMode
 
-from webapp.git.diff import CodeDiff, FileDiff, changed_file_of_delta, file_diff_of_patch
+from webapp.git.diff import (
+    MAX_COLOUR_BYTES,
+    ChangedFile,
+    CodeDiff,
+    FileDiff,
+    changed_file_of_delta,
+    file_diff_of_patch,
+    long_file_diff,
+)
 from webapp.git.errors import (
     BadChange,
     BranchExists,
@@ -37,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["GIT_ENVIRONMENT", "GitRepository", "is_full_sha"]
+__all__ = ["GIT_ENVIRONMENT", "GitRepository", "is_full_sha", "limit_memory"]
 
 # Git reads no configuration but the repository's own; nothing it runs may ask, page, or start a helper.
 GIT_ENVIRONMENT: Mapping[str, str] = {
@@ -62,6 +71,11 @@ MAX_EXPORT_BYTES = 500 * 1024 * 1024
 MAX_EXPORT_FILES = 50_000
 MAX_MESSAGE = 65_536
 MAX_DIFF_FILES = 3000
+MAX_DIFF_BYTES = 500 * 1024 * 1024
+# Git compares by line, and takes a hundred bytes of memory for each, however short they are.
+MAX_DIFFED_LINES = 1_000_000
+# Of what Git merges or takes in, since some bytes of a pack may be a file of gigabytes.
+GIT_MEMORY_BYTES = 2 * 1024**3
 MERGE_SECONDS = 60
 FSCK_SECONDS = 1800
 # Longer than it takes to be sure that a lock is a dead writer's.
@@ -100,6 +114,12 @@ _SHORT_SHA = re.compile(r"[0-9a-f]{7,40}\Z")
 def is_full_sha(text: str) -> bool:
     """Say whether a text is the whole name of a commit."""
     return _SHA.match(text) is not None
+
+
+def limit_memory(process: int) -> None:
+    """Limit what a program of Git, and whatever it starts, may hold in memory beside the files that it maps."""
+    with suppress(ProcessLookupError):
+        resource.prlimit(process, resource.RLIMIT_DATA, (GIT_MEMORY_BYTES, GIT_MEMORY_BYTES))
 
 
 def _clean_identity(text: str, *, fallback: str) -> str:
@@ -242,7 +262,7 @@ class GitRepository:
         self._move(create)
 
     def _is_taken(self, name: str) -> bool:
-        """Whether a branch of this name, one above it or one below it keeps it from being made."""
+        """Return whether a branch of this name, one above it or one below it keeps it from being made."""
         heads = [ref.removeprefix("refs/heads/") for ref in self._repo.references if ref.startswith("refs/heads/")]
         return any(f"{name}/".startswith(f"{head}/") or head.startswith(f"{name}/") for head in heads)
 
@@ -422,11 +442,12 @@ class GitRepository:
         if not isinstance(blob, pygit2.Blob):
             msg = f"{path or '/'} is not a file."
             raise UnknownPath(msg)
-        if blob.size > limit:
-            msg = f"{path} has {blob.size} bytes, more than {limit}."
+        size = self._measure(blob.id)
+        if size > limit:
+            msg = f"{path} has {size} bytes, more than {limit}."
             raise TooBig(msg)
         kind = _KINDS.get(int(blob.filemode or 0), "file")
-        return Blob(path=path, kind=kind, sha=str(blob.id), size=blob.size, content=bytes(blob.data))
+        return Blob(path=path, kind=kind, sha=str(blob.id), size=size, content=bytes(blob.data))
 
     def blob_size(self, sha: str, path: str) -> int:
         """Return the size of a file without reading it."""
@@ -434,12 +455,22 @@ class GitRepository:
         if not isinstance(blob, pygit2.Blob):
             msg = f"{path or '/'} is not a file."
             raise UnknownPath(msg)
-        return int(blob.size)
+        return self._measure(blob.id)
 
-    def read_object(self, blob: str) -> bytes:
-        """Return the content of a blob by its own name; empty where there is none."""
-        git_object = self._repo.get(blob) if blob.strip("0") else None
-        return bytes(git_object.data) if isinstance(git_object, pygit2.Blob) else b""
+    def _measure(self, blob: pygit2.Oid) -> int:
+        """Return the size of a blob by its header: what a few bytes unpack to is not unpacked to find out."""
+        try:
+            return int(self._repo.odb.read_header(blob)[1])
+        except KeyError as error:
+            msg = f"The file {blob} is missing."
+            raise GitError(msg) from error
+
+    def read_to_colour(self, blob: str) -> bytes:
+        """Return the content of a blob by its own name; empty where there is none, or where it is too long to be coloured."""
+        git_object = self._repo.get(blob) if blob else None
+        if not isinstance(git_object, pygit2.Blob) or self._measure(git_object.id) > MAX_COLOUR_BYTES:
+            return b""
+        return bytes(git_object.data)
 
     def last_commits(self, sha: str, path: str = "") -> dict[str, CommitInfo]:
         """Return, for each entry of a folder, the last commit that changed it."""
@@ -448,27 +479,34 @@ class GitRepository:
     def export(self, sha: str, folder: Path) -> list[str]:
         """Write the files of a commit into a folder; return the links and submodules that were left out."""
         left_out: list[str] = []
-        total = count = 0
+        files = self._list_exported(sha)
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
-        for path, item in self._walk_tree(self._commit(sha).tree, "", folders=True):
+        for path, item in files:
             kind = _kind(item)
-            if kind in {"symlink", "submodule"} or not _is_safe(path):
-                left_out.append(path)
-                continue
             target = folder.joinpath(*path.split("/"))
-            if kind == "folder":
+            # Names that are no text look alike when they are made one.
+            if kind in {"symlink", "submodule"} or not _is_safe(path) or target.exists():
+                left_out.append(path)
+            elif kind == "folder":
                 target.mkdir()
                 target.chmod(0o755)
-                continue
-            count, total = count + 1, total + item.size
-            if count > MAX_EXPORT_FILES or total > MAX_EXPORT_BYTES:
+            else:
+                target.write_bytes(item.data)
+                target.chmod(0o755 if item.filemode == FileMode.BLOB_EXECUTABLE else 0o644)
+        return left_out
+
+    def _list_exported(self, sha: str) -> list[tuple[str, Any]]:
+        """List what an export writes, before it writes anything, and refuse what is too much."""
+        found = []
+        size = 0
+        for path, item in self._walk_tree(self._commit(sha).tree, "", folders=True):
+            found.append((path, item))
+            size += self._measure(item.id) if isinstance(item, pygit2.Blob) else 0
+            if len(found) > MAX_EXPORT_FILES or size > MAX_EXPORT_BYTES:
                 msg = f"The files of commit {sha[:7]} are too many or too large to be run."
                 raise TooBig(msg)
-            with target.open("xb") as file:
-                file.write(item.data)
-            target.chmod(0o755 if item.filemode == FileMode.BLOB_EXECUTABLE else 0o644)
-        return left_out
+        return found
 
     # Writing
 
@@ -541,16 +579,19 @@ class GitRepository:
         if self.merge_base(source, target) is None:
             # Git refuses to merge unrelated histories; a pull request says so like any conflict.
             return MergePreview(clean=False, conflicts=("(the two histories have no commit in common)",))
-        result = self._git(
-            "merge-tree",
-            "--write-tree",
-            "--name-only",
-            "-z",
-            "--end-of-options",
-            str(self._commit(target).id),
-            str(self._commit(source).id),
-            accept=(0, 1),
-        )
+        try:
+            result = self._git(
+                "merge-tree",
+                "--write-tree",
+                "--name-only",
+                "-z",
+                "--end-of-options",
+                str(self._commit(target).id),
+                str(self._commit(source).id),
+                accept=(0, 1),
+            )
+        except TooBig:
+            return MergePreview(clean=False, conflicts=("(both change files that are too large to be merged)",))
         tree, *rest = result.stdout.split(b"\0")
         if result.returncode == 0:
             marked = tuple(self._find_marked(tree.decode(), target=target, source=source))
@@ -621,9 +662,17 @@ class GitRepository:
 
     # Differences
 
-    def list_changes(self, base: str | None, head: str, *, ignore_whitespace: bool = False) -> CodeDiff:
+    def list_changes(
+        self,
+        base: str | None,
+        head: str,
+        *,
+        ignore_whitespace: bool = False,
+        paths: Collection[str] | None = None,
+    ) -> CodeDiff:
         """Return which files a comparison touches; what was found is kept, for commits never change."""
-        return _list_changes(self.path, base, head, ignore_whitespace=ignore_whitespace)
+        wanted = None if paths is None else frozenset(paths)
+        return _list_changes(self.path, base, head, ignore_whitespace=ignore_whitespace, paths=wanted)
 
     def diff(
         self,
@@ -640,13 +689,10 @@ class GitRepository:
         """
         diff = self._diff(base, head, context=context, ignore_whitespace=ignore_whitespace)
         files = []
-        for place, delta in enumerate(diff.deltas):
-            if delta.status == DeltaStatus.UNMODIFIED:
-                continue
-            file = changed_file_of_delta(delta)
-            if paths is not None and file.path not in paths and file.old_path not in paths:
-                continue
-            if (patch := diff[place]) is not None:
+        for place, delta, _file in _find_changes(diff, paths):
+            if self._is_long(delta):
+                files.append(long_file_diff(delta))
+            elif (patch := diff[place]) is not None:
                 files.append(file_diff_of_patch(patch))
         return files
 
@@ -659,11 +705,30 @@ class GitRepository:
             diff = tree.diff_to_tree(swap=True, flags=options, context_lines=context)
         else:
             diff = self._commit(base).tree.diff_to_tree(tree, flags=options, context_lines=context)
+        # A file that was renamed is two until the files are read.
+        self._check_diff(diff, most=2 * MAX_DIFF_FILES)
         diff.find_similar(flags=DiffFind.FIND_RENAMES)
-        if len(diff) > MAX_DIFF_FILES:
+        self._check_diff(diff, most=MAX_DIFF_FILES)
+        return diff
+
+    def _check_diff(self, diff: pygit2.Diff, *, most: int) -> None:
+        if len(diff) > most:
             msg = f"The comparison touches {len(diff)} files, more than {MAX_DIFF_FILES}."
             raise TooBig(msg)
-        return diff
+        size = sum(self._measure(blob) for delta in diff.deltas for blob in _blobs_of(delta))
+        if size > MAX_DIFF_BYTES:
+            msg = f"The files of the comparison have {size} bytes, more than {MAX_DIFF_BYTES}."
+            raise TooBig(msg)
+
+    def _is_long(self, delta: pygit2.DiffDelta) -> bool:
+        """Say whether a file has more bytes or lines than are compared."""
+        return any(self._has_much(blob) for blob in _blobs_of(delta))
+
+    def _has_much(self, blob: pygit2.Oid) -> bool:
+        size = self._measure(blob)
+        return size > MAX_FILE_BYTES or (
+            size > MAX_DIFFED_LINES and self._repo[blob].data.count(b"\n") > MAX_DIFFED_LINES
+        )
 
     def _commit(self, sha: str) -> pygit2.Commit:
         try:
@@ -692,7 +757,7 @@ class GitRepository:
     def _entry(self, item: pygit2.Object, folder: str) -> TreeEntry:
         name = _name(item)
         kind = _kind(item)
-        size = item.size if isinstance(item, pygit2.Blob) else None
+        size = self._measure(item.id) if isinstance(item, pygit2.Blob) else None
         return TreeEntry(name=name, path=f"{folder}/{name}" if folder else name, kind=kind, sha=str(item.id), size=size)
 
     def _walk_tree(self, tree: pygit2.Tree, prefix: str, *, folders: bool = False) -> Iterator[tuple[str, Any]]:
@@ -750,23 +815,47 @@ class GitRepository:
     ) -> subprocess.CompletedProcess[bytes]:
         """Run the program; `accept` = exit codes that are no error, None for all of them."""
         try:
-            result = subprocess.run(
+            result = _run(
                 ["git", "--git-dir", str(self.path), *arguments],
-                env=dict(GIT_ENVIRONMENT),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=seconds,
+                seconds=seconds,
                 pass_fds=() if lease is None else (lease.descriptor,),
-                check=False,
             )
         except subprocess.TimeoutExpired as error:
             msg = f"git {arguments[0]} took longer than {seconds} s."
             raise GitError(msg) from error
+        if result.returncode == 128 and b"ut of memory" in result.stderr:
+            msg = f"git {arguments[0]} takes more than {GIT_MEMORY_BYTES} bytes of memory."
+            raise TooBig(msg)
         if accept is not None and result.returncode not in accept:
             reason = result.stderr.decode("utf-8", "replace").strip()[:500]
             msg = f"git {arguments[0]} failed: {reason}"
             raise GitError(msg)
         return result
+
+
+def _run(command: list[str], *, seconds: int, pass_fds: tuple[int, ...]) -> subprocess.CompletedProcess[bytes]:
+    with subprocess.Popen(
+        command,
+        env=dict(GIT_ENVIRONMENT),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=pass_fds,
+    ) as process:
+        limit_memory(process.pid)
+        try:
+            output, errors = process.communicate(timeout=seconds)
+        except BaseException:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+
+def _blobs_of(delta: pygit2.DiffDelta) -> Iterator[pygit2.Oid]:
+    """Yield both versions of a file, where they are blobs."""
+    for side in (delta.old_file, delta.new_file):
+        if side.mode not in (FileMode.UNREADABLE, FileMode.COMMIT):
+            yield side.id
 
 
 def _name(item: pygit2.Object) -> str:
@@ -800,17 +889,37 @@ def _ids_in_folder(commit: pygit2.Commit, path: str) -> dict[str, str]:
     return {_name(item): str(item.id) for item in tree} if isinstance(tree, pygit2.Tree) else {}
 
 
+def _find_changes(
+    diff: pygit2.Diff, paths: Collection[str] | None
+) -> Iterator[tuple[int, pygit2.DiffDelta, ChangedFile]]:
+    """Find what a comparison changes, or what of some files by their new or old names, each with its place in it."""
+    for place, delta in enumerate(diff.deltas):
+        file = changed_file_of_delta(delta)
+        is_wanted = paths is None or file.path in paths or file.old_path in paths
+        if is_wanted and delta.status != DeltaStatus.UNMODIFIED:
+            yield place, delta, file
+
+
 @lru_cache(maxsize=64)
-def _list_changes(repository: Path, base: str | None, head: str, *, ignore_whitespace: bool) -> CodeDiff:
-    """Kept for the threads of pages, which share it: each tab of a pull request says how many files it changes."""
-    diff = GitRepository(repository)._diff(base, head, context=0, ignore_whitespace=ignore_whitespace)
-    files = tuple(changed_file_of_delta(delta) for delta in diff.deltas if delta.status != DeltaStatus.UNMODIFIED)
-    return CodeDiff(files=files, additions=diff.stats.insertions, deletions=diff.stats.deletions)
+def _list_changes(
+    repository: Path, base: str | None, head: str, *, ignore_whitespace: bool, paths: frozenset[str] | None
+) -> CodeDiff:
+    """List changes; kept for the threads of pages, which share it: each tab of a pull request counts its files."""
+    git = GitRepository(repository)
+    diff = git._diff(base, head, context=0, ignore_whitespace=ignore_whitespace)
+    found = list(_find_changes(diff, paths))
+    compared = [place for place, delta, _file in found if not git._is_long(delta)]
+    lines = [patch.line_stats for place in compared if (patch := diff[place]) is not None]
+    return CodeDiff(
+        files=tuple(file for _place, _delta, file in found),
+        additions=sum(line[1] for line in lines),
+        deletions=sum(line[2] for line in lines),
+    )
 
 
 @lru_cache(maxsize=512)
 def _count_commits(repository: Path, sha: str, limit: int) -> int:
-    """Kept for the threads of pages, which share it: a commit never changes."""
+    """Count commits; kept for the threads of pages, which share it: a commit never changes."""
     git = pygit2.Repository(str(repository), pygit2.enums.RepositoryOpenFlag.BARE)
     walker = git.walk(pygit2.Oid(hex=sha), SortMode.NONE)
     return sum(1 for _, _ in zip(range(limit), walker, strict=False))
@@ -818,7 +927,7 @@ def _count_commits(repository: Path, sha: str, limit: int) -> int:
 
 @lru_cache(maxsize=512)
 def _find_last_commits(repository: Path, sha: str, path: str) -> dict[str, CommitInfo]:
-    """Kept for the threads of pages, which share it: a commit never changes."""
+    """Find last commits; kept for the threads of pages, which share it: a commit never changes."""
     git = pygit2.Repository(str(repository), pygit2.enums.RepositoryOpenFlag.BARE)
     ids = _ids_in_folder(git[sha], path)
     open_names = set(ids)

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from webapp.core.api import ApiView
 from webapp.core.errors import BadRequest, InvalidInput, PreconditionFailed
 from webapp.core.inputs import read_input
-from webapp.core.openapi import refusals
+from webapp.core.openapi import describe_filters, refusals
 from webapp.core.pagination import paginate
 from webapp.repositories import queries, services
 from webapp.repositories import serializers as shapes
@@ -180,8 +180,8 @@ class BranchView(RepositoryEndpoint):
 class _Commits:
     """The commits of a ref as a sequence that is only walked where it is read."""
 
-    def __init__(self, repository: Repository, ref: str, path: str) -> None:
-        self.repository, self.ref, self.path = repository, ref, path
+    def __init__(self, repository: Repository, ref: str, wanted: queries.CommitFilter) -> None:
+        self.repository, self.ref, self.wanted = repository, ref, wanted
 
     def __len__(self) -> int:
         return queries.count_commits(self.repository, self.ref)
@@ -195,7 +195,7 @@ class _Commits:
             return self[index : index + 1][0]
         start = index.start or 0
         return queries.list_commits(
-            self.repository, self.ref, path=self.path, offset=start, limit=(index.stop or start) - start
+            self.repository, self.ref, wanted=self.wanted, offset=start, limit=(index.stop or start) - start
         )
 
 
@@ -206,14 +206,14 @@ class CommitsView(RepositoryEndpoint):
     """The bytes that one commit may bring, as base64."""
 
     @extend_schema(
-        parameters=[OpenApiParameter("branch", str), OpenApiParameter("path", str)],
+        parameters=[OpenApiParameter("branch", str), *describe_filters(queries.CommitFilter)],
         responses=shapes.ListedCommitSerializer(many=True),
     )
     def get(self, request: Request, repo: str) -> Response:
-        """List commits, newest first; with `path`, those that changed it."""
+        """List commits, newest first."""
         repository = self.find(repo)
         branch = request.query_params.get("branch") or repository.default_branch
-        commits: Any = _Commits(repository, branch, request.query_params.get("path", ""))
+        commits: Any = _Commits(repository, branch, queries.CommitFilter.read_api(request.query_params))
 
         def look_up(page: list[CommitInfo]) -> dict[str, Any]:
             shas = [commit.sha for commit in page]
@@ -466,7 +466,7 @@ class ProtectionView(RepositoryEndpoint):
 
 
 class WebhooksView(RepositoryEndpoint):
-    """Addresses that are told of a repository's events."""
+    """Addresses that receive a repository's events."""
 
     @extend_schema(responses=shapes.WebhookSerializer(many=True))
     def get(self, request: Request, repo: str) -> Response:
@@ -476,7 +476,7 @@ class WebhooksView(RepositoryEndpoint):
 
     @extend_schema(request=shapes.NewWebhookSerializer, responses={201: shapes.WebhookSerializer})
     def post(self, request: Request, repo: str) -> Response:  # noqa: ARG002 - DRF's signature
-        """Tell an address of events from now on; maintainers only."""
+        """Send events to an address from now on; maintainers only."""
         repository = self.find(repo)
         fields = read_input(shapes.NewWebhookSerializer, self.body)
         webhook = services.add_webhook(repository=repository, **fields, by=self.principal)
@@ -493,17 +493,17 @@ class WebhookView(RepositoryEndpoint):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, repo: str, number: int) -> Response:  # noqa: ARG002 - DRF's signature
-        """Tell it nothing more; maintainers only."""
+        """Remove it; maintainers only."""
         services.remove_webhook(webhook=queries.get_webhook(self.principal, self.find(repo), number), by=self.principal)
         return Response(status=204)
 
 
 class DeliveriesView(RepositoryEndpoint):
-    """What a webhook was told."""
+    """The deliveries of a webhook."""
 
     @extend_schema(responses=shapes.DeliverySerializer(many=True))
     def get(self, request: Request, repo: str, number: int) -> Response:
-        """List what it was told in the last days, newest first; maintainers only."""
+        """List its deliveries of the last days, newest first; maintainers only."""
         deliveries = queries.get_webhook(self.principal, self.find(repo), number).deliveries.all()
         return Response(paginate(request._request, deliveries, shapes.DeliverySerializer))
 

@@ -6,7 +6,7 @@ from django import forms
 
 from webapp.core.numbers import read_count
 from webapp.repositories.rules.checks import CHECKS
-from webapp.repositories.rules.webhooks import EVENTS
+from webapp.repositories.rules.webhooks import EVENTS, SHAPE_CHOICES, TRIBUTARY
 
 ROLES = [
     ("reader", "Reader: sees code, data and pull requests"),
@@ -89,13 +89,18 @@ class MemberForm(forms.Form):
 
 
 class WebhookForm(forms.Form):
-    """An address and what it is told."""
+    """An address and the events that it receives."""
 
     url = forms.CharField(max_length=500, label="Address", widget=forms.TextInput(attrs=_MONO), strip=True)
     events = forms.MultipleChoiceField(
         choices=[(event, event.replace("_", " ")) for event in EVENTS],
         initial=list(EVENTS),
         widget=forms.CheckboxSelectMultiple,
+    )
+    shape = forms.ChoiceField(
+        choices=SHAPE_CHOICES,
+        required=False,
+        help_text="For Slack an incoming webhook, for Teams a workflow's address.",
     )
     secret = forms.CharField(
         required=False,
@@ -104,6 +109,10 @@ class WebhookForm(forms.Form):
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
         help_text="Signs what is sent: X-Tributary-Signature-256 is the HMAC of the body.",
     )
+
+    def clean_shape(self) -> str:
+        """Take the usual one where a page of before this choice is sent."""
+        return self.cleaned_data["shape"] or TRIBUTARY
 
 
 class ProtectionForm(forms.Form):

@@ -22,6 +22,7 @@ from webapp.git.repository import GitRepository
 from webapp.git.values import CommitInfo, Person
 from webapp.repositories.rules.checks import COLOURS, RESULT_CHOICES, TONES
 from webapp.repositories.rules.states import PublicationState
+from webapp.repositories.rules.webhooks import SHAPE_CHOICES, TRIBUTARY
 
 if TYPE_CHECKING:
     from django_stubs_ext.db.models import TypedModelMeta
@@ -348,11 +349,13 @@ class Protection(models.Model):
 
 
 class Webhook(models.Model):
-    """An address that is told of a repository's events."""
+    """An address that receives a repository's events."""
 
     repository = models.ForeignKey(Repository, on_delete=models.CASCADE, related_name="webhooks")
     url = models.CharField(max_length=500)
     events = models.JSONField(default=list)
+    shape = models.CharField(max_length=10, choices=SHAPE_CHOICES, default=TRIBUTARY, db_default=TRIBUTARY)
+    """What its deliveries look like. They are kept as facts, and shaped when they are sent."""
     secret = models.CharField(max_length=1200, blank=True)
     """Sealed under the installation's secret key, and not hashed, because every delivery is signed with it; never shown."""
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
@@ -373,13 +376,13 @@ class DeliveryRows(Leases["Delivery"]):
     fence = "tries"
 
     def waiting(self) -> Self:
-        """Those that are tried again."""
+        """Return those that are tried again."""
         return self.exclude(due_at=None)
 
     claimed = waiting
 
     def forgotten(self) -> Self:
-        """Those that are due: the sweep alone rings for what is tried again."""
+        """Return those that are due: the sweep alone rings for what is tried again."""
         return self.free()
 
     def note_rung(self) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from django.db.models import Q
 from django.utils.html import format_html_join
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from webapp.git.repository import GitRepository
     from webapp.git.values import Blob, CommitInfo, TreeEntry
     from webapp.repositories.models import CommitStatus, Protection, Publication, Repository
+    from webapp.repositories.queries.searches import CommitFilter
 
 MAX_SHOWN_BYTES = 2_000_000
 MAX_COLOURED_BYTES = 400_000
@@ -52,7 +53,7 @@ FILES_A_PAGE = 200
 COMMITS_A_PAGE = 30
 BRANCHES_A_PAGE = 50
 REPOSITORIES_A_PAGE = 30
-LANGUAGES = {"py": "python", "sql": "sql", "yml": "yaml", "yaml": "yaml", "json": "json"}
+LANGUAGES = {"csv": "csv", "py": "python", "sql": "sql", "yml": "yaml", "yaml": "yaml", "json": "json"}
 READMES = ("readme.md", "readme.markdown", "readme.txt", "readme")
 
 
@@ -195,7 +196,7 @@ class CommitsPage:
     """The history of a ref."""
 
     frame: Frame
-    path: str
+    wanted: CommitFilter
     days: tuple[tuple[date, tuple[CommitRow, ...]], ...]
     text: str
     previous_url: str
@@ -527,22 +528,26 @@ def edit_page(principal: Principal, repository: Repository, ref: str, path: str,
 
 
 def commits_page(
-    principal: Principal, repository: Repository, ref: str, *, path: str = "", page: int = 1
+    principal: Principal, repository: Repository, ref: str, *, wanted: CommitFilter, page: int = 1
 ) -> CommitsPage:
     """Collect a page of the history."""
     common = frame(principal, repository, ref, view="commits")
     start = (page - 1) * COMMITS_A_PAGE
-    commits = code.list_commits(repository, common.head, path=path, offset=start, limit=COMMITS_A_PAGE + 1)
+    commits = code.list_commits(repository, common.head, wanted=wanted, offset=start, limit=COMMITS_A_PAGE + 1)
     rows = commit_rows(repository, commits[:COMMITS_A_PAGE], branch=common.ref)
     base = ref_url(repository, "commits", common.ref)
-    tail = f"&path={quote(path)}" if path else ""
+    kept = {name: value for name, value in asdict(wanted).items() if value}
+
+    def find_page(number: int) -> str:
+        return f"{base}?{urlencode({'page': number, **kept})}"
+
     return CommitsPage(
         frame=common,
-        path=path,
+        wanted=wanted,
         days=tuple((day, tuple(group)) for day, group in groupby(rows, lambda row: row.commit.committed_at.date())),
         text=f"{start + 1}–{start + len(rows)}" if rows else "",
-        previous_url=f"{base}?page={page - 1}{tail}" if page > 1 else "",
-        next_url=f"{base}?page={page + 1}{tail}" if len(commits) > COMMITS_A_PAGE else "",
+        previous_url=find_page(page - 1) if page > 1 else "",
+        next_url=find_page(page + 1) if len(commits) > COMMITS_A_PAGE else "",
     )
 
 

@@ -15,6 +15,7 @@ from webapp.git.values import CommitInfo
 from webapp.repositories.models import Repository
 from webapp.repositories.rules.checks import CHECKS, RESULT_CHOICES
 from webapp.repositories.rules.states import PublicationState
+from webapp.repositories.rules.webhooks import SHAPE_CHOICES, TRIBUTARY
 
 ROLES = ("reader", "writer", "maintainer")
 
@@ -265,15 +266,18 @@ class PathRuleSerializer(NounSerializer):
 
 
 class NewWebhookSerializer(NounSerializer):
-    """An address and what it is told."""
+    """An address and the events that it receives."""
 
     url = Text(max_length=500)
     events = serializers.ListField(child=Text(max_length=20), required=False, help_text="default: all")
     secret = Text(max_length=200, required=False, default="", allow_blank=True, help_text="signs what is sent")
+    shape = serializers.ChoiceField(
+        choices=SHAPE_CHOICES, default=TRIBUTARY, help_text="JSON with all facts, or a message for people"
+    )
 
 
 class DeliverySerializer(NounSerializer):
-    """One thing that a webhook was told."""
+    """One event, sent to a webhook."""
 
     id = serializers.CharField(source="uid")
     event = serializers.CharField()
@@ -291,6 +295,7 @@ class WebhookSerializer(NounSerializer):
     id = serializers.IntegerField()
     url = serializers.CharField()
     events = serializers.ListField(child=serializers.CharField())
+    shape = serializers.ChoiceField(choices=SHAPE_CHOICES)
     created_at = serializers.DateTimeField()
 
 

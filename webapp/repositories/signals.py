@@ -26,5 +26,8 @@ Two announcements of one branch may arrive in the other order than their commits
 branch_deleted = Signal()
 """repository, branch: str, head: str, data: "delete" | "keep", by: Principal | None."""
 
+status_reported = Signal()
+"""status: CommitStatus that is new or says something else."""
+
 publication_finished = Signal()
 """publication: Publication that has become published or failed."""

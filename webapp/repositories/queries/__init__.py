@@ -1,4 +1,15 @@
-"""Everything that reads a repository. Functions that take a principal decide what it may see."""
+"""Everything that reads a repository. Functions that take a principal decide what it may see.
+
+Modules:
+    repositories: repositories and their members.
+    branches: branches, their ancestry, publications and protections.
+    code: files, commits and comparisons.
+    history: histories, from rows of commits or from Git.
+    searches: which commits of a history somebody asks for.
+    moves: who brought commits to a branch.
+    statuses: what other programs said of commits.
+    webhooks: webhooks and their deliveries.
+"""
 
 from webapp.repositories.queries.branches import (
     BranchInfo,
@@ -19,6 +30,7 @@ from webapp.repositories.queries.branches import (
 from webapp.repositories.queries.code import (
     CompareOverview,
     compare,
+    compare_commits,
     compare_overview,
     count_commits,
     diff_commit,
@@ -27,6 +39,7 @@ from webapp.repositories.queries.code import (
     find_merge_base,
     get_commit,
     list_changes,
+    list_changes_between,
     list_commits,
     list_entries,
     list_files,
@@ -45,14 +58,17 @@ from webapp.repositories.queries.repositories import (
     list_repositories,
     repository_by_name,
 )
+from webapp.repositories.queries.searches import CommitFilter
 from webapp.repositories.queries.statuses import is_ever_reported, list_statuses
 from webapp.repositories.queries.webhooks import get_webhook, list_webhooks
 
 __all__ = [
     "BranchInfo",
     "BranchList",
+    "CommitFilter",
     "CompareOverview",
     "compare",
+    "compare_commits",
     "compare_overview",
     "count_ahead_behind",
     "count_commits",
@@ -77,6 +93,7 @@ __all__ = [
     "list_branch_names",
     "list_branches",
     "list_changes",
+    "list_changes_between",
     "list_commits",
     "list_entries",
     "list_files",

@@ -133,7 +133,7 @@ def publications_of_masters(heads: Mapping[Repository, str]) -> dict[int, Public
 
 
 def has_published(repository: Repository, branch: str) -> bool:
-    """Whether any commit of a branch was published there: of a new branch none is, for a moment."""
+    """Return whether any commit of a branch was published there: of a new branch none is, for a moment."""
     return repository.publications.filter(branch=branch, status=PublicationState.PUBLISHED).exists()
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from webapp.accounts.queries import find_usernames
 from webapp.git.diff import CodeDiff, FileDiff, decorate
 from webapp.repositories.errors import git_refusals
-from webapp.repositories.queries.history import count_ahead_behind, list_history
+from webapp.repositories.queries.history import EVERY, count_ahead_behind, list_history
+from webapp.repositories.queries.searches import make_match
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from webapp.git.repository import GitRepository
     from webapp.git.values import Blob, CommitInfo, EntryKind, MergePreview, TreeEntry
     from webapp.repositories.models import Repository
+    from webapp.repositories.queries.searches import CommitFilter
 
 # Syntax colours cost time; a comparison colours so many lines and shows the others plain.
 COLOURED_LINES = 20_000
@@ -46,19 +48,20 @@ def list_commits(
     repository: Repository,
     ref: str,
     *,
-    path: str = "",
     offset: int = 0,
     limit: int | None = 50,
     not_in: str | None = None,
+    wanted: CommitFilter = EVERY,
 ) -> list[CommitInfo]:
-    """Return commits from a ref back in time, those that changed a path, or those that another ref has not."""
+    """Return commits from a ref back in time, those that are wanted, or those that another ref has not."""
     with git_refusals():
         git = repository.git
         head, exclude = git.resolve(ref), git.resolve(not_in) if not_in else None
-        if path.strip("/"):
-            walk = git.iterate_commits(head, path=path.strip("/"), exclude=exclude)
-            return list(islice(walk, offset, None if limit is None else offset + limit))
-    return list_history(repository, head, exclude=exclude, offset=offset, limit=limit)
+        if wanted.path.strip("/"):
+            walk = git.iterate_commits(head, path=wanted.path.strip("/"), exclude=exclude)
+            found = filter(make_match(wanted), walk)
+            return list(islice(found, offset, None if limit is None else offset + limit))
+    return list_history(repository, head, exclude=exclude, offset=offset, limit=limit, wanted=wanted)
 
 
 def count_commits(repository: Repository, ref: str) -> int:
@@ -132,6 +135,33 @@ def list_changes(repository: Repository, base: str, head: str, *, ignore_whitesp
         newer = git.resolve(head)
         older = git.merge_base(git.resolve(base), newer)
         return git.list_changes(older, newer, ignore_whitespace=ignore_whitespace)
+
+
+def list_changes_between(
+    repository: Repository,
+    older: str,
+    newer: str,
+    *,
+    ignore_whitespace: bool = False,
+    paths: Collection[str] | None = None,
+) -> CodeDiff:
+    """Return which files differ between two commits, or which of some, without their lines."""
+    with git_refusals():
+        return repository.git.list_changes(older, newer, ignore_whitespace=ignore_whitespace, paths=paths)
+
+
+def compare_commits(
+    repository: Repository,
+    older: str,
+    newer: str,
+    *,
+    ignore_whitespace: bool = False,
+    paths: Collection[str] | None = None,
+) -> list[FileDiff]:
+    """Return how two commits differ, wherever their histories parted, file by file, or some of the files."""
+    with git_refusals():
+        git = repository.git
+        return _diff(git, older, newer, 3, paths, ignore_whitespace=ignore_whitespace, coloured=True)
 
 
 def diff_commit(
@@ -222,7 +252,7 @@ def _diff(
     for file in files:
         left -= file.line_count
         if left > 0 and file.hunks:
-            done.append(decorate(file, old=git.read_object(file.old_blob), new=git.read_object(file.new_blob)))
+            done.append(decorate(file, old=git.read_to_colour(file.old_blob), new=git.read_to_colour(file.new_blob)))
         else:
             done.append(file)
     return done

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from django.db.models import Q
 
 from webapp.repositories.errors import git_refusals
+from webapp.repositories.queries.searches import CommitFilter, find_matching, make_match
 from webapp.repositories.rules.histories import Ancestor, UnknownHistory, count_apart, list_by_time
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from webapp.git.values import CommitInfo
     from webapp.repositories.models import Repository
 
+EVERY = CommitFilter()
 FIRST_ROWS, MOST_ROWS = 128, 8_192
 """So many rows are read at first, then twice as many each time, up to the most."""
 FARTHEST = 20_000
@@ -24,18 +26,28 @@ FARTHEST = 20_000
 
 
 def list_history(
-    repository: Repository, head: str, *, exclude: str | None = None, offset: int = 0, limit: int | None = None
+    repository: Repository,
+    head: str,
+    *,
+    exclude: str | None = None,
+    offset: int = 0,
+    limit: int | None = None,
+    wanted: CommitFilter = EVERY,
 ) -> list[CommitInfo]:
-    """Return the commits from a head back in time, without those that lead to another."""
+    """Return the commits from a head back in time, without those that lead to another, or those that are searched."""
     if head == exclude:
         return []
     end = None if limit is None else offset + limit
     try:
         steps = _read_steps(repository, {head, exclude or head})
-        shas = list(islice(list_by_time(steps, head, exclude=exclude), offset, end))
+        walk = list_by_time(steps, head, exclude=exclude)
+        if wanted.is_search:
+            walk = filter(find_matching(repository, wanted).__contains__, walk)
+        shas = list(islice(walk, offset, end))
     except UnknownHistory:
         with git_refusals():
-            return list(islice(repository.git.iterate_commits(head, exclude=exclude), offset, end))
+            commits_of_git = repository.git.iterate_commits(head, exclude=exclude)
+            return list(islice(filter(make_match(wanted), commits_of_git), offset, end))
     commits = find_commits(repository, shas)
     return [commits[sha] for sha in shas]
 

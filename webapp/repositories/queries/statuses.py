@@ -18,5 +18,5 @@ def list_statuses(repository: Repository, sha: str) -> QuerySet[CommitStatus]:
 
 
 def is_ever_reported(repository: Repository, name: str) -> bool:
-    """Whether any commit of a repository has a status of this name."""
+    """Return whether any commit of a repository has a status of this name."""
     return CommitStatus.objects.filter(repository=repository, name=name).exists()

@@ -1,4 +1,4 @@
-"""Webhooks of a repository and what they were told. Only maintainers see them: an address may hold a secret."""
+"""Webhooks of a repository and their deliveries. Only maintainers see them: an address may hold a secret."""
 
 from __future__ import annotations
 
@@ -45,5 +45,5 @@ def get_webhook(principal: Principal, repository: Repository, number: int) -> We
 
 
 def list_rows(principal: Principal, repository: Repository) -> list[WebhookRow]:
-    """Return the webhooks with what became of the last thing each was told."""
+    """Return the webhooks with what became of the last delivery of each."""
     return [WebhookRow(webhook, webhook.deliveries.first()) for webhook in list_webhooks(principal, repository)]

@@ -1,1 +1,11 @@
-"""Rules of repositories that need no database."""
+"""Rules of repositories that need no database.
+
+Modules:
+    names: names of repositories and branches.
+    ancestry: which branch a branch came from.
+    histories: which heads reach a commit, and in which order commits are listed.
+    pipeline: which folders a repository owns, from pipeline.toml.
+    checks: the checks that a protection may require.
+    states: states of publications.
+    webhooks: what webhooks receive, and when it is tried again.
+"""

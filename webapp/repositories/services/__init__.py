@@ -1,4 +1,24 @@
-"""Everything that changes a repository; keyword-only, `by` is the actor."""
+"""Everything that changes a repository; keyword-only, `by` is the actor.
+
+Modules:
+    repositories: repositories made, described and deleted, and their members.
+    branches: branches made and deleted.
+    edits: a file saved from the editor.
+    commits: commits and merges on the server.
+    pushes: what a push may do, and what follows of it.
+    moves: whose move of a ref it is.
+    announcements: what moved, announced to the apps above.
+    recording: commits of Git, written into rows.
+    deletions: a branch deleted in steps that a crash may part.
+    protections: what it takes to move a branch.
+    statuses: what other programs say of commits.
+    webhooks: events delivered to addresses that asked for them.
+    quotas: how much Git objects may take of the disk.
+    locks: what writers that died left behind.
+    copies: whether a copy is the one that the database knows.
+    accepting: another copy, accepted by somebody's word.
+    checking: what `manage.py fsck` asks of repositories.
+"""
 
 from webapp.git.values import Change, Person
 from webapp.repositories.services.accepting import accept_copy

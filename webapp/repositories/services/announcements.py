@@ -68,7 +68,7 @@ def announce(
 def sweep_settled_heads() -> dict[str, int]:
     """Announce what was found unannounced by the call before as well: a move that is just being announced is left.
 
-    What is wrong with a copy is told in the same way, once two looks have seen it. A copy in which all was well is looked
+    What is wrong with a copy is announced in the same way, once two looks have seen it. A copy in which all was well is looked
     at again once something has changed in it, or was announced of it elsewhere, and after some minutes in any case.
     """
     seen: set[tuple[int, str, str]] = set()
@@ -77,7 +77,7 @@ def sweep_settled_heads() -> dict[str, int]:
     for look in _look_at_changed():
         pk = look.repository.pk
         if look.problem:
-            # What is wrong may be told in other numbers by now.
+            # What is wrong may read otherwise by now: its numbers change.
             seen.add((pk, "", "problem"))
             if (pk, "", "problem") in _memory.unannounced:
                 damaged.append((look.repository, look.problem))
@@ -294,7 +294,7 @@ def _claim_folders(repository: Repository, git: GitRepository, sha: str, *, by: 
 
 
 def _check_claim(repository: Repository, folder: str, *, by: Principal | None) -> None:
-    """Writing a folder's name into a file must not give rights that its owner did not have."""
+    """Refuse a claim by which a folder's name in a file would give rights that its owner did not have."""
     row = Folder.objects.filter(name__iexact=folder).first()
     if row is None or row.repository == repository.name:
         return

@@ -102,7 +102,7 @@ def name_place() -> str:
 
 
 def check_repositories_part() -> PartHealth:
-    """Whether every copy is the one that the database knows, for `readyz`."""
+    """Look whether every copy is the one that the database knows, for `readyz`."""
     try:
         rows = list(
             CopyDamage.objects.filter(seen_at__gt=clock.now() - SEEN_FOR)

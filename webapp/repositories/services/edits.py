@@ -119,7 +119,7 @@ def _change(repository: Repository, edit: Edit) -> Change:
 
 
 def _has_crlf(repository: Repository, edit: Edit) -> bool:
-    """Browsers send CRLF always; the file keeps the line ends that it had."""
+    """Return whether the file's lines end in CRLF: it keeps the ends that it had, while browsers always send CRLF."""
     try:
         return b"\r\n" in queries.read_file(repository, edit.head, edit.path)
     except AppError:

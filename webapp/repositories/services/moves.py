@@ -119,7 +119,7 @@ def sweep_moves() -> dict[str, int]:
 
 
 def _is_unannounced(move: PendingMove, git: GitRepository) -> bool:
-    """Whether the branch has moves that nobody was told of yet, which this may be one of."""
+    """Return whether the branch has moves that were not announced yet, which this may be one of."""
     branch = move.ref.removeprefix(HEADS)
     announced = move.repository.branches.filter(name=branch).values_list("announced_head", flat=True).first()
     return git.find_head(branch) != announced

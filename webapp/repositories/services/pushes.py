@@ -36,8 +36,16 @@ class PushRules:
     """Lower-case name → name of every branch there is."""
 
 
-def check_push(*, repository: Repository, updates: Iterable[RefUpdate], by: Principal) -> list[str]:
-    """Return why a push is refused, one line each; an empty list lets it in."""
+def check_push(*, repository: Repository, updates: Iterable[RefUpdate], by: Principal, excess: str = "") -> list[str]:
+    """Return why a push is refused, one line each; an empty list lets it in.
+
+    Args:
+        repository: what is pushed to.
+        updates: the refs that are to move.
+        by: who pushes.
+        excess: what of its objects is larger than a repository takes.
+
+    """
     updates = list(updates)
     try:
         check_copy(repository=repository)
@@ -51,7 +59,7 @@ def check_push(*, repository: Repository, updates: Iterable[RefUpdate], by: Prin
         default_branch=repository.default_branch,
         names={record.name_lower: record.name for record in repository.branches.all()},
     )
-    reasons = []
+    reasons = [excess] if excess else []
     for update in updates:
         reason = _refusal(repository, rules, update, by=by)
         if reason:

@@ -105,7 +105,7 @@ def _check_name_is_free(name: str) -> None:
 
 
 def _check_folder_is_free(name: str, *, by: Principal) -> None:
-    """A repository gets the rights on the folder of its name: nobody may take those of others this way."""
+    """Refuse a name whose folder is another's: a repository gets the rights on the folder of its name."""
     if (
         Folder.objects.filter(name__iexact=name).exists()
         and account_permissions.role_on_folder(by, name) != "maintainer"

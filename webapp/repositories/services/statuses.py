@@ -10,7 +10,7 @@ from webapp.accounts import services as accounts
 from webapp.core import clock
 from webapp.core.errors import Conflict, InvalidInput
 from webapp.core.names import split_dataset_path
-from webapp.repositories import permissions, queries
+from webapp.repositories import permissions, queries, signals
 from webapp.repositories.models import CommitStatus
 from webapp.repositories.rules.checks import CHECKS, find_check
 
@@ -62,4 +62,5 @@ def report_status(
             object=repository.name,
             detail={"sha": commit.sha, "name": name, "dataset": dataset, "result": result},
         )
+        signals.status_reported.send(sender=CommitStatus, status=status)
     return status

@@ -1,6 +1,6 @@
 """Webhooks: who wants to hear of a repository's events, and the deliveries.
 
-A delivery is a row that is written with the event, so what happened is told even if a process dies; a receiver may hear
+A delivery is a row that is written with the event, so what happened is sent even if a process dies; a receiver may hear
 of an event twice and knows it by its id.
 """
 
@@ -13,11 +13,13 @@ from uuid import uuid4
 
 from django.conf import settings
 from django.db import transaction
+from django.template.loader import render_to_string
 
 from webapp.accounts import services as accounts
 from webapp.core import clock, outgoing
-from webapp.core.errors import Conflict, InvalidInput
+from webapp.core.errors import AppError, Conflict, InvalidInput, Unavailable
 from webapp.core.sealed import seal, unseal
+from webapp.dispatch.failures import named_failures
 from webapp.dispatch.leases import ring_forgotten
 from webapp.repositories import permissions
 from webapp.repositories.models import Delivery, Webhook
@@ -39,12 +41,18 @@ SEALED_FOR = "webhook's secret"
 
 
 def add_webhook(
-    *, repository: Repository, url: str, events: Sequence[str] = rules.EVENTS, secret: str = "", by: Principal
+    *,
+    repository: Repository,
+    url: str,
+    events: Sequence[str] = rules.EVENTS,
+    secret: str = "",
+    shape: str = rules.TRIBUTARY,
+    by: Principal,
 ) -> Webhook:
     """Tell an address of events from now on.
 
     Raises:
-        InvalidInput: no address of the web, or an unknown event.
+        InvalidInput: no address of the web, an unknown event or shape.
         Conflict: the repository has too many.
 
     """
@@ -56,6 +64,9 @@ def add_webhook(
             f", not {', '.join(unknown)}." if unknown else "."
         )
         raise InvalidInput(message, code="events", errors={"events": [message]})
+    if shape not in dict(rules.SHAPE_CHOICES):
+        message = f"shape is one of {', '.join(dict(rules.SHAPE_CHOICES))}, not {shape!r}."
+        raise InvalidInput(message, errors={"shape": [message]})
     with transaction.atomic():
         if repository.webhooks.count() >= MOST_WEBHOOKS:
             raise Conflict(f"{repository.name} has {MOST_WEBHOOKS} webhooks: remove one first.", code="too_many")
@@ -64,6 +75,7 @@ def add_webhook(
             repository=repository,
             url=url,
             events=events,
+            shape=shape,
             secret=seal(secret, purpose=SEALED_FOR),
             created_by_id=by.user_id,
         )
@@ -91,12 +103,12 @@ def announce_event(*, repository: Repository, event: str, payload: Mapping[str, 
 def follow_commit(
     *, repository: Repository, branch: str, before: str, after: str, by: Principal | None, **_: Any
 ) -> None:
-    """A branch moved: tell who wants to hear of pushes."""
+    """Tell who wants to hear of pushes that a branch moved."""
     _announce_push(repository, branch, before=before or None, after=after, by=by)
 
 
 def follow_deleted_branch(*, repository: Repository, branch: str, head: str, by: Principal | None, **_: Any) -> None:
-    """A branch is gone: tell who wants to hear of pushes."""
+    """Tell who wants to hear of pushes that a branch is gone."""
     _announce_push(repository, branch, before=head, after=None, by=by)
 
 
@@ -112,7 +124,13 @@ def deliver(*, delivery_id: int) -> None:
     delivery = Delivery.objects.select_related("webhook").filter(pk=delivery_id).first()
     if delivery is None or not Delivery.objects.claim(delivery):
         return
-    settle_delivery(delivery, *_send(delivery))
+    try:
+        with named_failures("The event could not be sent"):
+            settle_delivery(delivery, *_send(delivery))
+    except Unavailable:
+        raise  # it stays due
+    except AppError as error:
+        settle_delivery(delivery, 0, error.detail)
 
 
 def settle_delivery(delivery: Delivery, status: int, reason: str) -> None:
@@ -137,9 +155,22 @@ def _ring(pk: int) -> None:
     doorbell.ring(DELIVER_TASK, queue="quick", id=pk)
 
 
+def _shape(delivery: Delivery) -> bytes:
+    """Return what is posted: the facts, or a message that says them to people."""
+    shape = delivery.webhook.shape
+    if shape == rules.TRIBUTARY:
+        return delivery.body.encode()
+    facts = json.loads(delivery.body)
+    text = " ".join(render_to_string("repositories/message.txt", facts).split())
+    path = render_to_string("repositories/message_url.txt", facts).strip()
+    return rules.write_message(shape, text=text, url=settings.TRIBUTARY_URL + path)
+
+
 def _send(delivery: Delivery) -> tuple[int, str]:
     """Return the status, 0 without an answer, and why there is none."""
-    body = delivery.body.encode()
+    if delivery.tries > rules.MOST_TRIES:
+        return 0, "The worker died while it sent the event."
+    body = _shape(delivery)
     headers = {
         "Content-Type": "application/json",
         "User-Agent": "Tributary",

@@ -177,7 +177,7 @@ def _show_again(
     moved: tuple[FileDiff, ...] = (),
     status: int,
 ) -> HttpResponse:
-    """Whatever keeps an edit from being saved, the text stays in the editor; the file may be gone meanwhile."""
+    """Show the editor again with the text, whatever keeps an edit from being saved; the file may be gone meanwhile."""
     if mode == "edit" and queries.find_kind(repository, queries.get_head(repository, ref), path) != "file":
         mode = "new"
     page = repository_pages.edit_page(signed_in(request), repository, ref, path, mode=mode)

@@ -260,20 +260,20 @@ def _open(principal: Principal, name: str, *, pushes: bool) -> Repository:
 def _hooks(call: _Call, repository: Repository, principal: Principal) -> Hooks:
     base = f"{call.base}/r/{repository.name}"
 
-    def check(updates: list[RefUpdate]) -> list[str]:
+    def check(updates: list[RefUpdate], excess: str) -> list[str]:
         try:
             # Again: the token may be revoked, the role withdrawn, since the push began.
             _enter(call)
         except AppError as error:
             return [error.detail]
-        return services.check_push(repository=repository, updates=updates, by=principal)
+        return services.check_push(repository=repository, updates=updates, by=principal, excess=excess)
 
     def done(updates: list[RefUpdate]) -> list[str]:
         services.announce_pushed(repository=repository, updates=updates, by=principal)
         return [line for update in updates for line in _describe(update, base, repository.default_branch)]
 
-    async def check_aside(updates: list[RefUpdate]) -> list[str]:
-        return await _aside(check, updates)
+    async def check_aside(updates: list[RefUpdate], excess: str) -> list[str]:
+        return await _aside(check, updates, excess)
 
     async def done_aside(updates: list[RefUpdate]) -> list[str]:
         return await _aside(done, updates)
@@ -281,7 +281,7 @@ def _hooks(call: _Call, repository: Repository, principal: Principal) -> Hooks:
     return Hooks(check=check_aside, done=done_aside)
 
 
-async def _aside(function: Callable[[list[RefUpdate]], list[str]], updates: list[RefUpdate]) -> list[str]:
+async def _aside(function: Callable[..., list[str]], *arguments: object) -> list[str]:
     """Run a function with database access in a thread that outlives the request's own.
 
     Git asks its hooks while the answer is streamed, when the thread of the request's middleware has gone; and what a
@@ -291,7 +291,7 @@ async def _aside(function: Callable[[list[RefUpdate]], list[str]], updates: list
     def run() -> list[str]:
         close_old_connections()
         try:
-            return function(updates)
+            return function(*arguments)
         finally:
             close_old_connections()
 

@@ -150,12 +150,12 @@ def remove_protection(request: HttpRequest, repo: str) -> HttpResponse:
 
 @require_POST
 def remove_webhook(request: HttpRequest, repo: str) -> HttpResponse:
-    """Tell an address nothing more."""
+    """Remove a webhook."""
 
     def act(repository: Repository, by: Principal) -> str:
         webhook = queries.get_webhook(by, repository, read_count(request.POST.get("webhook", "")) or 0)
         services.remove_webhook(webhook=webhook, by=by)
-        return f"{webhook.url} is told nothing more."
+        return f"{webhook.url} receives no more events."
 
     return _act(request, repo, act)
 

@@ -54,6 +54,6 @@ def run_sweep(sweep: Sweep) -> None:
         logger.exception("sweep %s failed; it is repeated", sweep.name)
         return
     if isinstance(done, Mapping):
-        done = {what: count for what, count in done.items() if count}
+        done = {noun: count for noun, count in done.items() if count}
     if done:
         logger.info("sweep %s: %s", sweep.name, done)
