@@ -12,8 +12,7 @@ class BuildsConfig(AppConfig):
     def ready(self) -> None:
         """Connect the receivers, answer the ports, and register the sweeps and the checks."""
         from webapp.builds.queries import chains
-        from webapp.builds.queries.backlog import check_backlog
-        from webapp.builds.services import checking, deletions, publication, queue, seals, sweeping
+        from webapp.builds.services import checking, deletions, health, publication, queue, seals, sweeping
         from webapp.core.fsck import register_check
         from webapp.datasets import ports
         from webapp.datasets.signals import transaction_aborted, transaction_committed
@@ -30,7 +29,7 @@ class BuildsConfig(AppConfig):
         ports.list_with_jobspec.answer = chains.list_with_jobspec
         ports.find_git_chain.answer = chains.find_git_chain
         register_stamps(*sweeping.STAMPS)
-        register_part(check_backlog)
+        register_part(health.check_backlog)
         register_sweep(name="builds", every_seconds=2, run=sweeping.sweep_builds)
         register_sweep(name="inputs of JobSpecs", every_seconds=30, run=publication.write_missing_inputs)
         register_sweep(name="build folders", every_seconds=3600, run=sweeping.sweep_folders)

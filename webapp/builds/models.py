@@ -104,7 +104,7 @@ class JobRows(Leases["Job"]):
     ending = frozenset({JobState.ABORT_PENDING})
 
     def free(self) -> Self:
-        """Those that a worker may take now."""
+        """Return those that a worker may take now."""
         return super().free().exclude(due_at__gt=clock.now())
 
 

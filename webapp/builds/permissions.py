@@ -36,15 +36,15 @@ def check_plan(principal: Principal, plan: BuildPlan) -> None:
     """
     check_plan_inputs(principal, plan)
     writes = {names.folder_of(output.path): output for job in plan.running_jobs for output in job.outputs}
-    for written in writes.values():
-        accounts.check_dataset(principal, written.path, "write", written.branch)
+    for output in writes.values():
+        accounts.check_dataset(principal, output.path, "write", output.branch)
 
 
 def check_plan_inputs(principal: Principal, plan: BuildPlan) -> None:
     """Refuse whoever may not read every input of a plan."""
     reads = {names.folder_of(choice.path): choice for job in plan.jobs for choice in job.inputs}
-    for read in reads.values():
-        accounts.check_dataset(principal, read.path, "read", read.branch)
+    for choice in reads.values():
+        accounts.check_dataset(principal, choice.path, "read", choice.branch)
 
 
 def find_start_problem(principal: Principal, plan: BuildPlan) -> str:

@@ -32,5 +32,5 @@ def list_changes(transactions: Sequence[Transaction]) -> Mapping[str, Any]:  # n
 
 @Port
 def list_row_urls(*, dataset: Dataset, branch: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:  # noqa: ARG001 - a question
-    """Return where the history of each row is told; nothing where rows have no key."""
+    """Return where the history of each row is shown; nothing where rows have no key."""
     return []

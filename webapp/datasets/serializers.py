@@ -166,16 +166,16 @@ class PreviewSerializer(NounSerializer):
     previous = serializers.SerializerMethodField()
 
     def get_rows(self, preview: Preview) -> list[dict[str, Any]]:
-        """Each row as column → value."""
+        """Show each row as column → value."""
         names = [column.name for column in preview.columns]
         return [dict(zip(names, row, strict=True)) for row in preview.rows]
 
     def get_next(self, _preview: Preview) -> str | None:
-        """The address of the following page."""
+        """Return the address of the following page."""
         address: str | None = self.context["next"]
         return address
 
     def get_previous(self, _preview: Preview) -> str | None:
-        """The address of the page before."""
+        """Return the address of the page before."""
         address: str | None = self.context["previous"]
         return address

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @require_GET
 def list_datasets(request: HttpRequest) -> HttpResponse:
-    """All datasets that the reader may see, by folder."""
+    """Show all datasets that the reader may see, by folder."""
     filters = queries.DatasetFilter.read_page(request.GET)
     page = dataset_pages.read_datasets_page(signed_in(request), filters=filters, page=_number(request, "page", 1))
     return pages.render(request, "datasets/datasets.html", page, fragment="list")
@@ -36,7 +36,7 @@ def list_datasets(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def list_repository_datasets(request: HttpRequest, name: str) -> HttpResponse:
-    """The datasets of a repository's folders."""
+    """Show the datasets of a repository's folders."""
     filters = replace(queries.DatasetFilter.read_page(request.GET), folder="")
     page = dataset_pages.read_datasets_page(
         signed_in(request), filters=filters, page=_number(request, "page", 1), repository=name
@@ -63,7 +63,7 @@ def new_dataset(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def show_dataset(request: HttpRequest, path: str) -> HttpResponse:
-    """A dataset on a branch, or as a transaction left it."""
+    """Show a dataset on a branch, or as a transaction left it."""
     return _show(request, path)
 
 

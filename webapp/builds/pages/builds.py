@@ -17,6 +17,7 @@ from webapp.builds.queries import builds as queries
 from webapp.builds.queries import chains, queue, specs
 from webapp.builds.queries.totals import JobTotals, read_totals
 from webapp.builds.rules import timeline
+from webapp.builds.rules.freshness import FreshnessVerdict
 from webapp.builds.rules.plan import join_words
 from webapp.builds.rules.states import BUILD_UNFINISHED, BuildState, JobState
 from webapp.builds.rules.timeline import JobSpan, JobTimeline
@@ -551,7 +552,7 @@ def explain_waits(builds: Sequence[Build]) -> dict[int, str]:
         for pk, before in queue.count_jobs_before(builds=builds).items()
         if before
     }
-    return waits | queue.read_places(builds=builds)
+    return waits | {pk: place.words for pk, place in queue.read_places(builds=builds).items()}
 
 
 def _count_jobs(builds: Sequence[Build]) -> dict[int, tuple[tuple[str, int, str], ...]]:
@@ -621,9 +622,7 @@ def read_jobspecs_page(*, repository: Repository, branch: str, q: str, page: int
     )
 
 
-def _describe_spec(
-    row: PublishedSpec, verdicts: Mapping[str, specs.FreshnessVerdict], *, branch: str
-) -> dict[str, Any]:
+def _describe_spec(row: PublishedSpec, verdicts: Mapping[str, FreshnessVerdict], *, branch: str) -> dict[str, Any]:
     """Return a published JobSpec as the list draws it."""
     outputs, inputs = row.spec["outputs"], row.spec["inputs"]
     return {
@@ -684,7 +683,7 @@ STATE_OF_FRESHNESS = {"source": "void", "fresh": "ok", "stale": "stale", "unknow
 """How a state is drawn by the page's own words for states."""
 
 
-def describe_verdict(verdict: specs.FreshnessVerdict) -> Mapping[str, str]:
+def describe_verdict(verdict: FreshnessVerdict) -> Mapping[str, str]:
     """Return how pages draw and say whether an output is fresh."""
     return {
         "state_kind": STATE_OF_FRESHNESS[verdict.state],

@@ -10,7 +10,8 @@ from webapp.builds import permissions
 from webapp.builds.models import Build
 from webapp.builds.pages import builds as pages
 from webapp.builds.queries import chains, planning, specs
-from webapp.builds.queries.specs import FreshnessVerdict, SeenSpec
+from webapp.builds.queries.specs import SeenSpec
+from webapp.builds.rules.freshness import FreshnessVerdict
 from webapp.builds.rules.values import MAX_TARGETS, BuildPlan
 from webapp.builds.services import BuildOrder
 from webapp.core import names
@@ -244,7 +245,7 @@ def _describe_plan(plan: BuildPlan) -> tuple[Mapping[str, Any], ...]:
 
 
 def _list_notes(build: Build) -> Iterator[str]:
-    yield from chains.list_notes(build=build)
+    yield from (head.note for head in chains.list_failed_heads(build=build))
     waits_for = chains.find_unpublished(build=build)
     if waits_for:
         yield f"The JobSpecs of {waits_for} are being published: the plan is made again when the build starts."

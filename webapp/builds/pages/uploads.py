@@ -133,7 +133,7 @@ def read_check_page(
 
 
 def _find_visible(principal: Principal, path: str) -> bool:
-    """Whether a dataset is there. The number of one is no path.
+    """Return whether a dataset is there. The number of one is no path.
 
     Raises:
         NotFound: it is, and not for this reader.

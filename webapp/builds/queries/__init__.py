@@ -1,4 +1,17 @@
-"""Everything that reads builds. Functions that take a principal decide what it may see."""
+"""Everything that reads builds. Functions that take a principal decide what it may see.
+
+Modules:
+    builds: builds and jobs, looked up for somebody.
+    specs: published JobSpecs, as a branch sees them and as a graph of datasets.
+    planning: what a plan is made from.
+    chains: a build's repository, its default chain, and whether its code is published.
+    queue: who waits for whom before each dataset of a branch.
+    totals: what a build's page says about all its jobs without loading them.
+    costs: what a rebuild took when it was last done.
+    drafts: files that wait for their sender to say where they go.
+    backlog: what waits, and whether it moves, for `readyz`.
+    trust: who could have written the code of a job.
+"""
 
 from webapp.builds.queries.builds import (
     BuildFilter,

@@ -1,10 +1,10 @@
-"""What waits, and whether it moves: for `readyz`."""
+"""What waits, and whether it moves."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db import DatabaseError
 from django.db.models import Count, Max, Min
 
 from webapp.builds.models import Build, Job
@@ -12,40 +12,36 @@ from webapp.builds.queries import queue
 from webapp.builds.rules.states import BuildState, JobState
 from webapp.core import clock
 from webapp.runtime import doorbell
-from webapp.runtime.health import PartHealth
 
 STUCK_AFTER = timedelta(minutes=2)
 """Nothing has begun or ended for so long, nothing runs, and something that could begin waits: the queue has stopped."""
 
 
-def check_backlog() -> PartHealth:
-    """What waits to be resolved or run; it works while that moves, however much it is."""
-    try:
-        return _read_backlog()
-    except DatabaseError:
-        return PartHealth("backlog", works=False, state="down", detail="unknown: the database is away")
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """How much waits, and since when."""
+
+    builds_resolving: int
+    jobs_waiting: int
+    oldest_s: int
+    """How long what waits longest could have begun."""
+    messages: int | None
+    """None: the broker is away."""
+    is_stuck: bool
 
 
-def _read_backlog() -> PartHealth:
+def read_backlog() -> Backlog:
+    """Return what waits to be resolved or run, and whether that moves."""
     now = clock.now()
-    resolving = Build.objects.filter(state=BuildState.RESOLVING).count()
     movable = queue.list_movable().aggregate(oldest=Min("created_at"))["oldest"]
     ready = Job.objects.filter(state=JobState.RUN_PENDING).aggregate(count=Count("pk"), oldest=Min("created_at"))
     oldest = min((at for at in (movable, ready["oldest"]) if at is not None), default=None)
-    figures: dict[str, int | None] = {
-        "builds_resolving": resolving,
-        "jobs_waiting": ready["count"],
-        "oldest_s": round((now - oldest).total_seconds()) if oldest else 0,
-        "messages": _count_messages(),
-    }
-    is_stuck = oldest is not None and now - oldest > STUCK_AFTER and not _moves(since=now - STUCK_AFTER)
-    waiting = f"{resolving} builds resolve, {ready['count']} jobs wait for a worker"
-    return PartHealth(
-        "backlog",
-        works=not is_stuck,
-        state="stuck" if is_stuck else "ok",
-        detail=f"{waiting}; none has begun or ended for two minutes and none runs" if is_stuck else waiting,
-        figures=figures,
+    return Backlog(
+        builds_resolving=Build.objects.filter(state=BuildState.RESOLVING).count(),
+        jobs_waiting=ready["count"],
+        oldest_s=round((now - oldest).total_seconds()) if oldest else 0,
+        messages=_count_messages(),
+        is_stuck=oldest is not None and now - oldest > STUCK_AFTER and not _moves(since=now - STUCK_AFTER),
     )
 
 

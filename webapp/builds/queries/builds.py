@@ -129,7 +129,7 @@ def log_file(job: Job) -> Path:
 
 
 def is_job_over(job_id: str) -> bool:
-    """Whether a job reached its end, or is gone."""
+    """Return whether a job reached its end, or is gone."""
     job = Job.objects.filter(pk=job_id).first()
     return job is None or job.is_over
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from webapp.accounts.permissions import find_folder_owner
 from webapp.builds.models import Build, PublishedOutput
 from webapp.builds.rules import fallback
+from webapp.builds.rules.waiting import BranchHead, FailedHead
 from webapp.core import names
 from webapp.core.errors import NotFound
 from webapp.repositories import queries as repositories
@@ -17,8 +17,6 @@ from webapp.repositories.rules.states import PublicationState
 
 if TYPE_CHECKING:
     from webapp.git.values import CommitInfo
-
-SHORT_SHA = 7
 
 
 def find_repository(*, paths: Iterable[str], branch: str) -> Repository | None:
@@ -74,17 +72,6 @@ def find_head_sha(*, repository: Repository, branch: str) -> str:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class BranchHead:
-    """A branch and its newest commit."""
-
-    branch: str
-    sha: str
-
-    def __str__(self) -> str:
-        return f"{self.branch} at {self.sha[:SHORT_SHA]}"
-
-
 def find_unpublished(*, build: Build) -> BranchHead | None:
     """Return the first head of the chain that is not published yet; None when all are."""
     for branch, sha, publication in _list_publications(build):
@@ -93,17 +80,15 @@ def find_unpublished(*, build: Build) -> BranchHead | None:
     return None
 
 
-def list_notes(*, build: Build) -> list[str]:
-    """Say where old JobSpecs are used because the newest commit could not be published."""
-    notes = []
+def list_failed_heads(*, build: Build) -> list[FailedHead]:
+    """Return the heads of the chain that could not be published, so that older JobSpecs are used."""
+    failed = []
     for branch, sha, publication in _list_publications(build):
         if publication is not None and publication.status == PublicationState.FAILED:
             first = publication.errors[0] if publication.errors else {}
-            place = f" ({first['file']}:{first['line']} {first['message']})" if first else ""
-            notes.append(
-                f"Commit {sha[:SHORT_SHA]} on {branch} could not be published{place}. The last good JobSpecs are used."
-            )
-    return notes
+            place = f"{first['file']}:{first['line']}" if first else ""
+            failed.append(FailedHead(branch, sha, place, first.get("message", "")))
+    return failed
 
 
 def _list_publications(build: Build) -> Iterable[tuple[str, str, Publication | None]]:

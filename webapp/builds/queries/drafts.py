@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from django.core import signing
 
+from webapp.builds.rules.files import FileForm, explain_unread
 from webapp.builds.runner import paths
 from webapp.catalog.storage.reader import TableReader
 from webapp.core.errors import NotFound
 from webapp.runtime.readers import ReadFailed
 
 if TYPE_CHECKING:
-    from webapp.builds.rules.files import FileForm
     from webapp.core.principals import Principal
 
 SALT = "webapp.builds.drafts"
 KEPT_SECONDS = 24 * 3600
 """As long as the sweep leaves staged files alone."""
-GONE = "This file is not here any more: it was loaded, or its day is over. Choose it again."
 SHOWN_ROWS = 12
 MOST_ANSWER_BYTES = 4 * 1024 * 1024
 SECONDS = 15.0
@@ -63,14 +62,20 @@ def get_draft(principal: Principal, token: str) -> Draft:
         NotFound: it is another's, or not there any more.
 
     """
+    draft = _read_token(token)
+    path = paths.uploads_folder() / draft.get("file", "")
+    if draft.get("user") != principal.user_id or not path.exists():
+        raise NotFound("This file is not here any more: it was loaded, or its day is over. Choose it again.")
+    return Draft(token, path, draft["name"], draft["format"], path.stat().st_size)
+
+
+def _read_token(token: str) -> dict[str, Any]:
+    """Return what `sign_draft` wrote; nothing where somebody else did, or too long ago."""
     try:
         draft: dict[str, Any] = signing.loads(token, salt=SALT, max_age=KEPT_SECONDS)
-    except signing.BadSignature as error:
-        raise NotFound(GONE) from error
-    path = paths.uploads_folder() / draft["file"]
-    if draft["user"] != principal.user_id or not path.exists():
-        raise NotFound(GONE)
-    return Draft(token, path, draft["name"], draft["format"], path.stat().st_size)
+    except signing.BadSignature:
+        return {}
+    return draft
 
 
 def read_sample(draft: Draft, form: FileForm) -> DraftSample:
@@ -86,7 +91,7 @@ def read_sample(draft: Draft, form: FileForm) -> DraftSample:
                 has_header=form.has_header,
             )
     except ReadFailed as error:
-        return DraftSample(problem=f"The file cannot be looked at: {error}.")
+        return DraftSample(problem=explain_unread(str(error)))
     if "problem" in answer:
         return DraftSample(problem=str(answer["problem"]))
     return DraftSample(

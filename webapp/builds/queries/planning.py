@@ -16,6 +16,7 @@ from webapp.builds.rules.values import (
     DatasetState,
     DeclaredInput,
     DeclaredOutput,
+    FullBuild,
     PreviousBuild,
     Request,
     Spec,
@@ -82,7 +83,7 @@ class PlanVersion:
     branches: frozenset[tuple[Any, ...]]
 
     def is_current(self) -> bool:
-        """Whether nothing of it has moved, in two queries."""
+        """Return whether nothing of it has moved, in two queries."""
         return (
             _list_makers(self.made, self.chain) == self.makers
             and _list_branches(self.involved, self.chain) == self.branches
@@ -271,8 +272,7 @@ def list_read(ids: Collection[str]) -> dict[str, Mapping[str, str]]:
 
 def _describe(transaction: Transaction, job: Job | None, read: Mapping[str, Mapping[str, str]]) -> Committed:
     if job is None or job.kind == UPLOAD:
-        made_by = f"an upload by {transaction.by}" if job else f"an Iceberg client of {transaction.by}"
-        return Committed(id=transaction.pk, branch=transaction.branch_name, made_by=made_by)
+        return Committed(transaction.pk, transaction.branch_name, by=transaction.by, is_upload=job is not None)
     return Committed(
         id=transaction.pk,
         branch=transaction.branch_name,
@@ -323,25 +323,25 @@ def find_previous_build(*, job: Job) -> PreviousBuild:
     outputs = list(job.outputs.select_related("transaction__parent"))
     before = [output.transaction.parent if output.transaction else None for output in outputs]
     if not any(before):
-        return PreviousBuild({}, "nothing was built before", is_first=True)
+        return PreviousBuild({}, FullBuild.FIRST)
     if job.build.force or any(output.path in job.build.forced for output in outputs):
-        return PreviousBuild({}, "the build was forced")
+        return PreviousBuild({}, FullBuild.FORCED)
     jobs = {parent.job_id if parent else "" for parent in before}
     previous = Job.objects.filter(pk=jobs.pop(), kind=RUN, digest=job.digest).first() if len(jobs) == 1 else None
     if previous is None:
-        return PreviousBuild({}, "something other than this code wrote the outputs last")
+        return PreviousBuild({}, FullBuild.OTHER_WRITER)
     then = {job_input.path: job_input.transaction for job_input in previous.inputs.select_related("transaction")}
     snapshots: dict[str, int] = {}
     for job_input in job.inputs.select_related("transaction__dataset"):
         old, new = then.get(job_input.path), job_input.transaction
         if old is None or new is None or old.snapshot_id is None or not _goes_on(new, old):
-            return PreviousBuild({}, f"{job_input.path} does not go on from what the last build read")
+            return PreviousBuild({}, FullBuild.INPUT_STARTS_ANEW, job_input.path)
         snapshots[job_input.path] = old.snapshot_id
     return PreviousBuild(snapshots)
 
 
 def _goes_on(new: Transaction, old: Transaction) -> bool:
-    """Whether rows of one transaction came out of another's: on the branch, and in the table's own history.
+    """Return whether rows of one transaction came out of another's: on the branch, and in the table's own history.
 
     A client may have set the table back meanwhile. A snapshot that has expired is for the job to refuse.
     """

@@ -11,32 +11,27 @@ from django.db.models.functions import Coalesce
 
 from webapp.builds.models import Build, Job, QueuedOutput
 from webapp.builds.rules.states import BuildState, JobState
-from webapp.core.errors import Conflict
+from webapp.builds.rules.waiting import FREE, EarlierBuild, OpenWriter, PlaceInQueue, has_stood
 from webapp.datasets.models import Dataset, Transaction
 from webapp.datasets.rules.transactions import TransactionState
 from webapp.repositories.models import Publication, Repository
 from webapp.repositories.rules.states import PublicationState
 
-_STOOD = ("Waits for build ", "Waits for transaction ")
-"""How the reasons begin that are true only as long as somebody stands or writes there."""
-_FREE = "Nothing is in its way any more: it is planned next."
 _EARLIER = Q(turn__lt=OuterRef("turn")) | Q(turn=OuterRef("turn"), build__lt=OuterRef("build"))
 
 
-def find_blocker(*, build: Build, datasets: Mapping[int, str]) -> Conflict | None:
-    """Return why a build cannot write these datasets (id → path) now, naming what it waits for; None where it can."""
+def find_blocker(*, build: Build, datasets: Mapping[int, str]) -> EarlierBuild | OpenWriter | None:
+    """Return what a build waits for that is to write these datasets (id → path); None where it can now."""
     for pk, head in find_heads(datasets=datasets, branch=build.branch).items():
         if head < (build.turn, build.pk):
-            return Conflict(_explain_queue(head[1], datasets[pk]), code="queued", build=head[1])
+            return EarlierBuild(head[1], datasets[pk])
     opened = (
         Transaction.objects.filter(dataset__in=datasets, branch_name=build.branch, state=TransactionState.OPEN)
         .select_related("dataset")
         .order_by("dataset__path")
         .first()
     )
-    if opened is None:
-        return None
-    return Conflict(_explain_writer(opened), code="queued", build=opened.build_id)
+    return None if opened is None else _read_writer(opened)
 
 
 def read_reasons(*, builds: Collection[Build]) -> dict[int, str]:
@@ -72,32 +67,23 @@ def _explain_waiting(
 ) -> str:
     for place in places:
         if place.head != build.pk:
-            return _explain_queue(place.head, place.path)
+            return EarlierBuild(place.head, place.path).sentence
     for place in places:
         if (place.dataset, place.branch) in writers:
-            return _explain_writer(writers[place.dataset, place.branch])
-    return _FREE if build.state == BuildState.RESOLVING and build.reason.startswith(_STOOD) else build.reason
+            return _read_writer(writers[place.dataset, place.branch]).sentence
+    return FREE if build.state == BuildState.RESOLVING and has_stood(build.reason) else build.reason
 
 
-def _explain_queue(head: int, path: str) -> str:
-    return f"Waits for build {head}, which is before it in the queue for {path}."
-
-
-def _explain_writer(opened: Transaction) -> str:
-    holder = f"build {opened.build_id}" if opened.build_id else f"transaction {opened.pk} of {opened.by}"
-    message = f"Waits for {holder}, which is writing {opened.dataset.path} on {opened.branch_name}."
-    return message if opened.build_id else f"{message} {_explain_person(opened)}"
-
-
-def _explain_person(opened: Transaction) -> str:
-    """Say how idle somebody's open transaction is, who may end it, and from when on others may."""
-    written = f"last written {opened.written_at:%Y-%m-%d %H:%M}" if opened.written_at else "not written yet"
-    text = f"It is open since {opened.started_at:%Y-%m-%d %H:%M} UTC, {written}: {opened.by} or a maintainer commits or aborts it"
-    if opened.abortable_at is None:
-        return f"{text}."
-    return (
-        f"{text}; if nothing more is written, whoever may write there aborts it from "
-        f"{opened.abortable_at:%Y-%m-%d %H:%M} UTC on."
+def _read_writer(opened: Transaction) -> OpenWriter:
+    return OpenWriter(
+        transaction=opened.pk,
+        path=opened.dataset.path,
+        branch=opened.branch_name,
+        build=opened.build_id,
+        by=opened.by,
+        started_at=opened.started_at,
+        written_at=opened.written_at,
+        abortable_at=opened.abortable_at,
     )
 
 
@@ -142,8 +128,8 @@ def list_unpublished(*, repository: Repository, branch: str) -> list[int]:
     return list(waiting.order_by("turn", "pk").values_list("pk", flat=True))
 
 
-def read_places(*, builds: Collection[Build]) -> dict[int, str]:
-    """Say for each of these builds that waits in queues where it stands: "3rd of 12 in the queue for /shop/one"."""
+def read_places(*, builds: Collection[Build]) -> dict[int, PlaceInQueue]:
+    """Return for each of these builds that waits in queues where it stands."""
     waiting = [build.pk for build in builds if build.state == BuildState.RESOLVING]
     same = QueuedOutput.objects.filter(dataset=OuterRef("dataset"), branch=OuterRef("branch")).order_by()
     count = same.values("dataset").annotate(count=Count("pk")).values("count")
@@ -154,9 +140,7 @@ def read_places(*, builds: Collection[Build]) -> dict[int, str]:
         .values_list("build", "before", "length", "dataset__path")
     )
     # The place that is last says when its turn comes.
-    return {
-        build: f"{_say_place(before + 1)} of {length} in the queue for {path}" for build, before, length, path in rows
-    }
+    return {build: PlaceInQueue(before + 1, length, path) for build, before, length, path in rows}
 
 
 def count_jobs_before(*, builds: Collection[Build]) -> dict[int, int]:
@@ -167,9 +151,3 @@ def count_jobs_before(*, builds: Collection[Build]) -> dict[int, int]:
     count = before.values("state").annotate(count=Count("pk")).values("count")
     rows = Build.objects.filter(pk__in=waiting).annotate(before=Coalesce(Subquery(count), 0))
     return dict(rows.values_list("pk", "before"))
-
-
-def _say_place(number: int) -> str:
-    if number % 100 in {11, 12, 13}:
-        return f"{number}th"
-    return f"{number}{({1: 'st', 2: 'nd', 3: 'rd'}).get(number % 10, 'th')}"

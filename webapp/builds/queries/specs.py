@@ -12,6 +12,7 @@ from webapp.accounts import permissions as accounts
 from webapp.builds.models import PublishedOutput, PublishedSpec
 from webapp.builds.queries import chains, planning
 from webapp.builds.rules import fallback, lineage
+from webapp.builds.rules.freshness import SOURCE, FreshnessVerdict, judge_without_input
 from webapp.builds.rules.plan import plan_alone
 from webapp.builds.rules.values import Spec
 from webapp.core import names
@@ -23,15 +24,6 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
 
     from webapp.core.principals import Principal
-
-
-class FreshnessVerdict(NamedTuple):
-    """Whether an output is fresh (fresh, stale or unknown) and why."""
-
-    state: str
-    why: str
-    missing: frozenset[str] = frozenset()
-    """Inputs that have no data on the chain: nothing is built before something made them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +172,7 @@ def _judge(specs: Sequence[Spec], chain: tuple[str, ...], makers: Sequence[Spec]
             verdict = FreshnessVerdict("fresh" if job.is_fresh else "stale", job.why)
         elif job.code == "input_missing":
             missing = frozenset(declared.path for declared in spec.inputs) - filled
-            verdict = FreshnessVerdict("stale", f"Input {job.extra['names'][0]} has no data yet", missing)
+            verdict = judge_without_input(job.extra["names"][0], missing=missing)
         else:
             verdict = FreshnessVerdict("unknown", job.detail)
         judged.update({output.path: verdict for output in spec.outputs})
@@ -190,8 +182,7 @@ def _judge(specs: Sequence[Spec], chain: tuple[str, ...], makers: Sequence[Spec]
 def _describe(
     path: str, depth: int, maker: Spec | None, dataset_id: int | None, freshness: Mapping[str, FreshnessVerdict]
 ) -> LineageNode:
-    source = FreshnessVerdict("source", "No transform makes it: it is uploaded or written by a client")
-    verdict = freshness.get(path, source)
+    verdict = freshness.get(path, SOURCE)
     return LineageNode(
         path=path,
         dataset_id=dataset_id,

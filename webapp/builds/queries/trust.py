@@ -14,6 +14,4 @@ def find_group(*, repository: str, branch: str) -> str:
     """
     owner = repositories.repository_by_name(repository)
     protection = permissions.find_protection(owner, branch)
-    return f"repository {owner.pk}, " + (
-        "branches of its writers" if protection is None else f"protection {protection.pk}"
-    )
+    return f"repository {owner.pk}, {'writers' if protection is None else f'protection {protection.pk}'}"

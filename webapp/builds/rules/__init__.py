@@ -1,0 +1,16 @@
+"""Rules of builds that need no database.
+
+Modules:
+    values: what a plan is made from and made of.
+    plan: from JobSpecs, targets and a chain to a frozen plan.
+    fallback: the chain of branches on which an input is looked for.
+    lineage: the graph of datasets around one of them.
+    triggers: what starts a build.
+    turns: whose build comes next.
+    freshness: why an output is made anew, or is fresh.
+    waiting: what a build waits for, in words.
+    states: states of builds and jobs.
+    profiles: what a job may use.
+    files: how an uploaded file is read.
+    timeline: geometry of a build's time line.
+"""

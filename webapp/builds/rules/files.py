@@ -48,6 +48,11 @@ class FileForm:
             raise InvalidInput(message, errors={name: [message]})
 
 
+def explain_unread(error: str) -> str:
+    """Return why nothing of a file is shown."""
+    return f"The file cannot be looked at: {error}."
+
+
 def list_types(kind: str, file_format: str) -> tuple[str, ...]:
     """Return the types that somebody may choose for a column of this type: of one that holds others few make sense."""
     is_nested = kind.endswith("[]") or kind.startswith(("struct", "list", "map", "large_list", "fixed_size_list"))

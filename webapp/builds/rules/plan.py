@@ -325,7 +325,7 @@ class _Planner:
             return "New JobSpec on this branch" if is_own else f"{path} was never built"
         branch, newest = head
         if newest.digest is None:
-            return f"Newest data on {branch} was written by {newest.made_by or 'something else'}"
+            return f"Newest data on {branch} was written by {newest.writer}"
         if newest.digest != spec.digest:
             return f"Code changed in {spec.sha[:SHORT_SHA]}" if spec.sha else "Code changed"
         pinned = {planned.path: planned.transaction for planned in inputs}

@@ -21,7 +21,7 @@ class Allowance:
     """All that its processes may hold in memory together; `memory_bytes` is the address space of each."""
 
     def as_limits(self) -> dict[str, int]:
-        """Return what the fork server is told."""
+        """Return the limits as the fork server takes them."""
         return {
             "memory_bytes": self.memory_bytes,
             "cpu_s": self.cpu_s,

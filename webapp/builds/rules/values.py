@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from enum import Enum
 from typing import Any, Self
 
 MAX_TARGETS = 200
@@ -67,12 +68,20 @@ class Committed:
 
     id: str
     branch: str
-    made_by: str = ""
-    """What made it when no job did: "an upload", "an Iceberg client"."""
+    by: str = ""
+    """Who wrote it, where no transform did: by an upload, else by an Iceberg client."""
+    is_upload: bool = False
     digest: str | None = None
     sha: str = ""
     inputs: Mapping[str, str] = field(default_factory=dict)
     """Path → transaction that the job read."""
+
+    @property
+    def writer(self) -> str:
+        """What wrote it, where no transform did."""
+        if not self.by:
+            return "something else"
+        return f"an upload by {self.by}" if self.is_upload else f"an Iceberg client of {self.by}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,15 +163,35 @@ class PlannedJob:
         return tuple(sorted({planned.from_job for planned in self.inputs if planned.from_job is not None}))
 
 
+class FullBuild(Enum):
+    """On what grounds a job that could go on from its last build does not."""
+
+    FIRST = "nothing was built before"
+    FORCED = "the build was forced"
+    OTHER_WRITER = "something other than this code wrote the outputs last"
+    INPUT_STARTS_ANEW = "{path} does not go on from what the last build read"
+
+
 @dataclass(frozen=True, slots=True)
 class PreviousBuild:
     """What the outputs' last build read, for a job that may go on from there."""
 
     snapshots: Mapping[str, int]
     """Per input; empty means a full build."""
-    why_full: str = ""
-    is_first: bool = False
-    """Whether no output has ever been written."""
+    full: FullBuild | None = None
+    """On what grounds it is a full build."""
+    path: str = ""
+    """Of the input that it is for."""
+
+    @property
+    def why_full(self) -> str:
+        """Why it is a full build, in words; empty where it is none."""
+        return self.full.value.format(path=self.path) if self.full else ""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether no output has ever been written."""
+        return self.full is FullBuild.FIRST
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from jobs.protocol import (
     ProtocolError,
     Size,
     UploadManifest,
-    read_message,
+    read_answer,
 )
 from webapp.core.errors import InvalidInput
 from webapp.dispatch.processes import Sandbox
@@ -169,7 +169,7 @@ def _folders(locations: Iterable[str]) -> list[str]:
 def read_result(*, place: Place, code: int) -> JobResult:
     """Return the job's answer, or the failure that its silence and exit code mean."""
     try:
-        result = read_message(JobResult, place.result)
+        result = read_answer(JobResult, place.result)
     except ProtocolError as problem:
         return JobResult(status="failed", error=JobError(message=_explain_exit(code, problem), code="no_result"))
     if result.status == "ok" and code != 0:
@@ -200,7 +200,7 @@ def read_seal(*, place: Place) -> dict[str, dict[str, Any]]:
 def read_progress(*, place: Place) -> dict[str, Any]:
     """Return how far the job says it is; nothing where it says nothing readable."""
     try:
-        return asdict(read_message(Progress, place.progress))
+        return asdict(read_answer(Progress, place.progress))
     except ProtocolError:
         return {}
 

@@ -1,4 +1,21 @@
-"""Everything that changes builds; keyword-only, `by` is the actor."""
+"""Everything that changes builds; keyword-only, `by` is the actor.
+
+Modules:
+    orders: what is ordered of a build.
+    builds: the life of a build, from order to end.
+    publication: from a commit to published JobSpecs.
+    uploads: a staged file becomes one transaction.
+    queue: who takes a turn, and whose bell is rung.
+    running: one job, from its claim to the commit of its outputs.
+    interrupts: the Spark session of a job that is gone, ended.
+    trees: exported commits that job processes share.
+    seals: what jobs left in their tables' folders, as recorded.
+    quotas: how much data a repository's datasets may hold.
+    deletions: what goes with a deleted branch, and what comes back.
+    sweeping: what is repeated every few seconds.
+    checking: what `manage.py fsck` asks of builds.
+    health: what `/readyz` says of the backlog.
+"""
 
 from webapp.builds.services.builds import (
     advance_build,

@@ -29,6 +29,7 @@ from webapp.datasets import services as dataset_services
 from webapp.datasets.models import Dataset, Transaction
 from webapp.datasets.rules import transactions as transaction_rules
 from webapp.datasets.rules.transactions import TransactionState
+from webapp.dispatch.failures import named_failures
 
 if TYPE_CHECKING:
     from webapp.core.principals import Principal
@@ -89,7 +90,7 @@ def plan_build(*, order: BuildOrder, by: Principal) -> PlannedBuild:
     build = _describe_build(order, by=by, is_trusted=False)
     plan = planning.make_plan(build=build)
     rights.check_plan(by, plan)
-    build.notes = chains.list_notes(build=build)
+    build.notes = _list_notes(build)
     return PlannedBuild(build, plan)
 
 
@@ -132,25 +133,30 @@ def resolve_build(*, build: Build) -> None:
     if build.cancel_requested:
         end_build(build=build, state=BuildState.ABORTED, code="cancelled", reason="Cancelled before it was planned.")
         return
-    blocker = waiting.find_blocker(build=build, datasets=waiting.list_queued(build=build))
-    if blocker is not None:
-        _wait(build, blocker.detail)
-        return
-    if _waits_for_publication(build):
-        return
     try:
-        publication.publish_aside(build=build)
-        for is_last in (*(PLANS_OUTSIDE - 1) * (False,), True):
-            if _resolve(build, may_plan_inside=is_last):
-                return
+        with named_failures("The build could not be planned"):
+            _resolve_in_turn(build)
     except (Conflict, Unavailable) as error:
         _wait(build, error.detail)
     except AppError as error:
         end_build(build=build, state=BuildState.FAILED, code=error.code, reason=error.detail)
 
 
+def _resolve_in_turn(build: Build) -> None:
+    blocker = waiting.find_blocker(build=build, datasets=waiting.list_queued(build=build))
+    if blocker is not None:
+        _wait(build, blocker.sentence)
+        return
+    if _waits_for_publication(build):
+        return
+    publication.publish_aside(build=build)
+    for is_last in (*(PLANS_OUTSIDE - 1) * (False,), True):
+        if _resolve(build, may_plan_inside=is_last):
+            return
+
+
 def _waits_for_publication(build: Build) -> bool:
-    """Whether a head of the chain is not published yet.
+    """Return whether a head of the chain is not published yet.
 
     The build says so before it looks again: a publication that ends in between is seen here, or sees the build.
     """
@@ -174,7 +180,7 @@ def _resolve(build: Build, *, may_plan_inside: bool) -> bool:
     """
     plan, version = _plan(build)
     datasets = _make_datasets(plan, build)
-    notes = chains.list_notes(build=build)
+    notes = _list_notes(build)
     try:
         with transaction.atomic():
             if not version.is_current():
@@ -188,8 +194,13 @@ def _resolve(build: Build, *, may_plan_inside: bool) -> bool:
         blocker = waiting.find_blocker(build=build, datasets=datasets)
         if blocker is None and not may_plan_inside:
             return False
-        _wait(build, (blocker or error).detail)
+        _wait(build, blocker.sentence if blocker else error.detail)
     return True
+
+
+def _list_notes(build: Build) -> list[str]:
+    """Say where old JobSpecs are used because the newest commit could not be published."""
+    return [head.note for head in chains.list_failed_heads(build=build)]
 
 
 def _plan(build: Build) -> tuple[BuildPlan, planning.PlanVersion]:
@@ -214,7 +225,7 @@ def _begin(build: Build, plan: BuildPlan, notes: list[str]) -> None:
     datasets = _find_datasets(plan)
     blocker = waiting.find_blocker(build=build, datasets={row.pk: path for path, row in datasets.items()})
     if blocker is not None:
-        raise blocker
+        raise Conflict(blocker.sentence, code="queued", build=blocker.build)
     taken = Build.objects.filter(pk=build.pk, cancel_requested=False).move(
         to=BuildState.RUNNING, started_at=clock.now(), reason="", plan=plan.to_json(), notes=notes
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from jobs.protocol import (
     ProtocolError,
     PublishRequest,
     PublishResult,
-    read_message,
+    read_answer,
     write_message,
 )
 from webapp.accounts.permissions import find_folder_owner
@@ -26,7 +28,10 @@ from webapp.builds.rules import profiles
 from webapp.builds.runner import paths
 from webapp.builds.services import trees
 from webapp.core import names
+from webapp.core.databases import keep_trying
 from webapp.core.errors import AppError, InvalidInput, Unavailable
+from webapp.dispatch.failures import PATIENCE_S, PartLost, named_failures
+from webapp.dispatch.leases import MAX_LOST
 from webapp.dispatch.processes import Ending, Sandbox, launch, watch
 from webapp.repositories import services as repository_services
 from webapp.repositories.models import Publication, PublicationRows, Repository
@@ -36,14 +41,12 @@ from webapp.runtime.folders import make_open_folder, remove_folder
 from webapp.runtime.room import wait_for_room
 
 TASK = "webapp.builds.tasks.publish"
-
-
-class RunnerDied(Unavailable):
-    """The job runner died, and the process that imported the modules with it."""
+LAST_LINES = 3
+"""Of what a process has said, for those who read that it failed."""
 
 
 def follow_commit(*, repository: Repository, branch: str, after: str, **_: Any) -> None:
-    """A branch moved: publish what its new head declares."""
+    """Publish what the new head of a branch declares."""
     request_publication(repository=repository, branch=branch, sha=after)
 
 
@@ -79,16 +82,36 @@ def publish(*, repository: Repository, branch: str, sha: str) -> None:
         return
     held = Publication.objects.held(publication)
     try:
-        result = import_commit(repository=repository, sha=sha, held=held)
-    except RunnerDied as error:
-        if held.retry():
-            return
-        result = _fail(error.detail)
+        with named_failures("The commit could not be published"):
+            result = import_commit(repository=repository, sha=sha, held=held)
+            with named_failures("What the modules declare could not be stored"):
+                settle_publication(publication=publication, result=result)
+    except PartLost as error:
+        if not keep_trying(held.retry, seconds=PATIENCE_S):
+            _give_up(publication, error.detail)
     except Unavailable:
-        # The job runner is starting, or there is no room; nothing was begun, and the sweep rings again.
-        held.give_back()
-        return
-    settle_publication(publication=publication, result=result)
+        # The job runner is starting, there is no room, or the database is busy; the sweep rings again.
+        keep_trying(held.give_back, seconds=PATIENCE_S)
+    except AppError as error:
+        _give_up(publication, error.detail)
+
+
+def take_over_lost_publications() -> int:
+    """Retry or give up publications whose lease ran out: their worker is dead."""
+    lost = Publication.objects.lost()
+    given_up = list(lost.filter(lost__gte=MAX_LOST).select_related("repository"))
+    for publication in given_up:
+        # Where the repository is damaged readiness says so, and the other ones go on.
+        with suppress(AppError):
+            settle_publication(
+                publication=publication, result=_fail("The worker died twice while it published the commit.")
+            )
+    return len(given_up) + lost.retry()
+
+
+def _give_up(publication: Publication, reason: str) -> None:
+    settle = partial(settle_publication, publication=publication, result=_fail(reason))
+    keep_trying(settle, seconds=PATIENCE_S)
 
 
 def settle_publication(*, publication: Publication, result: PublishResult) -> None:
@@ -154,7 +177,7 @@ def import_commit(*, repository: Repository, sha: str, held: PublicationRows | N
         held: the publication that asks; once somebody else has it the process is ended.
 
     Raises:
-        Unavailable: there is no room, or the job runner is starting; `RunnerDied` where it has died.
+        Unavailable: there is no room, or the job runner is starting; `PartLost` where it has died.
 
     """
     wait_for_room()
@@ -171,7 +194,7 @@ def _run_import(*, root: Path, folder: Path, held: PublicationRows | None) -> Pu
     manifest, answer = folder / "manifest.json", folder / "result.json"
     write_message(manifest, PublishRequest(root=str(root), result_path=str(answer)))
     manifest.chmod(0o644)
-    printed: list[str] = []
+    printed: deque[str] = deque(maxlen=LAST_LINES)  # what modules print may have no end
     started = launch(
         "publish",
         manifest,
@@ -186,13 +209,13 @@ def _run_import(*, root: Path, folder: Path, held: PublicationRows | None) -> Pu
         end = watch(handle, seconds=profiles.PUBLISH.wall_s, **lease)
     if end.ending is Ending.LOST:
         message = "The job runner died again while it imported the modules."
-        raise RunnerDied(message, code="runner_down")
+        raise PartLost(message, code="runner_down")
     if end.ending is Ending.OVER_TIME:
         return _fail(f"Importing the modules took longer than {profiles.PUBLISH.wall_s} seconds and was ended.")
     try:
-        return read_message(PublishResult, answer)
+        return read_answer(PublishResult, answer)
     except ProtocolError as error:
-        said = " ".join(printed[-3:])
+        said = " ".join(printed)
         if end.ending is Ending.OVER_MEMORY:
             most = profiles.PUBLISH.total_memory_bytes
             return _fail(f"Importing the modules held more than {most:,} bytes of memory and was ended.")
@@ -233,7 +256,7 @@ def _check_path(path: str) -> Iterable[str]:
 
 
 def _check_owner(repository: Repository, path: str) -> Iterable[str]:
-    """A dataset has one repository: the one that owns its folder, and the first that published it."""
+    """Check that a dataset has one repository: the one that owns its folder, and the first that published it."""
     if list(_check_path(path)):
         return
     owner = find_folder_owner(path)

@@ -119,11 +119,11 @@ def _ring_unpublished(repository: Repository, branch: str) -> None:
 
 
 def follow_publication(*, publication: Publication, **_: Any) -> None:
-    """The JobSpecs of a branch are published, or cannot be: whoever waits for them is rung."""
+    """Ring whoever waits for the JobSpecs of a branch, which are published or cannot be."""
     wake_unpublished(repository=publication.repository, branch=publication.branch)
 
 
 def follow_closed_transaction(*, transaction: Transaction, **_: Any) -> None:
-    """A dataset's branch is free again: whoever waits for it first is rung. A plain client's commit held nothing."""
+    """Ring whoever waits first for a dataset's branch, which is free again. A plain client's commit held nothing."""
     if transaction.staging_branch:
         wake_queue(branch=transaction.branch_name, datasets=[transaction.dataset_id])

@@ -33,10 +33,10 @@ from webapp.catalog.rules.pointers import Pointer
 from webapp.core import clock
 from webapp.core.databases import BUSY, keep_trying
 from webapp.core.errors import AppError, Conflict, InvalidInput, Unavailable
-from webapp.core.failures import FULL
 from webapp.core.principals import JobScope
 from webapp.datasets import services as dataset_services
 from webapp.datasets.models import Transaction
+from webapp.dispatch.failures import PATIENCE_S, PartLost, named_failures
 from webapp.dispatch.leases import MAX_LOST
 from webapp.dispatch.logs import LogWriter
 from webapp.dispatch.processes import OVER_QUOTA, Ending, Handle, ProcessEnd, launch, read_status, watch
@@ -57,8 +57,6 @@ MAX_BUSY = 20
 """So many attempts a job has at a catalog that is busy; its own code may raise the same error for ever."""
 CATALOG_BUSY = "ServiceUnavailableError"
 """What PyIceberg calls the catalog's answer 503."""
-PATIENCE_S = 60.0
-"""So long the end of a job is written again and again while the database is busy."""
 TOKEN_MARGIN = timedelta(minutes=10)
 RESULT_TRACEBACK = 20_000
 
@@ -87,7 +85,7 @@ def run_job(*, worker: str) -> None:
 
 
 def _has_room() -> bool:
-    """Whether jobs may begin; else those that are ready say why they wait, and the sweep rings again."""
+    """Return whether jobs may begin; else those that are ready say why they wait, and the sweep rings again."""
     try:
         wait_for_room()
     except Unavailable as error:
@@ -140,18 +138,15 @@ class _Attempt:
     def _try_at(self, place: Place) -> None:
         """Run it; where that cannot be, put it back or let it fail."""
         try:
-            self._run_at(place)
+            with named_failures("The job could not be run"):
+                self._run_at(place)
+        except PartLost as error:
+            if not self._retry(error.detail):
+                self._fail(error.detail, code=error.code)
         except Unavailable as error:
             self._put_back(error.detail, lost=0)
-        except BUSY as error:
-            self._put_back(f"The database is busy or away ({error}). The job is tried again.", lost=0)
         except Fenced:
             raise
-        except OSError as error:
-            # Before its process runs: the disk filled up in between.
-            if error.errno not in FULL:
-                raise
-            self._put_back(f"The disk is full: {error}. The job begins when there is room.", lost=0)
         except AppError as error:
             self._fail(error.detail, code=error.code)
 
@@ -172,7 +167,8 @@ class _Attempt:
                 self._check_cancelled()
             if not end.is_success and end.ending is not Ending.SPARK_LOST:
                 self._interrupt_spark()
-        self._conclude(end, allowance, place)
+        with named_failures("What the job answered could not be stored"):
+            self._conclude(end, allowance, place)
 
     def _conclude(self, end: ProcessEnd, allowance: Allowance, place: Place) -> None:
         """Do what follows from the end of the process."""
@@ -183,7 +179,7 @@ class _Attempt:
                 reason = f"The job took longer than the {allowance.wall_s} seconds that its size allows and was ended."
                 self._fail(reason, code="timeout")
             case Ending.LOST if self.job.lost < MAX_LOST:
-                self._put_back("The job runner died, and the job with it. It is tried once more.", lost=1)
+                self._retry("The job runner died, and the job with it.")
             case Ending.SPARK_LOST:
                 self._end_without_spark()
             case Ending.OVER_MEMORY:
@@ -203,13 +199,11 @@ class _Attempt:
         """Put back, once, what failed because the Spark server has ended: for its own fault, or for what others did there."""
         why = f" ({self.loan.why_lost})" if self.loan.why_lost else ""
         reason = f"The Spark engine ended{why}, and what the job computed on it."
-        if self.job.lost < MAX_LOST:
-            self._put_back(f"{reason} The job is tried once more.", lost=1)
-        else:
+        if not self._retry(reason):
             self._fail(f"{reason} It was not the first time.", code="spark_lost")
 
     def _allow(self) -> Allowance:
-        """What the job may use; no more of the disk than its repository may."""
+        """Return what the job may use; no more of the disk than its repository may."""
         allowance = profiles.allow(
             size=self.job.size,
             wall_s=settings.TRIBUTARY_JOB_SECONDS,
@@ -222,14 +216,14 @@ class _Attempt:
         return allowance if room is None else replace(allowance, disk_bytes=min(room, allowance.disk_bytes))
 
     def _is_over_quota_in_store(self, allowance: Allowance) -> bool:
-        """Whether it put more into an object store than it may, which is removed then; no keeper sees that."""
-        own = [{"table": target.table, "folder": self._scope.folder} for target in self._list_targets()]
-        if sum(catalog_services.measure_job_objects(**where) for where in own) <= allowance.disk_bytes:
+        """Return whether it put more into an object store than it may, which is removed then; no keeper sees that."""
+        places = [{"table": target.table, "folder": self._scope.folder} for target in self._list_targets()]
+        if sum(catalog_services.measure_job_objects(**place) for place in places) <= allowance.disk_bytes:
             return False
         # Its token first: keys that it has still may write for a while, for the collector to find.
         account_services.revoke_job_tokens(job_id=self.job.pk)
-        for where in own:
-            catalog_services.remove_job_objects(**where)
+        for place in places:
+            catalog_services.remove_job_objects(**place)
         return True
 
     # --- start ------------------------------------------------------------------------------------
@@ -341,7 +335,7 @@ class _Attempt:
                 catalog_services.close_job_folders(table=target.table, folder=self._scope.folder)
 
     def _spark_folders(self) -> list[Path]:
-        """The folder in which a job lists files of an object store for Spark, where it can."""
+        """Return the folder in which a job lists files of an object store for Spark, where it can."""
         if self.job.profile != "spark" or not is_object_location(settings.TRIBUTARY_WAREHOUSE):
             return []
         folder = find_spark_folder(f"job-{self.job.pk}-{self.job.attempt}")
@@ -388,7 +382,7 @@ class _Attempt:
         )
 
     def _staging_branch(self) -> str:
-        """An upload into somebody's open transaction writes where that transaction is staged."""
+        """Return where it writes: an upload into somebody's open transaction where that transaction is staged."""
         output = self.job.outputs.select_related("transaction").first()
         if self.job.kind == UPLOAD and output is not None and output.transaction is not None:
             return output.transaction.staging_branch
@@ -422,7 +416,7 @@ class _Attempt:
     # --- watch ------------------------------------------------------------------------------------
 
     def _may_go_on(self) -> bool:
-        """Whether the job is still this attempt's, and nobody has cancelled it."""
+        """Return whether the job is still this attempt's, and nobody has cancelled it."""
         state = self._held().values_list("state", flat=True).first()
         if state == JobState.ABORT_PENDING:
             self._say("cancelled: ending the process")
@@ -436,7 +430,7 @@ class _Attempt:
             self.job.progress = progress
 
     def _held(self) -> JobRows:
-        """The job as long as this attempt has it."""
+        """Return the job as long as this attempt has it."""
         return Job.objects.held(self.job)
 
     def _interrupt_spark(self) -> None:
@@ -450,7 +444,7 @@ class _Attempt:
                 self._held().renew()
 
         if not interrupts.interrupt_session(job=self.job, beat=beat):
-            self._say("the Spark session did not end: the Spark server was told to end and to start anew")
+            self._say("the Spark session did not end: the Spark server is to end and to start anew")
 
     # --- end --------------------------------------------------------------------------------------
 
@@ -491,7 +485,7 @@ class _Attempt:
         return staged
 
     def _list_heads(self, table: str, opened: Transaction) -> set[int | None]:
-        """The heads that an output may go on from: what its transaction stands on, and what its branch reads by fallback."""
+        """Return the heads that an output may go on from: its transaction's, and what its branch reads by fallback."""
         pointers = [catalog.branch_pointer(table=table, branch=branch) for branch in self.build.chain]
         heads = {pointer.snapshot_id for pointer in pointers if pointer is not None}
         return heads | ({opened.parent.snapshot_id} if opened.parent is not None else set())
@@ -581,6 +575,13 @@ class _Attempt:
         self._say(f"failed: {reason}")
         self._say("transactions aborted, staging branch removed, readers saw nothing")
         self._end("failed", exit_code)
+
+    def _retry(self, reason: str) -> bool:
+        """Put the job back whose part died under it; return whether it may be tried once more."""
+        if self.job.lost >= MAX_LOST:
+            return False
+        self._put_back(f"{reason} It is tried once more.", lost=1)
+        return True
 
     def _put_back(self, reason: str, *, lost: int) -> None:
         """Return the job to the queue: what it needs is not there now, the sweep rings again."""

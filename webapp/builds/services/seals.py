@@ -67,7 +67,7 @@ def _read(record: Path) -> dict[str, dict[str, Any]]:
 
 
 def _compare(path: str, sealed: dict[str, Any]) -> str:
-    """What is wrong with a file; its bytes are read only where the kernel says that it was touched."""
+    """Say what is wrong with a file; its bytes are read only where the kernel says that it was touched."""
     try:
         status = os.lstat(path)
     except OSError:

@@ -43,7 +43,7 @@ STAMPS = (
 def sweep_builds() -> dict[str, int]:
     """Do all of it once; return how often each thing was needed."""
     return {
-        "jobs taken over": take_over_lost_jobs() if turns.begin() else 0,
+        **(take_over_lost() if turns.begin() else {}),
         "jobs rung again": ring_waiting_jobs(),
         "builds rung again": ring_resolving_builds(),
         "builds advanced": advance_running_builds(),
@@ -59,6 +59,14 @@ def sweep_folders() -> dict[str, int]:
         "old trees removed": trees.sweep_trees(),
         "records of sealed files removed": seals.sweep_seals(),
         "staged files removed": uploads.sweep_staged_files(older_than=old),
+    }
+
+
+def take_over_lost() -> dict[str, int]:
+    """Retry or end what dead workers held; return how often each thing was needed."""
+    return {
+        "jobs taken over": take_over_lost_jobs(),
+        "publications taken over": publication.take_over_lost_publications(),
     }
 
 

@@ -1,1 +1,7 @@
-"""Pages, fragments and event streams of builds."""
+"""Pages, fragments and event streams of builds.
+
+Modules:
+    pages: lists, the plan before a build, the build, JobSpecs, lineage.
+    uploads: the pages that load a file into a dataset.
+    events: a job's log line by line, and a build's changes.
+"""

@@ -66,7 +66,7 @@ class _Rights:
         self._asked_at = time.monotonic()
 
     async def are_withdrawn(self) -> bool:
-        """Whether the session, the token or the role is gone."""
+        """Return whether the session, the token or the role is gone."""
         if time.monotonic() - self._asked_at < RIGHTS_SECONDS:
             return False
         self._asked_at = time.monotonic()

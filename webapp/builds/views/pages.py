@@ -25,7 +25,7 @@ FRAGMENTS = {"live", "log"}
 
 @require_GET
 def list_builds(request: HttpRequest) -> HttpResponse:
-    """All builds that somebody may see."""
+    """Show all builds that somebody may see."""
     filters = queries.BuildFilter.read_page(request.GET)
     page = build_pages.read_builds_page(signed_in(request), filters=filters, page=_read_page(request))
     return pages.render(request, "builds/builds.html", page, fragment="list")
@@ -33,7 +33,7 @@ def list_builds(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def list_repository_builds(request: HttpRequest, name: str) -> HttpResponse:
-    """The builds of one repository."""
+    """Show the builds of one repository."""
     repository = repositories.get_repository(signed_in(request), name)
     if request.GET.get("fragment") == "sidebar":
         branch = names.check_branch_name(request.GET.get("branch") or repository.default_branch)
@@ -53,7 +53,7 @@ def _read_page(request: HttpRequest) -> int:
 
 @require_GET
 def show_build(request: HttpRequest, build_id: int) -> HttpResponse:
-    """One build: state, plan, jobs, time line, log."""
+    """Show one build: state, plan, jobs, time line, log."""
     number = _read_page(request) if "page" in request.GET else None
     page = build_pages.read_build_page(signed_in(request), build_id, job=request.GET.get("job", ""), page=number)
     fragment = request.GET.get("fragment", "")
@@ -126,7 +126,7 @@ def retry_build(request: HttpRequest, build_id: int) -> HttpResponse:
 
 @require_GET
 def show_plan(request: HttpRequest, build_id: int) -> HttpResponse:
-    """The plan of a build as JSON."""
+    """Show the plan of a build as JSON."""
     build = queries.get_build(signed_in(request), build_id)
     if build.plan is None:
         message = f"Build {build_id} has no plan: {build.reason or 'it is being made.'}"
@@ -136,7 +136,7 @@ def show_plan(request: HttpRequest, build_id: int) -> HttpResponse:
 
 @require_GET
 def download_log(request: HttpRequest, job_id: str) -> FileResponse:
-    """The log of a job as a file."""
+    """Send the log of a job as a file."""
     job = queries.get_job(signed_in(request), job_id)
     path = queries.log_file(job)
     if not path.exists():
@@ -148,7 +148,7 @@ def download_log(request: HttpRequest, job_id: str) -> FileResponse:
 
 @require_GET
 def list_jobspecs(request: HttpRequest, name: str) -> HttpResponse:
-    """The JobSpecs that a branch sees; `?fragment=sidebar` is the short list beside the files."""
+    """Show the JobSpecs that a branch sees; `?fragment=sidebar` is the short list beside the files."""
     repository = repositories.get_repository(signed_in(request), name)
     branch = names.check_branch_name(request.GET.get("branch") or repository.default_branch)
     if request.GET.get("fragment") == "branches":
@@ -165,7 +165,7 @@ def list_jobspecs(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_GET
 def show_lineage(request: HttpRequest, dataset_id: int) -> HttpResponse:
-    """What a dataset is made from and what is made from it: a fragment of the dataset's page."""
+    """Show what a dataset is made from and what is made from it: a fragment of the dataset's page."""
     dataset = datasets.get_dataset(signed_in(request), dataset_id)
     branch = names.check_branch_name(request.GET.get("branch") or names.MASTER)
     if request.GET.get("fragment") == "freshness":

@@ -10,15 +10,16 @@ from webapp.catalog import queries as catalog_queries
 from webapp.catalog.rules import branch_properties, lens
 from webapp.catalog.rules.metadata import ancestry, current_ids
 from webapp.core.names import MASTER
+from webapp.core.numbered import NumberedPage
 from webapp.datasets import queries
-from webapp.datasets.queries.history import PAGE_SIZE, describe_place
+from webapp.datasets.queries.history import PAGE_SIZE
 from webapp.datasets.rules import properties, schemas, snapshot_graph, summaries
 from webapp.datasets.rules.transactions import TransactionState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from webapp.catalog.rules.metadata import Metadata
+    from webapp.catalog.rules.iceberg import Metadata
     from webapp.catalog.rules.pointers import BranchState
     from webapp.datasets.models import Dataset, Transaction
 
@@ -65,7 +66,7 @@ class SnapshotPage:
     @property
     def text(self) -> str:
         """Which snapshots these are."""
-        return describe_place(self.page, len(self.rows), self.total, "snapshots")
+        return f"{NumberedPage(self.page + 1, PAGE_SIZE, self.total).text} snapshots"
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class BranchPage:
     @property
     def text(self) -> str:
         """Which branches these are."""
-        return describe_place(self.page, len(self.rows), self.total, "branches")
+        return f"{NumberedPage(self.page + 1, PAGE_SIZE, self.total).text} branches"
 
 
 @dataclass(frozen=True)
@@ -317,7 +318,11 @@ class _Words:
     """Schemas, specs and orders of a table in words, each made once."""
 
     def __init__(self, metadata: Metadata) -> None:
-        self._metadata = metadata
+        self._items: Mapping[str, Sequence[Mapping[str, Any]]] = {
+            "schema": metadata["schemas"],
+            "spec": metadata["partition-specs"],
+            "order": metadata["sort-orders"],
+        }
         self._names = schemas.name_fields(metadata["schemas"])
         self._known: dict[tuple[str, int], Described] = {}
         self.snapshots = {snapshot["snapshot-id"]: snapshot for snapshot in metadata["snapshots"]}
@@ -340,8 +345,7 @@ class _Words:
         return self._known[what, number]
 
     def _words(self, what: str, number: int) -> Sequence[schemas.SentencePart]:
-        plural = {"schema": "schemas", "spec": "partition-specs", "order": "sort-orders"}[what]
-        items = self._metadata[plural]
+        items = self._items[what]
         place = next((place for place, item in enumerate(items) if item[f"{what}-id"] == number), None)
         if place is None:
             return [schemas.SentencePart("not in the table any more")]

@@ -1,4 +1,10 @@
-"""Look-ups of datasets, branches and transactions; what pages show is in the modules beside this one."""
+"""Look-ups of datasets, branches and transactions.
+
+Modules:
+    details: answers of the REST API that are more than one row.
+    history: what the Branches and History tabs show.
+    preview: a page of a dataset's rows.
+"""
 
 from __future__ import annotations
 
@@ -236,7 +242,7 @@ def find_transaction(pk: str | None) -> Transaction | None:
 
 
 def leads_to(older: str, newer: str) -> bool:
-    """Whether a transaction is another one of the same dataset, or came before it on its line."""
+    """Return whether a transaction is another one of the same dataset, or came before it on its line."""
     rows = Transaction.objects.filter(dataset__transactions=older, state=TransactionState.COMMITTED)
     parents = dict(rows.values_list("pk", "parent_id"))
     current: str | None = newer
@@ -285,7 +291,7 @@ def resolve_view(dataset: Dataset, chain: Sequence[str]) -> tuple[str, Transacti
 
 
 def _walk_chain(dataset: Dataset, chain: Sequence[str]) -> Iterator[tuple[str, Transaction | None]]:
-    """Each branch of a chain in turn with its committed transaction; None where it has none, or is not there."""
+    """Yield each branch of a chain in turn with its committed transaction; None where it has none, or is not there."""
     branches = {
         branch.name: branch
         for branch in dataset.branches.filter(name__in=list(chain)).select_related("transaction__parent")

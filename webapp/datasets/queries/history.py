@@ -13,6 +13,7 @@ from django.db.models import Case, IntegerField, Q, When
 from webapp.catalog import queries as catalog_queries
 from webapp.catalog.rules import lens
 from webapp.core.names import MASTER
+from webapp.core.numbered import NumberedPage
 from webapp.datasets import ports, queries
 from webapp.datasets.models import Transaction
 from webapp.datasets.queries.details import list_branches
@@ -70,9 +71,9 @@ class BranchTree:
         return (self.page + 1) * PAGE_SIZE < self.total
 
     @property
-    def text(self) -> str:
+    def part(self) -> NumberedPage:
         """Which branches these are."""
-        return describe_place(self.page, len(self.rows), self.total, "branches")
+        return NumberedPage(self.page + 1, PAGE_SIZE, self.total)
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,11 @@ class HistoryEntry:
 class HistoryGroup:
     """Transactions of one branch within a history."""
 
-    title: str
+    branch: str
+    is_own: bool
+    """Of the branch whose history it is, not of one that it began on."""
+    ahead: int | None
+    """How many the branch has committed since it left others; None where it left none."""
     rows: Sequence[HistoryEntry]
 
 
@@ -159,7 +164,7 @@ def _arrange(dataset: Dataset) -> list[tuple[str, int]]:
 
 
 def _find_forks(branches: Sequence[DatasetBranch]) -> dict[int, tuple[int, str | None]]:
-    """For each branch by key: how many transactions it has had since it left its parent, and at which that was."""
+    """Find for each branch, by key, how many transactions it has had since it left its parent, and at which that was."""
     transactions = Transaction.objects.filter(state=TransactionState.COMMITTED, dataset_branch__in=branches)
     parents: dict[int, dict[str, str | None]] = {branch.pk: {} for branch in branches}
     for transaction, parent, owner in transactions.values_list("pk", "parent_id", "dataset_branch_id"):
@@ -324,18 +329,10 @@ def _take(segments: Sequence[QuerySet[Transaction]], counts: Sequence[int], star
 def _group(shown: Sequence[Transaction], branch: str, ahead: int | None) -> list[HistoryGroup]:
     """Group transactions by branch; `ahead`: how many the branch has committed since it left others, where it did."""
     changes = ports.list_changes(shown)
-    groups: list[HistoryGroup] = []
-    for name in dict.fromkeys(row.branch_name for row in shown):
-        title = f"On {branch}" if name == branch else f"From {name}, up to where the branch began"
-        if name == branch and ahead is not None:
-            title = f"On {branch}, {ahead} ahead"
-        groups.append(
-            HistoryGroup(title, [HistoryEntry(row, changes.get(row.pk)) for row in shown if row.branch_name == name])
-        )
-    return groups
-
-
-def describe_place(page: int, shown: int, total: int, what: str) -> str:
-    """Return which lines a page of a list shows."""
-    first = page * PAGE_SIZE + 1
-    return f"{first:,}–{first + shown - 1:,} of {total:,} {what}"
+    rows: dict[str, list[HistoryEntry]] = {}
+    for row in shown:
+        rows.setdefault(row.branch_name, []).append(HistoryEntry(row, changes.get(row.pk)))
+    return [
+        HistoryGroup(name, is_own=name == branch, ahead=ahead if name == branch else None, rows=entries)
+        for name, entries in rows.items()
+    ]

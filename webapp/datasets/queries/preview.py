@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jobs.protocol import RowsRequest
 from webapp.catalog import queries as catalog_queries
 from webapp.catalog.rules import lens
+from webapp.catalog.rules.metadata import current_snapshot_id, schema_of
 from webapp.catalog.storage.reader import TableReader
 from webapp.core.errors import BadRequest, InvalidInput, Unavailable
 from webapp.datasets import queries
@@ -15,9 +16,10 @@ from webapp.datasets.rules.schemas import type_text
 from webapp.runtime.readers import Beyond, Damaged
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from jobs.encoding import Json
+    from webapp.catalog.rules.iceberg import Metadata, Schema
     from webapp.datasets.models import Dataset, Transaction
 
 MOST_ROWS = 10_000
@@ -105,9 +107,7 @@ def read_preview(
     )
 
 
-def _read(
-    dataset: Dataset, metadata: Mapping[str, Any], columns: Sequence[str], request: PreviewRequest
-) -> dict[str, Any]:
+def _read(dataset: Dataset, metadata: Metadata, columns: Sequence[str], request: PreviewRequest) -> dict[str, Any]:
     question = RowsRequest(
         metadata=_without_history(metadata),
         columns=tuple(columns),
@@ -117,7 +117,7 @@ def _read(
         q=request.q,
         scanned_rows=SCANNED_ROWS,
     )
-    if metadata.get("current-snapshot-id") in (None, -1):
+    if current_snapshot_id(metadata) is None:
         return {"rows": [], "total": 0, "scanned": None}
     try:
         with TableReader(metadata["location"], most_answer_bytes=MOST_BYTES) as reader:
@@ -130,8 +130,8 @@ def _read(
         raise Unavailable(message, code="unreadable_data") from error
 
 
-def _without_history(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata with the snapshot that is read alone."""
+def _without_history(metadata: Metadata) -> Metadata:
+    """Return the metadata with the snapshot that is read alone."""
     head = metadata.get("current-snapshot-id")
     return {
         **metadata,
@@ -144,7 +144,7 @@ def _without_history(metadata: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def read_metadata(dataset: Dataset, *, branch: str, transaction: Transaction | None) -> dict[str, Any]:
+def read_metadata(dataset: Dataset, *, branch: str, transaction: Transaction | None) -> Metadata:
     """Return the table's metadata as it looks at a transaction, or on a branch without any."""
     if transaction is not None:
         metadata = catalog_queries.get_metadata(table=dataset.table)
@@ -154,14 +154,12 @@ def read_metadata(dataset: Dataset, *, branch: str, transaction: Transaction | N
     return catalog_queries.load_view(table=dataset.table, branch=branch, chain=chain).metadata
 
 
-def current_schema(metadata: Mapping[str, Any]) -> dict[str, Any]:
+def current_schema(metadata: Metadata) -> Schema:
     """Return the schema that is current in a view."""
-    number = metadata["current-schema-id"]
-    current: dict[str, Any] = next(schema for schema in metadata["schemas"] if schema["schema-id"] == number)
-    return current
+    return schema_of(metadata, metadata["current-schema-id"])
 
 
-def list_preview_columns(metadata: Mapping[str, Any]) -> list[PreviewColumn]:
+def list_preview_columns(metadata: Metadata) -> list[PreviewColumn]:
     """Return the columns of the current schema."""
     return [
         PreviewColumn(

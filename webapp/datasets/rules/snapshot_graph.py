@@ -9,9 +9,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
-Snapshot = Mapping[str, Any]
+if TYPE_CHECKING:
+    from webapp.catalog.rules.iceberg import Snapshot
 
 MOST_LANES = 10
 """Lines beyond share the last lane, so that a table with a thousand branches still fits beside its rows."""
@@ -156,7 +157,8 @@ def sort_newest_first(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
         while current is not None and current["snapshot-id"] not in places and current["snapshot-id"] not in seen:
             path.append(current)
             seen.add(current["snapshot-id"])
-            current = by_id.get(current.get("parent-snapshot-id"))
+            parent = current.get("parent-snapshot-id")
+            current = None if parent is None else by_id.get(parent)
         before = places.get(current["snapshot-id"], (0, 0, 0)) if current is not None else (0, 0, 0)
         for step in reversed(path):
             own = (int(step.get("sequence-number") or 0), int(step["timestamp-ms"]))

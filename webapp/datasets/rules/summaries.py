@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from webapp.catalog.rules.metadata import walk_back
 from webapp.core.numbers import read_count
 
 if TYPE_CHECKING:
+    from webapp.catalog.rules.iceberg import Snapshot
     from webapp.catalog.rules.pointers import Pointer
 
-Snapshot = Mapping[str, Any]
 TOTALS = {"rows": "total-records", "files": "total-data-files", "bytes": "total-files-size"}
 UNDOING = {"append": "delete", "delete": "append"}
 """What taking a snapshot back does to rows, where that is another thing than the snapshot did."""
@@ -132,4 +132,5 @@ def _count_deleted(snapshot: Snapshot) -> int:
 
 def _count(snapshot: Snapshot | None, name: str) -> int:
     """Return a counter of a snapshot's summary; writers leave out what is zero."""
-    return read_count(str((snapshot or {}).get("summary", {}).get(name, "0")), most=2**63 - 1) or 0
+    summary = {} if snapshot is None else snapshot.get("summary") or {}
+    return read_count(str(summary.get(name, "0")), most=2**63 - 1) or 0

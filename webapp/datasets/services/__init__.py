@@ -1,4 +1,11 @@
-"""Everything that writes datasets, their branches and transactions."""
+"""Everything that writes datasets, their branches and transactions.
+
+Modules:
+    transactions: transactions and branches, as people and jobs ask for them.
+    recording: what every writer records, clients of the catalog included.
+    deletions: branches deleted, and brought back.
+    checking: what `manage.py fsck` asks of datasets.
+"""
 
 from webapp.datasets.services.checking import check_datasets
 from webapp.datasets.services.deletions import (

@@ -25,7 +25,7 @@ from webapp.datasets.services.recording import record_commit, register_dataset
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from webapp.catalog.rules.metadata import Metadata
+    from webapp.catalog.rules.iceberg import Metadata
     from webapp.catalog.rules.pointers import BranchState
 
 READS = 20
@@ -105,7 +105,7 @@ def _check_tables() -> Iterator[Finding]:
 
 
 def _check_lines() -> Iterator[Finding]:
-    """Each transaction stands on a committed one of the same dataset; an open one is what its branch points to."""
+    """Check that transactions stand on committed ones of their dataset, and that branches point to open ones."""
     rows = Transaction.objects.select_related("parent", "dataset", "dataset_branch").order_by("pk")
     for row in rows.exclude(parent=None).iterator():
         if row.parent is not None and row.parent.dataset_id != row.dataset_id:
@@ -185,7 +185,7 @@ def _check_place(
 
 
 def _check_staging(state: _State) -> Iterator[Finding]:
-    """What jobs wrote and nobody will publish: it keeps files alive that nobody sees."""
+    """Find what jobs wrote and nobody will publish: it keeps files alive that nobody sees."""
     dataset, known = state.dataset, {branch.name for branch in state.branches}
     for branch in sorted(lens.branches_of(state.metadata) - state.staging - known):
         if queries.is_staging(branch):

@@ -196,7 +196,7 @@ def _start_branch(dataset: Dataset, name: str, pointer: DatasetBranch | None, st
 
 
 def _is_placeholder(dataset: Dataset, chain: Sequence[str]) -> bool:
-    """Whether there was nothing to read on a branch with these fallbacks, not even columns: its first commit makes the table."""
+    """Return whether a branch with these fallbacks had nothing to read, not even columns; a commit makes the table."""
     metadata = catalog_queries.get_metadata(table=dataset.table)
     resolved = lens.resolve(metadata, chain[0], chain[1:]) if chain else None
     return resolved is None or lens.is_empty(metadata, resolved[1])
